@@ -2,12 +2,8 @@
 
 import copy
 import dataclasses
-import importlib.util
-import os
 import pathlib
 import pickle
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -24,6 +20,7 @@ from keras_user import (
     same,
     write_pretrained,
 )
+from other_backends import run_tests_on
 
 from bert_keras import (
     BertModel,
@@ -253,12 +250,5 @@ class TestCopies:
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_these_files_pass_on_another_backend(backend):
-    if importlib.util.find_spec(backend) is None:
-        pytest.skip(f"the backend {backend} is not installed")
-    environment = os.environ | {"KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
-    files = [__file__, str(pathlib.Path(__file__).with_name("test_keras_use_of_fit.py"))]
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "-m", "not slow", *files]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert " passed" in done.stdout
-    assert "skipped" not in done.stdout
+    files = [__file__, pathlib.Path(__file__).with_name("test_keras_use_of_fit.py")]
+    assert "skipped" not in run_tests_on(backend, *files, marker="not slow")

@@ -1,10 +1,7 @@
 """The tokenizer as a Keras layer equals `FullTokenizer`, in tf.data, in models and after loading."""
 
-import importlib.util
-import os
 import pathlib
 import pickle
-import subprocess
 import sys
 
 import keras
@@ -13,6 +10,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from other_backends import run_on
 from reference_tokenizer import MODES, odd_text, write_odd_vocab
 from tiny_bert import make_config
 
@@ -225,13 +223,7 @@ except ValueError as error:
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_the_layer_in_pipelines_of_another_backend(backend):
-    if importlib.util.find_spec(backend) is None:
-        pytest.skip(f"the backend {backend} is not installed")
-    environment = os.environ | {"KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, "-c", _ON_OTHER_BACKENDS]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == (
+    assert run_on(backend, "-c", _ON_OTHER_BACKENDS) == (
         f"the tokenizer is a TensorFlow graph, which cannot be a part of a model on {backend}; call the layer in the "
         "input pipeline: dataset.map(layer)\n"
     )

@@ -1,49 +1,29 @@
 """The same network on the other backends of Keras, each in a new process, equals the original BERT."""
 
-import importlib.util
-import os
-import pathlib
-import subprocess
-import sys
-
 import every_backend
 import numpy as np
 import pytest
+from other_backends import run_on
 
 from bert_keras.modeling import open_checkpoint, save_safetensors
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-
-def run_on(backend, folder, tmp_path):
+def results_on(backend, folder, tmp_path):
     """Returns the results of every_backend.py, a dict of arrays."""
     checkpoint = open_checkpoint(folder / "bert_model.ckpt")
     # Safetensors, because only TensorFlow can read the original format.
     weights = {name: checkpoint.read(name) for name in checkpoint.names}
     weights_file = save_safetensors(tmp_path / "weights", weights, checkpoint.config)
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {
-        "KERAS_BACKEND": backend,
-        "JAX_PLATFORMS": "cpu",
-        "CUDA_VISIBLE_DEVICES": "",
-        # JAX compiles each operation separately; the test compares formulas, not speed.
-        "XLA_FLAGS": "--xla_backend_optimization_level=0",
-        "PYTHONPATH": os.pathsep.join(paths),
-    }
     files = [folder / "bert_config.json", folder / "forward.npz", weights_file, tmp_path / "result.npz"]
-    command = [sys.executable, every_backend.__file__, *map(str, files)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
+    run_on(backend, every_backend.__file__, *files)
     return dict(np.load(tmp_path / "result.npz"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_the_network_equals_the_original_on_another_backend(golden_dir, tmp_path, backend):
-    if importlib.util.find_spec(backend) is None:
-        pytest.skip(f"the backend {backend} is not installed")
     folder = golden_dir / "pretraining_a"
-    result = run_on(backend, folder, tmp_path)
+    result = results_on(backend, folder, tmp_path)
     golden = np.load(folder / "forward.npz")
     compared = [name for name in result if f"out/{name}" in golden]
     assert len(compared) == 10

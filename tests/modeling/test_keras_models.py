@@ -1,7 +1,6 @@
 """The networks as Keras models: saved, copied, called, and with masks; on every backend."""
 
 import copy
-import importlib.util
 import os
 import pathlib
 import pickle
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from keras import ops
 from keras_networks import CONFIG, IDS, INPUTS, MODELS, arrays, assert_same, functional_model, inputs_of
+from other_backends import run_tests_on
 from tiny_bert import make_config, with_random_weights
 
 from bert_keras.modeling import (
@@ -229,13 +229,6 @@ class TestMasks:
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_these_files_pass_on_another_backend(backend):
-    if importlib.util.find_spec(backend) is None:
-        pytest.skip(f"the backend {backend} is not installed")
     if keras.backend.backend() != "tensorflow":
         pytest.skip("this is the process of another backend")
-    environment = os.environ | {"KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
-    files = [__file__, str(pathlib.Path(__file__).with_name("test_keras_training.py"))]
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "-m", "", *files]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert " passed" in done.stdout
+    run_tests_on(backend, __file__, pathlib.Path(__file__).with_name("test_keras_training.py"), marker="")

@@ -1,16 +1,13 @@
 """Training with `compile` and `fit`: our optimizer is exact there, and each error of Keras in the guide is real."""
 
-import importlib.util
-import os
 import pathlib
-import subprocess
-import sys
 
 import every_backend_fit
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from other_backends import run_on
 from states import assert_states_close
 from tiny_bert import make_config, make_features, with_random_weights
 
@@ -26,29 +23,17 @@ from bert_keras.modeling import (
 )
 from bert_keras.training.step import Trainer
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SUPPORT = ROOT / "tests" / "support"
+SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 
 
 def run_process(script, *arguments, backend="tensorflow"):
     """Runs a program of tests/support on a backend; returns what it prints."""
-    environment = os.environ | {
-        "KERAS_BACKEND": backend,
-        "JAX_PLATFORMS": "cpu",
-        "CUDA_VISIBLE_DEVICES": "",
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
-    }
-    command = [sys.executable, str(SUPPORT / script), *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    return run_on(backend, SUPPORT / script, *arguments)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 def test_thirty_updates_in_fit_equal_the_original_on_every_backend(golden_dir, tmp_path, backend):
-    if importlib.util.find_spec(backend) is None:
-        pytest.skip(f"the backend {backend} is not installed")
     folder = golden_dir / "pretraining_a"
     checkpoint = open_checkpoint(folder / "bert_model.ckpt")
     # Safetensors, because only TensorFlow can read the original format.

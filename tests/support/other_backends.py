@@ -1,0 +1,40 @@
+"""Runs Python in a new process with another backend of Keras."""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def run_on(backend, *arguments):
+    """Run `python` with arguments on a backend, and return what it prints.
+
+    Skips the test if the backend is not installed, and fails with the last output if the process does.
+    """
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"the backend {backend} is not installed")
+    environment = os.environ | {
+        "KERAS_BACKEND": backend,
+        "JAX_PLATFORMS": "cpu",
+        "CUDA_VISIBLE_DEVICES": "",
+        # JAX compiles each operation separately; the tests compare formulas, not speed.
+        "XLA_FLAGS": "--xla_backend_optimization_level=0",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+    }
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def run_tests_on(backend, *files, marker):
+    """Run files of tests on a backend, and return what pytest prints."""
+    options = ["-n", "0", "-q", "-p", "no:cacheprovider", "-m", marker]
+    printed = run_on(backend, "-m", "pytest", *options, *files)
+    assert " passed" in printed
+    return printed
