@@ -15,12 +15,15 @@ from bert_keras.modeling import PretrainingModel, load_weights, save_checkpoint,
 TEACHER = make_config(num_hidden_layers=4)
 
 
+def write_teacher(folder, config):
+    save_checkpoint(folder / "model.ckpt-1", weights_by_name(make_model(config)))
+    config.to_json_file(folder / "bert_config.json")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("teacher")
-    save_checkpoint(folder / "model.ckpt-1", weights_by_name(make_model(TEACHER)))
-    TEACHER.to_json_file(folder / "bert_config.json")
-    return folder
+    return write_teacher(tmp_path_factory.mktemp("teacher"), TEACHER)
 
 
 @pytest.fixture
@@ -47,7 +50,10 @@ def test_a_student_of_every_second_layer_comes_closer_to_its_teacher(flags, teac
     assert "loss/projection" not in weights_in(flags["output_dir"])
 
 
-def test_a_narrower_student_resumes_exactly_and_can_be_loaded(flags, tmp_path, monkeypatch):
+@pytest.mark.slow  # three runs
+def test_a_narrower_student_resumes_exactly_and_can_be_loaded(flags, tmp_path, monkeypatch, tiny_config):
+    (tmp_path / "teacher").mkdir()
+    flags["teacher"] = write_teacher(tmp_path / "teacher", tiny_config)
     config = make_config(hidden_size=4, num_hidden_layers=1)
     config.to_json_file(flags["bert_config_file"])
     more = {"num_train_steps": 6, "deterministic": True, "iterations_per_loop": 1}
@@ -65,8 +71,7 @@ def test_a_narrower_student_resumes_exactly_and_can_be_loaded(flags, tmp_path, m
 def test_mistakes(flags, teacher, tmp_path, capsys):
     other = make_config(num_hidden_layers=1, vocab_size=41)
     (tmp_path / "other").mkdir()
-    save_checkpoint(tmp_path / "other" / "model.ckpt-1", weights_by_name(make_model(other)))
-    other.to_json_file(tmp_path / "other" / "bert_config.json")
+    write_teacher(tmp_path / "other", other)
     mistakes = {
         "--cosine_loss_weight needs --do_train and --teacher": {"teacher": None, "cosine_loss_weight": 2},
         f"--teacher={tmp_path / 'other'} has 41 tokens, but the student has 40": {"teacher": tmp_path / "other"},
