@@ -15,7 +15,8 @@ from bert_keras.studies.runner.study import Claim, Study
 _FEWEST_SEEDS = 3
 # Pictures of one row of the report's picture.
 _COLUMNS = 3
-REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "undecided"
+_VERDICTS = REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "undecided"
+_CLAIM_HEADER = ["claim", "source", "advantage", "verdict"]
 
 # (variant, probe) -> the results of its cells by seed.
 Results = Mapping[tuple[str, str], Mapping[int, dict[str, Any]]]
@@ -48,12 +49,13 @@ def verdict_on(claim: Claim, results: Results) -> tuple[str, Interval | None]:
     return (NOT_REPRODUCED if advantage.high < -claim.margin else UNDECIDED), advantage
 
 
-def markdown_report(study: Study, results: Results, command: str, facts: Sequence[str]) -> str:
+def markdown_report(study: Study, results: Results, command: str, facts: Sequence[str], picture: str) -> str:
     """Returns the report as Markdown.
 
     Args:
         command: the command of the study, which the report shows.
         facts: lines about the machine and the versions.
+        picture: file name of the picture of the scores.
     """
     probes = [probe for probe in study.probes if any(name == probe for _, name in results)]
     header = ["variant", *(PROBES[probe].title for probe in probes), "seeds", "minutes"]
@@ -71,12 +73,8 @@ def markdown_report(study: Study, results: Results, command: str, facts: Sequenc
         rows.append([variant, *shown, len(seeds), f"{minutes + sum(models.values()):.1f}"])
     lines = [f"# {study.title}", "", *_table(header, rows), ""]
     lines += ["A cell has the score and its interval of 95 % over seeds and examples (multibootstrap).", ""]
-    rows = []
-    for claim in study.claims:
-        verdict, advantage = verdict_on(claim, results)
-        rows.append([claim.text, claim.source, "" if advantage is None else _shown(claim.probe, advantage), verdict])
-    lines += _of_paper(study)
-    lines += ["## Claims", "", *_table(["claim", "source", "advantage", "verdict"], rows), ""]
+    lines += [f"![Scores with their intervals]({picture})", "", *_of_paper(study)]
+    lines += ["## Claims", "", *_table(_CLAIM_HEADER, _claim_rows(study, results)), ""]
     lines += [
         "A claim is reproduced if the whole interval of the advantage is on its side. With fewer than "
         f"{_FEWEST_SEEDS} seeds, it stays undecided.",
@@ -95,16 +93,30 @@ def markdown_report(study: Study, results: Results, command: str, facts: Sequenc
     return "\n".join(lines) + "\n"
 
 
+def claims_report(found: Sequence[tuple[Study, Results]], command: str) -> str:
+    """Returns the claims of several studies with their verdicts as Markdown."""
+    rows = [[study.title, *row] for study, results in found for row in _claim_rows(study, results)]
+    counts = [f"{sum(row[-1] == verdict for row in rows)} {verdict}" for verdict in _VERDICTS]
+    lines = ["# The claims", "", f"{len(rows)} claims: {', '.join(counts)}.", ""]
+    lines += [*_table(["study", *_CLAIM_HEADER], rows), "", "```", command, "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _claim_rows(study, results):
+    rows = []
+    for claim in study.claims:
+        verdict, advantage = verdict_on(claim, results)
+        rows.append([claim.text, claim.source, "" if advantage is None else _shown(claim.probe, advantage), verdict])
+    return rows
+
+
 def _of_paper(study):
     """Returns the paper's numbers, which are those of much larger models."""
-    columns = list(dict.fromkeys(name for variant in study.variants.values() for name in variant.paper))
+    of_rows = {name: variant.paper for name, variant in study.variants.items() if variant.paper} | dict(study.paper)
+    columns = list(dict.fromkeys(column for of_row in of_rows.values() for column in of_row))
     if not columns:
         return []
-    rows = [
-        [name, *(variant.paper.get(column, "") for column in columns)]
-        for name, variant in study.variants.items()
-        if variant.paper
-    ]
+    rows = [[name, *(of_row.get(column, "") for column in columns)] for name, of_row in of_rows.items()]
     return ["The paper's numbers (arXiv:1810.04805v2):", "", *_table(["variant", *columns], rows), ""]
 
 
