@@ -75,12 +75,22 @@ def test_cosines_are_fitted_to_scores():
     np.testing.assert_allclose(found["loss"], (np.array(cosines) - scores) ** 2, rtol=1e-5)
 
 
+def trained(num_micro_batches):
+    trainer = make_trainer(num_micro_batches)
+    trainer.totals = trainer.train(iter([make_examples(0), make_examples(1)]), tf.constant(2))
+    return trainer
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """A trainer after two steps without micro-batches."""
+    return trained(1)
+
+
 @pytest.mark.parametrize("num_micro_batches", [2, 8])
-def test_micro_batches_compare_the_whole_batch(num_micro_batches):
+def test_micro_batches_compare_the_whole_batch(whole, num_micro_batches):
     """Without the comparison across parts, eight parts of one example would each have a loss of 0."""
-    whole, parts = make_trainer(), make_trainer(num_micro_batches)
-    for trainer in (whole, parts):
-        trainer.totals = trainer.train(iter([make_examples(0), make_examples(1)]), tf.constant(2))
+    parts = trained(num_micro_batches)
     np.testing.assert_allclose(parts.totals["loss"], whole.totals["loss"], rtol=1e-5)
     np.testing.assert_allclose(parts.totals["gradient_norm"], whole.totals["gradient_norm"], rtol=1e-4)
     np.testing.assert_array_equal(parts.totals["numerators"]["accuracy"], whole.totals["numerators"]["accuracy"])
