@@ -1,11 +1,11 @@
-"""Ours: the steps from single masked tokens to SpanBERT, at the size of the other studies."""
+"""The steps from single masked tokens to SpanBERT, at the size of the other studies."""
 
 from bert_keras.studies.runner.study import Claim, Study, Variant
 
 _SPANS = {"masked_spans": "geometric"}
 
 STUDY = Study(
-    title="Masked spans and their boundaries (SpanBERT, tables 6 and 7)",
+    title="Masked spans and their boundaries (SpanBERT)",
     variants={
         "single tokens": Variant(),
         "whole words": Variant(records={"do_whole_word_mask": True}),
@@ -16,21 +16,21 @@ STUDY = Study(
     claims=(
         Claim(
             "spans are better than single tokens",
-            "SpanBERT, table 6",
+            "SpanBERT, comparison of masks",
             better="spans",
             worse="single tokens",
             probe="squad",
         ),
         Claim(
             "spans are better than whole words",
-            "SpanBERT, table 6",
+            "SpanBERT, comparison of masks",
             better="spans",
             worse="whole words",
             probe="squad",
         ),
         Claim(
             "the boundary objective helps to find answers",
-            "SpanBERT, table 7",
+            "SpanBERT, comparison of objectives",
             better="spans and their boundaries",
             worse="spans",
             probe="squad",
