@@ -29,8 +29,8 @@ from bert_keras.cli.start import start_tensorflow
 _ALL = "all"
 NAMES = ("continued", "features", "masking", "masks", "pretraining", "size", "spans", "steps", "tasks_of_pretraining")
 _DATA = (
-    "Folder with the data of the probes: blimp, zorro, conll2003, glue, mnli_small and squad. It also has the text, if you do "
-    "not give --input_file."
+    "Folder with the data of the probes: blimp, zorro, conll2003, glue, mnli_small and squad. It also has the text, if "
+    "you do not give --input_file."
 )
 
 
