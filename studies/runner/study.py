@@ -162,7 +162,7 @@ SCALES = {
                 name: {"num_train": None, "num_test": None, "num_train_epochs": 3, **_FINE_TUNING}
                 for name in ("mrpc", "mnli_small", "cola", "stsb", "qnli")
             },
-            "squad": {"num_train": 2000, "num_test": None, "num_train_epochs": 2, **_WINDOWS, "max_seq_length": 128},
+            "squad": {"num_train": None, "num_test": None, "num_train_epochs": 5, **_WINDOWS, "max_seq_length": 128},
         },
     ),
 }
