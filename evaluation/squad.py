@@ -6,7 +6,7 @@ import math
 import re
 import string
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,11 @@ def squad_v1_metrics(
     answered = _answered(gold, predictions, "count 0")
     exact, f1 = _scores([gold[id_] for id_ in answered], list(answered.values()), 0, language)
     return {"exact_match": 100.0 * sum(exact) / len(gold), "f1": 100.0 * sum(f1) / len(gold)}
+
+
+def f1_of_answers(texts: Sequence[str], gold: Sequence[Sequence[str]]) -> list[float]:
+    """Returns the F1 of SQuAD 1.1 of each predicted text, from 0 to 1, the best over its gold answers."""
+    return [float(value) for value in _scores(gold, texts, 0, None)[1]]
 
 
 def squad_v2_metrics(

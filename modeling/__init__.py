@@ -24,6 +24,7 @@ from bert_keras.modeling.models import (
     PretrainingModel,
     ReplacedTokenModel,
     SentenceModel,
+    SpanBoundaryModel,
     SquadModel,
     TokenClassifierModel,
 )
@@ -34,6 +35,7 @@ from bert_keras.modeling.tasks import (
     MultiLabelTask,
     PretrainingTask,
     RegressionTask,
+    SpanBoundaryTask,
     SquadTask,
     TokenClassificationTask,
 )

@@ -25,6 +25,10 @@ from bert_keras.modeling.layers import (
 # Constants of the fine-tuning heads. They ignore the config, as in the original BERT.
 FINE_TUNING_INITIALIZER_RANGE = 0.02
 FINE_TUNING_DROPOUT = 0.1
+# Constants of the span boundary objective: `--max-pair-targets` and `--pair-positional-embedding-size` of the published
+# command (facebookresearch/SpanBERT, pretraining/README.md).
+NUM_SPAN_POSITIONS = 15
+_SPAN_POSITION_SIZE = 200
 
 
 class MaskedLmHead(keras.layers.Layer):
@@ -55,9 +59,59 @@ class MaskedLmHead(keras.layers.Layer):
         """
         masked = rows_at(sequence_output, positions)  # [B, P, H]
         transformed = self.layer_norm(self.activation(self.dense(masked)))  # [B, P, E]
-        table = ops.cast(embedding_table, self.compute_dtype)
-        logits = ops.matmul(transformed, ops.transpose(table)) + self.output_bias  # [B, P, V]
-        return ops.cast(logits, "float32")
+        return _scores_of_vocabulary(transformed, embedding_table, self.output_bias)
+
+
+class SpanBoundaryHead(keras.layers.Layer):
+    """Predicts each token of a masked span from the two tokens around the span and the token's position in it.
+
+    It does not see the vectors in the span. Two dense layers, each with a normalisation, then the word-embedding table.
+    Source: Joshi et al. 2020, "SpanBERT", section 3.2, and `BertPairTargetPredictionHead` in pair_bert.py of
+    facebookresearch/SpanBERT.
+    """
+
+    def __init__(self, config: BertConfig, name: str = "span_boundary") -> None:
+        super().__init__(name=name)
+        self.activation = activation(config.hidden_act)
+        inputs = 2 * config.hidden_size + _SPAN_POSITION_SIZE
+        with keras.name_scope("cls"):
+            self.position_embeddings = self.add_weight(
+                name="position_embeddings",
+                shape=(NUM_SPAN_POSITIONS, _SPAN_POSITION_SIZE),
+                initializer=truncated_normal(config.initializer_range),
+            )
+            with keras.name_scope(name):
+                self.dense_1 = dense(inputs, config.hidden_size, config, name="dense_1")
+                self.layer_norm_1 = layer_norm(config, name="LayerNorm_1")
+                self.dense_2 = dense(config.hidden_size, config.embedding_width, config, name="dense_2")
+                self.layer_norm_2 = layer_norm(config, config.embedding_width, name="LayerNorm_2")
+            self.output_bias = self.add_weight(name="output_bias", shape=(config.vocab_size,), initializer="zeros")
+        mark_built(self, (None, None, config.vocab_size))
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
+        """Returns None: the outputs have no token axis."""
+
+    def call(self, sequence_output: Any, positions: Any, lefts: Any, rights: Any, embedding_table: Any) -> Any:
+        """Scores every token of the vocabulary for the masked tokens; returns float32 [B, P, V].
+
+        Args:
+            sequence_output: float [B, T, H].
+            positions, lefts, rights: int32 [B, P], the masked tokens and the tokens before and after their spans. A
+                token more than NUM_SPAN_POSITIONS after the left one has no position embedding.
+            embedding_table: float [V, E], the word embeddings of the encoder.
+        """
+        places = ops.one_hot(positions - lefts - 1, NUM_SPAN_POSITIONS, dtype=self.compute_dtype)
+        of_places = ops.matmul(places, self.position_embeddings)  # [B, P, 200]
+        x = ops.concatenate([rows_at(sequence_output, lefts), rows_at(sequence_output, rights), of_places], axis=-1)
+        x = self.layer_norm_1(self.activation(self.dense_1(x)))  # [B, P, H]
+        x = self.layer_norm_2(self.activation(self.dense_2(x)))  # [B, P, E]
+        return _scores_of_vocabulary(x, embedding_table, self.output_bias)
+
+
+def _scores_of_vocabulary(x, embedding_table, output_bias):
+    """Maps float [B, P, E] to float32 [B, P, V] with the word-embedding table [V, E] and a bias [V]."""
+    logits = ops.matmul(x, ops.transpose(ops.cast(embedding_table, x.dtype))) + output_bias
+    return ops.cast(logits, "float32")
 
 
 class ReplacedTokenHead(keras.layers.Layer):

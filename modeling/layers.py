@@ -249,9 +249,11 @@ def dense(input_size: int, output_size: int, config: BertConfig, name: str = "de
     return layer
 
 
-def layer_norm(config: BertConfig, width: int | None = None) -> keras.layers.LayerNormalization:
+def layer_norm(
+    config: BertConfig, width: int | None = None, name: str = "LayerNorm"
+) -> keras.layers.LayerNormalization:
     """Makes a layer normalisation over the last axis with its weights gamma and beta [width]; None: [H]."""
-    layer = keras.layers.LayerNormalization(epsilon=config.layer_norm_eps, name="LayerNorm")
+    layer = keras.layers.LayerNormalization(epsilon=config.layer_norm_eps, name=name)
     layer.build((None, width or config.hidden_size))
     return layer
 

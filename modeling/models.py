@@ -30,7 +30,7 @@ from keras import ops
 from bert_keras.modeling.base import TOKEN_INPUTS, BaseModel
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.heads import LinearHead, MaskedLmHead, ReplacedTokenHead, normalize, pool
+from bert_keras.modeling.heads import LinearHead, MaskedLmHead, ReplacedTokenHead, SpanBoundaryHead, normalize, pool
 from bert_keras.modeling.layers import dtype_policy
 
 
@@ -57,13 +57,40 @@ class PretrainingModel(BaseModel):
             means that the second segment follows the first, class 1 that it comes from another place.
         """
         encoded = self._encode(features, self._dropout_seed(dropout_seed, training))
-        outputs = {
+        return self._with_all_layers(self._outputs(encoded, features), encoded)
+
+    def _outputs(self, encoded, features):
+        return {
             "masked_lm_logits": self.masked_lm_head(
                 encoded["sequence_output"], features["masked_lm_positions"], self.bert.embedding_table
             ),
             "next_sentence_logits": self.next_sentence_head(encoded["pooled_output"]),
         }
-        return self._with_all_layers(outputs, encoded)
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class SpanBoundaryModel(PretrainingModel):
+    """A `PretrainingModel` that also predicts each token of a masked span from the two tokens around it: SpanBERT.
+
+    It also takes int32 [B, P] "masked_lm_left_positions" and "masked_lm_right_positions", the tokens before and after
+    the span of each masked token, and also returns "span_boundary_logits" float32 [B, P, V].
+    """
+
+    input_names = (*PretrainingModel.input_names, "masked_lm_left_positions", "masked_lm_right_positions")
+    required_inputs = (*PretrainingModel.required_inputs, *input_names[-2:])
+
+    def __init__(self, config: BertConfig, name: str = "span_boundary_pretraining", **kwargs: Any) -> None:
+        super().__init__(config, name=name, **kwargs)
+        with dtype_policy(self.dtype_policy):
+            # It draws its random weights last, so the others are those of a PretrainingModel of the same seed.
+            self.span_boundary_head = SpanBoundaryHead(config)
+        self._finish()
+
+    def _outputs(self, encoded, features):
+        positions = (features[f"masked_lm_{name}positions"] for name in ("", "left_", "right_"))
+        head, table = self.span_boundary_head, self.bert.embedding_table
+        logits = head(encoded["sequence_output"], *positions, embedding_table=table)
+        return super()._outputs(encoded, features) | {"span_boundary_logits": logits}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

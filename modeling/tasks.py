@@ -117,14 +117,51 @@ class PretrainingTask(Task):
         sentence = _sequence_weights(features)  # [B] or [B, S]
         is_labelled = ops.reshape(features["next_sentence_labels"], ops.shape(sentence)) >= 0
         sentence = sentence * ops.cast(is_labelled, "float32")
-        return dict(zip(self.metric_names, (masked, masked, sentence, sentence), strict=True))
+        return dict(zip(PretrainingTask.metric_names, (masked, masked, sentence, sentence), strict=True))
 
     def _values(self, outputs, features):
         masked = _losses_and_hits(outputs["masked_lm_logits"], features["masked_lm_ids"])  # [B, P]
         sentence_logits = outputs["next_sentence_logits"]  # [B, 2]; [B, S, 2] of packed rows
         labels = ops.reshape(features["next_sentence_labels"], ops.shape(sentence_logits)[:-1])
         sentence = _losses_and_hits(sentence_logits, ops.maximum(labels, 0))  # [B] or [B, S]
-        return dict(zip(self.metric_names, (*masked, *sentence), strict=True))
+        return dict(zip(PretrainingTask.metric_names, (*masked, *sentence), strict=True))
+
+
+class SpanBoundaryTask(PretrainingTask):
+    """Masked LM and the span boundary objective; the loss is the sum of both (SpanBERT).
+
+    Differs from facebookresearch/SpanBERT, which adds 1 to the number of tokens that divides the second loss.
+    Source: Joshi et al. 2020, "SpanBERT", section 3.2, and `NoNSPPairLoss` in spanbert_loss.py.
+
+    Args:
+        model: SpanBoundaryModel. The labels are those of `PretrainingTask`, of which "masked_lm_ids" serve both losses,
+            and float32 [B, P] "masked_lm_boundary_weights", 1 for the tokens of the second loss.
+        masked_lm_loss_weight: see `PretrainingTask`, but above 0.
+    """
+
+    _OWN_METRICS = ("span_boundary_loss", "span_boundary_accuracy")
+    metric_names = (*PretrainingTask.metric_names, *_OWN_METRICS)
+    label_names = (
+        *PretrainingTask.label_names,
+        *("masked_lm_left_positions", "masked_lm_right_positions", "masked_lm_boundary_weights"),
+    )
+
+    def __init__(self, model, masked_lm_loss_weight=1.0):
+        super().__init__(model, False, masked_lm_loss_weight)
+
+    def loss(self, numerators, denominators):
+        """Returns the loss to minimise, see `Task.loss`: the sum of the mean losses of the two objectives."""
+        of_spans = numerators["span_boundary_loss"] / (denominators["span_boundary_loss"] + MASKED_LM_EPSILON)
+        return super().loss(numerators, denominators) + of_spans
+
+    def _weights(self, features):
+        of_examples = ops.expand_dims(_example_weights(features), -1)
+        weights = ops.cast(features["masked_lm_boundary_weights"], "float32") * of_examples  # [B, P]
+        return super()._weights(features) | dict.fromkeys(self._OWN_METRICS, weights)
+
+    def _values(self, outputs, features):
+        values = _losses_and_hits(outputs["span_boundary_logits"], features["masked_lm_ids"])  # [B, P]
+        return super()._values(outputs, features) | dict(zip(self._OWN_METRICS, values, strict=True))
 
 
 class ClassificationTask(Task):

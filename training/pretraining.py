@@ -16,6 +16,8 @@ from bert_keras.modeling import (
     IncompleteMatchError,
     PretrainingModel,
     PretrainingTask,
+    SpanBoundaryModel,
+    SpanBoundaryTask,
     check_config,
     check_vocabulary,
     load_weights,
@@ -32,7 +34,12 @@ from bert_keras.training.distribution.workers import Workers, open_run_dir
 from bert_keras.training.evaluation_pass import Evaluator, write_eval_results
 from bert_keras.training.failures import READING_FAILURES, explain_out_of_memory
 from bert_keras.training.input.packed_batches import PackedTask, pack_examples
-from bert_keras.training.input.pretraining_batches import evaluation_batches, next_token_batches, training_batches
+from bert_keras.training.input.pretraining_batches import (
+    evaluation_batches,
+    next_token_batches,
+    span_boundary_batches,
+    training_batches,
+)
 from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves
 from bert_keras.training.report import NO_CALLBACKS, in_words
@@ -138,12 +145,30 @@ def _read_input(settings):
             log.warning("%s is also training data; its metrics say little about other text", ", ".join(seen))
     if settings["vocab_file"]:
         _check_vocabulary(settings["vocab_file"], config, records)
+    if settings["objective"] == "span_boundary":
+        _check_spans(settings, config, records, eval_records)
     if not settings["masked_lm_loss_weight"] and not (
         records.has_sentence_task and settings["next_sentence_loss_weight"]
     ):
         reason = "--next_sentence_loss_weight=0" if records.has_sentence_task else "records without a sentence task"
         raise ValueError(f"--masked_lm_loss_weight=0 and {reason} leave nothing to learn; give a weight above 0")
     return config, records, eval_records
+
+
+def _check_spans(settings, config, *all_records):
+    """Refuses a config and records without masked spans in single segments, which --objective=span_boundary needs."""
+    if config.is_decoder:
+        raise ValueError(
+            f"{settings['bert_config_file']} has is_decoder, but --objective=span_boundary needs a model that sees the "
+            "tokens on both sides; leave one of the two out"
+        )
+    for records in filter(None, all_records):
+        if not records.has_spans:
+            raise ValueError(
+                f"{', '.join(records.files)}: not all were built with --masked_spans and --sentence_task=none, which "
+                "--objective=span_boundary needs; build them with --masked_spans=geometric --sentence_task=none, and "
+                "keep the .json files with them"
+            )
 
 
 def _check_vocabulary(vocab_file, config, records):
@@ -176,12 +201,7 @@ def _checkpoint_to_start_from(settings, run_dir):
 def _build(config, records, checkpoint, settings, strategy):
     """Returns the network with its losses; its weights are random, or from the checkpoint if there is one."""
     with strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
-        task = PretrainingTask(
-            PretrainingModel(config),
-            records.has_sentence_task,
-            settings["masked_lm_loss_weight"],
-            settings["next_sentence_loss_weight"],
-        )
+        task = _make_task(config, records, settings)
     task.model.bert.is_recomputed = settings["recompute"]
     if config.is_decoder:
         log.info("is_decoder in the config: the model reads left to right and learns the next tokens, without masks")
@@ -200,10 +220,25 @@ def _build(config, records, checkpoint, settings, strategy):
     return task
 
 
+def _make_task(config, records, settings):
+    """Returns the new network of the objective with its losses."""
+    weight = settings["masked_lm_loss_weight"]
+    if settings["objective"] == "span_boundary":
+        return SpanBoundaryTask(SpanBoundaryModel(config), weight)
+    sentence_weight = settings["next_sentence_loss_weight"]
+    return PretrainingTask(PretrainingModel(config), records.has_sentence_task, weight, sentence_weight)
+
+
+def _with_labels(batches, settings, config):
+    """Returns batches with the labels that the objective and the direction of reading need."""
+    if config.is_decoder:
+        return next_token_batches(batches)
+    return span_boundary_batches(batches) if settings["objective"] == "span_boundary" else batches
+
+
 def _batches(settings, task, strategy, records, start_step):
     batches = training_batches(records, settings["train_batch_size"], settings["seed"], start_step)
-    if task.model.config.is_decoder:
-        batches = next_token_batches(batches)
+    batches = _with_labels(batches, settings, task.model.config)
     try:
         if settings["pack"]:
             batches = pack_examples(batches, settings, strategy.num_replicas_in_sync)
@@ -222,8 +257,7 @@ def _make_evaluation(settings, task, strategy, records, eval_records):
         batches = evaluation_batches(eval_records, batch_size).take(max_steps)
         seen = min(eval_records.total_examples, max_steps * batch_size)
         log.info("evaluation: %d of the %d examples of --eval_file", seen, eval_records.total_examples)
-    if task.model.config.is_decoder:
-        batches = next_token_batches(batches)
+    batches = _with_labels(batches, settings, task.model.config)
     evaluator = Evaluator(task, strategy, settings["jit"])
 
     def evaluate(before_batch=lambda: None):

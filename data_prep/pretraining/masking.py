@@ -116,7 +116,8 @@ def mask_tokens(
     80 % of the chosen tokens become `[MASK]`, 10 % stay, 10 % become a random entry of the vocabulary; `replace_prob`
     and `keep_prob` change these shares. `[CLS]` and `[SEP]` are never chosen. Whole-word masking chooses all word
     pieces of a word or none, and draws the replacement of each word piece separately. For `masked_spans` see
-    `PretrainingDataSettings`; with "geometric", a span is masked, kept or replaced as a whole.
+    `PretrainingDataSettings`; with "geometric", a span is masked, kept or replaced as a whole. As in SpanBERT, it also
+    joins spans next to each other.
 
     Returns:
         The masked tokens; the chosen positions in ascending order; the original ids at these positions.
@@ -135,7 +136,7 @@ def mask_tokens(
     masked = tokens.copy()
     # Rounded, so that the defaults give exactly the 0.5 of the original BERT.
     keep_prob_of_others = round(keep_prob / (1 - replace_prob), 12) if replace_prob < 1 else 0.0
-    for span in spans if masked_spans == "geometric" else ([position] for position in positions):
+    for span in _runs(sorted(positions)) if masked_spans == "geometric" else ([position] for position in positions):
         if rng.random() < replace_prob:
             for position in span:
                 masked[position] = vocabulary.mask_id
@@ -144,6 +145,17 @@ def mask_tokens(
                 masked[position] = vocabulary.replacement_ids[rng.randint(0, len(vocabulary.replacement_ids) - 1)]
     positions.sort()
     return masked, positions, [tokens[position] for position in positions]
+
+
+def _runs(positions: list[int]) -> list[list[int]]:
+    """Groups ascending positions that follow each other without a gap."""
+    runs: list[list[int]] = []
+    for position in positions:
+        if runs and position == runs[-1][-1] + 1:
+            runs[-1].append(position)
+        else:
+            runs.append([position])
+    return runs
 
 
 def _choose_words(

@@ -37,6 +37,7 @@ class PretrainingRecords:
     # The first metadata that the builder stored next to a file; empty without any.
     metadata: dict = dataclasses.field(default_factory=dict, compare=False, hash=False)
     has_sentence_task: bool = True  # False if all files were built with `--sentence_task=none`
+    has_spans: bool = False  # True if all files were built with masked spans in single segments
 
     @property
     def total_examples(self):
@@ -71,6 +72,7 @@ def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size
                 f"{files[first]} and {path} were built with different --dynamic_masking or --masked_lm_prob; build "
                 "them with the same"
             )
+    built_with = [metadata.get("settings", {}) for metadata in stored]
     compression_types = tuple("GZIP" if is_gzip_file(path) else "" for path in files)
     records = PretrainingRecords(
         files=tuple(files),
@@ -80,7 +82,10 @@ def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size
         max_predictions_per_seq=max_predictions_per_seq,
         vocab_size=vocab_size,
         metadata=stored[first],
-        has_sentence_task=any(each.get("settings", {}).get("sentence_task") != "none" for each in stored),
+        has_sentence_task=any(each.get("sentence_task") != "none" for each in built_with),
+        has_spans=all(
+            each.get("sentence_task") == "none" and each.get("masked_spans", "none") != "none" for each in built_with
+        ),
     )
     if not records.total_examples:
         raise ValueError(f"{input_file} holds no examples; the text it was built from may have been empty")

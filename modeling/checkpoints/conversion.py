@@ -37,7 +37,7 @@ LINEAR_HEADS = {
     "token_classifier": ("output_", "sequence_output"),
 }
 # Entries with a row or a number for each token of the vocabulary.
-_VOCABULARY_TABLES = re.compile(r"(bert/embeddings/word_embeddings|cls/predictions/output_bias)(/\w+)?")
+_VOCABULARY_TABLES = re.compile(r"(bert/embeddings/word_embeddings|cls/(predictions|span_boundary)/output_bias)(/\w+)?")
 
 
 _LAYER = re.compile(r"(bert/encoder/layer_)(\d+)(?=/)")
@@ -83,8 +83,8 @@ def _is_of(head, name):
     """Returns whether an entry belongs to the head; untied projections belong to the masked-LM head."""
     if head == "masked_lm":
         return is_tied(name) or name.startswith("cls/predictions/")
-    if head == "replaced_token":
-        return name.startswith("cls/replaced_token/")
+    if head in ("replaced_token", "span_boundary"):
+        return name.startswith(f"cls/{head}/")
     return name.startswith(LINEAR_HEADS[head][0])
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.checkpoints.conversion import LINEAR_HEADS, Contents
 from bert_keras.modeling.checkpoints.loading import load_weights, open_checkpoint, weights_by_name
-from bert_keras.modeling.heads import MaskedLmHead, ReplacedTokenHead
+from bert_keras.modeling.heads import MaskedLmHead, ReplacedTokenHead, SpanBoundaryHead
 
 log = logging.getLogger("bert_keras")
 
@@ -74,7 +74,8 @@ def run_network(contents):
         weights = {name: weight for name, weight in weights.items() if not name.startswith("bert/pooler/")}
     masked_lm = MaskedLmHead(contents.config) if "masked_lm" in contents.heads else None
     replaced_token = ReplacedTokenHead(contents.config) if "replaced_token" in contents.heads else None
-    for head in (masked_lm, replaced_token):
+    span_boundary = SpanBoundaryHead(contents.config) if "span_boundary" in contents.heads else None
+    for head in (masked_lm, replaced_token, span_boundary):
         weights |= weights_by_name(head) if head is not None else {}
     linear = [LINEAR_HEADS[head][0] + part for head in contents.heads if head in LINEAR_HEADS for part in _PARTS]
     load_weights(weights, contents.checkpoint, ignored=linear)
@@ -86,6 +87,10 @@ def run_network(contents):
     if masked_lm is not None:
         logits = masked_lm(encoded["sequence_output"], positions, bert.embedding_table)
         outputs["masked_lm"] = np.asarray(logits)
+    if span_boundary is not None:
+        around = (positions, positions * 0, positions * 0 + 1)
+        logits = span_boundary(encoded["sequence_output"], *around, embedding_table=bert.embedding_table)
+        outputs["span_boundary"] = np.asarray(logits)
     if replaced_token is not None:
         outputs["replaced_token"] = np.asarray(replaced_token(encoded["sequence_output"]))
     for head in contents.heads:

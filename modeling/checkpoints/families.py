@@ -86,6 +86,7 @@ BERT = Family(
     tied={
         "cls.predictions.decoder.weight": "bert/embeddings/word_embeddings",
         "cls.predictions.decoder.bias": "cls/predictions/output_bias",
+        "cls.pair_target_predictions.decoder.weight": "bert/embeddings/word_embeddings",
     },
     switches={"has_shared_layers": False, "pooler_act": "tanh"},
 )

@@ -48,6 +48,17 @@ _NAMES = {
     "cls/replaced_token/dense/bias": "discriminator_predictions.dense.bias",
     "cls/replaced_token/output_weights": "discriminator_predictions.dense_prediction.weight",
     "cls/replaced_token/output_bias": "discriminator_predictions.dense_prediction.bias",
+    # Named as in facebookresearch/SpanBERT; no Hugging Face class has this head.
+    "cls/span_boundary/position_embeddings": "cls.pair_target_predictions.position_embeddings.weight",
+    "cls/span_boundary/dense_1/kernel": "cls.pair_target_predictions.mlp_layer_norm.linear1.weight",
+    "cls/span_boundary/dense_1/bias": "cls.pair_target_predictions.mlp_layer_norm.linear1.bias",
+    "cls/span_boundary/LayerNorm_1/gamma": "cls.pair_target_predictions.mlp_layer_norm.layer_norm1.weight",
+    "cls/span_boundary/LayerNorm_1/beta": "cls.pair_target_predictions.mlp_layer_norm.layer_norm1.bias",
+    "cls/span_boundary/dense_2/kernel": "cls.pair_target_predictions.mlp_layer_norm.linear2.weight",
+    "cls/span_boundary/dense_2/bias": "cls.pair_target_predictions.mlp_layer_norm.linear2.bias",
+    "cls/span_boundary/LayerNorm_2/gamma": "cls.pair_target_predictions.mlp_layer_norm.layer_norm2.weight",
+    "cls/span_boundary/LayerNorm_2/beta": "cls.pair_target_predictions.mlp_layer_norm.layer_norm2.bias",
+    "cls/span_boundary/output_bias": "cls.pair_target_predictions.bias",
     "cls/squad/output_weights": "qa_outputs.weight",
     "cls/squad/output_bias": "qa_outputs.bias",
     "output_weights": "classifier.weight",
@@ -63,7 +74,9 @@ _RELEASED_NAMES = {
     for ours, theirs in _NAMES.items()
     if (renamed := family.rename(theirs, heads))
 } | _TIED_NAMES
-_OLD_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+_OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}
+# Begins all names in a checkpoint that fairseq wrote.
+_FAIRSEQ_PREFIX = "decoder."
 
 # Training state in a checkpoint: under the weight's name the optimizer's means (slots), and the trained value if the
 # weight is an average; the step; in float16 the loss scale and the number of steps since its last change.
@@ -81,6 +94,7 @@ _HEAD_WEIGHTS = {
     "masked_lm": "cls/predictions/output_bias",
     "next_sentence": "cls/seq_relationship/output_weights",
     "replaced_token": "cls/replaced_token/output_weights",
+    "span_boundary": "cls/span_boundary/output_bias",
     "squad": "cls/squad/output_weights",
 }
 # The weights of these heads have the same names, so only the Hugging Face class tells them apart.
@@ -104,7 +118,7 @@ def is_transposed(name):
 
 def is_tied(name):
     """Returns whether a Hugging Face name is the second name of a tied tensor."""
-    return name in _TIED_NAMES
+    return name.removeprefix(_FAIRSEQ_PREFIX) in _TIED_NAMES
 
 
 def to_hugging_face(name, is_encoder_only=False, family=BERT, heads=()):
@@ -124,13 +138,13 @@ def to_hugging_face(name, is_encoder_only=False, family=BERT, heads=()):
 
 
 def from_hugging_face(name):
-    """Translates a Hugging Face name of a weight or a slot, with or without a prefix such as "bert.".
+    """Translates a Hugging Face name of a weight or a slot, with or without a prefix such as "bert." or "decoder.".
 
     LayerNorm weights may have the old or the new names.
 
     Names that the original BERT does not have stay as they are.
     """
-    weight, layer, slot = _split(name, r"\.layer\.(\d+)\.", ".layer.{i}.")
+    weight, layer, slot = _split(name.removeprefix(_FAIRSEQ_PREFIX), r"\.layer\.(\d+)\.", ".layer.{i}.")
     for old, new in _OLD_ENDINGS.items():
         if weight.endswith(old):
             weight = weight.removesuffix(old) + new

@@ -7,6 +7,7 @@ from bert_keras.studies.catalog import (
     masks,
     pretraining,
     size,
+    spans,
     steps,
     tasks_of_pretraining,
 )
@@ -19,6 +20,7 @@ STUDIES: dict[str, Study] = {
     "masks": masks.STUDY,
     "pretraining": pretraining.STUDY,
     "size": size.STUDY,
+    "spans": spans.STUDY,
     "steps": steps.STUDY,
     "tasks_of_pretraining": tasks_of_pretraining.STUDY,
 }

@@ -1,9 +1,11 @@
 """The probes of a study. Each returns the values of its score: lists of a float for each example."""
 
 import dataclasses
+import json
 import math
 import os
 import pathlib
+import random
 import shutil
 from collections.abc import Callable
 from typing import Any
@@ -12,15 +14,18 @@ from bert_keras.data_prep.tasks.conll import read_conll
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, read_glue_file
 from bert_keras.data_prep.tasks.minimal_pairs import read_paradigms, right_pairs
 from bert_keras.evaluation.entities import entities
+from bert_keras.evaluation.squad import f1_of_answers
 from bert_keras.prediction import Limits, SentenceScorer
 from bert_keras.studies.runner.corpus import Corpus
 from bert_keras.studies.runner.intervals import correlation, ratio
 from bert_keras.studies.runner.word_features import tag_with_features
 from bert_keras.training.api.classifier import train_classifier
 from bert_keras.training.api.ner import train_ner
+from bert_keras.training.api.squad import train_squad
 
 # Number of lines in a document of a task's texts.
 _LINES = 50
+_SQUAD = "squad/train_v2_10_articles.json"
 # The columns of `intervals.Scores`: for each a value of each example.
 Values = tuple[list[float], ...]
 
@@ -149,6 +154,39 @@ def _entity_sums(sentences, predicted):
     return numerators, denominators
 
 
+def _squad(place: Place, num_train: int | None, num_test: int | None, **settings: Any) -> Values:
+    """Returns the F1 of each answer in the last two articles, after fine-tuning on the questions of the others."""
+    articles = json.loads(pathlib.Path(place.data_dir, _SQUAD).read_text(encoding="utf-8"))["data"]
+    train, test = _questions(articles[:-2])[:num_train], _questions(articles[-2:])[:num_test]
+    run = train_squad(
+        train,
+        None,
+        [{name: one[name] for name in ("id", "context", "question")} for one in test],
+        output_dir=place.folder / "run",
+        init_checkpoint=place.model,
+        seed=place.seed,
+        verbose=False,
+        **settings,
+    )
+    texts = [run.predictions[one["id"]] for one in test]
+    shutil.rmtree(place.folder / "run")
+    gold = [[answer["text"] for answer in one["answers"]] for one in test]
+    return f1_of_answers(texts, gold), [1.0] * len(test)
+
+
+def _questions(articles):
+    """Returns the questions with an answer in random order, each with its context."""
+    questions = [
+        {**question, "context": paragraph["context"], "is_impossible": False}
+        for article in articles
+        for paragraph in article["paragraphs"]
+        for question in paragraph["qas"]
+        if question["answers"]
+    ]
+    random.Random(0).shuffle(questions)
+    return questions
+
+
 def _glue(
     title: str, name: str, folder: str, train_share: float | None = None, values=right_values, **options: Any
 ) -> Probe:
@@ -189,6 +227,7 @@ PROBES = {
     "stsb": _glue("STS-B, Pearson", "sts-b", "glue/STS-B", values=_moments, statistic=correlation),
     # A part of dev.tsv serves to train. Neighbours share an article, so it is cut at one place.
     "qnli": _glue("QNLI-small", "qnli", "glue/QNLI", train_share=0.8),
+    "squad": Probe("SQuAD F1, 10 articles", (_SQUAD,), _squad),
     "ner": Probe("CoNLL F1, fine-tuned", ("conll2003",), _ner),
     "ner_features": Probe("CoNLL F1, features", ("conll2003",), _ner_features),
 }

@@ -116,6 +116,7 @@ def shape(num_layers: int, hidden_size: int) -> dict[str, Any]:
 
 
 _FINE_TUNING = {"learning_rate": 3e-4, "train_batch_size": 32, "max_seq_length": 64}
+_WINDOWS = {"learning_rate": 3e-4, "train_batch_size": 32, "max_query_length": 24, "doc_stride": 64}
 
 SCALES = {
     "smoke": Scale(
@@ -134,6 +135,7 @@ SCALES = {
                 name: {"num_train": 500, "num_test": 200, "num_train_epochs": 1, **_FINE_TUNING}
                 for name in ("sst2", "mrpc", "mnli_small", "cola", "stsb", "qnli")
             },
+            "squad": {"num_train": 200, "num_test": 50, "num_train_epochs": 1, **_WINDOWS, "max_seq_length": 64},
         },
         num_seeds=2,
     ),
@@ -160,6 +162,7 @@ SCALES = {
                 name: {"num_train": None, "num_test": None, "num_train_epochs": 3, **_FINE_TUNING}
                 for name in ("mrpc", "mnli_small", "cola", "stsb", "qnli")
             },
+            "squad": {"num_train": None, "num_test": None, "num_train_epochs": 5, **_WINDOWS, "max_seq_length": 128},
         },
     ),
 }

@@ -202,6 +202,16 @@ def test_only_spans_of_spanbert_share_one_fate():
     assert num_mixed["geometric"] == 0
 
 
+def test_spans_next_to_each_other_share_one_fate():
+    tokens, fates = [CLS, *[5] * 30, SEP], collections.Counter()
+    for seed in range(40):
+        shares = {"masked_spans": "geometric", "replace_prob": 0.5, "keep_prob": 0.5}
+        masked, positions, _ = mask_tokens(tokens, VOCABULARY, random.Random(seed), 1.0, 30, **shares)
+        assert positions == list(range(1, 31))  # three spans or more, because each has at most ten words
+        fates[tuple(sorted(set(masked[1:31])))] += 1
+    assert set(fates) == {(MASK,), (5,)}
+
+
 def test_the_share_of_masked_tokens_is_the_same_with_spans():
     tokens, rng = [CLS, *[5, 15] * 60, SEP, *[6] * 5, SEP], random.Random(2)
     for kind in ("ngram", "geometric"):

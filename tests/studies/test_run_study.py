@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import json
 import math
 import random
 
@@ -29,7 +30,7 @@ STUDY = Study(
         "more on the same text": Variant(more_text="corpus", probes={"stsb": {}}),
         "random weights": Variant(is_trained=False, probes={"bits_per_byte": {}}),
     },
-    ("bits_per_byte", "zorro", "sst2", "stsb", "qnli", "ner", "ner_features"),
+    ("bits_per_byte", "zorro", "sst2", "stsb", "qnli", "squad", "ner", "ner_features"),
     (Claim("pre-training helps", "ours", better="pre-trained", worse="random weights", probe="bits_per_byte"),),
 )
 FINE_TUNING = {"num_train": 12, "num_test": 6, "num_train_epochs": 1, "max_seq_length": 16, "train_batch_size": 4}
@@ -49,6 +50,7 @@ SCALE = Scale(
         "bits_per_byte": {"num_sentences": 4},
         "zorro": {"num_pairs": 2},
         **dict.fromkeys(("sst2", "stsb", "qnli"), FINE_TUNING),
+        "squad": FINE_TUNING | {"max_query_length": 6},
         "ner": FINE_TUNING,
         "ner_features": {"num_train": 12, "num_test": 6, "layers": [-1]},
     },
@@ -77,7 +79,16 @@ def data(tmp_path_factory):
         f"{number}\twho sings\ta {noun} sings\t{'not_' * (number % 2)}entailment\n"
         for number, noun in enumerate(NOUNS * 4)
     )
+    context = " ".join(sentences(0))
+    questions = [
+        {"id": f"{noun} {number}", "question": f"where is the {noun}", "is_impossible": not number}
+        | {"answers": [{"text": "the", "answer_start": 0}] * bool(number)}
+        for noun in NOUNS
+        for number in range(3)
+    ]
+    articles = [{"paragraphs": [{"context": context, "qas": questions[n : n + 3]}]} for n in range(0, 12, 3)]
     files = {
+        "squad/train_v2_10_articles.json": json.dumps({"data": articles}),
         "corpus/a.txt": documents + "\n",
         "zorro/verbs-number.tsv": "the cat sings .\tthe cat sing .\n" * 3,
         **{f"conll2003/{name}.txt": tagged + "\n" for name in ("train", "test")},
@@ -106,12 +117,12 @@ def test_a_study_continues_and_reports(data, tmp_path, monkeypatch):
     monkeypatch.setattr(models, "pretrain", lambda *args, **named: (trained.append(named), pretrain(*args, **named)))
     report = run(data, tmp_path, "--variants=pre-trained", "--seeds=0")
     assert len(trained) == 1
-    assert report.joinpath("tiny.csv").read_text(encoding="utf-8").count("\n") == 1 + 7
+    assert report.joinpath("tiny.csv").read_text(encoding="utf-8").count("\n") == 1 + 8
     report = run(data, tmp_path, "--seeds=0,1")
     # Four variants that train, two seeds; one was there.
     assert [named["seed"] for named in trained] == [0, 0, 0, 0, 1, 1, 1, 1]
     results = report.joinpath("tiny.csv").read_text(encoding="utf-8")
-    assert results.count("\n") == 1 + 7 + 1 + 1 + 1 + 1
+    assert results.count("\n") == 1 + 8 + 1 + 1 + 1 + 1
     text = report.joinpath("tiny.md").read_text(encoding="utf-8")
     assert "| pre-training helps | ours | " in text
     assert report.joinpath("tiny.png").read_bytes().startswith(b"\x89PNG")

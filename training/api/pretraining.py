@@ -61,6 +61,13 @@ def define_flags():
     flags.DEFINE_integer("max_eval_steps", 100, "Maximum number of batches in an evaluation.", lower_bound=1, **define)
     define_run_flags(values)
 
+    flags.DEFINE_enum(
+        "objective",
+        "masked_lm",
+        ("masked_lm", "span_boundary"),
+        "Task to learn. masked_lm: that of BERT. span_boundary: also predict masked spans from the tokens around them.",
+        **define,
+    )
     for name, loss in (("masked_lm_loss_weight", "masked LM"), ("next_sentence_loss_weight", "the sentence task")):
         meaning = f"Factor of the loss of {loss} in the sum of both. 0: train without this loss."
         flags.DEFINE(NumberParser(0), name, 1.0, meaning, **define)
@@ -98,9 +105,25 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
     of_teacher = {"teacher", "temperature", *_WEIGHTS_WITH_TEACHER} & given_flags(flag_values)
     if of_teacher and not (flag_values.teacher and flag_values.do_train):
         raise ValueError(f"--{min(of_teacher)} needs --do_train and --teacher; give both, or leave it out")
+    _check_objective(flag_values)
     settings = settings_of(flag_values, _PATHS, path_lists=("input_file", "eval_file"))
     defaults = {name: flag_values[name].default for name in flag_values}
     return pretraining.pretrain("run_pretraining", settings, defaults, console, callbacks)
+
+
+def _check_objective(flag_values):
+    """Refuses flags that the objective does not read."""
+    objective = flag_values.objective
+    if objective == "masked_lm":
+        return
+    if flag_values.teacher:
+        raise ValueError(f"--teacher teaches masked LM, and --objective={objective} has another loss; leave one out")
+    if "next_sentence_loss_weight" in given_flags(flag_values) and flag_values.next_sentence_loss_weight:
+        raise ValueError(f"--next_sentence_loss_weight: --objective={objective} has no sentence task; leave it out")
+    if not flag_values.masked_lm_loss_weight:
+        raise ValueError(
+            f"--masked_lm_loss_weight=0: --objective={objective} adds to the loss of masked LM; give a weight above 0"
+        )
 
 
 def pretrain(

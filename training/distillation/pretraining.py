@@ -57,7 +57,10 @@ class PretrainingTeacher:
             model = PretrainingModel(self._config)
         heads = ("bert/pooler/*", "cls/seq_relationship/*")
         report = load_weights(
-            weights_by_name(model), self._checkpoint, new_allowed=heads, ignored=("output_*", "cls/squad/*")
+            weights_by_name(model),
+            self._checkpoint,
+            new_allowed=heads,
+            ignored=("output_*", "cls/squad/*", "cls/span_boundary/*"),
         )
         log.info("teacher: %s", report)
         model.trainable = False

@@ -111,7 +111,7 @@ def _pack_predictions(features, row_of, start, num_rows, max_predictions):
     packed = {}
     for name in (name for name in features if name.startswith(_PREDICTIONS)):
         values = features[name][source]
-        values = values + start[source[0]] if name == "masked_lm_positions" else values
+        values = values + start[source[0]] if name.endswith("_positions") else values
         packed[name] = np.zeros((num_rows, num_columns), features[name].dtype)
         packed[name][target_row, column] = values
     return packed

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.records.reading import PLACE_PREFIX, PLACES_PER_FILE, example_features, feature_ranges
+from bert_keras.modeling.heads import NUM_SPAN_POSITIONS
 
 # Differs from the original BERT, which shuffles within 100 records and reads files in an order that depends on the
 # disk. Here the buffer is larger and the interleaving fixed, because the order must be the same after a restart.
@@ -81,6 +82,43 @@ def next_token_targets(batch):
         "masked_lm_positions": tf.zeros_like(next_ids) + tf.range(next_ids.shape[1]),
         "masked_lm_ids": next_ids,
         "masked_lm_weights": tf.cast(batch["input_mask"][:, 1:], tf.float32),
+    }
+
+
+def span_boundary_batches(batches):
+    """Adds the boundaries of the masked spans to batches of examples of one segment, see `span_boundaries`."""
+    return batches.map(span_boundaries, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+def span_boundaries(batch):
+    """Adds the tokens around the span of each masked token.
+
+    A span is a run of masked tokens without a gap: SpanBERT also joins spans next to each other (`span_masking` in
+    masking.py of facebookresearch/SpanBERT). As there, a span next to [CLS] or the last [SEP] has no boundaries, and
+    only its first NUM_SPAN_POSITIONS tokens count.
+
+    Args:
+        batch: dict with int32 [B, T] "input_mask", int32 [B, P] "masked_lm_positions" (ascending, before the padding)
+            and float32 [B, P] "masked_lm_weights".
+
+    Returns:
+        The batch and int32 [B, P] "masked_lm_left_positions" and "masked_lm_right_positions", float32 [B, P]
+        "masked_lm_boundary_weights", 1 for a token with boundaries. The positions of other tokens are 0.
+    """
+    positions = batch["masked_lm_positions"]
+    # In a run, the distance between the position and the number of the prediction stays the same.
+    distances = positions - tf.range(tf.shape(positions)[1])
+    is_together = tf.cast(distances[:, :, None] == distances[:, None, :], tf.int32)  # [B, P, P]
+    places = tf.reduce_sum(tf.linalg.band_part(is_together, -1, 0), axis=2) - 1
+    lefts = positions - places - 1
+    rights = lefts + tf.reduce_sum(is_together, axis=2) + 1
+    last = tf.reduce_sum(batch["input_mask"], axis=1)[:, None] - 1
+    is_counted = (batch["masked_lm_weights"] > 0) & (lefts > 0) & (rights < last) & (places < NUM_SPAN_POSITIONS)
+    return {
+        **batch,
+        "masked_lm_left_positions": tf.where(is_counted, lefts, 0),
+        "masked_lm_right_positions": tf.where(is_counted, rights, 0),
+        "masked_lm_boundary_weights": tf.cast(is_counted, tf.float32),
     }
 
 

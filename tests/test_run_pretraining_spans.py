@@ -1,0 +1,205 @@
+"""Pre-training with the span boundary objective, from the text to fine-tuning."""
+
+import dataclasses
+import pathlib
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from pretraining_runs import argv_of, run
+from states import assert_bit_equal, weights_in
+from tiny_bert import make_config
+from tiny_squad import write_squad
+from training_runs import assert_near, rows_of, stop_after
+
+import run_classifier
+import run_ner
+import run_pretraining
+import run_sentence_vectors
+import run_squad
+from bert_keras.cli.flags import run_main
+from bert_keras.data_prep.create_pretraining_data import main
+from bert_keras.prediction import FillMask, SentenceScorer
+
+ROOT = pathlib.Path(run_pretraining.__file__).parent
+LETTERS = "abcdefghijklmnopq"
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
+CONFIG = make_config(
+    vocab_size=len(TOKENS),
+    num_hidden_layers=1,
+    max_position_embeddings=24,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+SPANS = ("--masked_spans=geometric", "--sentence_task=none")
+
+
+def build(folder, name, *flags):
+    """Builds examples of 24 tokens and returns their path."""
+    arguments = {"input_file": "text.txt", "vocab_file": "vocab.txt", "output_file": name}
+    arguments = [f"--{flag}={folder / value}" for flag, value in arguments.items()]
+    arguments += ["--max_seq_length=24", "--max_predictions_per_seq=6", "--masked_lm_prob=0.25", "--dupe_factor=1"]
+    main(["create_pretraining_data.py", *arguments, *flags])
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder, rng = tmp_path_factory.mktemp("files"), random.Random(0)
+    words = ["".join(rng.choices(LETTERS, k=rng.randint(1, 3))) for _ in range(40)]
+    sentences = [" ".join(rng.choices(words, k=rng.randint(3, 8))) for _ in range(60)]
+    (folder / "text.txt").write_text("\n\n".join("\n".join(sentences[n : n + 4]) for n in range(0, 60, 4)) + "\n")
+    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
+    CONFIG.to_json_file(folder / "bert_config.json")
+    build(folder, "spans.tfrecord", *SPANS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(files):
+    """The flags and metrics of a finished run. Tests must not change its folder."""
+    flags = {
+        "bert_config_file": files / "bert_config.json",
+        "vocab_file": files / "vocab.txt",
+        "input_file": files / "spans.tfrecord",
+        "output_dir": files / "model",
+        "objective": "span_boundary",
+        "max_seq_length": 24,
+        "max_predictions_per_seq": 6,
+        "train_batch_size": 8,
+        "learning_rate": 3e-3,
+        "num_train_steps": 4,
+        "num_warmup_steps": 1,
+        "log_steps": 1,
+        "do_train": True,
+        "do_eval": True,
+        "max_eval_steps": 2,
+        "deterministic": True,
+        "iterations_per_loop": 1,
+    }
+    return flags, run(flags)
+
+
+def test_a_packed_run_is_the_run_that_it_would_be_unpacked(plain, tmp_path):
+    flags, metrics = plain
+    packed = {**flags, "output_dir": tmp_path / "packed", "gradient_accumulation_steps": 2, "pack": True}
+    assert run(packed) == pytest.approx(metrics, rel=1e-4)
+    assert_near(weights_in(packed["output_dir"]), weights_in(flags["output_dir"]))
+    for row in rows_of(flags["output_dir"])[:4]:
+        masked_lm, of_spans = float(row["masked_lm_loss"]), float(row["span_boundary_loss"])
+        assert float(row["loss"]) == pytest.approx(masked_lm + of_spans, rel=1e-4)
+    moments = weights_in(flags["output_dir"])["cls/span_boundary/position_embeddings/adam_v"]
+    assert np.all(moments[0] > 0)
+    # Spans of at most 6 tokens have no later positions.
+    assert not moments[6:].any()
+
+
+@pytest.mark.slow
+def test_a_stopped_run_continues_as_if_it_had_not(plain, tmp_path, monkeypatch):
+    flags, metrics = plain
+    stopped = {**flags, "output_dir": tmp_path / "stopped"}
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        assert run(stopped) is None
+    assert run(stopped) == metrics
+    assert_bit_equal(weights_in(stopped["output_dir"]), weights_in(flags["output_dir"]))
+    assert rows_of(stopped["output_dir"]) == rows_of(flags["output_dir"])
+    # Evaluation alone, and another objective in the same folder.
+    assert run(stopped, do_train=False) == metrics
+    with pytest.raises(ValueError, match="--objective was span_boundary and is masked_lm now; give the old settings"):
+        run(stopped, objective="masked_lm")
+
+
+@pytest.mark.slow
+def test_16_bits_and_compiled_and_recomputed_layers_come_near_to_32_bits(plain, tmp_path):
+    flags, metrics = plain
+    ways = {"precision": "float16", "jit": True, "recompute": True}
+    found = run(flags, output_dir=tmp_path / "other", **ways)["span_boundary_loss"]
+    assert found == pytest.approx(metrics["span_boundary_loss"], rel=0.02)
+    assert found != metrics["span_boundary_loss"]
+
+
+_ON_TWO_DEVICES = """
+import sys
+import tensorflow as tf
+[processor] = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * 2)
+import run_pretraining
+run_pretraining.main(sys.argv[1:])
+"""
+
+
+@pytest.mark.slow  # another process
+def test_two_devices_compute_as_one(plain, tmp_path):
+    argv = argv_of(plain[0], output_dir=tmp_path / "two", strategy="mirrored")
+    command = [sys.executable, "-c", _ON_TWO_DEVICES, *argv]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert_near(weights_in(tmp_path / "two"), weights_in(plain[0]["output_dir"]))
+
+
+@pytest.mark.slow  # trains for each task
+def test_the_head_is_ignored_after_pretraining(plain, tmp_path, capsys):
+    flags, model = plain[0], plain[0]["output_dir"]
+    assert len(FillMask(model, top_k=2)("a [MASK] c").masks) == 1
+    assert SentenceScorer(model)("a b c").log_probability < 0
+    rows = {"classes.tsv": "text\tlabel\na b\tx\nc d\ty\n", "pairs.tsv": "text\tother\na b\tb a\nc d\td c\n"}
+    rows["tags.txt"] = "a O\nb B-X\n\nc B-X\nd O\n\n"
+    for name, text in rows.items():
+        (tmp_path / name).write_text(text)
+    question = {"id": "1", "question": "a b", "answers": [{"text": "d", "answer_start": 2}]}
+    write_squad(tmp_path / "questions.json", [{"context": "c d e", "qas": [question]}] * 2)
+    shared = [f"--init_checkpoint={model}", "--do_train", "--train_batch_size=2", "--max_seq_length=16"]
+    programs = {
+        run_classifier: "classes.tsv",
+        run_ner: "tags.txt",
+        run_squad: "questions.json",
+        run_sentence_vectors: "pairs.tsv",
+    }
+    for program, data in programs.items():
+        output = tmp_path / program.__name__
+        argv = [f"--train_file={tmp_path / data}", f"--output_dir={output}", *shared]
+        argv += ["--max_query_length=6"] if program is run_squad else []
+        capsys.readouterr()
+        program.main([f"{program.__name__}.py", *argv])
+        printed = " ".join(capsys.readouterr().out.split())
+        assert "unused: " in printed
+        assert "cls/span_boundary/output_bias" in printed
+        assert not any("span_boundary" in name for name in weights_in(output / "model"))
+    # More pre-training without the objective, and the model as a teacher.
+    more = {**flags, "objective": "masked_lm", "init_checkpoint": model, "output_dir": tmp_path / "more"}
+    more |= {"num_train_steps": 1, "do_eval": False}
+    with pytest.raises(ValueError, match="the model lacks: cls/span_boundary/.*--allow_partial_checkpoint"):
+        run(more)
+    run(more, allow_partial_checkpoint=True)
+    run({**more, "output_dir": tmp_path / "student"}, teacher=model, init_checkpoint=tmp_path / "more")
+
+
+def test_mistakes(files, plain, tmp_path, capsys):
+    flags = {**plain[0], "output_dir": tmp_path / "model", "do_eval": False}
+    dataclasses.replace(CONFIG, is_decoder=True).to_json_file(tmp_path / "left.json")
+    bare = tmp_path / "bare.tfrecord"
+    bare.write_bytes((files / "spans.tfrecord").read_bytes())
+    refused = [
+        build(files, "words.tfrecord", "--do_whole_word_mask", "--sentence_task=none"),
+        build(files, "dynamic.tfrecord", "--dynamic_masking", "--sentence_task=none"),
+        build(files, "pairs.tfrecord", "--masked_spans=geometric"),
+        bare,  # without its metadata
+    ]
+    needed = "not all were built with --masked_spans and --sentence_task=none, which --objective=span_boundary needs;"
+    mistakes = [({"input_file": path}, f"{path}: {needed}") for path in refused]
+    mistakes += [
+        ({"do_eval": True, "eval_file": refused[0]}, f"{refused[0]}: {needed}"),
+        ({"bert_config_file": tmp_path / "left.json"}, f"{tmp_path / 'left.json'} has is_decoder, but --objective="),
+        ({"teacher": files}, "--teacher teaches masked LM, and --objective=span_boundary has another loss; leave one"),
+        ({"next_sentence_loss_weight": 2}, "--next_sentence_loss_weight: --objective=span_boundary has no sentence"),
+        ({"masked_lm_loss_weight": 0}, "--masked_lm_loss_weight=0: --objective=span_boundary adds to the loss of"),
+    ]
+    for changes, message in mistakes:
+        assert run_main(run_pretraining.main, argv_of(flags, **changes)) == 1
+        assert message in " ".join(capsys.readouterr().err.split())
+        assert not flags["output_dir"].exists()
+    build(files, "ngrams.tfrecord", "--masked_spans=ngram", "--sentence_task=none")
+    run(flags, input_file=files / "ngrams.tfrecord", num_train_steps=1)
