@@ -81,6 +81,9 @@ def define_flags() -> flags.FlagValues:
         "no records.",
         **define,
     )
+    flags.DEFINE_string(
+        "histogram_file", None, "With --dry_run: picture (.png) of the sentences' lengths to write.", **define
+    )
     flags.DEFINE_enum(
         "compression",
         "none",

@@ -50,6 +50,7 @@ def test_flags_and_defaults_are_those_of_the_original():
         "vocab_file": None,
         "do_lower_case": True,
         "strip_accents": None,
+        "histogram_file": None,
         "do_whole_word_mask": False,
         "max_seq_length": 128,
         "max_predictions_per_seq": 20,

@@ -213,8 +213,8 @@ def test_a_model_in_the_folder_keeps_its_casing(arguments, tmp_path, name, conte
         (
             "\u0e01" * 201 + " \u0e01",
             [],
-            "50.0 % of the words are unknown ([UNK]), so a model will not see them: most have more than 200 characters; "
-            "insert spaces between words, which Thai and some other languages do not write",
+            "50.0 % of the words are unknown ([UNK]), so a model will not see them: most have more than 200 "
+            "characters; insert spaces between words, which Thai and some other languages do not write",
         ),
     ],
 )
