@@ -156,8 +156,8 @@ def _table(summary: dict) -> Table:
     table.add_row("words that are one token", f"{100 * summary['whole_share']:.2f} %")
     table.add_row("word pieces per word", f"{summary['pieces_per_word']:.3f}")
     table.add_row("unknown words ([UNK])", f"{100 * summary['unknown_share']:.2f} %")
-    table.add_row("unknown characters", f"{100 * summary['unknown_character_share']:.2f} %")
     if summary["unknown_characters"]:
+        table.add_row("unknown characters", f"{100 * summary['unknown_character_share']:.2f} %")
         table.add_row("most frequent unknown characters", " ".join(summary["unknown_characters"]))
     return table
 

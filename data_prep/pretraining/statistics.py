@@ -176,7 +176,7 @@ def draw_lengths(statistics: TextStatistics, max_seq_length: int) -> bytes:
     names = [f"{start} to {end}" for start, end in zip(starts, LENGTHS, strict=False)] + [f"{starts[-1]} or more"]
     bars = axes.bar(names, shares, color="#2563eb")
     axes.bar_label(bars, [f"{share:.1f} %" for share in shares], fontsize=8, padding=2)
-    place = int(np.searchsorted(LENGTHS, max_seq_length))
+    place = int(np.searchsorted(LENGTHS, max_seq_length)) + (0.5 if max_seq_length in LENGTHS else 0)
     axes.axvline(place, color="#ea580c", linestyle="--", linewidth=1.4, label=f"--max_seq_length={max_seq_length}")
     axes.set_title(f"{statistics.sentences:,} sentences, {statistics.tokens:,} tokens", fontsize=11, loc="left")
     axes.set_xlabel("tokens of a sentence")
