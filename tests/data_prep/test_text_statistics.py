@@ -97,7 +97,7 @@ def test_the_lengths_are_drawn(text, letters_vocab_file, tmp_path):
     create_pretraining_data.main(["program", *flags, "--dry_run"])
     picture = (tmp_path / "lengths.png").read_bytes()
     assert picture[:8] == b"\x89PNG\r\n\x1a\n"
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["letters.vocab", "lengths.png", "text.txt"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["lengths.png", "letters.vocab", "text.txt"]
     with pytest.raises(ValueError, match=r"lengths.png exists; choose another name$"):
         create_pretraining_data.main(["program", *flags, "--dry_run"])
     with pytest.raises(ValueError, match=r"lengths.jpg does not end in .png, which is its format$"):
