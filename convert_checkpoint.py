@@ -88,7 +88,8 @@ def main(argv):
     preparation = tokens = None
     if vocab_file is not None:
         folder = paths.parent(checkpoint.prefix)
-        preparation = find_preparation(folder, vocab_file, contents.config, values.do_lower_case)
+        casing = values.do_lower_case, values.strip_accents
+        preparation = find_preparation(folder, vocab_file, contents.config, *casing)
     elif values.extend_vocab:
         raise ValueError(f"--extend_vocab: no vocab.txt is next to {checkpoint.prefix}; give --vocab_file")
     if values.extend_vocab and preparation:

@@ -96,6 +96,7 @@ def _extract(values, console):
         vocab_file=values.vocab_file,
         config_file=values.bert_config_file,
         do_lower_case=values.do_lower_case,
+        strip_accents=values.strip_accents,
         strategy=_strategy(values),
         limits=Limits(max_chars=values.max_chars),
     )

@@ -31,7 +31,7 @@ from bert_keras.prediction.tasks.registry import FINE_TUNED_TASKS, PRETRAINED_TA
 from bert_keras.storage.paths import is_dir
 
 # A fine-tuned model or an export stores all of these values. With an export for fill_mask, the last is allowed.
-_OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "long")
+_OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "strip_accents", "long")
 _OPTIONS = ("top_k", "threshold", "candidates", "pll")  # a predictor refuses those that it does not have
 _OF_TABLES = ("text_column", "text_pair_column", "choice_columns", "has_header")
 _INPUTS = {
@@ -135,7 +135,7 @@ def _open(values, limits):
     options |= {name: values[name].value for name in (*_OPTIONS, "long") if name in given_flags(values)}
     if values.model_dir:
         return prediction.open_model(values.model_dir, **options)
-    options |= {name: values[name].value for name in ("vocab_file", "do_lower_case")}
+    options |= {name: values[name].value for name in ("vocab_file", "do_lower_case", "strip_accents")}
     predictor = getattr(prediction, TASKS[values.task].predictor)
     return predictor(values.init_checkpoint, config_file=values.bert_config_file, **options)
 

@@ -22,3 +22,9 @@ def define_model_flags(flag_values, init_checkpoint=None):
         "Lower-case texts and strip accents. If not given: as in the training of the model.",
         **define,
     )
+    flags.DEFINE_bool(
+        "strip_accents",
+        None,
+        "Strip accents, or keep them. If not given: as in the training of the model.",
+        **define,
+    )

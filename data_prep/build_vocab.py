@@ -3,8 +3,8 @@
 
     python data_prep/build_vocab.py --input_file='texts/*.txt' --vocab_file=vocab.txt --vocab_size=30522
 
-The reserved tokens have the same ids as in the released vocabularies. A table shows how well the vocabulary covers the
-text.
+The reserved tokens have the same ids as in the released vocabularies. tokenizer_config.json, next to the vocabulary,
+tells all other programs how to prepare text. A table shows how well the vocabulary covers the text.
 """
 
 import dataclasses
@@ -28,8 +28,23 @@ from bert_keras.cli.start import start_tensorflow
 from bert_keras.data_prep.corpus.documents import check_text_files, find_text_files
 from bert_keras.data_prep.corpus.text_flags import INPUT_FILE, define_text_flags, read_text_options
 from bert_keras.data_prep.corpus.text_sources import received
+from bert_keras.data_prep.pretraining.flags import casing_of
 from bert_keras.data_prep.text.splitting import BasicTokenizer
-from bert_keras.data_prep.text.vocabulary_learning import count_words, cover, learn_vocabulary
+from bert_keras.data_prep.text.vocabulary_files import (
+    TOKENIZER_FILE,
+    VOCABULARY_FILE,
+    read_tokenizer_config,
+    tokenizer_config_text,
+    tokenizer_file_of,
+)
+from bert_keras.data_prep.text.vocabulary_learning import (
+    LONGEST_WORD_TO_SPLIT,
+    MOST_UNKNOWN,
+    Coverage,
+    count_words,
+    cover,
+    learn_vocabulary,
+)
 from bert_keras.storage import paths, writing
 from bert_keras.storage.checks import check_output_file
 
@@ -44,11 +59,17 @@ def define_flags() -> flags.FlagValues:
     flags.DEFINE_string("vocab_file", None, "Required. Vocabulary to write; it must not exist.", **define)
     flags.DEFINE_integer("vocab_size", 30522, "Number of word pieces in the vocabulary.", **define)
     flags.DEFINE_bool("do_lower_case", True, "Lower-case texts and strip accents.", **define)
+    flags.DEFINE_bool("strip_accents", None, "Strip accents, or keep them. If not given: as --do_lower_case.", **define)
     flags.DEFINE_integer(
         "num_unused", 994, "Number of [unusedN] tokens, for words that you add.", lower_bound=0, **define
     )
     flags.DEFINE_integer(
-        "alphabet_size", 1000, "Number of frequent characters that become tokens.", lower_bound=1, **define
+        "alphabet_size",
+        None,
+        "Number of frequent characters that become tokens. If not given: 1000, or more if the text needs more, as "
+        "Chinese does.",
+        lower_bound=1,
+        **define,
     )
     flags.DEFINE_integer("num_workers", 1, "Number of processes. The vocabulary does not depend on it.", 1, **define)
     define_text_flags(values)
@@ -68,18 +89,62 @@ def main(argv: list[str]) -> dict:
     if paths.exists(values.vocab_file):
         raise ValueError(f"--vocab_file={values.vocab_file} exists, and models may depend on it; choose another name")
 
+    tokenizer_file = tokenizer_file_of(values.vocab_file)
+    has_tokenizer_file = _check_folder(tokenizer_file)
+    tokenizer = BasicTokenizer(**casing_of(values))
+
     console = open_console()
-    tokenizer = BasicTokenizer(values.do_lower_case)
     with received(found_files) as input_files, progress_on(console) as progress:
         check_text_files(input_files, text_options)
         counts = count_words(input_files, tokenizer, values.num_workers, values.strict_utf8, progress, text_options)
     start_tensorflow()  # TensorFlow Text learns the vocabulary; the counting processes have ended
     pieces = learn_vocabulary(counts, values.vocab_size, values.num_unused, values.alphabet_size)
+    if not has_tokenizer_file:
+        text = tokenizer_config_text(tokenizer.do_lower_case, tokenizer.strip_accents)
+        writing.write_text(tokenizer_file, text)
     writing.write_text(values.vocab_file, "".join(f"{piece}\n" for piece in pieces))
-    summary = {"vocab_size": len(pieces), **dataclasses.asdict(cover(counts, pieces))}
+    coverage = cover(counts, pieces)
+    summary = {"vocab_size": len(pieces), **dataclasses.asdict(coverage)}
     console.print(_table(summary))
-    log.info("wrote %s; use it with --do_lower_case=%s", values.vocab_file, values.do_lower_case)
+    if coverage.unknown_share > MOST_UNKNOWN:
+        log.warning("%s", _advice(coverage))
+    log.info(
+        "wrote %s; %s sets do_lower_case=%s and strip_accents=%s for the programs that use it",
+        values.vocab_file,
+        tokenizer_file,
+        tokenizer.do_lower_case,
+        tokenizer.strip_accents,
+    )
     return summary
+
+
+def _check_folder(tokenizer_file: str) -> bool:
+    """Returns whether the folder of the new vocabulary has a `tokenizer_config.json`, which then sets the casing.
+
+    Raises ValueError if it sets none, or if a new one would change how a model in the folder prepares text.
+    """
+    folder = paths.parent(tokenizer_file)
+    advice = "write the vocabulary into another folder, for example --vocab_file=vocabulary/vocab.txt"
+    if paths.exists(tokenizer_file):
+        if read_tokenizer_config(tokenizer_file).get("do_lower_case") is None:
+            raise ValueError(f"{tokenizer_file} does not set do_lower_case; add it, or {advice}")
+        return True
+    for name in ("bert_config.json", "config.json", VOCABULARY_FILE):
+        if paths.exists(paths.join(folder, name)):
+            raise ValueError(
+                f"{folder} has a {name}, and a {TOKENIZER_FILE} would change how its model prepares text; {advice}"
+            )
+    return False
+
+
+def _advice(coverage: Coverage) -> str:
+    found = f"{100 * coverage.unknown_share:.1f} % of the words are unknown ([UNK]), so a model will not see them: "
+    if coverage.too_long_share > coverage.unknown_share / 2:
+        return (
+            f"{found}most have more than {LONGEST_WORD_TO_SPLIT} characters; insert spaces between words, which Thai "
+            "and some other languages do not write"
+        )
+    return f"{found}their characters are too rare for the vocabulary; give a larger --alphabet_size and --vocab_size"
 
 
 def _table(summary: dict) -> Table:
@@ -92,6 +157,7 @@ def _table(summary: dict) -> Table:
     table.add_row("word pieces per word", f"{summary['pieces_per_word']:.3f}")
     table.add_row("unknown words ([UNK])", f"{100 * summary['unknown_share']:.2f} %")
     if summary["unknown_characters"]:
+        table.add_row("unknown characters", f"{100 * summary['unknown_character_share']:.2f} %")
         table.add_row("most frequent unknown characters", " ".join(summary["unknown_characters"]))
     return table
 

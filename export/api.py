@@ -32,7 +32,8 @@ log = logging.getLogger("bert_keras")
 
 # Flags for the tasks of pre-trained models. A fine-tuned model stores all of these values.
 _OF_TASK = {name: TASKS[name].settings or {} for name in EXPORTED_TASKS if TASKS[name].is_pretrained}
-_OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "max_seq_length", "top_k", "pooling", "layer")
+_CASING = ("do_lower_case", "strip_accents")
+_OF_PRETRAINED = ("vocab_file", "bert_config_file", *_CASING, "max_seq_length", "top_k", "pooling", "layer")
 
 
 def define_flags():
@@ -159,7 +160,7 @@ def _quantizes(values):
 def _open_pretrained(values):
     """Opens the model of --init_checkpoint for --task."""
     length = values.max_seq_length
-    options = {name: values[name].value for name in ("vocab_file", "do_lower_case")}
+    options = {name: values[name].value for name in ("vocab_file", *_CASING)}
     options["config_file"] = values.bert_config_file
     if values.task == "fill_mask":
         predictor = FillMask(values.init_checkpoint, top_k=values.top_k, **options)

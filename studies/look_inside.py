@@ -58,8 +58,9 @@ def main(argv):
     from bert_keras.studies.inside.attention import AttentionReader, attention_page, attention_tables
 
     files = {"vocab_file": values.vocab_file, "config_file": values.bert_config_file}
+    files |= {name: values[name].value for name in ("do_lower_case", "strip_accents")}
     with told_with_flags():
-        reader = AttentionReader(values.model_dir, values.max_seq_length, do_lower_case=values.do_lower_case, **files)
+        reader = AttentionReader(values.model_dir, values.max_seq_length, **files)
         attention = reader.read(*texts)
     write_text(values.output_file, attention_page(attention, str(values.model_dir)))
     print(f"{values.output_file}: open it in a browser", file=sys.stderr)

@@ -49,6 +49,7 @@ def test_flags_and_defaults_are_those_of_the_original():
         "vocab_file": None,
         # The original's default is True for every vocabulary; here the model decides.
         "do_lower_case": None,
+        "strip_accents": None,
         "batch_size": 32,
         "use_tpu": False,
         "master": None,

@@ -79,6 +79,7 @@ def test_flags_and_their_defaults():
         "vocab_file": None,
         "bert_config_file": None,
         "do_lower_case": None,
+        "strip_accents": None,
         "input_file": None,
         "json": False,
         "top_k": None,

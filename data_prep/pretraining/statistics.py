@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import datetime
 import functools
+import io
 import itertools
 import logging
 import math
@@ -161,6 +162,33 @@ def statistics_table(statistics: TextStatistics) -> Table:
         bar = "\u2588" * round(_BAR * count / most)
         table.add_row(f"sentences of {end}", f"{bar} {100 * count / statistics.sentences:5.1f} %")
     return table
+
+
+def draw_lengths(statistics: TextStatistics, max_seq_length: int) -> bytes:
+    """Returns a picture (PNG) of the sentences' lengths, with the class in which `max_seq_length` ends marked."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 3.2), dpi=200, layout="constrained")
+    axes = figure.add_subplot()
+    shares = [100 * count / statistics.sentences for count in statistics.lengths]
+    starts = [1, *(length + 1 for length in LENGTHS)]
+    names = [f"{start} to {end}" for start, end in zip(starts, LENGTHS, strict=False)] + [f"{starts[-1]} or more"]
+    bars = axes.bar(names, shares, color="#2563eb")
+    axes.bar_label(bars, [f"{share:.1f} %" for share in shares], fontsize=8, padding=2)
+    place = int(np.searchsorted(LENGTHS, max_seq_length)) + (0.5 if max_seq_length in LENGTHS else 0)
+    axes.axvline(place, color="#ea580c", linestyle="--", linewidth=1.4, label=f"--max_seq_length={max_seq_length}")
+    axes.set_title(f"{statistics.sentences:,} sentences, {statistics.tokens:,} tokens", fontsize=11, loc="left")
+    axes.set_xlabel("tokens of a sentence")
+    axes.set_ylabel("% of the sentences")
+    axes.set_ylim(0, 1.15 * max(shares))
+    axes.tick_params(axis="x", labelsize=8, rotation=20)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, loc="upper right")
+    picture = io.BytesIO()
+    # Without metadata, the same numbers give the same bytes with every version of matplotlib.
+    FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})
+    return picture.getvalue()
 
 
 def _use_of_document(

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bert_keras.data_prep.text.characters import CLEAN, SPLIT, SPLIT_AND_STRIP, CharacterTable
 
+LONGEST_WORD_TO_SPLIT = 200  # in characters, as in the original BERT
+
 _WORD = re.compile(r"\S+")
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9 ]")  # for printable ASCII: the second part matches punctuation only
 
@@ -82,7 +84,9 @@ class WordpieceTokenizer:
         max_input_chars_per_word: longer words become `unk_token`.
     """
 
-    def __init__(self, vocab: Mapping[str, int], unk_token: str = "[UNK]", max_input_chars_per_word: int = 200):
+    def __init__(
+        self, vocab: Mapping[str, int], unk_token: str = "[UNK]", max_input_chars_per_word: int = LONGEST_WORD_TO_SPLIT
+    ):
         self.vocab = vocab
         self.unk_token = unk_token
         self.max_input_chars_per_word = max_input_chars_per_word

@@ -17,6 +17,7 @@ log = logging.getLogger("bert_keras")
 VOCABULARY_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer_config.json"
 _CASING = ("do_lower_case", "strip_accents")
+_SPECIAL_TOKENS = {f"{name}_token": f"[{name.upper()}]" for name in ("unk", "sep", "pad", "cls", "mask")}
 # Classes of other libraries that say nothing about how text is split.
 _ANY_TOKENIZER = ("PreTrainedTokenizerFast", "TokenizersBackend")
 
@@ -122,12 +123,17 @@ def check_special_tokens(
         raise ValueError(f"{name} lacks {', '.join(missing)}; {advice}")
 
 
+def tokenizer_file_of(vocab_file: str | os.PathLike) -> str:
+    """Returns the path of the `tokenizer_config.json` in the folder of a vocabulary."""
+    return paths.join(paths.parent(vocab_file), TOKENIZER_FILE)
+
+
 def read_casing(vocab_file: str | os.PathLike) -> dict[str, bool]:
     """Returns "do_lower_case" and "strip_accents" of the `tokenizer_config.json` in the folder of a vocabulary.
 
     Returns those that the file sets. Raises ValueError if the file is damaged.
     """
-    told = read_tokenizer_config(paths.join(paths.parent(vocab_file), TOKENIZER_FILE))
+    told = read_tokenizer_config(tokenizer_file_of(vocab_file))
     return {name: told[name] for name in _CASING if told.get(name) is not None}
 
 
@@ -171,7 +177,27 @@ def tokenizer_config_text(do_lower_case: bool, strip_accents: bool | None, longe
     values["tokenizer_class"] = "BertTokenizer"
     if strip_accents is not None:
         values["strip_accents"] = strip_accents
+    values |= {"tokenize_chinese_chars": True, **_SPECIAL_TOKENS}
     return json.dumps(values, indent=2) + "\n"
+
+
+def check_casing(
+    tokenizer_file: str | os.PathLike, told: Mapping[str, Any], do_lower_case: bool | None, strip_accents: bool | None
+) -> None:
+    """Raises ValueError if a given casing contradicts the values `told` of the `tokenizer_config.json`.
+
+    Text that is prepared differently than for the vocabulary becomes [UNK]. None contradicts nothing.
+    """
+    accents = told.get("do_lower_case") if told.get("strip_accents") is None else told["strip_accents"]
+    for name, given, is_set in (
+        ("do_lower_case", do_lower_case, told.get("do_lower_case")),
+        ("strip_accents", strip_accents, accents),
+    ):
+        if None not in (given, is_set) and given != is_set:
+            raise ValueError(
+                f"{name}={given} was given, but {tokenizer_file} sets {name}={is_set} for its vocabulary; leave out "
+                f"{name}, or correct the file if it is wrong"
+            )
 
 
 def find_casing(
@@ -179,13 +205,18 @@ def find_casing(
     told: Mapping[str, Any],
     vocab_file: str | os.PathLike,
     do_lower_case: bool | None = None,
+    strip_accents: bool | None = None,
 ) -> tuple[bool, bool | None, list[str]]:
     """Returns do_lower_case and strip_accents of a model, and lines for the log that say where they come from.
 
-    The casing comes from the first of these that exists: the argument, the values `told` of the `tokenizer_config.json`
-    at `tokenizer_file`, a guess from the words of the vocabulary.
+    The casing comes from the first of these that exists: the arguments, the values `told` of the
+    `tokenizer_config.json` at `tokenizer_file`, a guess from the words of the vocabulary. Raises ValueError if the
+    arguments contradict the file.
     """
-    strip_accents, reason = told.get("strip_accents"), "as requested"
+    check_casing(tokenizer_file, told, do_lower_case, strip_accents)
+    reason = reason_of_accents = "as requested"
+    if strip_accents is None:
+        strip_accents, reason_of_accents = told.get("strip_accents"), f"set in {tokenizer_file}"
     if do_lower_case is None:
         do_lower_case, reason = told.get("do_lower_case"), f"set in {tokenizer_file}"
     if do_lower_case is None:
@@ -193,7 +224,7 @@ def find_casing(
         reason = f"guessed from the words of {vocab_file}"
     lines = [f"{'lower-casing text' if do_lower_case else 'keeping capital letters'} ({reason})"]
     if strip_accents is not None:
-        lines.append(f"{'stripping' if strip_accents else 'keeping'} accents (set in {tokenizer_file})")
+        lines.append(f"{'stripping' if strip_accents else 'keeping'} accents ({reason_of_accents})")
     return do_lower_case, strip_accents, lines
 
 

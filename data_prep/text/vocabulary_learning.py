@@ -8,6 +8,7 @@ import collections
 import dataclasses
 import logging
 import math
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -17,13 +18,17 @@ from bert_keras.data_prep.corpus.text_lines import Dropped, read_lines, text_war
 from bert_keras.data_prep.corpus.text_sources import opened_texts
 from bert_keras.data_prep.corpus.tokenized_corpus import Chunk, cut
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
-from bert_keras.data_prep.text.splitting import BasicTokenizer, WordpieceTokenizer
+from bert_keras.data_prep.text.splitting import LONGEST_WORD_TO_SPLIT, BasicTokenizer, WordpieceTokenizer
 
 log = logging.getLogger("bert_keras")
 
 _MOST_WORDS = 2_000_000  # maximum number of different words to count
 MOST_WORDS_TO_LEARN_FROM = 300_000
 _LONGEST_WORD = 50  # in characters; longer words are not used for learning
+# Thai, Lao, Burmese and Khmer: a clause is one word.
+_WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+_SMALLEST_ALPHABET, _COVERED = 1000, 0.9999
+MOST_UNKNOWN = 0.01  # of the words; a larger share is worth a warning
 _UNUSED_BEFORE = 99  # number of [unusedN] before the special tokens, as in the original BERT
 _SLACK = 0.05
 _LOWEST_TO_HIGHEST = 64
@@ -33,7 +38,14 @@ _LOWEST_TO_HIGHEST = 64
 class Coverage:
     """Coverage of the words of a text by a vocabulary; shares are from 0 to 1.
 
-    `unknown_characters` are at most 20 of the most frequent characters of unknown words that are not in the vocabulary.
+    Attributes:
+        num_words, num_different: all words, and different words.
+        whole_share: of the words that are one token.
+        pieces_per_word: average.
+        unknown_share: of the words that become [UNK].
+        too_long_share: of the words that become [UNK] because they have too many characters.
+        unknown_character_share: of the characters that are not in the vocabulary.
+        unknown_characters: at most 20 of them, the most frequent first.
     """
 
     num_words: int
@@ -41,6 +53,8 @@ class Coverage:
     whole_share: float
     pieces_per_word: float
     unknown_share: float
+    too_long_share: float
+    unknown_character_share: float
     unknown_characters: str
 
 
@@ -124,19 +138,26 @@ def reserved_tokens(num_unused: int) -> list[str]:
 
 
 def learn_vocabulary(
-    counts: Mapping[str, int], vocab_size: int = 30522, num_unused: int = 994, alphabet_size: int = 1000
+    counts: Mapping[str, int], vocab_size: int = 30522, num_unused: int = 994, alphabet_size: int | None = None
 ) -> list[str]:
     """Learns a vocabulary of at most `vocab_size` tokens from the number of occurrences of each word.
 
     The `alphabet_size` most frequent characters become tokens, at the start of a word and inside; words with other
-    characters become [UNK]. Returns the tokens in the order of their ids: reserved tokens (`num_unused` of them for
-    words that users add later), the alphabet, then the others by decreasing use.
+    characters become [UNK]. None: 1,000 characters, or as many as cover 99.99 % of the text. Returns the tokens in the
+    order of their ids: reserved tokens (`num_unused` of them for words that users add later), the alphabet, then the
+    others by decreasing use.
     """
     reserved = reserved_tokens(num_unused)
-    frequent = [item for item in counts.items() if len(item[0]) <= _LONGEST_WORD]
+    frequent = _words_to_learn_from(counts)
     frequent.sort(key=lambda item: (-item[1], item[0]))
     frequent = frequent[:MOST_WORDS_TO_LEARN_FROM]
-    num_characters = min(alphabet_size, len(set().union(*(word for word, _ in frequent))))
+    characters = collections.Counter()
+    for word, count in frequent:
+        for character in word:
+            characters[character] += count
+    if alphabet_size is None:
+        alphabet_size = _enough_characters(characters)
+    num_characters = min(alphabet_size, len(characters))
     num_fixed = len(reserved) + 2 * num_characters
     if num_fixed > vocab_size:
         raise ValueError(
@@ -148,12 +169,34 @@ def learn_vocabulary(
         "learning from %s of %s different words, %.2f %% of the text",
         f"{len(frequent):,}",
         f"{len(counts):,}",
-        100 * sum(count for _, count in frequent) / sum(counts.values()),
+        100 * characters.total() / sum(len(word) * count for word, count in counts.items()),
     )
     pieces = _learn(frequent, vocab_size, reserved, alphabet_size) if frequent else reserved
     if len(pieces) < vocab_size:
         log.warning("the text gives only %d tokens, fewer than --vocab_size=%d", len(pieces), vocab_size)
     return _shorten(pieces, vocab_size, set(reserved))
+
+
+def _words_to_learn_from(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Returns words that are not too long, and the clauses of scripts without spaces in parts of that length."""
+    frequent, parts = [], collections.Counter()
+    for word, count in counts.items():
+        if len(word) <= _LONGEST_WORD:
+            frequent.append((word, count))
+        elif _WITHOUT_SPACES.search(word):
+            for start in range(0, len(word), _LONGEST_WORD):
+                parts[word[start : start + _LONGEST_WORD]] += count
+    return [(word, count + parts.pop(word, 0)) for word, count in frequent] + list(parts.items())
+
+
+def _enough_characters(characters: collections.Counter) -> int:
+    """Returns how many of the most frequent characters cover almost the whole text, at least `_SMALLEST_ALPHABET`."""
+    needed, covered = _COVERED * characters.total(), 0
+    for number, (_, count) in enumerate(characters.most_common(), 1):
+        covered += count
+        if covered >= needed:
+            return max(number, _SMALLEST_ALPHABET)
+    return _SMALLEST_ALPHABET
 
 
 def _learn(frequent: list[tuple[str, int]], vocab_size: int, reserved: list[str], alphabet_size: int) -> list[str]:
@@ -190,14 +233,18 @@ def cover(counts: Mapping[str, int], pieces: Sequence[str]) -> Coverage:
     """Returns how well a vocabulary covers counted words."""
     split_word = WordpieceTokenizer({piece: number for number, piece in enumerate(pieces)}).split_word
     known, unknown_characters = set(pieces), collections.Counter()
-    num_words = num_whole = num_pieces = num_unknown = 0
+    num_words = num_whole = num_pieces = num_unknown = num_too_long = num_characters = 0
     for word, count in counts.items():
         split = split_word(word)
         num_words += count
         num_pieces += count * len(split)
+        num_characters += count * len(word)
         if split == ["[UNK]"]:
             num_unknown += count
-            unknown_characters.update({character: count for character in word if character not in known})
+            num_too_long += count * (len(word) > LONGEST_WORD_TO_SPLIT)
+            for character in word:
+                if character not in known and f"##{character}" not in known:
+                    unknown_characters[character] += count
         elif len(split) == 1:
             num_whole += count
     most = sorted(unknown_characters.items(), key=lambda item: (-item[1], item[0]))[:20]
@@ -207,5 +254,7 @@ def cover(counts: Mapping[str, int], pieces: Sequence[str]) -> Coverage:
         num_whole / num_words,
         num_pieces / num_words,
         num_unknown / num_words,
+        num_too_long / num_words,
+        unknown_characters.total() / num_characters,
         "".join(character for character, _ in most),
     )

@@ -14,6 +14,7 @@ from bert_keras.data_prep.text.vocabulary_files import (
     find_casing,
     read_tokenizer_config,
     tokenizer_config_text,
+    tokenizer_file_of,
 )
 from bert_keras.modeling import BertConfig, check_config, check_vocabulary, open_checkpoint, read_config
 from bert_keras.modeling.checkpoints.hub import local_model
@@ -73,11 +74,13 @@ def open_files(
     vocab_file: str | os.PathLike | None = None,
     config_file: str | os.PathLike | None = None,
     do_lower_case: bool | None = None,
+    strip_accents: bool | None = None,
 ) -> ModelFiles:
     """Finds and checks the parts of a model as `open_model_files`, or those of an export other than its network."""
     if not is_export(path):
-        return open_model_files(path, vocab_file, config_file, do_lower_case)
-    given = {"vocab_file": vocab_file, "config_file": config_file, "do_lower_case": do_lower_case}
+        return open_model_files(path, vocab_file, config_file, do_lower_case, strip_accents)
+    given = {"vocab_file": vocab_file, "config_file": config_file}
+    given |= {"do_lower_case": do_lower_case, "strip_accents": strip_accents}
     if names := [name_of(argument) for argument, value in given.items() if value is not None]:
         raise ValueError(f"{path} is an export, which sets how to prepare text; leave out {', '.join(names)}")
     vocab_file, config_file = (paths.join(path, name) for name in ("vocab.txt", "bert_config.json"))
@@ -92,6 +95,7 @@ def open_model_files(
     vocab_file: str | os.PathLike | None = None,
     config_file: str | os.PathLike | None = None,
     do_lower_case: bool | None = None,
+    strip_accents: bool | None = None,
 ) -> ModelFiles:
     """Finds and checks the parts of a model. Logs the casing of text.
 
@@ -101,6 +105,7 @@ def open_model_files(
         vocab_file: the vocabulary; None: vocab.txt in the checkpoint's folder.
         config_file: the config, or the name of a released model; None: the config in the checkpoint's folder.
         do_lower_case: bool; None: the setting in the model's folder, or else a guess from the vocabulary.
+        strip_accents: bool; None: the setting in the model's folder, or else the same as do_lower_case.
 
     Returns:
         ModelFiles.
@@ -125,7 +130,7 @@ def open_model_files(
         raise FileNotFoundError(
             f"{folder} has no vocab.txt; put it there, or give --vocab_file (from Python: vocab_file)"
         )
-    preparation = find_preparation(folder, vocab_file, config, do_lower_case)
+    preparation = find_preparation(folder, vocab_file, config, do_lower_case, strip_accents)
     tokenizer = FullTokenizer(vocab_file, preparation.do_lower_case, preparation.strip_accents)
     advice = "give the vocabulary that the model was trained with"
     check_special_tokens(tokenizer.vocab, _SPECIAL_TOKENS, str(vocab_file), advice)
@@ -138,7 +143,11 @@ def given_config(config_file: str | os.PathLike) -> BertConfig:
 
 
 def find_preparation(
-    folder: str | os.PathLike, vocab_file: str | os.PathLike, config: BertConfig, do_lower_case: bool | None = None
+    folder: str | os.PathLike,
+    vocab_file: str | os.PathLike,
+    config: BertConfig,
+    do_lower_case: bool | None = None,
+    strip_accents: bool | None = None,
 ) -> Preparation:
     """Finds and logs how training prepared text, and checks the vocabulary against it.
 
@@ -147,7 +156,10 @@ def find_preparation(
     """
     tokenizer_file = paths.join(folder, TOKENIZER_FILE)
     told = read_tokenizer_config(tokenizer_file)
-    do_lower_case, strip_accents, lines = find_casing(tokenizer_file, told, vocab_file, do_lower_case)
+    if not told:  # build_vocab.py writes one next to a vocabulary, which may be in another folder
+        tokenizer_file = tokenizer_file_of(vocab_file)
+        told = read_tokenizer_config(tokenizer_file)
+    do_lower_case, strip_accents, lines = find_casing(tokenizer_file, told, vocab_file, do_lower_case, strip_accents)
     check_vocabulary(vocab_file, config, do_lower_case, strip_accents)
     for line in lines:
         log.info(line)

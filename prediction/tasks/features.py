@@ -89,6 +89,7 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
         device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
         format: of an export, "saved_model", "onnx", "litert" or "web"; None: the first of these that it has.
         model: as in `FillMask`, whose network then also gives the vectors. None: the object has its own weights.
+        strip_accents: whether texts lose their accents; None: as in the training of the model.
 
     Attributes:
         layers: tuple of the layers. For the others, see `LoadedModel`.
@@ -115,13 +116,15 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
         device: str | None = None,
         format: str | None = None,
         model: PretrainingModel | None = None,
+        strip_accents: bool | None = None,
     ):
         check_choice("pooling", pooling, POOLINGS)
         if strategy is not None and device is not None:
             raise ValueError(f"there are both {name_of('strategy')} and {name_of('device')}; give one of them")
         self._chosen_layers, self.pooling = layers, pooling
         self._chosen_length, self._strategy, self._shared = max_seq_length, strategy, model
-        text_options = {"vocab_file": vocab_file, "config_file": config_file, "do_lower_case": do_lower_case}
+        text_options = {"vocab_file": vocab_file, "config_file": config_file}
+        text_options |= {"do_lower_case": do_lower_case, "strip_accents": strip_accents}
         super().__init__(path, batch_size, limits, strategy, device, format, **text_options)
 
     def _prepare(self):

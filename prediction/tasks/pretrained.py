@@ -53,6 +53,8 @@ class PretrainedPredictor(Predictor[Text, Answer]):
         format: of an export, "saved_model", "onnx", "litert" or "web"; None: the first of these that it has.
         model: the attribute `model` of another predictor of the same checkpoint. The two share its encoder in memory;
             only the head of this task is read from the checkpoint. None: the object has its own weights.
+        strip_accents: whether texts lose their accents; None: the setting in the model's folder, or else the same as
+            do_lower_case.
         options: other defaults of the options of a call, which the class lists.
 
     Raises:
@@ -75,11 +77,13 @@ class PretrainedPredictor(Predictor[Text, Answer]):
         device: str | None = None,
         format: str | None = None,
         model: PretrainingModel | None = None,
+        strip_accents: bool | None = None,
         **options: Any,
     ):
         check_choice("long", long, LONG_CHOICES)
         self.long, self._shared = long, model
-        text_options = {"vocab_file": vocab_file, "config_file": config_file, "do_lower_case": do_lower_case}
+        text_options = {"vocab_file": vocab_file, "config_file": config_file}
+        text_options |= {"do_lower_case": do_lower_case, "strip_accents": strip_accents}
         super().__init__(path, batch_size, limits, options, device=device, format=format, **text_options)
 
     def _prepare(self):

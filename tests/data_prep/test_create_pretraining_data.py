@@ -50,6 +50,7 @@ def test_flags_and_defaults_are_those_of_the_original():
         "vocab_file": None,
         "do_lower_case": True,
         "strip_accents": None,
+        "histogram_file": None,
         "do_whole_word_mask": False,
         "max_seq_length": 128,
         "max_predictions_per_seq": 20,
@@ -166,11 +167,30 @@ def test_folder_of_the_vocabulary_decides_the_casing(arguments, tmp_path, capsys
     main(arguments)
     assert read_metadata(f"{tmp_path}/out.tfrecord")["do_lower_case"] is False
     assert "--do_lower_case=False (set in the tokenizer_config.json next to" in capsys.readouterr().out
+    (tmp_path / "tokenizer_config.json").unlink()
     main([*arguments, "--do_lower_case=True", "--strip_accents=False"])
     metadata = read_metadata(f"{tmp_path}/out.tfrecord")
     assert (metadata["do_lower_case"], metadata["strip_accents"]) == (True, False)
     assert metadata["settings"]["strip_accents"] is False
     assert "next to" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "flag", "name", "found"),
+    [
+        ('{"do_lower_case": false}', "--do_lower_case=True", "do_lower_case=True", "do_lower_case=False"),
+        ('{"do_lower_case": true}', "--strip_accents=False", "strip_accents=False", "strip_accents=True"),
+        ('{"strip_accents": false}', "--strip_accents", "strip_accents=True", "strip_accents=False"),
+    ],
+)
+def test_casing_that_contradicts_the_folder_of_the_vocabulary_is_refused(
+    arguments, tmp_path, content, flag, name, found
+):
+    (tmp_path / "tokenizer_config.json").write_text(content)
+    message = f"^{name} was given, but {tmp_path}/tokenizer_config.json sets {found} for its vocabulary; leave out "
+    with pytest.raises(ValueError, match=message):
+        main([*arguments, flag])
+    assert not (tmp_path / "out.tfrecord").exists()
 
 
 @pytest.mark.slow

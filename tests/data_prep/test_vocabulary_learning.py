@@ -11,6 +11,7 @@ from bert_keras.data_prep.build_vocab import define_flags, main
 from bert_keras.data_prep.corpus import tokenized_corpus
 from bert_keras.data_prep.text import vocabulary_learning
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
+from bert_keras.data_prep.text.vocabulary_files import read_casing
 from bert_keras.data_prep.text.vocabulary_learning import (
     Coverage,
     count_words,
@@ -113,8 +114,23 @@ def test_coverage_counts_words_as_often_as_they_occur():
         whole_share=6 / 12,
         pieces_per_word=(6 + 2 * 3 + 1 + 2) / 12,
         unknown_share=3 / 12,
+        too_long_share=0,
+        unknown_character_share=3 / (6 * 4 + 3 * 7 + 2 + 2),
         unknown_characters="é",
     )
+
+
+def test_the_alphabet_grows_with_the_script(monkeypatch):
+    counts = {chr(0x4E00 + number): 10 for number in range(1500)} | {chr(0x3400): 1}
+    assert cover(counts, learn_vocabulary(counts, 4000, 0)).unknown_share == 1 / 15001
+    assert cover(counts, learn_vocabulary(counts, 4000, 0, alphabet_size=1000)).unknown_share == 5001 / 15001
+
+
+def test_clauses_of_scripts_without_spaces_are_learned_in_parts():
+    clause = "".join(chr(0x0E01 + number % 40) for number in range(120))
+    pieces = learn_vocabulary({clause: 2, "x" * 60: 3, "ab": 1}, 400, 0)
+    assert cover({clause: 2}, pieces).unknown_share == 0
+    assert "x" not in "".join(pieces[5:])
 
 
 @pytest.fixture
@@ -132,10 +148,81 @@ def test_the_program_writes_a_vocabulary_that_the_tokenizer_reads(arguments, tmp
     assert summary["num_words"] == 9 * 9
     output = capsys.readouterr().out
     assert "unknown words ([UNK])" in output
-    assert output.splitlines()[-1] == f"wrote {tmp_path}/vocab.txt; use it with --do_lower_case=False"
-    assert sorted(os.listdir(tmp_path)) == ["text.txt", "vocab.txt"]
+    assert output.splitlines()[-1] == (
+        f"wrote {tmp_path}/vocab.txt; {tmp_path}/tokenizer_config.json sets do_lower_case=False and "
+        "strip_accents=False for the programs that use it"
+    )
+    assert sorted(os.listdir(tmp_path)) == ["text.txt", "tokenizer_config.json", "vocab.txt"]
     with pytest.raises(ValueError, match="vocab.txt exists, and models may depend on it; choose another name"):
         main(arguments)
+
+
+@pytest.mark.parametrize(
+    "flags", [[], ["--nodo_lower_case"], ["--nostrip_accents"], ["--nodo_lower_case", "--strip_accents"]]
+)
+def test_all_programs_prepare_text_as_for_the_vocabulary(arguments, tmp_path, flags):
+    main([*arguments, "--vocab_size=60", "--num_unused=5", *flags])
+    casing = "--nodo_lower_case" not in flags, "--nostrip_accents" not in flags
+    if flags == ["--nodo_lower_case"]:
+        casing = (False, False)
+    assert read_casing(tmp_path / "vocab.txt") == dict(zip(("do_lower_case", "strip_accents"), casing, strict=True))
+    tokenizer = FullTokenizer.from_checkpoint(tmp_path)
+    assert (tokenizer.basic_tokenizer.do_lower_case, tokenizer.basic_tokenizer.strip_accents) == casing
+    assert tokenizer.tokenize("The play")[0] == ("the" if casing[0] else "The")
+
+
+def test_a_second_vocabulary_in_a_folder_is_prepared_as_the_first(arguments, tmp_path):
+    flags = ["--vocab_size=60", "--num_unused=5"]
+    main([*arguments, *flags, "--nodo_lower_case"])
+    before = (tmp_path / "tokenizer_config.json").read_bytes()
+    other = f"--vocab_file={tmp_path}/second.txt"
+    with pytest.raises(
+        ValueError, match="^do_lower_case=True was given, but .*/tokenizer_config.json sets do_lower_cas"
+    ):
+        main([*arguments[:2], other, *flags, "--do_lower_case"])
+    main([*arguments[:2], other, *flags])
+    assert (tmp_path / "second.txt").read_bytes() == (tmp_path / "vocab.txt").read_bytes()
+    assert (tmp_path / "tokenizer_config.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("bert_config.json", "{}", "has a bert_config.json, and a tokenizer_config.json would change how its model"),
+        ("vocab.txt", "a", "has a vocab.txt, and a tokenizer_config.json would change how its model prepares text; "),
+        ("tokenizer_config.json", "{}", "tokenizer_config.json does not set do_lower_case; add it, or write the voc"),
+    ],
+)
+def test_a_model_in_the_folder_keeps_its_casing(arguments, tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        main([*arguments[:2], f"--vocab_file={tmp_path}/new.txt"])
+    assert sorted(os.listdir(tmp_path)) == sorted([name, "text.txt"])
+    assert (tmp_path / name).read_text() == content
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "message"),
+    [
+        (
+            "abc dbc " * 9,
+            ["--alphabet_size=3"],
+            "50.0 % of the words are unknown ([UNK]), so a model will not see them: "
+            "their characters are too rare for the vocabulary; give a larger --alphabet_size and --vocab_size",
+        ),
+        (
+            "\u0e01" * 201 + " \u0e01",
+            [],
+            "50.0 % of the words are unknown ([UNK]), so a model will not see them: most have more than 200 "
+            "characters; insert spaces between words, which Thai and some other languages do not write",
+        ),
+    ],
+)
+def test_many_unknown_words_are_warned_of(arguments, tmp_path, capsys, text, flags, message):
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+    summary = main([*arguments, "--vocab_size=60", "--num_unused=5", *flags])
+    assert summary["unknown_share"] == 0.5
+    assert f"warning: {message}" in " ".join(capsys.readouterr().out.split())
 
 
 def test_output_that_cannot_be_written_is_refused_before_reading(arguments, tmp_path, monkeypatch):
@@ -157,8 +244,9 @@ def test_flags_and_defaults():
         "vocab_file": None,
         "vocab_size": 30522,
         "do_lower_case": True,
+        "strip_accents": None,
         "num_unused": 994,
-        "alphabet_size": 1000,
+        "alphabet_size": None,
         "num_workers": 1,
         "strict_utf8": False,
         "text_field": None,

@@ -108,7 +108,8 @@ def write_run(folder, **settings):
     ("content", "options", "message"),
     [
         ('{"do_lower_case": false}', {}, "keeping capital letters (set in {}/tokenizer_config.json)"),
-        ('{"do_lower_case": true}', {"do_lower_case": False}, "keeping capital letters (as requested)"),
+        ("{}", {"do_lower_case": False}, "keeping capital letters (as requested)"),
+        ('{"do_lower_case": true}', {"do_lower_case": True}, "lower-casing text (as requested)"),
         ("{}", {}, "lower-casing text (guessed from the words of {}/vocab.txt)"),
         ('{"do_lower_case": null, "strip_accents": null}', {}, "lower-casing text (guessed from the words of {}"),
     ],
@@ -117,6 +118,28 @@ def test_casing_is_requested_or_set_in_the_folder_or_guessed(folder, messages, c
     (folder / "tokenizer_config.json").write_text(content)
     assert tokenize(folder, **options) == (["paris"] if message.startswith("lower") else ["[UNK]"])
     assert messages[-1].startswith(message.format(folder))
+
+
+def test_casing_that_contradicts_the_folder_is_refused(folder):
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true, "strip_accents": false}')
+    for name, value in (("do_lower_case", False), ("strip_accents", True)):
+        with pytest.raises(
+            ValueError, match=f"^{name}={value} was given, but .*/tokenizer_config.json sets {name}=.*; l"
+        ):
+            open_model_files(folder, **{name: value})
+
+
+def test_accents_may_be_requested(folder, messages):
+    assert open_model_files(folder, do_lower_case=True, strip_accents=False).tokenizer.casing == (True, False)
+    assert "keeping accents (as requested)" in messages
+
+
+def test_the_folder_of_a_vocabulary_elsewhere_sets_the_casing(folder, tmp_path, messages):
+    (tmp_path / "vocabulary").mkdir()
+    vocab_file = (folder / "vocab.txt").rename(tmp_path / "vocabulary" / "vocab.txt")
+    (vocab_file.parent / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert open_model_files(folder, vocab_file).tokenizer.casing == (False, None)
+    assert f"keeping capital letters (set in {vocab_file.parent}/tokenizer_config.json)" in messages
 
 
 def test_casing_does_not_depend_on_the_records_of_the_run(folder):

@@ -49,6 +49,7 @@ OF_ALL_PROGRAMS = {
 }
 OF_FINE_TUNING = OF_ALL_PROGRAMS | {
     "do_lower_case": None,
+    "strip_accents": None,
     "do_predict": False,
     "train_batch_size": (32,),
     "predict_batch_size": 8,

@@ -43,7 +43,8 @@ log = logging.getLogger("bert_keras")
 
 # Settings that may differ when a run is resumed. Files may move, because facts compare their contents.
 _FREE_SETTINGS = FREE_SETTINGS | {
-    *("do_predict", "predict_batch_size", "predict_file", "train_file", "data_dir", "do_lower_case"),
+    *("do_predict", "predict_batch_size", "predict_file", "train_file", "data_dir"),
+    *("do_lower_case", "strip_accents"),
     *("early_stopping", "early_stopping_delta", "num_train_steps"),
 }
 

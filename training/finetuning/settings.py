@@ -198,13 +198,14 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
     _check_choices(settings)
     run_dir = RunDir(settings["output_dir"], program)
     folder, stored = _trained_model(settings, run_dir)
+    casing = {name: settings[name] for name in ("do_lower_case", "strip_accents")}
     if stored is not None:
         if stored["task"] not in tasks:
             raise ValueError(f"the model in {folder} was trained for {stored['task']}; give one from {program}")
         settings |= _settled(flag_values, stored, settled, fixed)
-        files = open_model_files(folder, do_lower_case=settings["do_lower_case"])
+        files = open_model_files(folder, **casing)
     else:
-        files = open_model_files(*_start(settings), settings["do_lower_case"])
+        files = open_model_files(*_start(settings), **casing)
     length, longest = settings["max_seq_length"], files.config.max_position_embeddings
     if length > longest:
         raise ValueError(
