@@ -34,6 +34,7 @@ from bert_keras.modeling.tasks import (
     MultiLabelTask,
     PretrainingTask,
     RegressionTask,
+    ReplacedTokenTask,
     SquadTask,
     TokenClassificationTask,
 )

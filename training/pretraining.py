@@ -16,6 +16,8 @@ from bert_keras.modeling import (
     IncompleteMatchError,
     PretrainingModel,
     PretrainingTask,
+    ReplacedTokenModel,
+    ReplacedTokenTask,
     check_config,
     check_vocabulary,
     load_weights,
@@ -23,6 +25,7 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.replaced_tokens import generator_config
 from bert_keras.prediction.loading.model_files import TOKENIZER_FILE, Preparation, given_config, preparation_text
 from bert_keras.storage import paths
 from bert_keras.training.distillation.pretraining import PretrainingTeacher
@@ -138,12 +141,37 @@ def _read_input(settings):
             log.warning("%s is also training data; its metrics say little about other text", ", ".join(seen))
     if settings["vocab_file"]:
         _check_vocabulary(settings["vocab_file"], config, records)
-    if not settings["masked_lm_loss_weight"] and not (
+    if settings["objective"] == "electra":
+        _check_generator(settings, config)
+    elif not settings["masked_lm_loss_weight"] and not (
         records.has_sentence_task and settings["next_sentence_loss_weight"]
     ):
         reason = "--next_sentence_loss_weight=0" if records.has_sentence_task else "records without a sentence task"
         raise ValueError(f"--masked_lm_loss_weight=0 and {reason} leave nothing to learn; give a weight above 0")
     return config, records, eval_records
+
+
+def _check_generator(settings, config):
+    """Refuses settings with which a generator and a discriminator cannot be trained."""
+    if not settings["masked_lm_loss_weight"] and not settings["replaced_token_loss_weight"]:
+        raise ValueError(
+            "--masked_lm_loss_weight=0 and --replaced_token_loss_weight=0 leave nothing to learn; give a weight above 0"
+        )
+    if config.is_decoder:
+        raise ValueError(
+            f"{settings['bert_config_file']} has is_decoder, but --objective=electra needs a model that sees all "
+            "tokens; leave one of the two out"
+        )
+    try:
+        of_generator = generator_config(config, settings["generator_size"])
+    except ValueError as error:
+        raise ValueError(f"--generator_size: {error}; give another size, such as 0.25") from None
+    log.info(
+        "generator: %d layers, width %d, %d attention heads",
+        of_generator.num_hidden_layers,
+        of_generator.hidden_size,
+        of_generator.num_attention_heads,
+    )
 
 
 def _check_vocabulary(vocab_file, config, records):
@@ -176,12 +204,7 @@ def _checkpoint_to_start_from(settings, run_dir):
 def _build(config, records, checkpoint, settings, strategy):
     """Returns the network with its losses; its weights are random, or from the checkpoint if there is one."""
     with strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
-        task = PretrainingTask(
-            PretrainingModel(config),
-            records.has_sentence_task,
-            settings["masked_lm_loss_weight"],
-            settings["next_sentence_loss_weight"],
-        )
+        task = _make_task(config, records, settings)
     task.model.bert.is_recomputed = settings["recompute"]
     if config.is_decoder:
         log.info("is_decoder in the config: the model reads left to right and learns the next tokens, without masks")
@@ -190,7 +213,8 @@ def _build(config, records, checkpoint, settings, strategy):
     if checkpoint is None:
         return task
     try:
-        report = load_weights(weights_by_name(task.model), checkpoint, settings["allow_partial_checkpoint"])
+        weights = {**weights_by_name(task.model), **task.own_weights}
+        report = load_weights(weights, checkpoint, settings["allow_partial_checkpoint"])
     except IncompleteMatchError as error:
         raise ValueError(
             f"{error}, or give --allow_partial_checkpoint to initialize missing weights at random and ignore "
@@ -198,6 +222,18 @@ def _build(config, records, checkpoint, settings, strategy):
         ) from None
     log.info("%s", report)
     return task
+
+
+def _make_task(config, records, settings):
+    """Returns the new network of the objective with its losses."""
+    weight = settings["masked_lm_loss_weight"]
+    if settings["objective"] == "electra":
+        sizes = settings["generator_size"], weight, settings["replaced_token_loss_weight"]
+        task = ReplacedTokenTask(ReplacedTokenModel(config), *sizes)
+        task.generator.bert.is_recomputed = settings["recompute"]
+        return task
+    sentence_weight = settings["next_sentence_loss_weight"]
+    return PretrainingTask(PretrainingModel(config), records.has_sentence_task, weight, sentence_weight)
 
 
 def _batches(settings, task, strategy, records, start_step):

@@ -27,6 +27,8 @@ from bert_keras.training.settings import NumberParser, define_run_flags, setting
 _PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file", "teacher")
 # Those of DistilBERT; its masked LM has the weight 2.
 _WEIGHTS_WITH_TEACHER = {"soft_loss_weight": 5.0, "cosine_loss_weight": 1.0}
+# Flags that only --objective=electra reads.
+_OF_ELECTRA = ("generator_size", "replaced_token_loss_weight")
 _TEXT = re.compile(r"\.(txt|jsonl|ndjson|json|parquet|arrow)(\.\w+)?$")
 # Flags of create_pretraining_data.py that are not settings of the examples.
 _OF_FILES = {"input_file", "output_file", "work_dir", "num_shards", "compression", "dry_run"}
@@ -61,6 +63,25 @@ def define_flags():
     flags.DEFINE_integer("max_eval_steps", 100, "Maximum number of batches in an evaluation.", lower_bound=1, **define)
     define_run_flags(values)
 
+    flags.DEFINE_enum(
+        "objective",
+        "masked_lm",
+        ("masked_lm", "electra"),
+        "Task to learn. masked_lm: that of BERT. electra: find the tokens that a small masked LM, the generator, has "
+        "replaced; the model is the discriminator.",
+        **define,
+    )
+    flags.DEFINE(
+        NumberParser(0),
+        "generator_size",
+        0.25,
+        "ELECTRA: size of the generator as a share of the model's width, heads and inner width; published: 0.25 for "
+        "Small and Large, 0.3333 for Base.",
+        **define,
+    )
+    flags.DEFINE(
+        NumberParser(0), "replaced_token_loss_weight", 50.0, "ELECTRA: factor of the discriminator's loss.", **define
+    )
     for name, loss in (("masked_lm_loss_weight", "masked LM"), ("next_sentence_loss_weight", "the sentence task")):
         meaning = f"Factor of the loss of {loss} in the sum of both. 0: train without this loss."
         flags.DEFINE(NumberParser(0), name, 1.0, meaning, **define)
@@ -98,9 +119,23 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
     of_teacher = {"teacher", "temperature", *_WEIGHTS_WITH_TEACHER} & given_flags(flag_values)
     if of_teacher and not (flag_values.teacher and flag_values.do_train):
         raise ValueError(f"--{min(of_teacher)} needs --do_train and --teacher; give both, or leave it out")
+    _check_objective(flag_values)
     settings = settings_of(flag_values, _PATHS, path_lists=("input_file", "eval_file"))
     defaults = {name: flag_values[name].default for name in flag_values}
     return pretraining.pretrain("run_pretraining", settings, defaults, console, callbacks)
+
+
+def _check_objective(flag_values):
+    """Refuses flags that the objective does not read."""
+    given = given_flags(flag_values)
+    if flag_values.objective != "electra":
+        if of_electra := given & set(_OF_ELECTRA):
+            raise ValueError(f"--{min(of_electra)} needs --objective=electra; give both, or leave it out")
+        return
+    if flag_values.teacher:
+        raise ValueError("--teacher teaches masked LM, and --objective=electra has another loss; leave one of them out")
+    if "next_sentence_loss_weight" in given and flag_values.next_sentence_loss_weight:
+        raise ValueError("--next_sentence_loss_weight: --objective=electra has no sentence task; leave it out")
 
 
 def pretrain(
