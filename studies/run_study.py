@@ -26,7 +26,7 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
 from bert_keras.cli.start import start_tensorflow
 
-NAMES = ("continued", "features", "masking", "masks", "pretraining", "size", "steps", "tasks_of_pretraining")
+NAMES = ("continued", "electra", "features", "masking", "masks", "pretraining", "size", "steps", "tasks_of_pretraining")
 _DATA = (
     "Folder with the data of the probes: blimp, zorro, conll2003, glue and mnli_small. It also has the text, if you do "
     "not give --input_file."
