@@ -9,8 +9,16 @@ from states import weights_of
 from tiny_bert import make_config, make_features, with_random_weights
 from tiny_variants import make_variant
 
-from bert_keras.modeling import BertConfig, ReplacedTokenModel, ReplacedTokenTask, tasks
+from bert_keras.modeling import (
+    AdamWeightDecay,
+    BertConfig,
+    LearningRateSchedule,
+    ReplacedTokenModel,
+    ReplacedTokenTask,
+    tasks,
+)
 from bert_keras.modeling.replaced_tokens import generator_config, gumbel_noise, replace_tokens
+from bert_keras.training.step import Trainer
 
 EMBEDDINGS = ("word_embeddings", "token_type_embeddings", "position_embeddings", "LayerNorm/gamma", "LayerNorm/beta")
 
@@ -168,6 +176,31 @@ def test_the_embeddings_are_shared_and_nothing_else_is():
     assert len(task.own_weights) == 2 + 2 * 16 + 5
     number = sum(keras.ops.size(weight) for weight in task.model.weights)
     assert number == sum(value.size for value in weights_of(ReplacedTokenModel(task.model.config)).values())
+
+
+def test_training_finds_tokens_that_the_text_does_not_have():
+    """The text has two of 40 tokens. The generator does not learn, so most of its samples are others."""
+    keras.utils.set_random_seed(2)
+    config = make_variant("electra", hidden_size=16, num_hidden_layers=1, initializer_range=0.2)
+    task = ReplacedTokenTask(ReplacedTokenModel(config), masked_lm_loss_weight=0.0)
+    rng = np.random.default_rng(3)
+    words = rng.integers(5, 7, (64, 8), dtype=np.int32)
+    positions = np.stack([rng.choice(8, 2, replace=False) for _ in words]).astype(np.int32)
+    features = {
+        "input_ids": words,
+        "input_mask": np.ones((64, 8), np.int32),
+        "segment_ids": np.zeros((64, 8), np.int32),
+        "masked_lm_positions": positions,
+        "masked_lm_ids": np.take_along_axis(words, positions, axis=1),
+        "masked_lm_weights": np.ones((64, 2), np.float32),
+    }
+    optimizer = AdamWeightDecay(LearningRateSchedule(0.01, 100, 0))
+    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), seed=1)
+    trainer.train(iter(tf.data.Dataset.from_tensors(features).repeat()), tf.constant(80))
+    metrics = task.metrics(task.numerators(features), task.denominators(features))
+    assert float(metrics["replaced_share"]) > 0.2
+    assert float(metrics["replaced_token_accuracy"]) > 0.95
+    assert min(float(metrics[f"replaced_token_{name}"]) for name in ("precision", "recall")) > 0.9
 
 
 @pytest.mark.parametrize(
