@@ -63,25 +63,7 @@ def define_flags():
     flags.DEFINE_integer("max_eval_steps", 100, "Maximum number of batches in an evaluation.", lower_bound=1, **define)
     define_run_flags(values)
 
-    flags.DEFINE_enum(
-        "objective",
-        "masked_lm",
-        ("masked_lm", "electra"),
-        "Task to learn. masked_lm: that of BERT. electra: find the tokens that a small masked LM, the generator, has "
-        "replaced; the model is the discriminator.",
-        **define,
-    )
-    flags.DEFINE(
-        NumberParser(0),
-        "generator_size",
-        0.25,
-        "ELECTRA: size of the generator as a share of the model's width, heads and inner width; published: 0.25 for "
-        "Small and Large, 0.3333 for Base.",
-        **define,
-    )
-    flags.DEFINE(
-        NumberParser(0), "replaced_token_loss_weight", 50.0, "ELECTRA: factor of the discriminator's loss.", **define
-    )
+    _define_objective(define)
     for name, loss in (("masked_lm_loss_weight", "masked LM"), ("next_sentence_loss_weight", "the sentence task")):
         meaning = f"Factor of the loss of {loss} in the sum of both. 0: train without this loss."
         flags.DEFINE(NumberParser(0), name, 1.0, meaning, **define)
@@ -108,6 +90,29 @@ def define_flags():
     )
     define_loss_flags(values, _WEIGHTS_WITH_TEACHER)
     return values
+
+
+def _define_objective(define):
+    """Defines the flags of the task to learn."""
+    flags.DEFINE_enum(
+        "objective",
+        "masked_lm",
+        ("masked_lm", "electra"),
+        "Task to learn. masked_lm: that of BERT. electra: find the tokens that a small masked LM, the generator, has "
+        "replaced; the model is the discriminator.",
+        **define,
+    )
+    flags.DEFINE(
+        NumberParser(0),
+        "generator_size",
+        0.25,
+        "ELECTRA: size of the generator as a share of the model's width, heads and inner width; published: 0.25 for "
+        "Small and Large, 0.3333 for Base.",
+        **define,
+    )
+    flags.DEFINE(
+        NumberParser(0), "replaced_token_loss_weight", 50.0, "ELECTRA: factor of the discriminator's loss.", **define
+    )
 
 
 def run(flag_values, console, callbacks=NO_CALLBACKS):
