@@ -35,6 +35,7 @@ from bert_keras.modeling.tasks import (
     MultiLabelTask,
     PretrainingTask,
     RegressionTask,
+    ReplacedTokenTask,
     SpanBoundaryTask,
     SquadTask,
     TokenClassificationTask,

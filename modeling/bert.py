@@ -38,6 +38,7 @@ class BertModel(BaseModel):
         config: BertConfig.
         return_all_encoder_layers: whether the outputs also have "embedding_output" and "all_encoder_layers".
         name: of the model; two encoders in one model need different names.
+        tied_embeddings: the embeddings of another encoder, to share their tables; see `Embeddings`.
         **kwargs: see `BaseModel`.
 
     Attributes:
@@ -48,14 +49,19 @@ class BertModel(BaseModel):
     """
 
     def __init__(
-        self, config: BertConfig, return_all_encoder_layers: bool = False, name: str = "bert", **kwargs: Any
+        self,
+        config: BertConfig,
+        return_all_encoder_layers: bool = False,
+        name: str = "bert",
+        tied_embeddings: Embeddings | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(config, name=name, **kwargs)
         self.return_all_encoder_layers = return_all_encoder_layers
         self.is_recomputed = False
         self.encoder_layers = []
         with dtype_policy(self.dtype_policy), keras.name_scope(name):
-            self.embeddings = Embeddings(config, dropout_index=0)
+            self.embeddings = Embeddings(config, dropout_index=0, tied=tied_embeddings)
             with keras.name_scope("encoder"):
                 for i in range(config.num_layers_of_weights):
                     first_dropout_index = 1 + i * EncoderLayer.NUM_DROPOUTS

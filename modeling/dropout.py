@@ -39,22 +39,27 @@ class Dropout:
         seed = ops.convert_to_tensor(seed)
         # Drawing random numbers takes most of the time, so each int32 serves two elements, 16 bits each.
         size = math.prod(ops.shape(x))
-        pairs = _random_bits(-(-size // 2), seed + ops.cast([0, self.index], seed.dtype))
+        pairs = random_bits((-(-size // 2), 1), shifted(seed, self.index))
         draws = ops.reshape(ops.view(pairs, "int16"), (-1,))[:size]
         is_kept = ops.reshape(draws >= round(self.rate * 2**16) - 2**15, ops.shape(x))
         return x * (ops.cast(is_kept, x.dtype) / (1.0 - self.rate))
 
 
-def _random_bits(num_draws, seed):
-    """Returns uniform random int32 [num_draws, 1]."""
+def shifted(seed: Any, index: int) -> Any:
+    """Returns another seed, for another use of the same one."""
+    return seed + ops.cast([0, index], seed.dtype)
+
+
+def random_bits(shape: tuple, seed: Any) -> Any:
+    """Returns uniform random int32 of a shape."""
     if keras.backend.backend() != "tensorflow":
-        return keras.random.randint((num_draws, 1), -(2**31), 2**31 - 1, seed=FixedSeed(seed))
+        return keras.random.randint(shape, -(2**31), 2**31 - 1, seed=FixedSeed(seed))
     import tensorflow as tf
 
     # Uses the seed directly as the generator's key. The other functions of TensorFlow and Keras scramble the seed
     # first. Scrambling takes as long as a draw, and on a CPU XLA repeats it for every draw.
     return tf.raw_ops.StatelessRandomUniformFullIntV2(
-        shape=(num_draws, 1),
+        shape=shape,
         key=tf.reshape(tf.bitcast(seed, tf.uint64), [1]),
         counter=tf.zeros([2], tf.uint64),
         alg=tf.random.Algorithm.AUTO_SELECT.value,

@@ -35,25 +35,30 @@ class Embeddings(keras.layers.Layer):
     """The normalised sum of word, segment and position embeddings (paper, section 3 and figure 2).
 
     With an `embedding_size` E in the config, the embeddings have this width, and a projection maps the sum to H.
+    `tied` are embeddings of the same width, whose tables and normalisation take the place of new ones.
     Source: `embedding_lookup` and `embedding_postprocessor` of the original modeling.py.
     """
 
-    def __init__(self, config: BertConfig, dropout_index: int, name: str = "embeddings") -> None:
+    def __init__(
+        self, config: BertConfig, dropout_index: int, name: str = "embeddings", tied: "Embeddings | None" = None
+    ) -> None:
         super().__init__(name=name)
         self.num_segments = config.type_vocab_size
-        self.word_embeddings = self._add_table("word_embeddings", config.vocab_size, config)
+        self.word_embeddings = self._table("word_embeddings", config.vocab_size, config, tied)
         if self.num_segments:
-            self.token_type_embeddings = self._add_table("token_type_embeddings", config.type_vocab_size, config)
-        self.position_embeddings = self._add_table("position_embeddings", config.max_position_embeddings, config)
+            self.token_type_embeddings = self._table("token_type_embeddings", config.type_vocab_size, config, tied)
+        self.position_embeddings = self._table("position_embeddings", config.max_position_embeddings, config, tied)
         with keras.name_scope(name):
-            self.layer_norm = layer_norm(config, config.embedding_width)
+            self.layer_norm = tied.layer_norm if tied else layer_norm(config, config.embedding_width)
             self.projection = None
             if config.embedding_size is not None:
                 self.projection = dense(config.embedding_size, config.hidden_size, config, name="projection")
         self.dropout = Dropout(config.hidden_dropout_prob, dropout_index)
         mark_built(self, (None, None, config.hidden_size))
 
-    def _add_table(self, name, num_rows, config):
+    def _table(self, name, num_rows, config, tied):
+        if tied is not None:
+            return getattr(tied, name)
         # Autocast would cast the whole table; without it, only the embeddings of the batch are cast.
         return self.add_weight(
             name=name,

@@ -27,7 +27,10 @@ from bert_keras.cli.flags import parse, run_main
 from bert_keras.cli.start import start_tensorflow
 
 _ALL = "all"
-NAMES = ("continued", "features", "masking", "masks", "pretraining", "size", "spans", "steps", "tasks_of_pretraining")
+NAMES = (
+    *("continued", "electra", "features", "masking", "masks", "pretraining", "size", "spans", "steps"),
+    "tasks_of_pretraining",
+)
 _DATA = (
     "Folder with the data of the probes: blimp, zorro, conll2003, glue, mnli_small and squad. It also has the text, if "
     "you do not give --input_file."

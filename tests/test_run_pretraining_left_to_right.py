@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from pretraining_runs import make_files, run
+from pretraining_runs import TOKENS, WORDS, make_files, run, write_text
 from reference_bert import ReferenceBert
 from states import assert_bit_equal, weights_in
 from training_runs import assert_near, rows_of, stop_after
@@ -12,10 +12,6 @@ from training_runs import assert_near, rows_of, stop_after
 from bert_keras.data_prep.create_pretraining_data import main
 from bert_keras.data_prep.records.reading import open_records
 from bert_keras.training.input.pretraining_batches import evaluation_batches, next_token_batches
-
-LETTERS = "abcdefghijklmnopq"
-TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
-WORDS = ["abc de fgh", "ij kl", "mno p qab", "cde fg", "hi j", "klm nop q"]
 
 
 @pytest.fixture
@@ -28,8 +24,7 @@ def flags(tmp_path, tiny_config, write_records):
 
 @pytest.mark.parametrize("kind", [(), ("--dynamic_masking",), ("--do_whole_word_mask", "--replace_prob=0")])
 def test_the_tokens_of_the_text_are_the_targets(tmp_path, kind):
-    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
-    (tmp_path / "text.txt").write_text("\n\n".join("\n".join([*WORDS[n:], *WORDS[:n]]) for n in range(6)) + "\n")
+    write_text(tmp_path)
     arguments = ["--max_seq_length=24", "--max_predictions_per_seq=5", "--masked_lm_prob=0.3", "--dupe_factor=2"]
     arguments += [f"--vocab_file={tmp_path}/vocab.txt", f"--output_file={tmp_path}/a.tfrecord", *kind]
     main(["create_pretraining_data.py", f"--input_file={tmp_path}/text.txt", "--sentence_task=none", *arguments])

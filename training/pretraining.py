@@ -16,6 +16,8 @@ from bert_keras.modeling import (
     IncompleteMatchError,
     PretrainingModel,
     PretrainingTask,
+    ReplacedTokenModel,
+    ReplacedTokenTask,
     SpanBoundaryModel,
     SpanBoundaryTask,
     check_config,
@@ -25,6 +27,7 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.replaced_tokens import generator_config
 from bert_keras.prediction.loading.model_files import TOKENIZER_FILE, Preparation, given_config, preparation_text
 from bert_keras.storage import paths
 from bert_keras.training.distillation.pretraining import PretrainingTeacher
@@ -145,9 +148,16 @@ def _read_input(settings):
             log.warning("%s is also training data; its metrics say little about other text", ", ".join(seen))
     if settings["vocab_file"]:
         _check_vocabulary(settings["vocab_file"], config, records)
+    if config.is_decoder and settings["objective"] != "masked_lm":
+        raise ValueError(
+            f"{settings['bert_config_file']} has is_decoder, but --objective={settings['objective']} needs a model "
+            "that sees all tokens; leave one of the two out"
+        )
     if settings["objective"] == "span_boundary":
-        _check_spans(settings, config, records, eval_records)
-    if not settings["masked_lm_loss_weight"] and not (
+        _check_spans(records, eval_records)
+    if settings["objective"] == "electra":
+        _check_generator(settings, config)
+    elif not settings["masked_lm_loss_weight"] and not (
         records.has_sentence_task and settings["next_sentence_loss_weight"]
     ):
         reason = "--next_sentence_loss_weight=0" if records.has_sentence_task else "records without a sentence task"
@@ -155,13 +165,8 @@ def _read_input(settings):
     return config, records, eval_records
 
 
-def _check_spans(settings, config, *all_records):
-    """Refuses a config and records without masked spans in single segments, which --objective=span_boundary needs."""
-    if config.is_decoder:
-        raise ValueError(
-            f"{settings['bert_config_file']} has is_decoder, but --objective=span_boundary needs a model that sees the "
-            "tokens on both sides; leave one of the two out"
-        )
+def _check_spans(*all_records):
+    """Refuses records without masked spans in single segments, which --objective=span_boundary needs."""
     for records in filter(None, all_records):
         if not records.has_spans:
             raise ValueError(
@@ -169,6 +174,24 @@ def _check_spans(settings, config, *all_records):
                 "--objective=span_boundary needs; build them with --masked_spans=geometric --sentence_task=none, and "
                 "keep the .json files with them"
             )
+
+
+def _check_generator(settings, config):
+    """Refuses settings with which a generator and a discriminator cannot be trained."""
+    if not settings["masked_lm_loss_weight"] and not settings["replaced_token_loss_weight"]:
+        raise ValueError(
+            "--masked_lm_loss_weight=0 and --replaced_token_loss_weight=0 leave nothing to learn; give a weight above 0"
+        )
+    try:
+        of_generator = generator_config(config, settings["generator_size"])
+    except ValueError as error:
+        raise ValueError(f"--generator_size: {error}; give another size, such as 0.25") from None
+    log.info(
+        "generator: %d layers, width %d, %d attention heads",
+        of_generator.num_hidden_layers,
+        of_generator.hidden_size,
+        of_generator.num_attention_heads,
+    )
 
 
 def _check_vocabulary(vocab_file, config, records):
@@ -210,7 +233,8 @@ def _build(config, records, checkpoint, settings, strategy):
     if checkpoint is None:
         return task
     try:
-        report = load_weights(weights_by_name(task.model), checkpoint, settings["allow_partial_checkpoint"])
+        weights = {**weights_by_name(task.model), **task.own_weights}
+        report = load_weights(weights, checkpoint, settings["allow_partial_checkpoint"])
     except IncompleteMatchError as error:
         raise ValueError(
             f"{error}, or give --allow_partial_checkpoint to initialize missing weights at random and ignore "
@@ -223,6 +247,11 @@ def _build(config, records, checkpoint, settings, strategy):
 def _make_task(config, records, settings):
     """Returns the new network of the objective with its losses."""
     weight = settings["masked_lm_loss_weight"]
+    if settings["objective"] == "electra":
+        sizes = settings["generator_size"], weight, settings["replaced_token_loss_weight"]
+        task = ReplacedTokenTask(ReplacedTokenModel(config), *sizes)
+        task.generator.bert.is_recomputed = settings["recompute"]
+        return task
     if settings["objective"] == "span_boundary":
         return SpanBoundaryTask(SpanBoundaryModel(config), weight)
     sentence_weight = settings["next_sentence_loss_weight"]

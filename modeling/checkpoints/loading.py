@@ -228,7 +228,7 @@ def load_weights(
     Args:
         variables_by_name: dict of str to keras.Variable, see `weights_by_name`.
         checkpoint: Checkpoint, or a path for `open_checkpoint`. Training state (such as `adam_m`, `adam_v` and
-            `global_step`) is ignored.
+            `global_step`) is ignored, except weights of a loss among the variables.
         allow_partial: bool; True: any weight may be missing or unused.
         new_allowed: fnmatch patterns, such as `POOLER_PATTERNS`, of weights that may be missing in the checkpoint; they
             keep their values.
@@ -246,7 +246,7 @@ def load_weights(
         raise TypeError(f"the weights are of type {type(variables_by_name).__name__}; give weights_by_name(model)")
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = open_checkpoint(checkpoint)
-    held = [name for name in checkpoint.names if not is_training_state(name)]
+    held = [name for name in checkpoint.names if name in variables_by_name or not is_training_state(name)]
     report = LoadReport(
         prefix=checkpoint.prefix,
         loaded=[name for name in variables_by_name if name in held],

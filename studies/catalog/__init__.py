@@ -2,6 +2,7 @@
 
 from bert_keras.studies.catalog import (
     continued,
+    electra,
     features,
     masking,
     masks,
@@ -15,6 +16,7 @@ from bert_keras.studies.runner.study import Study
 
 STUDIES: dict[str, Study] = {
     "continued": continued.STUDY,
+    "electra": electra.STUDY,
     "features": features.STUDY,
     "masking": masking.STUDY,
     "masks": masks.STUDY,

@@ -112,7 +112,8 @@ def compare(
 
 def _digest(model):
     """Returns a digest of the weights of a model."""
-    checkpoint, digest = open_model_files(model).checkpoint, hashlib.sha256()
+    checkpoint: Any = open_model_files(model).checkpoint
+    digest = hashlib.sha256()
     for name in sorted(checkpoint.names):
         digest.update(name.encode() + checkpoint.read(name).tobytes())
     return digest.hexdigest()

@@ -8,16 +8,19 @@ import pytest
 from tiny_bert import make_features, with_random_weights
 from tiny_variants import SWITCHES, make_variant
 
+import convert_checkpoint
 from bert_keras.modeling import (
     BertModel,
     ClassifierModel,
     MultipleChoiceModel,
     PretrainingModel,
     ReplacedTokenModel,
+    ReplacedTokenTask,
     SquadModel,
     TokenClassifierModel,
     load_weights,
     open_checkpoint,
+    save_checkpoint,
     save_safetensors,
     weights_by_name,
 )
@@ -127,6 +130,18 @@ def unexpected(end):
     """Returns the names that transformers does not use: as for BERT, our pooler in classes of ALBERT without one."""
     has_pooler = end not in ("ForMaskedLM", "ForTokenClassification", "ForQuestionAnswering")
     return set() if has_pooler else {"albert.pooler.weight", "albert.pooler.bias"}
+
+
+def test_transformers_reads_the_discriminator_of_a_pre_training(tmp_path):
+    model = with_random_weights(ReplacedTokenModel(make_variant("electra")), seed=6)
+    weights = weights_by_name(model) | ReplacedTokenTask(model).own_weights
+    save_checkpoint(tmp_path / "run" / "model.ckpt-1", weights)
+    model.config.to_json_file(tmp_path / "run" / "bert_config.json")
+    arguments = {"input": tmp_path / "run", "output": tmp_path / "copy", "format": "safetensors"}
+    convert_checkpoint.main(["convert_checkpoint.py", *(f"--{name}={value}" for name, value in arguments.items())])
+    peer, report = transformers.ElectraForPreTraining.from_pretrained(tmp_path / "copy", output_loading_info=True)
+    assert not any(report.values())
+    assert_same(model, peer.eval(), {"logits": "logits"})
 
 
 def _check_config(folder, peer):

@@ -11,7 +11,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from bert_keras.data_prep.tasks.conll import read_conll
-from bert_keras.modeling import read_config
+from bert_keras.modeling import open_checkpoint, read_config
 from bert_keras.prediction import SentenceScorer
 from bert_keras.studies import catalog, run_study
 from bert_keras.studies.runner import models
@@ -197,6 +197,17 @@ def test_checkpoints_of_one_run_are_probed_and_left_to_right_models_too(data, tm
 
 
 @pytest.mark.slow
+def test_discriminators_are_trained_and_probed(data, tmp_path):
+    study = dataclasses.replace(catalog.STUDIES["electra"], probes=("sst2", "ner"), claims=())
+    scale = dataclasses.replace(SCALE, training=SCALE.training | {"num_train_steps": 8})
+    report = run(data, tmp_path, "--seeds=0", study=study, scale=scale)
+    assert report.joinpath("results.csv").read_text(encoding="utf-8").count("\n") == 1 + 3 * 2
+    models = [open_checkpoint(path) for path in tmp_path.glob("cells/model-*/model")]
+    steps = {(int(model.read("global_step")), model.heads) for model in models}
+    assert steps == {(8, ("masked_lm", "next_sentence")), (8, ("replaced_token",)), (6, ("replaced_token",))}
+
+
+@pytest.mark.slow
 def test_a_model_of_the_user_takes_the_place_of_a_new_one(data, tmp_path):
     run(data, tmp_path, "--variants=random weights", "--seeds=0")
     [model] = tmp_path.glob("cells/model-*/model")
@@ -240,7 +251,7 @@ def test_a_weighted_sum_of_layers_finds_the_layer_that_knows():
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ([], "^the study is nothing, but one of these is needed: continued, features, masking, masks, "),
+        ([], "^the study is nothing, but one of these is needed: continued, electra, features, masking, masks, "),
         (["mask"], "^the study is mask, but one of these is needed: "),
         (
             ["all", "--variants=x"],

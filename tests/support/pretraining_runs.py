@@ -2,6 +2,17 @@
 
 import run_pretraining
 
+# A text whose words have several pieces.
+LETTERS = "abcdefghijklmnopq"
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
+WORDS = ["abc de fgh", "ij kl", "mno p qab", "cde fg", "hi j", "klm nop q"]
+
+
+def write_text(folder):
+    """Writes vocab.txt, and text.txt of six documents."""
+    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
+    (folder / "text.txt").write_text("\n\n".join("\n".join([*WORDS[n:], *WORDS[:n]]) for n in range(6)) + "\n")
+
 
 def make_files(folder, tiny_config, write_records):
     """Writes a config and records, and returns the flags that name them."""

@@ -39,8 +39,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
             ["compile"],  # compiles the network for each device, and builds it again uncompiled
             ["compiled on two devices as on one without a compiler"],
         ),
+        # builds two networks for each device
+        ("replaced_tokens_on_devices.py", [], ["samples of their own, and otherwise as one"]),
     ],
-    ids=["two", "four", "float16", "compiled"],
+    ids=["two", "four", "float16", "compiled", "replaced_tokens"],
 )
 def test_several_devices_compute_as_one(script, arguments, last_lines):
     # A new process, because devices must be configured before TensorFlow starts.

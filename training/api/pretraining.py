@@ -27,6 +27,8 @@ from bert_keras.training.settings import NumberParser, define_run_flags, setting
 _PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file", "teacher")
 # Those of DistilBERT; its masked LM has the weight 2.
 _WEIGHTS_WITH_TEACHER = {"soft_loss_weight": 5.0, "cosine_loss_weight": 1.0}
+# Flags that only --objective=electra reads.
+_OF_ELECTRA = ("generator_size", "replaced_token_loss_weight")
 _TEXT = re.compile(r"\.(txt|jsonl|ndjson|json|parquet|arrow)(\.\w+)?$")
 # Flags of create_pretraining_data.py that are not settings of the examples.
 _OF_FILES = {"input_file", "output_file", "work_dir", "num_shards", "compression", "dry_run", "histogram_file"}
@@ -61,13 +63,7 @@ def define_flags():
     flags.DEFINE_integer("max_eval_steps", 100, "Maximum number of batches in an evaluation.", lower_bound=1, **define)
     define_run_flags(values)
 
-    flags.DEFINE_enum(
-        "objective",
-        "masked_lm",
-        ("masked_lm", "span_boundary"),
-        "Task to learn. masked_lm: that of BERT. span_boundary: also predict masked spans from the tokens around them.",
-        **define,
-    )
+    _define_objective(define)
     for name, loss in (("masked_lm_loss_weight", "masked LM"), ("next_sentence_loss_weight", "the sentence task")):
         meaning = f"Factor of the loss of {loss} in the sum of both. 0: train without this loss."
         flags.DEFINE(NumberParser(0), name, 1.0, meaning, **define)
@@ -96,6 +92,29 @@ def define_flags():
     return values
 
 
+def _define_objective(define):
+    """Defines the flags of the task to learn."""
+    flags.DEFINE_enum(
+        "objective",
+        "masked_lm",
+        ("masked_lm", "span_boundary", "electra"),
+        "Task to learn. masked_lm: that of BERT. span_boundary: also predict masked spans from the tokens around them. "
+        "electra: find the tokens that a small masked LM, the generator, has replaced; the model is the discriminator.",
+        **define,
+    )
+    flags.DEFINE(
+        NumberParser(0),
+        "generator_size",
+        0.25,
+        "ELECTRA: size of the generator as a share of the model's width, heads and inner width; published: 0.25 for "
+        "Small and Large, 0.3333 for Base.",
+        **define,
+    )
+    flags.DEFINE(
+        NumberParser(0), "replaced_token_loss_weight", 50.0, "ELECTRA: factor of the discriminator's loss.", **define
+    )
+
+
 def run(flag_values, console, callbacks=NO_CALLBACKS):
     """Runs run_pretraining.py with parsed flags; returns the metrics of the last evaluation or None."""
     if flag_values.run_config:
@@ -113,14 +132,16 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
 
 def _check_objective(flag_values):
     """Refuses flags that the objective does not read."""
-    objective = flag_values.objective
+    given, objective = given_flags(flag_values), flag_values.objective
+    if objective != "electra" and (of_electra := given & set(_OF_ELECTRA)):
+        raise ValueError(f"--{min(of_electra)} needs --objective=electra; give both, or leave it out")
     if objective == "masked_lm":
         return
     if flag_values.teacher:
         raise ValueError(f"--teacher teaches masked LM, and --objective={objective} has another loss; leave one out")
-    if "next_sentence_loss_weight" in given_flags(flag_values) and flag_values.next_sentence_loss_weight:
+    if "next_sentence_loss_weight" in given and flag_values.next_sentence_loss_weight:
         raise ValueError(f"--next_sentence_loss_weight: --objective={objective} has no sentence task; leave it out")
-    if not flag_values.masked_lm_loss_weight:
+    if objective == "span_boundary" and not flag_values.masked_lm_loss_weight:
         raise ValueError(
             f"--masked_lm_loss_weight=0: --objective={objective} adds to the loss of masked LM; give a weight above 0"
         )
