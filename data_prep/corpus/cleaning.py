@@ -102,7 +102,8 @@ class Cleaning:
         """Returns a line in the chosen normal form."""
         if self.unicode_normalization == "none":
             return line
-        return " ".join(unicodedata.normalize(self.unicode_normalization, line).split())
+        form = "NFC" if self.unicode_normalization == "NFC" else "NFKC"
+        return " ".join(unicodedata.normalize(form, line).split())
 
     def reason_to_remove(self, lines: list[str]) -> str | None:
         """Returns the name of the first filter that removes a document by its own text, or None."""

@@ -130,11 +130,11 @@ def tokenize_clean(
     """
 
     @functools.cache
-    def cleaned() -> CleanTexts:
+    def cleaned() -> list[list[TextFile]]:
         texts = local_texts(files, folders[0], workers.run, progress, options)
         found = clean_texts(texts, cleaning, strict_utf8, folders[0], workers.run, progress)
         folders[0].finish("cleaned", found.report)
-        return found
+        return [found.train, found.eval]
 
     corpora = [
         tokenize_texts(lambda part=part: cleaned()[part], tokenizer, strict_utf8, workers, folder, progress)

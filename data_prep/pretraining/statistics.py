@@ -11,7 +11,6 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from rich.table import Table
@@ -109,14 +108,14 @@ def measure_text(
         folder = stack.enter_context(WorkFolder(path))
         started = time.perf_counter()
         with start_workers(tools) as workers:
-            shared: Any = (input_files, tokenizer, settings.strict_utf8, workers)
+            shared = (tokenizer, settings.strict_utf8, workers)
             progress, report = progress or Progress(), {}
             if cleaning.is_needed:
                 cleaning = dataclasses.replace(cleaning, random_seed=settings.random_seed)
-                corpora, report = tokenize_clean(*shared, [folder], progress, text_options, cleaning)
+                corpora, report = tokenize_clean(input_files, *shared, [folder], progress, text_options, cleaning)
                 [(documents, num_unknown)] = corpora
             else:
-                documents, num_unknown = tokenize_corpus(*shared, folder, progress, text_options)
+                documents, num_unknown = tokenize_corpus(input_files, *shared, folder, progress, text_options)
         seconds = time.perf_counter() - started
         stack.callback(documents.close)
         check_documents(documents, input_files, settings, path)
