@@ -58,6 +58,7 @@ PROGRAMS = [
     "data_prep/build_vocab.py",
     "data_prep/create_pretraining_data.py",
     "data_prep/create_pretraining_data_beam.py",
+    "studies/domain_model.py",
     "studies/look_inside.py",
     "studies/run_study.py",
     "tools/check_tpu.py",

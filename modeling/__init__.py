@@ -28,7 +28,7 @@ from bert_keras.modeling.models import (
     TokenClassifierModel,
 )
 from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule, clip_by_global_norm, layer_of
-from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.modeling.tagger import TAGGERS, FeatureBasedTagger, LstmTagger
 from bert_keras.modeling.tasks import (
     ClassificationTask,
     MultiLabelTask,

@@ -1,4 +1,4 @@
-"""The feature-based tagger: a recurrent network on the outputs of a frozen BERT (paper, section 5.3).
+"""Taggers with LSTMs: on the features of a frozen BERT (paper, section 5.3), or trained with it (section 5.1).
 
 Axes: B batch, T tokens, H hidden, U units, C classes.
 """
@@ -14,6 +14,7 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.heads import FINE_TUNING_DROPOUT, FINE_TUNING_INITIALIZER_RANGE
 from bert_keras.modeling.layers import EncoderLayer, dtype_policy, mark_built, truncated_normal
+from bert_keras.modeling.models import TokenClassifierModel
 
 NUM_FEATURE_LAYERS = 4
 NUM_RECURRENT_LAYERS = 2
@@ -36,9 +37,12 @@ class FeatureBasedTagger(BaseModel):
 
     Attributes:
         is_per_token: True; its outputs have the tokens as second axis.
+        is_frozen: True; BERT does not change.
     """
 
     is_per_token = True
+    is_frozen = True
+    _num_feature_layers = NUM_FEATURE_LAYERS
 
     def __init__(
         self,
@@ -52,7 +56,7 @@ class FeatureBasedTagger(BaseModel):
         self.num_classes, self.units = num_classes, units
         first_dropout = 1 + config.num_hidden_layers * EncoderLayer.NUM_DROPOUTS
         self.input_dropout = Dropout(FINE_TUNING_DROPOUT, first_dropout)
-        width = min(NUM_FEATURE_LAYERS, config.num_hidden_layers) * config.hidden_size
+        width = min(self._num_feature_layers, config.num_hidden_layers) * config.hidden_size
         self.recurrent_layers = []
         with dtype_policy(self.dtype_policy):
             self.bert = BertModel(config, return_all_encoder_layers=True)
@@ -77,15 +81,36 @@ class FeatureBasedTagger(BaseModel):
         """
         dropout_seed = self._dropout_seed(dropout_seed, training)
         inputs = {name: features[name] for name in TOKEN_INPUTS if name in features}
-        encoded = self.bert(inputs, training=False)
-        layers = encoded["all_encoder_layers"][-NUM_FEATURE_LAYERS:]
-        x = ops.stop_gradient(ops.concatenate(layers, axis=-1))  # [B, T, 4 * H]
+        encoded = self.bert(inputs, dropout_seed=None if self.is_frozen else dropout_seed, training=False)
+        layers = encoded["all_encoder_layers"][-self._num_feature_layers :]
+        x = ops.concatenate(layers, axis=-1)  # [B, T, 4 * H]
+        x = ops.stop_gradient(x) if self.is_frozen else x
         x = self.input_dropout(x, dropout_seed)
         mask = features["input_mask"] if "input_mask" in features else ops.ones_like(features["input_ids"])
         is_token = _with_a_token(ops.cast(mask, "bool"))  # [B, T]
         for layer in self.recurrent_layers:
             x = layer(x, is_token, dropout_seed=dropout_seed)  # [B, T, 2 * U]
         return {"logits": ops.cast(self.output_layer(x), "float32")}
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class LstmTagger(FeatureBasedTagger):
+    """Gives each token one of several classes: two bidirectional LSTM layers on a BERT that is trained with them.
+
+    The paper has them for its left-to-right model (section 5.1), but does not tell their width.
+
+    Args:
+        units: U; None: the width of BERT.
+        **kwargs: as in `FeatureBasedTagger`.
+    """
+
+    is_frozen = False
+    _num_feature_layers = 1
+
+    def __init__(
+        self, config: BertConfig, num_classes: int, units: int | None = None, name: str = "lstm_tagger", **kwargs: Any
+    ) -> None:
+        super().__init__(config, num_classes, units or config.hidden_size, name=name, **kwargs)
 
 
 def _with_a_token(is_token):
@@ -113,3 +138,7 @@ class BidirectionalLstm(keras.layers.Layer):
         # The backward LSTM returns its outputs in reversed order.
         backward = ops.flip(self.backward_lstm(x, mask=is_token), axis=1)  # [B, T, U]
         return self.dropout(ops.concatenate([forward, backward], axis=-1), dropout_seed)
+
+
+# By the name in task.json and in the flag --tagger.
+TAGGERS = {"linear": TokenClassifierModel, "bilstm": FeatureBasedTagger, "bilstm_tuned": LstmTagger}

@@ -4,12 +4,12 @@
     python studies/run_study.py masking --data_dir=data --scale=smoke
     python studies/run_study.py masking --data_dir=data --scale=night --variants='100 mask' --seeds=0,1
     python studies/run_study.py features --data_dir=data --model_dir=uncased_L-12_H-768_A-12
-    python studies/run_study.py masking --data_dir=data --scale=night --report
+    python studies/run_study.py all --data_dir=data --scale=night --report
 
 A study trains a small BERT for each variant and seed, and probes it. The folder --output_dir keeps every result, so an
 interrupted study continues, and studies share what they have in common. The report has a table, a picture and a
-verdict on each claim: reproduced, not reproduced or undecided. docs/guides/studies.md describes the studies and the
-data.
+verdict on each claim: reproduced, not reproduced or undecided. `all` runs all studies, one after the other.
+docs/guides/studies.md describes the studies and the data.
 """
 
 import dataclasses
@@ -26,6 +26,7 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
 from bert_keras.cli.start import start_tensorflow
 
+_ALL = "all"
 NAMES = ("continued", "features", "masking", "masks", "pretraining", "size", "steps", "tasks_of_pretraining")
 _DATA = (
     "Folder with the data of the probes: blimp, zorro, conll2003, glue and mnli_small. It also has the text, if you do "
@@ -53,17 +54,31 @@ def main(argv):
     """Runs the program; `argv` is a list of str: the program's name, the name of a study, and the flags."""
     values = define_flags()
     names = parse(values, argv, __doc__, takes_texts=True)
-    if len(names) != 1 or names[0] not in NAMES:
+    if len(names) != 1 or names[0] not in (*NAMES, _ALL):
         found = " ".join(names) or "nothing"
-        raise ValueError(f"the study is {found}, but one of these is needed: {', '.join(NAMES)}")
+        raise ValueError(f"the study is {found}, but one of these is needed: {', '.join((*NAMES, _ALL))}")
+    for flag in ("variants", "probes", "model_dir"):
+        if names == [_ALL] and values[flag].present:
+            raise ValueError(f"--{flag} is for one study, but the study is {_ALL}; name one, or leave --{flag} out")
     open_console()
     start_tensorflow()
     from bert_keras.studies.catalog import STUDIES
+    from bert_keras.studies.runner.running import check_probes, write_claims
     from bert_keras.studies.runner.study import SCALES
 
-    study, scale = STUDIES[names[0]], SCALES[values.scale]
-    study = dataclasses.replace(study, probes=_chosen(values.probes, study.probes, "probes"))
-    run_at(values, names[0], study, scale, _command(argv[1:]))
+    studies = {
+        name: dataclasses.replace(STUDIES[name], probes=_chosen(values.probes, STUDIES[name].probes, "probes"))
+        for name in (NAMES if names == [_ALL] else names)
+    }
+    for study in studies.values():
+        check_probes(study, values.data_dir)
+    found = []
+    for name, study in studies.items():
+        command = _command([name if argument == _ALL else argument for argument in argv[1:]])
+        run = run_at(values, name, study, SCALES[values.scale], command, needs_results=names != [_ALL])
+        found.append((study, run.results()))
+    if names == [_ALL]:
+        write_claims(pathlib.Path(values.output_dir, values.scale), found, _command(argv[1:]))
 
 
 def _command(arguments):
@@ -72,17 +87,16 @@ def _command(arguments):
     return shlex.join(["python", "studies/run_study.py", *(one for one in arguments if one not in flags_of_report)])
 
 
-def run_at(values, name, study, scale, command):
-    """Runs a study at a scale, given the flags."""
+def run_at(values, name, study, scale, command, needs_results=True):
+    """Runs a study at a scale, given the flags, and returns its `Run`. `needs_results` is for --report."""
     from bert_keras.studies.runner.cells import Cells
     from bert_keras.studies.runner.corpus import Corpus, read_documents
-    from bert_keras.studies.runner.running import Run, check_model_dir, check_probes, check_seeds
+    from bert_keras.studies.runner.running import Run, check_model_dir, check_seeds
 
     variants = _chosen(values.variants, tuple(study.variants), "variants")
     num_seeds = min(study.num_seeds, scale.num_seeds or study.num_seeds)
     seeds = [_number(seed) for seed in values.seeds] or list(range(num_seeds))
     check_seeds(seeds)
-    check_probes(study, values.data_dir)
     scale = dataclasses.replace(scale, config={**scale.config, **study.config})
     folder = pathlib.Path(values.output_dir)
     cells, corpus = Cells(folder / "cells"), None
@@ -95,11 +109,12 @@ def run_at(values, name, study, scale, command):
         corpus = Corpus(cells, read_documents(",".join(patterns)), scale.most_documents, scale.vocab_size)
     run = Run(name, study, scale, cells, corpus, values.data_dir, values.model_dir)
     of_model = f"-{pathlib.Path(values.model_dir).name}" if values.model_dir else ""
-    reports = folder / f"{name}-{values.scale}{of_model}"
-    if values.report:
-        run.report(reports, command)
-    else:
+    reports = folder / values.scale / f"{name}{of_model}"
+    if not values.report:
         run.run(variants, seeds, reports, command)
+    elif needs_results or run.results():
+        run.report(reports, command)
+    return run
 
 
 def _chosen(given, known, flag):

@@ -16,6 +16,7 @@ import export_model
 import predict
 import run_classifier
 import run_distillation
+from bert_keras import distill_classifier
 from bert_keras.cli.flags import run_main
 from bert_keras.export.run_folder import read_run, reopen_evaluation
 from bert_keras.modeling import PretrainingModel
@@ -97,6 +98,29 @@ def test_a_student_learns_from_texts_without_labels(taught, teacher):
     said = [text for text, _ in texts(20, 9)]
     ours, theirs = (TextClassifier(folder)(said) for folder in (taught, teacher))
     assert [answer.label for answer in ours] == [answer.label for answer in theirs]
+
+
+@pytest.mark.slow  # a call of the program
+def test_from_python(taught, teacher, student, tmp_path):
+    settings = {name: value for name, value in SHORT.items() if name != "num_train_epochs"}
+    shared = {"init_checkpoint": student, "verbose": False, **settings}
+    with pytest.raises(ValueError, match="^missing: teacher$"):
+        distill_classifier(unlabeled_data=["a"], output_dir=tmp_path / "none", **shared)
+    said = [text for text, _ in texts(6, 9)]
+    run = distill_classifier(
+        None,
+        texts(30, 2),
+        said,
+        teacher=teacher,
+        unlabeled_data=[text for text, _ in texts(160, 3)],
+        output_dir=tmp_path / "run",
+        num_train_epochs=6,
+        **shared,
+    )
+    assert run.metrics["accuracy"] == 1.0
+    # The same texts from a file make the same model.
+    assert_bit_equal(weights_in(tmp_path / "run" / "model"), weights_in(taught / "model"))
+    assert [row["prediction"] for row in run.predictions] == [answer.label for answer in run.predictor()(said)]
 
 
 def test_the_run_folder_works_with_the_other_programs(taught, capsys, tmp_path):

@@ -1,6 +1,5 @@
 """The program from flags to files, on sentences whose words determine the tags."""
 
-import functools
 import json
 import random
 import re
@@ -12,9 +11,7 @@ from known_models import TOKENS, make_config, write_model
 
 import run_ner
 from bert_keras.cli.flags import run_main
-from bert_keras.modeling import PretrainingModel, open_checkpoint
-from bert_keras.modeling.tagger import FeatureBasedTagger
-from bert_keras.training.finetuning import ner
+from bert_keras.modeling import TAGGERS, FeatureBasedTagger, PretrainingModel, open_checkpoint
 
 TAG_OF = {"paris": "B-LOC", "london": "B-LOC", "france": "B-LOC", "he": "B-PER", "she": "B-PER"}
 WORDS = [*TAG_OF, "is", "the", "was", "walking", "so", "capital"]
@@ -108,9 +105,14 @@ def test_training_learns_the_tags_and_leaves_what_it_promises(run, data_dir, tmp
     assert other == metrics
 
 
+class SmallTagger(FeatureBasedTagger):
+    def __init__(self, config, num_classes):
+        super().__init__(config, num_classes, units=12)
+
+
 @pytest.mark.slow  # traces a recurrence
 def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_path, monkeypatch):
-    monkeypatch.setattr(ner, "FeatureBasedTagger", functools.partial(FeatureBasedTagger, units=12))
+    monkeypatch.setitem(TAGGERS, "bilstm", SmallTagger)
     metrics = run("do_train", "do_eval", tagger="bilstm", learning_rate=0.01, document_context=True)
     assert metrics["f1"] > 0.9
     before, after = open_checkpoint(start), open_checkpoint(tmp_path / "out" / "model")

@@ -62,8 +62,8 @@ def in_bfloat16(model):
     """
     if hasattr(model, "recurrent_layers"):
         raise ValueError(
-            "a tagger with LSTMs (--tagger=bilstm) cannot be in bfloat16: Keras cannot make their weights; leave "
-            "--quantize out, or take --format=onnx with --quantize=int8"
+            "a tagger with LSTMs (--tagger=bilstm or bilstm_tuned) cannot be in bfloat16: Keras cannot make their "
+            "weights; leave --quantize out, or take --format=onnx with --quantize=int8"
         )
     copy = type(model).from_config(model.get_config() | {"dtype": "bfloat16"})
     values = weights_by_name(model)

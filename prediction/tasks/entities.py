@@ -8,8 +8,7 @@ from bert_keras.data_prep.tasks.conll import Sentence
 from bert_keras.data_prep.tasks.ner import make_features, tags_from_logits
 from bert_keras.data_prep.text.words import split_words
 from bert_keras.evaluation.entities import entities
-from bert_keras.modeling import TokenClassifierModel
-from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.modeling import TAGGERS
 from bert_keras.prediction.arguments import check_threshold
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
 
@@ -90,8 +89,7 @@ class EntityTagger(FineTunedPredictor[str, TaggedText]):
         check_threshold(options["threshold"])
 
     def _make_model(self, config):
-        model = FeatureBasedTagger if self.settings["tagger"] == "bilstm" else TokenClassifierModel
-        return model(config, self.num_classes)
+        return TAGGERS[self.settings["tagger"]](config, self.num_classes)
 
     def _encode(self, text, source):
         self._check_text(text, source)

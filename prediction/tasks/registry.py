@@ -117,7 +117,7 @@ TASKS = {
         predictor="EntityTagger",
         head="token_classifier",
         route="entities",
-        settings={"labels": _NAMES, "tagger": _one_of("linear", "bilstm")},
+        settings={"labels": _NAMES, "tagger": _one_of("linear", "bilstm", "bilstm_tuned")},
         purpose="tags each word of a text",
     ),
     "fill_mask": Task(

@@ -30,6 +30,14 @@ _CLAIMS = (
     ("a larger model is better on CoNLL", _LARGEST, "L-2 H-128", "ner"),
     ("a larger model is better on the small MRPC", _LARGEST, "L-2 H-128", "mrpc"),
 )
+_PAPER = {
+    (3, 768, 12): (5.84, 77.9, 79.8, 88.4),
+    (6, 768, 3): (5.24, 80.6, 82.2, 90.7),
+    (6, 768, 12): (4.68, 81.9, 84.8, 91.3),
+    (12, 768, 12): (3.99, 84.4, 86.7, 92.9),
+    (12, 1024, 16): (3.54, 85.7, 86.9, 93.3),
+    (24, 1024, 16): (3.23, 86.6, 87.8, 93.7),
+}
 STUDY = Study(
     title="The size of the model (table 6)",
     variants={
@@ -51,4 +59,10 @@ STUDY = Study(
             probe="bits_per_byte",
         ),
     ),
+    paper={
+        f"{layers} layers of width {width}, {heads} heads": dict(
+            zip(("perplexity of the masked LM", "MNLI-m", "MRPC", "SST-2"), numbers, strict=True)
+        )
+        for (layers, width, heads), numbers in _PAPER.items()
+    },
 )

@@ -101,7 +101,7 @@ def _answers(place: Place, task: GlueTask, train: list, test: list, settings: di
     return answers
 
 
-def _right(answers: list[Any], labels: list[Any]) -> Values:
+def right_values(answers: list[Any], labels: list[Any]) -> Values:
     """Returns 1 for each right answer."""
     return [float(answer == label) for answer, label in zip(answers, labels, strict=True)], [1.0] * len(labels)
 
@@ -149,7 +149,9 @@ def _entity_sums(sentences, predicted):
     return numerators, denominators
 
 
-def _glue(title: str, name: str, folder: str, train_share: float | None = None, values=_right, **options: Any) -> Probe:
+def _glue(
+    title: str, name: str, folder: str, train_share: float | None = None, values=right_values, **options: Any
+) -> Probe:
     """Returns the probe of a task: fine-tuning on its train.tsv, scores on its dev.tsv.
 
     Args:

@@ -12,10 +12,11 @@ from bert_keras.studies.runner.probes import PROBES
 from bert_keras.studies.runner.study import Claim, Study
 
 # With fewer seeds, an interval over seeds means little.
-_FEWEST_SEEDS = 3
+FEWEST_SEEDS = 3
 # Pictures of one row of the report's picture.
 _COLUMNS = 3
-REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "undecided"
+_VERDICTS = REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "undecided"
+_CLAIM_HEADER = ["claim", "source", "advantage", "verdict"]
 
 # (variant, probe) -> the results of its cells by seed.
 Results = Mapping[tuple[str, str], Mapping[int, dict[str, Any]]]
@@ -41,19 +42,20 @@ def verdict_on(claim: Claim, results: Results) -> tuple[str, Interval | None]:
     advantage = difference_of(first, second)
     if not PROBES[claim.probe].is_higher_better:
         advantage = Interval(-advantage.value, -advantage.high, -advantage.low)
-    if min(map(len, pair)) < _FEWEST_SEEDS:
+    if min(map(len, pair)) < FEWEST_SEEDS:
         return UNDECIDED, advantage
     if advantage.low > -claim.margin:
         return REPRODUCED, advantage
     return (NOT_REPRODUCED if advantage.high < -claim.margin else UNDECIDED), advantage
 
 
-def markdown_report(study: Study, results: Results, command: str, facts: Sequence[str]) -> str:
+def markdown_report(study: Study, results: Results, command: str, facts: Sequence[str], picture: str) -> str:
     """Returns the report as Markdown.
 
     Args:
         command: the command of the study, which the report shows.
         facts: lines about the machine and the versions.
+        picture: file name of the picture of the scores.
     """
     probes = [probe for probe in study.probes if any(name == probe for _, name in results)]
     header = ["variant", *(PROBES[probe].title for probe in probes), "seeds", "minutes"]
@@ -69,17 +71,13 @@ def markdown_report(study: Study, results: Results, command: str, facts: Sequenc
             for probe, cell in zip(probes, cells, strict=True)
         ]
         rows.append([variant, *shown, len(seeds), f"{minutes + sum(models.values()):.1f}"])
-    lines = [f"# {study.title}", "", *_table(header, rows), ""]
+    lines = [f"# {study.title}", "", *markdown_table(header, rows), ""]
     lines += ["A cell has the score and its interval of 95 % over seeds and examples (multibootstrap).", ""]
-    rows = []
-    for claim in study.claims:
-        verdict, advantage = verdict_on(claim, results)
-        rows.append([claim.text, claim.source, "" if advantage is None else _shown(claim.probe, advantage), verdict])
-    lines += _of_paper(study)
-    lines += ["## Claims", "", *_table(["claim", "source", "advantage", "verdict"], rows), ""]
+    lines += [f"![Scores with their intervals]({picture})", "", *_of_paper(study)]
+    lines += ["## Claims", "", *markdown_table(_CLAIM_HEADER, _claim_rows(study, results)), ""]
     lines += [
         "A claim is reproduced if the whole interval of the advantage is on its side. With fewer than "
-        f"{_FEWEST_SEEDS} seeds, it stays undecided.",
+        f"{FEWEST_SEEDS} seeds, it stays undecided.",
         "",
         "## How to run it again",
         "",
@@ -95,17 +93,31 @@ def markdown_report(study: Study, results: Results, command: str, facts: Sequenc
     return "\n".join(lines) + "\n"
 
 
+def claims_report(found: Sequence[tuple[Study, Results]], command: str) -> str:
+    """Returns the claims of several studies with their verdicts as Markdown."""
+    rows = [[study.title, *row] for study, results in found for row in _claim_rows(study, results)]
+    counts = [f"{sum(row[-1] == verdict for row in rows)} {verdict}" for verdict in _VERDICTS]
+    lines = ["# The claims", "", f"{len(rows)} claims: {', '.join(counts)}.", ""]
+    lines += [*markdown_table(["study", *_CLAIM_HEADER], rows), "", "```", command, "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _claim_rows(study, results):
+    rows = []
+    for claim in study.claims:
+        verdict, advantage = verdict_on(claim, results)
+        rows.append([claim.text, claim.source, "" if advantage is None else _shown(claim.probe, advantage), verdict])
+    return rows
+
+
 def _of_paper(study):
     """Returns the paper's numbers, which are those of much larger models."""
-    columns = list(dict.fromkeys(name for variant in study.variants.values() for name in variant.paper))
+    of_rows = {name: variant.paper for name, variant in study.variants.items() if variant.paper} | dict(study.paper)
+    columns = list(dict.fromkeys(column for of_row in of_rows.values() for column in of_row))
     if not columns:
         return []
-    rows = [
-        [name, *(variant.paper.get(column, "") for column in columns)]
-        for name, variant in study.variants.items()
-        if variant.paper
-    ]
-    return ["The paper's numbers (arXiv:1810.04805v2):", "", *_table(["variant", *columns], rows), ""]
+    rows = [[name, *(of_row.get(column, "") for column in columns)] for name, of_row in of_rows.items()]
+    return ["The paper's numbers (arXiv:1810.04805v2):", "", *markdown_table(["variant", *columns], rows), ""]
 
 
 def csv_report(name: str, study: Study, results: Results) -> str:
@@ -151,12 +163,16 @@ def picture_report(study: Study, results: Results) -> bytes:
     return file.getvalue()
 
 
+def percent(interval: Interval) -> str:
+    """Returns a value and its interval in percent, such as "50.0 [47.5, 52.5]"."""
+    return "{:.1f} [{:.1f}, {:.1f}]".format(*(100 * number for number in interval))
+
+
 def _shown(probe, interval):
-    factor, digits = (100, 1) if PROBES[probe].has_percent else (1, 3)
-    value, low, high = (f"{factor * number:.{digits}f}" for number in interval)
-    return f"{value} [{low}, {high}]"
+    return percent(interval) if PROBES[probe].has_percent else "{:.3f} [{:.3f}, {:.3f}]".format(*interval)
 
 
-def _table(header, rows):
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """Returns the lines of a table in Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines]

@@ -14,7 +14,7 @@ from bert_keras.studies.runner.cells import Cells
 from bert_keras.studies.runner.corpus import Corpus
 from bert_keras.studies.runner.models import model_folder, model_settings, step_of
 from bert_keras.studies.runner.probes import PROBES, Place
-from bert_keras.studies.runner.report import csv_report, markdown_report, picture_report
+from bert_keras.studies.runner.report import Results, claims_report, csv_report, markdown_report, picture_report
 from bert_keras.studies.runner.study import Scale, Study
 
 log = logging.getLogger("bert_keras")
@@ -53,17 +53,17 @@ class Run:
         if model_dir is not None:
             check_model_dir(name, study)
 
-    def run(self, variants: Sequence[str], seeds: Sequence[int], folder: pathlib.Path, command: str) -> None:
+    def run(self, variants: Sequence[str], seeds: Sequence[int], path: pathlib.Path, command: str) -> None:
         """Computes the cells that are missing, and writes the report after each seed."""
         for number, seed in enumerate(seeds):
             for variant in variants:
                 for probe in self._probes_of(variant):
                     log.info("seed %d (%d of %d): %s, %s", seed, number + 1, len(seeds), variant, probe)
                     self._run_cell(variant, probe, seed)
-            self.report(folder, command)
+            self.report(path, command)
 
-    def report(self, folder: pathlib.Path, command: str) -> None:
-        """Writes report.md, results.csv and scores.png from the cells that exist.
+    def report(self, path: pathlib.Path, command: str) -> None:
+        """Writes the report of the cells that exist: `path` with .md, .csv and .png added.
 
         Raises:
             ValueError: no cell exists.
@@ -79,11 +79,12 @@ class Run:
             f"computed: {' to '.join(sorted({dates[0], dates[-1]}))}",
             _versions(),
         ]
-        folder.mkdir(parents=True, exist_ok=True)
-        writing.write_text(folder / "report.md", markdown_report(self.study, results, command, facts))
-        writing.write_text(folder / "results.csv", csv_report(self.name, self.study, results))
-        writing.write_bytes(folder / "scores.png", picture_report(self.study, results))
-        log.info("report: %s", folder / "report.md")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = markdown_report(self.study, results, command, facts, picture=f"{path.name}.png")
+        writing.write_text(f"{path}.md", text)
+        writing.write_text(f"{path}.csv", csv_report(self.name, self.study, results))
+        writing.write_bytes(f"{path}.png", picture_report(self.study, results))
+        log.info("report: %s.md", path)
 
     def results(self) -> Mapping[tuple[str, str], Mapping[int, dict[str, Any]]]:
         """Returns the results of the cells that exist, by (variant, probe) and by seed."""
@@ -148,6 +149,13 @@ class Run:
                 parts += [f"{file.name} {writing.sha256(file)}" for file in files]
             self._digests[folder, names] = hashlib.sha256("\n".join(parts).encode()).hexdigest() if parts else ""
         return self._digests[folder, names]
+
+
+def write_claims(folder: pathlib.Path, found: Sequence[tuple[Study, Results]], command: str) -> None:
+    """Writes claims.md: the verdicts on the claims of all studies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    writing.write_text(folder / "claims.md", claims_report(found, command))
+    log.info("claims: %s", folder / "claims.md")
 
 
 # Seeds are numbers below this.

@@ -65,6 +65,7 @@ class Study:
         probes: names of the columns; see `probes.PROBES`.
         num_seeds: number of seeds of --scale=night.
         config: changes of the BertConfig of every scale.
+        paper: rows of the paper's table that no variant repeats, as `Variant.paper`.
     """
 
     title: str
@@ -73,6 +74,7 @@ class Study:
     claims: tuple[Claim, ...]
     num_seeds: int = 3
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    paper: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

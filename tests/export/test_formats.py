@@ -138,7 +138,9 @@ def test_a_tagger_with_lstms(tagger):
     is_real = features["input_mask"] == 1
     found, expected = network(features)["logits"][is_real], tagger(features)["logits"][is_real]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
-    with pytest.raises(ValueError, match=r"^a tagger with LSTMs \(--tagger=bilstm\) cannot be in bfloat16: Keras"):
+    with pytest.raises(
+        ValueError, match=r"^a tagger with LSTMs \(--tagger=bilstm or bilstm_tuned\) cannot be in bfloat16: Keras"
+    ):
         in_bfloat16(tagger)
 
 

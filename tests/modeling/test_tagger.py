@@ -10,15 +10,15 @@ from keras import ops
 from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.modeling import weights_by_name
-from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.modeling.tagger import FeatureBasedTagger, LstmTagger
 
 SEED = np.array([3, 0], np.int32)
 
 
-def make_tagger(num_layers=1, **changes):
+def make_tagger(num_layers=1, kind=FeatureBasedTagger, **changes):
     """Makes a tagger of random weights, biases included."""
     config = make_config(num_hidden_layers=num_layers, **changes)
-    return with_random_weights(FeatureBasedTagger(config, num_classes=3, units=5))
+    return with_random_weights(kind(config, num_classes=3, units=5))
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +53,16 @@ def lstm(x, kernel, recurrent_kernel, bias):
     return np.array(outputs)
 
 
-def expected_logits(tagger, features, row):
+def expected_logits(tagger, features, row, num_layers):
     """Returns the logits of the tokens of one row without its padding, in float64."""
     weights = {name: np.asarray(weight, np.float64) for name, weight in weights_by_name(tagger).items()}
     length = features["input_mask"][row].sum()
     encoded = tagger.bert(
         *(features[name][row : row + 1, :length] for name in ("input_ids", "input_mask", "segment_ids"))
     )
-    x = np.concatenate([ops.convert_to_numpy(layer)[0] for layer in encoded["all_encoder_layers"][-4:]], axis=-1)
+    x = np.concatenate(
+        [ops.convert_to_numpy(layer)[0] for layer in encoded["all_encoder_layers"][-num_layers:]], axis=-1
+    )
     for i in range(2):
         directions = []
         for name, step in (("forward", 1), ("backward", -1)):
@@ -71,13 +73,16 @@ def expected_logits(tagger, features, row):
     return x @ weights["tagger/output/kernel"] + weights["tagger/output/bias"]
 
 
-@pytest.mark.parametrize("num_layers", [1, 5])
-def test_logits_equal_numpy_on_ragged_rows(features, num_layers):
-    tagger = make_tagger(num_layers)
+@pytest.mark.parametrize(
+    ("kind", "num_layers", "num_read"), [(FeatureBasedTagger, 1, 1), (FeatureBasedTagger, 5, 4), (LstmTagger, 2, 1)]
+)
+def test_logits_equal_numpy_on_ragged_rows(features, kind, num_layers, num_read):
+    tagger = make_tagger(num_layers, kind)
     assert len(set(features["input_mask"].sum(1))) > 1
     logits = logits_of(tagger, features)
     for row, length in enumerate(features["input_mask"].sum(1)):
-        np.testing.assert_allclose(logits[row, :length], expected_logits(tagger, features, row), rtol=0, atol=1e-5)
+        expected = expected_logits(tagger, features, row, num_read)
+        np.testing.assert_allclose(logits[row, :length], expected, rtol=0, atol=1e-5)
 
 
 def test_rows_that_fill_up_a_batch_change_nothing_and_have_a_token(monkeypatch, tagger, features):
@@ -119,6 +124,26 @@ def test_bert_gets_no_gradient_and_everything_else_does(tagger, features):
     gradients = tape.gradient(loss, weights)
     without = {name for name, gradient in gradients.items() if gradient is None or not np.any(gradient)}
     assert without == {name for name in weights if name.startswith("bert/")}
+
+
+def test_the_tuned_tagger_trains_bert_with_dropout(features):
+    tagger = make_tagger(2, LstmTagger)
+    assert tagger.get_config()["units"] == 5
+    assert LstmTagger(make_config(hidden_size=12, num_attention_heads=2), 3).units == 12
+    weights = {name: weight.value for name, weight in weights_by_name(tagger).items()}
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.square(tagger(features)["logits"]))
+    gradients = tape.gradient(loss, weights)
+    without = {name for name, gradient in gradients.items() if gradient is None or not np.any(gradient)}
+    assert without == {"bert/pooler/dense/kernel", "bert/pooler/dense/bias"}
+    in_bert = make_tagger(1, LstmTagger, hidden_dropout_prob=0.9)
+    states = []
+    call = in_bert.bert.call
+    in_bert.bert.call = lambda *args, **named: states.append(call(*args, **named)) or states[-1]
+    for seed in (None, SEED):
+        logits_of(in_bert, features, seed)
+    plain, dropped = (ops.convert_to_numpy(state["sequence_output"]) for state in states)
+    assert np.abs(dropped - plain).max() > 1e-3
 
 
 def test_dropout_is_drawn_from_the_seed_and_never_inside_bert(features):

@@ -12,8 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from bert_keras.data_prep.tasks.conll import read_conll
 from bert_keras.modeling import read_config
 from bert_keras.prediction import SentenceScorer
-from bert_keras.studies import run_study
+from bert_keras.studies import catalog, run_study
 from bert_keras.studies.runner import models
+from bert_keras.studies.runner import study as runner_study
 from bert_keras.studies.runner.corpus import read_documents
 from bert_keras.studies.runner.study import Claim, Scale, Study, Variant
 from bert_keras.studies.runner.word_features import WeightedSumClassifier, tag_with_features
@@ -95,7 +96,7 @@ def run(data, folder, *flags, study=STUDY, scale=SCALE):
     argv = ["run_study.py", f"--data_dir={data}", f"--output_dir={folder}", f"--input_file={data}/corpus/*.txt", *flags]
     values(argv)
     run_study.run_at(values, "tiny", study, scale, "python studies/run_study.py tiny")
-    return folder / "tiny-smoke"
+    return folder / "smoke"
 
 
 @pytest.mark.slow
@@ -105,23 +106,38 @@ def test_a_study_continues_and_reports(data, tmp_path, monkeypatch):
     monkeypatch.setattr(models, "pretrain", lambda *args, **named: (trained.append(named), pretrain(*args, **named)))
     report = run(data, tmp_path, "--variants=pre-trained", "--seeds=0")
     assert len(trained) == 1
-    assert report.joinpath("results.csv").read_text(encoding="utf-8").count("\n") == 1 + 7
+    assert report.joinpath("tiny.csv").read_text(encoding="utf-8").count("\n") == 1 + 7
     report = run(data, tmp_path, "--seeds=0,1")
     # Four variants that train, two seeds; one was there.
     assert [named["seed"] for named in trained] == [0, 0, 0, 0, 1, 1, 1, 1]
-    results = report.joinpath("results.csv").read_text(encoding="utf-8")
+    results = report.joinpath("tiny.csv").read_text(encoding="utf-8")
     assert results.count("\n") == 1 + 7 + 1 + 1 + 1 + 1
-    text = report.joinpath("report.md").read_text(encoding="utf-8")
+    text = report.joinpath("tiny.md").read_text(encoding="utf-8")
     assert "| pre-training helps | ours | " in text
-    assert report.joinpath("scores.png").read_bytes().startswith(b"\x89PNG")
+    assert report.joinpath("tiny.png").read_bytes().startswith(b"\x89PNG")
     # Nothing is left to do; the report can be made alone.
-    report.joinpath("report.md").unlink()
+    report.joinpath("tiny.md").unlink()
     run(data, tmp_path, "--seeds=0,1")
     run(data, tmp_path, "--report")
     assert len(trained) == 8
-    assert report.joinpath("results.csv").read_text(encoding="utf-8") == results
-    assert report.joinpath("report.md").read_text(encoding="utf-8") == text
+    assert report.joinpath("tiny.csv").read_text(encoding="utf-8") == results
+    assert report.joinpath("tiny.md").read_text(encoding="utf-8") == text
     check_bits(data, tmp_path, results)
+    # All studies, of which one has results.
+    monkeypatch.setattr(run_study, "NAMES", ("other", "tiny"))
+    monkeypatch.setattr(
+        catalog, "STUDIES", {"tiny": STUDY, "other": dataclasses.replace(STUDY, config={"vocab_size": 7})}
+    )
+    monkeypatch.setitem(runner_study.SCALES, "smoke", SCALE)
+    shown = tmp_path / "shown"
+    shown.mkdir()
+    (shown / "cells").symlink_to(tmp_path / "cells")
+    flags = f"--data_dir={data}", f"--output_dir={shown}", f"--input_file={data}/corpus/*.txt"
+    run_study.main(["run_study.py", "all", *flags, "--report"])
+    assert len(trained) == 8
+    assert {path.name for path in (shown / "smoke").iterdir()} == {"tiny.md", "tiny.csv", "tiny.png", "claims.md"}
+    assert (shown / "smoke" / "tiny.csv").read_text(encoding="utf-8") == results
+    assert (shown / "smoke" / "claims.md").read_text(encoding="utf-8").count("| undecided |") == 2
 
 
 def check_bits(data, folder, results):
@@ -151,7 +167,7 @@ def test_checkpoints_of_one_run_are_probed_and_left_to_right_models_too(data, tm
     study = Study("Steps", variants, ("bits_per_byte", "zorro", "sst2", "ner"), ())
     scale = dataclasses.replace(SCALE, training=SCALE.training | {"num_train_steps": 5})
     report = run(data, tmp_path, "--seeds=0", study=study, scale=scale)
-    rows = csv.DictReader((report / "results.csv").read_text(encoding="utf-8").splitlines())
+    rows = csv.DictReader((report / "tiny.csv").read_text(encoding="utf-8").splitlines())
     found = {(row["variant"], row["probe"]): float(row["value"]) for row in rows}
     assert len(found) == 4 * 4
     [corpus] = tmp_path.glob("cells/corpus-*")
@@ -179,7 +195,7 @@ def test_a_model_of_the_user_takes_the_place_of_a_new_one(data, tmp_path):
     }
     study = Study("Features", variants, ("ner_features",), ())
     run(data, tmp_path / "other", f"--model_dir={model}", "--seeds=0", study=study)
-    [cell] = tmp_path.glob("other/tiny-smoke-model/results.csv")
+    [cell] = tmp_path.glob("other/smoke/tiny-model.csv")
     scores = {row.split(",")[1]: float(row.split(",")[5]) for row in cell.read_text(encoding="utf-8").splitlines()[1:]}
     # Names of places are the only words with a tag, so even the embeddings of random weights contain it.
     assert scores["embeddings"] == 1.0
@@ -215,6 +231,10 @@ def test_a_weighted_sum_of_layers_finds_the_layer_that_knows():
     [
         ([], "^the study is nothing, but one of these is needed: continued, features, masking, masks, "),
         (["mask"], "^the study is mask, but one of these is needed: "),
+        (
+            ["all", "--variants=x"],
+            "^--variants is for one study, but the study is all; name one, or leave --variants out$",
+        ),
         (["masking", "--probes=glue"], '^--probes has "glue", but the probes of this study are: bits_per_byte; zorro'),
         (
             ["masking", "--variants=x", "--data_dir={data}"],

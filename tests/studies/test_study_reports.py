@@ -9,7 +9,7 @@ from bert_keras.modeling import BertConfig
 from bert_keras.studies.catalog import STUDIES
 from bert_keras.studies.run_study import NAMES
 from bert_keras.studies.runner.probes import PROBES
-from bert_keras.studies.runner.report import csv_report, markdown_report, picture_report, verdict_on
+from bert_keras.studies.runner.report import claims_report, csv_report, markdown_report, picture_report, verdict_on
 from bert_keras.studies.runner.study import SCALES, Claim, Study, Variant
 from bert_keras.training.api.pretraining import define_flags
 
@@ -57,7 +57,7 @@ def test_a_claim_without_results_is_undecided():
 
 def test_reports_of_what_exists():
     found = {("a", "zorro"): results(50), ("b|c", "zorro"): results(0, num_seeds=1)}
-    text = markdown_report(STUDY, found, "python studies/run_study.py x", ["processor: y"])
+    text = markdown_report(STUDY, found, "python studies/run_study.py x", ["processor: y"], "z.png")
     lines = text.splitlines()
     assert lines[:5] == [
         "# A title",
@@ -77,6 +77,9 @@ def test_reports_of_what_exists():
         ("b|c", "1", "50", "0.0"),
     ]
     assert picture_report(STUDY, found).startswith(b"\x89PNG")
+    text = claims_report([(STUDY, found), (STUDY, {})], "python studies/run_study.py all")
+    assert "\n2 claims: 0 reproduced, 0 not reproduced, 2 undecided.\n" in text
+    assert text.count("| A title | a is better | section 9 |  | undecided |") == 2
 
 
 @pytest.mark.parametrize("name", STUDIES)

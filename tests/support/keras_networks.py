@@ -9,6 +9,7 @@ from bert_keras.modeling import (
     BertModel,
     ClassifierModel,
     FeatureBasedTagger,
+    LstmTagger,
     MultipleChoiceModel,
     PretrainingModel,
     SquadModel,
@@ -27,6 +28,7 @@ MODELS = {
     "choices": lambda **options: MultipleChoiceModel(CONFIG, **options),
     "squad": lambda **options: SquadModel(CONFIG, **options),
     "tagger": lambda **options: FeatureBasedTagger(CONFIG, 3, units=4, **options),
+    "tuned tagger": lambda **options: LstmTagger(CONFIG, 3, **options),
 }
 
 

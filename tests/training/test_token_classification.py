@@ -11,7 +11,7 @@ from seqeval.scheme import IOB2
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.modeling import TokenClassifierModel
-from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.modeling.tagger import FeatureBasedTagger, LstmTagger
 from bert_keras.training.finetuning.ner import TokenClassification
 from bert_keras.training.run_dir import RunDir
 
@@ -135,6 +135,10 @@ def test_the_linear_tagger_trains_all_and_the_other_leaves_the_encoder(make):
     assert type(bilstm.make_network(config).model) is FeatureBasedTagger
     assert linear.make_network(config).model.head.output_weights.shape[0] == 5
     assert (linear.frozen, bilstm.frozen) == ((), ("bert/",))
+    tuned = make(tagger="bilstm_tuned")
+    assert type(tuned.make_network(config).model) is LstmTagger
+    assert tuned.frozen == ()
+    assert tuned.cannot_pack == "the LSTMs of --tagger=bilstm_tuned read across the whole row"
     assert linear.cannot_pack == ""
     assert bilstm.cannot_pack == "the LSTMs of --tagger=bilstm read across the whole row"
 

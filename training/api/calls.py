@@ -170,7 +170,7 @@ def _read(folder: str, name: str) -> Any:
 def _actions(values, settings):
     """Returns the actions that follow from the data; settings override them."""
     actions = {
-        "do_train": "train_file" in settings or "input_file" in settings,
+        "do_train": bool({"train_file", "input_file", "unlabeled_file"} & set(settings)),
         "do_eval": "eval_file" in settings or ("eval_share" in settings and "train_file" in settings),
         "do_predict": "predict_file" in settings,
     }
@@ -191,7 +191,9 @@ def with_names_of_arguments(values: Iterable[str], files: DataFiles | None = Non
 
     def translate(text):
         text = re.sub(
-            r"--((?:train|eval|predict|input)_file)\b", lambda match: _name_of(match[1]), _ADVICE.sub("", text)
+            r"--((?:train|eval|predict|input|unlabeled)_file)\b",
+            lambda match: _name_of(match[1]),
+            _ADVICE.sub("", text),
         )
         text = re.sub(r"--(\w+)", lambda match: match[1] if match[1] in values else match[0], text)
         text = re.sub(r"(give|with|of|,) do_(train|eval|predict)\b", r"\1 \2_data (or do_\2)", text)

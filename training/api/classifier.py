@@ -141,11 +141,11 @@ def train_classifier(
     return _PROGRAM.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
 
 
-def _to_file(data, name):
+def to_file(data: Any, name: str) -> tuple[bytes, str]:
     """Returns rows as the content of a JSON lines file."""
     columns = {2: ("text", "label"), 3: ("text_a", "text_b", "label")}
-    return json_lines(rows_of(data, name, _TO_PREDICT if name == "predict_data" else columns))
+    return json_lines(rows_of(data, name, _WITHOUT_LABEL if name in {"predict_data", "unlabeled_data"} else columns))
 
 
-_TO_PREDICT = {1: ("text",), 2: ("text_a", "text_b")}
-_PROGRAM = Program("run_classifier", "train_classifier", define_flags, run, _to_file, read_table)
+_WITHOUT_LABEL = {1: ("text",), 2: ("text_a", "text_b")}
+_PROGRAM = Program("run_classifier", "train_classifier", define_flags, run, to_file, read_table)

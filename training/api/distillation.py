@@ -1,12 +1,15 @@
-"""The flags of run_distillation.py and what it does with them."""
+"""`distill_classifier`, the flags of run_distillation.py and what it does with them."""
 
 import dataclasses
+import os
+from collections.abc import Callable
 from typing import Any
 
 from absl import flags
 
 from bert_keras.cli.flags import given_flags, require
 from bert_keras.training.api import classifier
+from bert_keras.training.api.calls import Program, TrainedModel, read_table
 from bert_keras.training.distillation.classification import Distillation
 from bert_keras.training.distillation.recipe import define_loss_flags
 from bert_keras.training.distillation.teacher import open_teacher
@@ -14,7 +17,7 @@ from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES, complete_settings
 from bert_keras.training.finetuning.run import finetune
 from bert_keras.training.finetuning.settings import NumbersParser, open_fine_tuning
-from bert_keras.training.report import NO_CALLBACKS
+from bert_keras.training.report import NO_CALLBACKS, Callbacks
 
 _WEIGHTS = {"label_loss_weight": 0.5, "soft_loss_weight": 0.5, "hidden_loss_weight": 0.0, "attention_loss_weight": 0.0}
 
@@ -61,3 +64,38 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
     opened = dataclasses.replace(opened, settings=settings)
     strategy = strategy_of(settings)
     return finetune(Distillation(settings, opened.files, opened.stored, teacher), opened, strategy, console, callbacks)
+
+
+def distill_classifier(
+    train_data: Any = None,
+    eval_data: Any = None,
+    predict_data: Any = None,
+    *,
+    teacher: str | os.PathLike[str] | None = None,
+    unlabeled_data: Any = None,
+    output_dir: str | os.PathLike[str],
+    init_checkpoint: str | os.PathLike[str] | None = None,
+    on_step: Callable[[int, dict[str, float]], Any] | None = None,
+    on_evaluation: Callable[[int, dict[str, float]], Any] | None = None,
+    on_save: Callable[[int, str], Any] | None = None,
+    verbose: bool = True,
+    **settings: Any,
+) -> TrainedModel:
+    """Trains a small model to answer like a fine-tuned one, as run_distillation.py does.
+
+    It works as `train_classifier`, and needs a teacher to train.
+
+    Args:
+        train_data, eval_data, predict_data: as in `train_classifier`.
+        teacher: a run folder of `train_classifier`, an export of one, a safetensors folder with a classifier, or
+            hf://owner/name.
+        unlabeled_data: texts that only the teacher labels, in one of the forms of `predict_data`.
+        settings: the other flags of run_distillation.py, by name.
+    """
+    data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
+    data["unlabeled_file"] = unlabeled_data
+    settings |= {"output_dir": output_dir, "init_checkpoint": init_checkpoint, "teacher": teacher}
+    return _PROGRAM.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
+
+
+_PROGRAM = Program("run_distillation", "distill_classifier", define_flags, run, classifier.to_file, read_table)

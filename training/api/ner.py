@@ -8,10 +8,11 @@ from absl import flags
 
 from bert_keras.cli.flags import given_flags, tell_unused
 from bert_keras.data_prep.corpus.sentences import is_json_lines
+from bert_keras.modeling import TAGGERS
 from bert_keras.training.api.calls import Program, TrainedModel, read_json_lines
 from bert_keras.training.api.data import json_lines, rows_of
 from bert_keras.training.distribution.devices import strategy_of
-from bert_keras.training.finetuning.ner import TAGGERS, TokenClassification, find_files
+from bert_keras.training.finetuning.ner import TokenClassification, find_files
 from bert_keras.training.finetuning.run import finetune
 from bert_keras.training.finetuning.settings import (
     define_evaluation_flags,
@@ -50,8 +51,9 @@ def define_flags():
     flags.DEFINE_enum(
         "tagger",
         "linear",
-        TAGGERS,
-        "Head of the model: linear, trained with the encoder, or bilstm, LSTMs on an encoder that does not change.",
+        list(TAGGERS),
+        "Head of the model: linear, trained with the encoder; bilstm, LSTMs on an encoder that does not change; "
+        "bilstm_tuned, LSTMs that are trained with the encoder.",
         **define,
     )
     return values

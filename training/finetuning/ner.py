@@ -9,15 +9,13 @@ from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.data_prep.tasks.conll import format_columns, format_json_lines, read_conll
 from bert_keras.data_prep.tasks.ner import collect_tags, make_features, tags_from_logits
 from bert_keras.evaluation.entities import entity_metrics, entity_report
-from bert_keras.modeling import TokenClassificationTask, TokenClassifierModel
-from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.modeling import TAGGERS, TokenClassificationTask, TokenClassifierModel
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.report import in_words
 
 log = logging.getLogger("bert_keras")
 
-TAGGERS = ("linear", "bilstm")
 # For each file: the flag that uses it, and its name in --data_dir.
 _FILES = {
     "train_file": ("do_train", "train.txt"),
@@ -47,9 +45,10 @@ class TokenClassification(Task):
         train_file, eval_file, predict_file = (paths_by_flag.get(name) for name in _FILES)
         self.files = {"train_file": train_file, "eval_file": eval_file}
         self._settings = {name: settings[name] for name in ("max_seq_length", "document_context", "tagger")}
-        if settings["tagger"] == "bilstm":
-            self.frozen = ("bert/",)
-            self.cannot_pack = "the LSTMs of --tagger=bilstm read across the whole row"
+        self._model = TAGGERS[settings["tagger"]]
+        if self._model is not TokenClassifierModel:
+            self.frozen = ("bert/",) if self._model.is_frozen else ()
+            self.cannot_pack = f"the LSTMs of --tagger={settings['tagger']} read across the whole row"
 
         def read(path, needs_tags=True):
             # Runs of earlier versions lack these settings.
@@ -86,8 +85,7 @@ class TokenClassification(Task):
         return {"task": "token_classification", "labels": self.tags, "tag_scheme": "BIO", **self._settings}
 
     def make_network(self, config):
-        model = FeatureBasedTagger if self._settings["tagger"] == "bilstm" else TokenClassifierModel
-        return TokenClassificationTask(model(config, len(self.tags)))
+        return TokenClassificationTask(self._model(config, len(self.tags)))
 
     def evaluate(self, outputs):
         return entity_metrics(_tags_of(self._eval), self._predicted(outputs))
