@@ -86,8 +86,7 @@ def build_pretraining_data(
         eval_files: TFRecord files for the examples of the held-out share.
 
     Returns:
-        The summary; see `summarize`. With cleaning also "cleaning", its report, and with a held-out share "eval", the
-        summary of that part.
+        The summary; see `summarize`. Also "cleaning", the report, and "eval", the summary of the held-out part.
 
     Raises:
         FileNotFoundError, ValueError: the input, the outputs or the vocabulary are not usable.
@@ -101,14 +100,11 @@ def build_pretraining_data(
     tell_replaced([*output_files, *eval_files])
     warn_about_casing(tokenizer.vocab, tokenizer.basic_tokenizer.do_lower_case)
     _warn_about_predictions(settings)
-    if num_workers < 1:
-        raise ValueError(f"--num_workers={num_workers} is not a valid number of processes; give 1 or more")
+    _check_num_workers(num_workers)
     if num_workers > 1:
         start_workers = start_workers or functools.partial(Workers, num_workers)
     flags = {"input_file": ",".join(input_files), "output_file": ",".join(output_files), "vocab_file": vocab_file}
-    if text_options != RELEASE:
-        flags |= dataclasses.asdict(text_options)
-    flags |= cleaning.changes | ({"eval_output_file": ",".join(eval_files)} if eval_files else {})
+    flags |= _flags_of_text(text_options, cleaning, eval_files)
     build = Build(
         input_files,
         output_files,
@@ -121,9 +117,19 @@ def build_pretraining_data(
         cleaning=dataclasses.replace(cleaning, random_seed=settings.random_seed),
         eval_files=eval_files,
     )
-    if start_workers is not None:
-        return build_with_workers(build, start_workers)
-    return _build_in_order(build)
+    return _build_in_order(build) if start_workers is None else build_with_workers(build, start_workers)
+
+
+def _flags_of_text(text_options: TextOptions, cleaning: Cleaning, eval_files: Sequence[str]) -> dict:
+    """Returns the flags for the metadata; none for text in the format of the original BERT."""
+    of_text = {} if text_options == RELEASE else dataclasses.asdict(text_options)
+    of_eval = {"eval_output_file": ",".join(eval_files)} if eval_files else {}
+    return of_text | cleaning.changes | of_eval
+
+
+def _check_num_workers(num_workers: int) -> None:
+    if num_workers < 1:
+        raise ValueError(f"--num_workers={num_workers} is not a valid number of processes; give 1 or more")
 
 
 def _warn_about_predictions(settings: PretrainingDataSettings) -> None:
