@@ -27,8 +27,9 @@ from rich.table import Table
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.cli.progress import progress_on
+from bert_keras.data_prep.corpus.cleaning import check_eval
 from bert_keras.data_prep.corpus.documents import find_text_files
-from bert_keras.data_prep.corpus.text_flags import read_text_options
+from bert_keras.data_prep.corpus.text_flags import read_cleaning, read_text_options
 from bert_keras.data_prep.corpus.text_sources import received
 from bert_keras.data_prep.pretraining.build import PretrainingDataSettings, build_pretraining_data
 from bert_keras.data_prep.pretraining.flags import casing_of, define_flags, is_gzip, name_outputs, read_settings
@@ -61,7 +62,7 @@ def main(argv: list[str]) -> dict:
 def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | None = None) -> dict:
     """Builds examples from parsed flags; `num_workers` and `start_workers` as of `build_pretraining_data`."""
     require(values, ("input_file", *(() if values.dry_run else ("output_file",)), "vocab_file"))
-    settings, text_options = read_settings(values), read_text_options(values)
+    settings, text_options, cleaning = read_settings(values), read_text_options(values), read_cleaning(values)
     found_files = find_text_files(values.input_file)
     if values.work_dir and paths.is_remote(values.work_dir):
         raise ValueError(f"--work_dir={values.work_dir} is remote; give a local folder")
@@ -73,7 +74,8 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
         _check_histogram_file(values)
     console = open_console()
     tokenizer = FullTokenizer(values.vocab_file, **casing_of(values))
-    shared: dict[str, Any] = {"num_workers": num_workers, "start_workers": start_workers, "text_options": text_options}
+    shared: dict[str, Any] = {"num_workers": num_workers, "start_workers": start_workers}
+    shared |= {"text_options": text_options, "cleaning": cleaning}
     if values.dry_run:
         with received(found_files, folder) as input_files, progress_on(console) as progress:
             statistics = measure_text(input_files, tokenizer, settings, work_dir=folder, progress=progress, **shared)
@@ -83,7 +85,9 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
             log.info("wrote %s", values.histogram_file)
         return dataclasses.asdict(statistics)
     output_files = name_outputs(values)
-    is_compressed = is_gzip(output_files, values)
+    eval_files = [name.strip() for name in values.eval_output_file.split(",")] if values.eval_output_file else []
+    check_eval(cleaning, eval_files)
+    is_compressed = is_gzip([*output_files, *eval_files], values)
     log.info("input: %s", ", ".join(found_files))
     with received(found_files, folder) as input_files, progress_on(console) as progress:
         summary = build_pretraining_data(
@@ -95,11 +99,14 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
             progress,
             is_gzip=is_compressed,
             work_dir=values.work_dir,
+            eval_files=eval_files,
             **shared,
         )
     console.print(_table(summary, settings))
+    if eval_files:
+        log.info("held out: %s examples", f"{summary['eval']['instances']:,}")
     shown = ", ".join(output_files) if len(output_files) < 10 else f"{output_files[0]} to {output_files[-1]}"
-    log.info("wrote %s", shown)
+    log.info("wrote %s", ", ".join([shown, *eval_files]))
     return summary
 
 

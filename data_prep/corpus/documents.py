@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.raw_text import RELEASE, ROWS, TextOptions
-from bert_keras.data_prep.corpus.text_lines import Dropped, read_lines, text_warnings
+from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import check_rows, form_of, opened_texts
 from bert_keras.data_prep.pretraining.masking import shuffle
 from bert_keras.storage import paths
@@ -204,25 +204,30 @@ def read_documents(
     `options` change, are in `work_dir`.
     """
     progress = progress or Progress()
+    with opened_texts(files, work_dir, progress, options) as texts:
+        return read_texts(texts, tokenizer, strict_utf8, progress)
+
+
+def read_texts(texts: Sequence[TextFile], tokenizer, strict_utf8: bool, progress: Progress) -> Documents:
+    """Reads and tokenizes texts in the format of the original BERT; see `read_documents`."""
     documents = Documents(tokenizer.vocab_size)
     dropped, continuing = Dropped(), []
-    with opened_texts(files, work_dir, progress, options) as texts:
-        progress.start("reading", sum(os.path.getsize(text.path) for text in texts), "bytes")
-        for number, file in enumerate(texts):
-            for size, line in read_lines(file, dropped, strict_utf8):
-                if line:
-                    documents.add_sentence(tokenizer.encode(line))
-                else:
-                    documents.end_document()
-                progress.advance(size)
-            if strict_utf8:
-                dropped.refuse_invalid()
-            if documents.is_open and number + 1 < len(texts) and not file.continues:
-                continuing.append((file.name, texts[number + 1].name))
-        documents.end_document()
-        progress.finish()
-        for warning in text_warnings(dropped, continuing):
-            log.warning("%s", warning)
+    progress.start("reading", sum(os.path.getsize(text.path) for text in texts), "bytes")
+    for number, file in enumerate(texts):
+        for size, line in read_lines(file, dropped, strict_utf8):
+            if line:
+                documents.add_sentence(tokenizer.encode(line))
+            else:
+                documents.end_document()
+            progress.advance(size)
+        if strict_utf8:
+            dropped.refuse_invalid()
+        if documents.is_open and number + 1 < len(texts) and not file.continues:
+            continuing.append((file.name, texts[number + 1].name))
+    documents.end_document()
+    progress.finish()
+    for warning in text_warnings(dropped, continuing):
+        log.warning("%s", warning)
     return documents
 
 

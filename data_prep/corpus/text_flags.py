@@ -1,9 +1,11 @@
 """Flags that say how to read text, shared by the programs that read it."""
 
+import dataclasses
 from typing import Any
 
 from absl import flags
 
+from bert_keras.data_prep.corpus.cleaning import DUPLICATES, NO_CLEANING, NORMALIZATIONS, Cleaning
 from bert_keras.data_prep.corpus.raw_text import DOCUMENTS, RELEASE, TextOptions
 
 INPUT_FILE = (
@@ -40,3 +42,50 @@ def define_text_flags(values: flags.FlagValues) -> None:
 def read_text_options(values: flags.FlagValues) -> TextOptions:
     """Returns the options; raises ValueError for options that contradict each other."""
     return TextOptions(values.text_field, values.documents, values.split_sentences, values.join_lines)
+
+
+def define_cleaning_flags(values: flags.FlagValues) -> None:
+    """Defines the flags of `Cleaning`, except the seed."""
+    define: dict[str, Any] = {"flag_values": values}
+    flags.DEFINE_enum(
+        "unicode_normalization", "none", NORMALIZATIONS, "Unicode normal form to give the text first.", **define
+    )
+    flags.DEFINE_integer(
+        "drop_repeated_lines",
+        0,
+        "Remove lines that occur in at least this many different documents, such as menus. 0 keeps all.",
+        **define,
+    )
+    flags.DEFINE_integer("min_document_words", 0, "Remove documents with fewer words.", **define)
+    flags.DEFINE_string(
+        "keep_scripts",
+        None,
+        "Remove documents with less than half of their letters in these scripts, for example Latin,Greek.",
+        **define,
+    )
+    flags.DEFINE_enum(
+        "remove_duplicates",
+        "none",
+        DUPLICATES,
+        "Remove documents that equal an earlier one, apart from case and white space; near: also similar ones.",
+        **define,
+    )
+    flags.DEFINE_float(
+        "duplicate_threshold",
+        NO_CLEANING.duplicate_threshold,
+        "Similarity of near duplicates: the share of word 5-grams that both documents have, of those that either has.",
+        **define,
+    )
+    flags.DEFINE_float(
+        "eval_share",
+        0.0,
+        "Share of the documents to hold out. A hash of the text and --random_seed choose them; "
+        "--eval_output_file gets their examples.",
+        **define,
+    )
+
+
+def read_cleaning(values: flags.FlagValues) -> Cleaning:
+    """Returns what to clean and hold out; raises ValueError for an invalid value."""
+    given = values.flag_values_dict()
+    return Cleaning(**{field.name: given[field.name] for field in dataclasses.fields(Cleaning)})

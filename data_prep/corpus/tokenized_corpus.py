@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -49,9 +49,30 @@ def tokenize_corpus(
     The tokenizer must also be the first element of the workers' context. The folder may hold results of an interrupted
     build. Returns the documents in the order of the files, and the number of `[UNK]` tokens.
     """
+    documents = tokenize_texts(
+        lambda: local_texts(files, folder, workers.run, progress, options),
+        tokenizer,
+        strict_utf8,
+        workers,
+        folder,
+        progress,
+    )
+    folder.remove("source-")
+    return documents
+
+
+def tokenize_texts(
+    get_texts: Callable[[], Sequence[TextFile]],
+    tokenizer,
+    strict_utf8: bool,
+    workers: Workers,
+    folder: WorkFolder,
+    progress: Progress,
+) -> tuple[Documents, int]:
+    """Tokenizes texts in the format of the original BERT like `tokenize_corpus`; gets them only if they are needed."""
     corpus = folder.result("corpus")
     if corpus is None:
-        chunks = cut(local_texts(files, folder, workers.run, progress, options))
+        chunks = cut(get_texts())
         results = {}
         tasks = {name: (chunk, strict_utf8) for name, chunk in chunks.items()}
         progress.start("reading", sum(chunk.size for chunk in chunks.values()), "bytes")
@@ -62,7 +83,6 @@ def tokenize_corpus(
             progress.advance(chunks[name].size)
         progress.finish()
         corpus = _join(chunks, results, folder)
-    folder.remove("source-")
     folder.remove("text-")
     for warning in corpus["warnings"]:
         log.warning("%s", warning)

@@ -4,6 +4,7 @@ The same settings give the same examples in the same order and files as the orig
 ids are in flat arrays, and finished instances are on disk until they are written in shuffled order.
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -16,10 +17,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.checks import check_documents
-from bert_keras.data_prep.corpus.documents import Documents, check_text_files, read_documents
+from bert_keras.data_prep.corpus.cleaning import NO_CLEANING, Cleaning, check_eval
+from bert_keras.data_prep.corpus.documents import Documents, check_text_files, read_documents, read_texts
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
-from bert_keras.data_prep.corpus.workers import Workers
-from bert_keras.data_prep.pretraining.build_steps import NUM_SHOWN, Build, Tools, show
+from bert_keras.data_prep.corpus.text_cleaning import clean_texts
+from bert_keras.data_prep.corpus.text_sources import opened_texts
+from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
+from bert_keras.data_prep.pretraining.build_steps import NUM_SHOWN, Build, Tools, show, with_eval
 from bert_keras.data_prep.pretraining.instances import (
     Instance,
     PretrainingDataSettings,
@@ -56,6 +60,8 @@ def build_pretraining_data(
     start_workers: Callable | None = None,
     work_dir: str | None = None,
     text_options: TextOptions = RELEASE,
+    cleaning: Cleaning = NO_CLEANING,
+    eval_files: Sequence[str] = (),
 ) -> dict:
     """Builds pre-training examples from text files.
 
@@ -76,28 +82,29 @@ def build_pretraining_data(
         work_dir: local folder for unfinished work; None: the folder of the first output, or the system's temporary
             folder for a remote output.
         text_options: how to read the text, for example to split it into sentences.
+        cleaning: what to remove from the text, and the share to hold out.
+        eval_files: TFRecord files for the examples of the held-out share.
 
     Returns:
-        The summary; see `summarize`.
+        The summary; see `summarize`. Also "cleaning", the report, and "eval", the summary of the held-out part.
 
     Raises:
         FileNotFoundError, ValueError: the input, the outputs or the vocabulary are not usable.
         OSError: writing failed, for example on a full disk, or a worker died.
     """
-    input_files, output_files = list(input_files), list(output_files)
+    input_files, output_files, eval_files = list(input_files), list(output_files), list(eval_files)
+    check_eval(cleaning, eval_files)
     vocabulary = MaskingVocabulary.from_vocab(tokenizer.vocab)
     check_text_files(input_files, text_options)
-    check_record_files(output_files, input_files, vocab_file)
-    tell_replaced(output_files)
+    check_record_files([*output_files, *eval_files], input_files, vocab_file)
+    tell_replaced([*output_files, *eval_files])
     warn_about_casing(tokenizer.vocab, tokenizer.basic_tokenizer.do_lower_case)
     _warn_about_predictions(settings)
-    if num_workers < 1:
-        raise ValueError(f"--num_workers={num_workers} is not a valid number of processes; give 1 or more")
+    _check_num_workers(num_workers)
     if num_workers > 1:
         start_workers = start_workers or functools.partial(Workers, num_workers)
     flags = {"input_file": ",".join(input_files), "output_file": ",".join(output_files), "vocab_file": vocab_file}
-    if text_options != RELEASE:
-        flags |= dataclasses.asdict(text_options)
+    flags |= _flags_of_text(text_options, cleaning, eval_files)
     build = Build(
         input_files,
         output_files,
@@ -107,10 +114,22 @@ def build_pretraining_data(
         metadata=_metadata(tokenizer, settings, flags, is_release_order=start_workers is None),
         progress=progress or Progress(),
         text_options=text_options,
+        cleaning=dataclasses.replace(cleaning, random_seed=settings.random_seed),
+        eval_files=eval_files,
     )
-    if start_workers is not None:
-        return build_with_workers(build, start_workers)
-    return _build_in_order(build)
+    return _build_in_order(build) if start_workers is None else build_with_workers(build, start_workers)
+
+
+def _flags_of_text(text_options: TextOptions, cleaning: Cleaning, eval_files: Sequence[str]) -> dict:
+    """Returns the flags for the metadata; none for text in the format of the original BERT."""
+    of_text = {} if text_options == RELEASE else dataclasses.asdict(text_options)
+    of_eval = {"eval_output_file": ",".join(eval_files)} if eval_files else {}
+    return of_text | cleaning.changes | of_eval
+
+
+def _check_num_workers(num_workers: int) -> None:
+    if num_workers < 1:
+        raise ValueError(f"--num_workers={num_workers} is not a valid number of processes; give 1 or more")
 
 
 def _warn_about_predictions(settings: PretrainingDataSettings) -> None:
@@ -132,29 +151,50 @@ def _work_folder(output_file: str, work_dir: str | None) -> str:
 
 def _build_in_order(build: Build) -> dict:
     """Builds examples in this process, in the order of the original BERT; returns the summary."""
+    settings = build.tools.settings
+    with RecordWriter([*build.output_files, *build.eval_files], build.is_gzip, build.folder) as writer:
+        create_folders([os.path.join(build.folder, "any")])
+        parts, report = _read_parts(build)
+        summaries = []
+        for documents, files in zip(parts, (build.output_files, build.eval_files), strict=False):
+            check_documents(documents, build.input_files, settings, build.folder)
+            summaries.append(_write_part(build, documents, len(files), writer) | report)
+        writer.commit(build.per_file(summaries))
+    return with_eval(summaries)
+
+
+def _read_parts(build: Build) -> tuple[list[Documents], dict]:
+    """Returns the documents, those that are held out, and the report of the cleaning if there is one."""
+    (tokenizer, _, settings), progress = build.tools, build.progress
+    if not build.cleaning.is_needed:
+        files, options = build.input_files, build.text_options
+        return [read_documents(files, tokenizer, settings.strict_utf8, progress, build.folder, options)], {}
+    with contextlib.ExitStack() as stack:
+        texts = stack.enter_context(opened_texts(build.input_files, build.folder, progress, build.text_options))
+        path = stack.enter_context(tempfile.TemporaryDirectory(prefix="bert-keras-", dir=build.folder))
+        folder, run = stack.enter_context(WorkFolder(path)), ThisProcess(None).run
+        cleaned = clean_texts(texts, build.cleaning, settings.strict_utf8, folder, run, progress)
+        parts = [read_texts(part, tokenizer, settings.strict_utf8, progress) for part in cleaned[:2] if part]
+        return parts, {"cleaning": cleaned.report}
+
+
+def _write_part(build: Build, documents: Documents, num_files: int, writer: RecordWriter) -> dict:
+    """Writes the examples of some documents to the next files; returns the summary."""
     (tokenizer, vocabulary, settings), progress = build.tools, build.progress
     rng = random.Random(settings.random_seed)
-    with RecordWriter(build.output_files, build.is_gzip, build.folder) as writer:
-        create_folders([os.path.join(build.folder, "any")])
-        documents = read_documents(
-            build.input_files, tokenizer, settings.strict_utf8, progress, build.folder, build.text_options
-        )
-        check_documents(documents, build.input_files, settings, build.folder)
-        counts = count_documents(documents, documents.tokens.count(tokenizer.vocab["[UNK]"]))
-        with InstanceSpill(build.folder) as spill:
-            for instance in draw_instances(documents, settings, vocabulary, rng, progress):
-                spill.append(instance)
-                count_instance(counts, instance)
-            summary = summarize(counts, settings.max_seq_length)
-            spill.shuffle(rng)
-            for number, instance in enumerate(itertools.islice(spill.every(), NUM_SHOWN)):
-                show(number, instance, build.tools)
-            progress.start("writing", len(spill), "instances")
-            for number in range(len(build.output_files)):
-                writer.write_file(_records_of(spill.every(len(build.output_files), number), settings, progress))
-            progress.finish()
-        writer.commit({**build.metadata, "summary": summary})
-    return summary
+    counts = count_documents(documents, documents.tokens.count(tokenizer.vocab["[UNK]"]))
+    with InstanceSpill(build.folder) as spill:
+        for instance in draw_instances(documents, settings, vocabulary, rng, progress):
+            spill.append(instance)
+            count_instance(counts, instance)
+        spill.shuffle(rng)
+        for number, instance in enumerate(itertools.islice(spill.every(), NUM_SHOWN)):
+            show(number, instance, build.tools)
+        progress.start("writing", len(spill), "instances")
+        for number in range(num_files):
+            writer.write_file(_records_of(spill.every(num_files, number), settings, progress))
+        progress.finish()
+    return summarize(counts, settings.max_seq_length)
 
 
 def _records_of(

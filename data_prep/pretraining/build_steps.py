@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.corpus.cleaning import NO_CLEANING, Cleaning
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.tokenized_corpus import open_corpus
@@ -66,6 +67,22 @@ class Build:
     metadata: dict
     progress: Progress
     text_options: TextOptions = RELEASE
+    cleaning: Cleaning = NO_CLEANING
+    eval_files: list[str] = dataclasses.field(default_factory=list)
+
+    def per_file(self, summaries: Sequence[dict]) -> list[dict]:
+        """Returns the metadata of each output, from the summaries of the training and of the held-out part."""
+        counts = (len(self.output_files), len(self.eval_files))
+        return [
+            {**self.metadata, "summary": summary}
+            for summary, count in zip(summaries, counts, strict=False)
+            for _ in range(count)
+        ]
+
+
+def with_eval(summaries: Sequence[dict]) -> dict:
+    """Returns the summary of the training part, with that of the held-out part as "eval" if there is one."""
+    return summaries[0] | ({"eval": summaries[1]} if len(summaries) > 1 else {})
 
 
 def draw_document(documents: Documents, index: int, duplicate: int, tools: Tools) -> Iterator[tuple[int, Instance]]:

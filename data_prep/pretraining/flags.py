@@ -8,7 +8,7 @@ from typing import Any
 from absl import flags
 
 from bert_keras.cli.flags import given_flags
-from bert_keras.data_prep.corpus.text_flags import INPUT_FILE, define_text_flags
+from bert_keras.data_prep.corpus.text_flags import INPUT_FILE, define_cleaning_flags, define_text_flags
 from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import SPAN_LENGTHS
 from bert_keras.data_prep.text.vocabulary_files import check_casing, read_casing, tokenizer_file_of
@@ -18,6 +18,7 @@ log = logging.getLogger("bert_keras")
 _FILES = {
     "input_file": INPUT_FILE,
     "output_file": "Required. TFRecord files to write, separated by commas; examples go to them in turn.",
+    "eval_output_file": "TFRecord files for the examples of the held-out share, separated by commas; see --eval_share.",
     "vocab_file": "Required. WordPiece vocabulary, one token a line.",
     "work_dir": "Local folder for unfinished work. If not given: the folder of the first output.",
 }
@@ -58,6 +59,7 @@ def define_flags() -> flags.FlagValues:
     )
     flags.DEFINE_bool("strip_accents", None, "Strip accents, or keep them. If not given: as --do_lower_case.", **define)
     define_text_flags(values)
+    define_cleaning_flags(values)
     kinds = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float}
     for name, meaning in _SETTINGS.items():
         default = getattr(PretrainingDataSettings(), name)

@@ -14,9 +14,11 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from bert_keras.data_prep.corpus.checks import check_documents, size_text, tell_need
+from bert_keras.data_prep.corpus.documents import Documents
+from bert_keras.data_prep.corpus.text_cleaning import tokenize_clean
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
@@ -69,7 +71,7 @@ class _Places:
     """File locations of a build: the work folder, and the record files under final and unfinished names."""
 
     def __init__(self, build: Build):
-        self.files = [paths.real(file) for file in build.output_files]
+        self.files = [paths.real(file) for file in [*build.output_files, *build.eval_files]]
         made_from = [[paths.real(file), paths.size(file), paths.modified(file)] for file in build.input_files]
         content = json.dumps([_VERSION, build.metadata, made_from, self.files, build.is_gzip])
         digest = hashlib.sha256(content.encode("utf-8")).hexdigest()[:12]
@@ -111,7 +113,7 @@ def _hidden(file: str, digest: str, ending: str) -> str:
 
 def _run(build: Build, places: _Places, workers: Workers, folder: WorkFolder) -> dict:
     """Builds the examples in the work folder and publishes them; returns the summary."""
-    settings = build.tools.settings
+    num_files, summaries, partials, num_records = len(build.output_files), [], [], []
     with contextlib.ExitStack() as stack:
         # Some file systems require closed memory maps before the folder is removed.
         stack.callback(build_steps.close_corpus)
@@ -119,23 +121,41 @@ def _run(build: Build, places: _Places, workers: Workers, folder: WorkFolder) ->
             if folder.result("corpus") is None:
                 num_bytes = sum(map(paths.size, build.input_files))
                 tell_need(_BYTES_OF_CORPUS * num_bytes, build.folder, f"{size_text(num_bytes)} of text")
-            documents, num_unknown = tokenize_corpus(
-                build.input_files,
-                build.tools.tokenizer,
-                settings.strict_utf8,
-                workers,
-                folder,
-                build.progress,
-                build.text_options,
-            )
-            stack.callback(documents.close)
-            check_documents(documents, build.input_files, settings, build.folder)
-            counts = count_documents(documents, num_unknown)
-            runs = build_steps.draw_all(build, documents, workers, folder, counts)
-            result = summarize(counts, settings.max_seq_length)
-            runs = build_steps.merge_all(runs, workers, folder, build.progress)
-            total = counts["num_instances"]
-            num_records = build_steps.write_all(build, places.partials, runs, workers, folder, total)
-    partials = [folder.file(partial) for partial in places.partials]
-    publish(places.files, partials, num_records, {**build.metadata, "summary": result})
-    return result
+            folders = [folder]
+            if build.eval_files:
+                folders.append(stack.enter_context(WorkFolder(folder.file("eval"))))
+            corpora, report = _tokenize(build, workers, folders)
+            for documents, _ in corpora:
+                stack.callback(documents.close)
+            files_of_parts = (places.partials[:num_files], places.partials[num_files:])
+            for corpus, part, files in zip(corpora, folders, files_of_parts, strict=False):
+                summary, counts = _write_part(build, corpus, workers, part, files)
+                summaries.append(summary | report)
+                partials += map(part.file, files)
+                num_records += counts
+    publish(places.files, partials, num_records, build.per_file(summaries))
+    return build_steps.with_eval(summaries)
+
+
+def _tokenize(
+    build: Build, workers: Workers, folders: Sequence[WorkFolder]
+) -> tuple[list[tuple[Documents, int]], dict]:
+    """Returns documents and number of unknown tokens of each part, and the report of the cleaning if there is one."""
+    tools, progress, [folder, *_] = build.tools, build.progress, folders
+    shared = (tools.tokenizer, tools.settings.strict_utf8, workers)
+    if not build.cleaning.is_needed:
+        return [tokenize_corpus(build.input_files, *shared, folder, progress, build.text_options)], {}
+    return tokenize_clean(build.input_files, *shared, folders, progress, build.text_options, build.cleaning)
+
+
+def _write_part(
+    build: Build, corpus: tuple[Documents, int], workers: Workers, folder: WorkFolder, partials: Sequence[str]
+) -> tuple[dict, list[int]]:
+    """Writes the examples of some documents to files; returns the summary and the number of records in each."""
+    (documents, num_unknown), settings = corpus, build.tools.settings
+    check_documents(documents, build.input_files, settings, build.folder)
+    counts = count_documents(documents, num_unknown)
+    runs = build_steps.draw_all(build, documents, workers, folder, counts)
+    result = summarize(counts, settings.max_seq_length)
+    runs = build_steps.merge_all(runs, workers, folder, build.progress)
+    return result, build_steps.write_all(build, partials, runs, workers, folder, counts["num_instances"])

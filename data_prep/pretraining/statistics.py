@@ -18,8 +18,10 @@ from rich.table import Table
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.checks import check_documents, differences, lone_and_cut_shares, size_text
+from bert_keras.data_prep.corpus.cleaning import NO_CLEANING, Cleaning
 from bert_keras.data_prep.corpus.documents import Documents, check_text_files
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
+from bert_keras.data_prep.corpus.text_cleaning import tokenize_clean
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
 from bert_keras.data_prep.pretraining.build_steps import Tools
@@ -65,6 +67,7 @@ class TextStatistics:
         padding_share: of all positions; from a sample.
         instances, num_bytes: expected examples, and size of their records without compression; from a sample.
         seconds: expected time of the build: reading took so long here, and building was measured on a sample.
+        cleaning: what was removed and held out, before all other numbers; see `clean_texts`.
     """
 
     documents: int
@@ -79,6 +82,7 @@ class TextStatistics:
     instances: int
     num_bytes: int
     seconds: float
+    cleaning: dict | None = None
 
 
 def measure_text(
@@ -90,6 +94,7 @@ def measure_text(
     start_workers: Callable | None = None,
     work_dir: str | None = None,
     progress: Progress | None = None,
+    cleaning: Cleaning = NO_CLEANING,
 ) -> TextStatistics:
     """Reads the whole text, draws examples from a sample of its documents, and warns about what will train badly.
 
@@ -104,13 +109,19 @@ def measure_text(
         folder = stack.enter_context(WorkFolder(path))
         started = time.perf_counter()
         with start_workers(tools) as workers:
-            documents, num_unknown = tokenize_corpus(
-                input_files, tokenizer, settings.strict_utf8, workers, folder, progress or Progress(), text_options
-            )
+            shared = (tokenizer, settings.strict_utf8, workers)
+            progress, report = progress or Progress(), {}
+            if cleaning.is_needed:
+                cleaning = dataclasses.replace(cleaning, random_seed=settings.random_seed)
+                corpora, report = tokenize_clean(input_files, *shared, [folder], progress, text_options, cleaning)
+                [(documents, num_unknown)] = corpora
+            else:
+                documents, num_unknown = tokenize_corpus(input_files, *shared, folder, progress, text_options)
         seconds = time.perf_counter() - started
         stack.callback(documents.close)
         check_documents(documents, input_files, settings, path)
         statistics = _measure(documents, num_unknown, tools, seconds, num_workers)
+        statistics = dataclasses.replace(statistics, **report)
     _warn(statistics, settings)
     return statistics
 

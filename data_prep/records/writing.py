@@ -172,27 +172,32 @@ class RecordWriter:
                 count += len(batch)
         self.num_records.append(count)
 
-    def commit(self, metadata: dict) -> None:
+    def commit(self, metadata: dict | Sequence[dict]) -> None:
         """Gives the files their final names and writes their metadata; see `publish`."""
         publish(self._files, self._partials, self.num_records, metadata)
 
 
-def publish(files: Sequence[str], partials: Sequence[str], num_records: Sequence[int], metadata: dict) -> None:
+def publish(
+    files: Sequence[str], partials: Sequence[str], num_records: Sequence[int], metadata: dict | Sequence[dict]
+) -> None:
     """Gives complete local files their final names, and writes the metadata, with "num_examples" and "num_bytes".
+
+    `metadata` is for all files, or a sequence with that of each.
 
     The final paths have no symbolic links, and may be remote. A local final path is on the file system of its partial
     file. Replaces existing files.
     """
     for partial in partials:
         writing.flush(partial)
-    for file, partial, count in zip(files, partials, num_records, strict=True):
+    each = [metadata] * len(files) if isinstance(metadata, dict) else metadata
+    for file, partial, count, content in zip(files, partials, num_records, each, strict=True):
         # In this order, a kill in between leaves records without metadata, never with the metadata of other records.
         paths.remove(metadata_file(file))
         if paths.is_remote(file):
             paths.copy(partial, file)
         else:
             paths.move(partial, file)
-        write_metadata(file, {**metadata, "num_examples": count, "num_bytes": paths.size(file)})
+        write_metadata(file, {**content, "num_examples": count, "num_bytes": paths.size(file)})
 
 
 def create_folders(files: Sequence[str]) -> None:

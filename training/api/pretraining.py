@@ -12,7 +12,7 @@ from absl import flags
 
 from bert_keras.cli.flags import given_flags, require, take_values
 from bert_keras.data_prep.corpus.documents import find_text_files
-from bert_keras.data_prep.corpus.text_flags import read_text_options
+from bert_keras.data_prep.corpus.text_flags import read_cleaning, read_text_options
 from bert_keras.data_prep.pretraining import flags as text_flags
 from bert_keras.data_prep.pretraining.build import build_pretraining_data, vocabulary_digest
 from bert_keras.data_prep.text.tokenization import FullTokenizer
@@ -32,6 +32,7 @@ _OF_ELECTRA = ("generator_size", "replaced_token_loss_weight")
 _TEXT = re.compile(r"\.(txt|jsonl|ndjson|json|parquet|arrow)(\.\w+)?$")
 # Flags of create_pretraining_data.py that are not settings of the examples.
 _OF_FILES = {"input_file", "output_file", "work_dir", "num_shards", "compression", "dry_run", "histogram_file"}
+_OF_FILES |= {"eval_share", "eval_output_file"}  # `pretrain` takes the text to evaluate on as an argument
 
 
 def define_flags():
@@ -217,10 +218,14 @@ def _build_records(of_text, path, name, values, files):
     settings = text_flags.read_settings(flag_values)
     tokenizer = FullTokenizer(flag_values.vocab_file, **text_flags.casing_of(flag_values))
     texts = find_text_files(path)
-    text_options = read_text_options(flag_values)
+    text_options, cleaning = read_text_options(flag_values), read_cleaning(flag_values)
     casing = tokenizer.basic_tokenizer.do_lower_case, tokenizer.basic_tokenizer.strip_accents
     facts = [*map(writing.sha256, texts), vocabulary_digest(tokenizer.vocab), casing]
-    facts += [dataclasses.asdict(settings), dataclasses.asdict(text_options)]
+    facts += [
+        dataclasses.asdict(settings),
+        dataclasses.asdict(text_options),
+        *([cleaning.changes] if cleaning.changes else []),
+    ]
     records = files.path(name, json.dumps(facts).encode(), ".tfrecord")
     if not paths.is_file(records):  # it gets its name when it is complete
         num_workers = flag_values.num_workers
@@ -232,6 +237,7 @@ def _build_records(of_text, path, name, values, files):
             flag_values.vocab_file,
             num_workers=num_workers,
             text_options=text_options,
+            cleaning=cleaning,
         )
     return records
 

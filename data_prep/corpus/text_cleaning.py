@@ -1,0 +1,339 @@
+"""Cleans texts of any size with several processes, and splits them into a training and a held-out part.
+
+1. With --drop_repeated_lines, tasks list the lines of each document as hashes, and the main process counts them.
+2. Tasks normalise and filter documents, and write them with a hash and, for near duplicates, minima of 5-grams.
+3. The main process chooses the documents by their hashes; tasks write the chosen ones.
+
+A task has the documents that start in its chunk of text. The chunks do not depend on the number of processes.
+"""
+
+import collections
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.corpus import near_duplicates
+from bert_keras.data_prep.corpus.cleaning import Cleaning, comparable, hash_of, log, tell_removed
+from bert_keras.data_prep.corpus.documents import Documents
+from bert_keras.data_prep.corpus.raw_text import TextOptions
+from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, UnusableTextError, read_lines, text_warnings
+from bert_keras.data_prep.corpus.text_sources import local_texts
+from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_texts
+from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
+
+CHUNK_BYTES = 4 << 20
+_PREFIXES = ("lines-", "documents-", "kept-", "source-")
+_PAIRS_AT_ONCE = 1 << 22  # of a line and a document; 16 bytes each
+_UNITS = ("documents", "lines", "characters")
+_DROP, _TRAIN, _EVAL = range(3)
+
+
+class CleanTexts(NamedTuple):
+    """Readable texts to train on and to evaluate on, and the report."""
+
+    train: list[TextFile]
+    eval: list[TextFile]
+    report: dict
+
+
+class _Task(NamedTuple):
+    number: int  # of the text
+    start: int
+    end: int
+    is_first: bool
+    strict_utf8: bool
+    cleaning: Cleaning
+
+
+def clean_texts(
+    texts: Sequence[TextFile],
+    cleaning: Cleaning,
+    strict_utf8: bool,
+    folder: WorkFolder,
+    run: Callable,
+    progress: Progress,
+) -> CleanTexts:
+    """Writes the cleaned documents of both parts to a folder, with the `run` method of workers.
+
+    The folder may have results of an interrupted run. The report has the numbers of
+    documents, lines and characters "before" cleaning, those that each filter removed, and those "held_out".
+
+    Raises:
+        UnusableTextError: nothing is left, no document is held out, or with `strict_utf8` text that is not UTF-8.
+    """
+    folder.finish("cleaning-texts", {"texts": texts})
+    chunks, sizes = {}, {}
+    for number, text in enumerate(texts):
+        size = os.path.getsize(text.path)
+        for start in range(0, size, CHUNK_BYTES):
+            name = f"{len(chunks):06}"
+            end = min(size, start + CHUNK_BYTES)
+            chunks[name] = _Task(number, start, end, not chunks, strict_utf8, cleaning)
+            sizes[name] = end - start
+    if cleaning.drop_repeated_lines:
+        _run(_list_lines, "lines-", chunks, sizes, folder, run, progress, "finding repeated lines")
+        _count_lines(list(chunks), cleaning.drop_repeated_lines, folder)
+    results = _run(_clean_documents, "documents-", chunks, sizes, folder, run, progress, "cleaning")
+    counts, dropped, continuing = {}, Dropped(), []
+    for name in chunks:
+        for reason, values in results[name]["counts"].items():
+            counts.setdefault(reason, collections.Counter()).update(values)
+        dropped.add(Dropped(**results[name]["dropped"]))
+        continuing += results[name]["continuing"]
+    for warning in text_warnings(dropped, [(first, second) for first, second in continuing]):
+        log.warning("%s", warning)
+    indexes = {name: np.fromfile(folder.file(f"documents-{name}.index"), np.uint64).reshape(-1, 4) for name in chunks}
+    sides = _choose(indexes, cleaning, folder, counts)
+    tasks, first = {}, 0
+    for name, index in indexes.items():
+        tasks[name] = sides[first : first + len(index)].tobytes()
+        first += len(index)
+    _run(_write_kept, "kept-", tasks, sizes, folder, run, progress, "writing the cleaned text")
+    report = _report(counts, cleaning)
+    tell_removed(report)
+    if _TRAIN not in sides:
+        raise UnusableTextError("no document is left to train on; use fewer or weaker filters, or a lower --eval_share")
+    if cleaning.eval_share and _EVAL not in sides:
+        raise UnusableTextError(
+            f"--eval_share={cleaning.eval_share} holds out none of {np.count_nonzero(sides):,} documents; give a "
+            "larger share or more documents"
+        )
+    parts = [
+        [
+            TextFile(path := folder.file(f"kept-{name}.{part}"), path)
+            for name in chunks
+            if os.path.getsize(folder.file(f"kept-{name}.{part}"))
+        ]
+        for part in ("train", "eval")
+    ]
+    return CleanTexts(parts[0], parts[1] if cleaning.eval_share else [], report)
+
+
+def tokenize_clean(
+    files: Sequence[str],
+    tokenizer,
+    strict_utf8: bool,
+    workers: Workers,
+    folders: Sequence[WorkFolder],
+    progress: Progress,
+    options: TextOptions,
+    cleaning: Cleaning,
+) -> tuple[list[tuple[Documents, int]], dict]:
+    """Cleans text files and tokenizes them like `tokenize_corpus`.
+
+    Returns documents and number of `[UNK]` tokens of the training part and, if there is a second folder, of the
+    held-out part; and {"cleaning": the report}.
+    """
+
+    @functools.cache
+    def cleaned() -> list[list[TextFile]]:
+        texts = local_texts(files, folders[0], workers.run, progress, options)
+        found = clean_texts(texts, cleaning, strict_utf8, folders[0], workers.run, progress)
+        folders[0].finish("cleaned", found.report)
+        return [found.train, found.eval]
+
+    corpora = [
+        tokenize_texts(lambda part=part: cleaned()[part], tokenizer, strict_utf8, workers, folder, progress)
+        for part, folder in enumerate(folders)
+    ]
+    for prefix in _PREFIXES:
+        folders[0].remove(prefix)
+    return corpora, {"cleaning": folders[0].result("cleaned")}
+
+
+def _run(function, prefix, tasks, sizes, folder, run, progress, doing) -> dict[str, dict]:
+    progress.start(doing, sum(sizes.values()), "bytes")
+    results = {}
+    for name, result in run(function, folder, {f"{prefix}{name}": task for name, task in tasks.items()}):
+        if "dropped" in result and tasks[name.removeprefix(prefix)].strict_utf8:
+            Dropped(**result["dropped"]).refuse_invalid()
+        results[name.removeprefix(prefix)] = result
+        progress.advance(sizes[name.removeprefix(prefix)])
+    progress.finish()
+    return results
+
+
+def _documents_of(
+    folder: WorkFolder, task: _Task, dropped: Dropped, continuing: list[tuple[str, str]]
+) -> Iterator[list[str]]:
+    """Yields the lines of each document of a chunk.
+
+    These start after its first blank line, or with the first chunk, and end with the first blank line after the chunk.
+    """
+    found: Any = folder.result("cleaning-texts")
+    texts = [TextFile(*text) for text in found["texts"]]
+    document, is_begun = [], task.is_first
+    for _, line in read_lines(texts[task.number], dropped, task.strict_utf8, task.start, task.end):
+        if line and is_begun:
+            document.append(line)
+        elif not line and is_begun:
+            if document:
+                yield document
+            document = []
+        elif not line:
+            is_begun = True
+            vars(dropped).update(vars(Dropped()))  # the task of the chunk before counts these lines
+    if not is_begun:
+        vars(dropped).update(vars(Dropped()))
+        return
+    for number in range(task.number, len(texts)):
+        if number > task.number and document and not texts[number - 1].continues:
+            continuing.append((texts[number - 1].name, texts[number].name))
+        start = task.end if number == task.number else 0
+        for _, line in read_lines(texts[number], dropped, task.strict_utf8, start):
+            if not line:
+                if document:
+                    yield document
+                return
+            document.append(line)
+    if document:
+        yield document
+
+
+def _list_lines(context, folder: WorkFolder, name: str, task: _Task) -> dict:
+    """Writes the hashes of each line and its document, uint64 [pairs, 2], sorted by line."""
+    dropped, pairs = Dropped(), set()
+    for lines in _documents_of(folder, task, dropped, []):
+        normal = [task.cleaning.normalize(line) for line in lines]
+        document = hash_of(normal)
+        pairs.update((hash_of([line]), document) for line in normal)
+    with folder.create(f"{name}.pairs") as file:
+        file.write(np.array(sorted(pairs), np.uint64).reshape(-1, 2))
+    return folder.finish(name, {}, [file])
+
+
+def _count_lines(names: Sequence[str], num_documents: int, folder: WorkFolder) -> None:
+    """Writes the sorted hashes of lines in so many different documents; equal documents count once."""
+    if folder.result("lines-repeated") is not None:
+        return
+    files = [folder.file(f"lines-{name}.pairs") for name in names]
+    files = [np.memmap(file, np.uint64, "r").reshape(-1, 2) for file in files if os.path.getsize(file)]
+    num_parts = 1 + sum(map(len, files)) // _PAIRS_AT_ONCE
+    repeated = []
+    for part in range(num_parts):
+        first, last = (part << 64) // num_parts, ((part + 1) << 64) // num_parts - 1
+        pairs = np.concatenate([_between(file, first, last) for file in files] or [np.empty((0, 2), np.uint64)])
+        pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+        is_new = np.ones(len(pairs), bool)
+        is_new[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
+        lines, counts = np.unique(pairs[is_new, 0], return_counts=True)
+        repeated.append(lines[counts >= num_documents])
+    with folder.create("lines-repeated.hashes") as file:
+        file.write(np.concatenate(repeated))
+    folder.finish("lines-repeated", {}, [file])
+
+
+def _between(pairs: np.ndarray, first: int, last: int) -> np.ndarray:
+    low = np.searchsorted(pairs[:, 0], np.uint64(first))
+    return pairs[low : np.searchsorted(pairs[:, 0], np.uint64(last), "right")]
+
+
+def _clean_documents(context, folder: WorkFolder, name: str, task: _Task) -> dict:
+    """Writes the documents that stay: their text; hash, lines, characters and end; minima of their 5-grams."""
+    cleaning, dropped, continuing = task.cleaning, Dropped(), []
+    repeated = set()
+    if cleaning.drop_repeated_lines:
+        repeated.update(np.fromfile(folder.file("lines-repeated.hashes"), np.uint64).tolist())
+    counts = collections.defaultdict(collections.Counter)
+    index, words = [], []
+    with folder.create(f"{name}.text") as text:
+        for lines in _documents_of(folder, task, dropped, continuing):
+            normal = [line for line in map(cleaning.normalize, lines) if line]
+            _add(counts["before"], normal)
+            if repeated:
+                removed = [line for line in normal if hash_of([line]) in repeated]
+                _add(counts["repeated_lines"], removed, num_documents=0)
+                normal = [line for line in normal if hash_of([line]) not in repeated]
+            reason = cleaning.reason_to_remove(normal)
+            if reason:
+                _add(counts[reason], normal)
+                continue
+            text.write("".join(f"{line}\n" for line in [*normal, ""]).encode())
+            index.append((hash_of(normal), len(normal), sum(map(len, normal)), text.num_bytes))
+            if cleaning.remove_duplicates == "near":
+                words.append(near_duplicates.words_of(comparable(" ".join(normal))))
+    files = [text]
+    arrays = {"index": np.array(index, np.uint64), "minima": near_duplicates.minima_of(words)}
+    for ending, array in arrays.items():
+        with folder.create(f"{name}.{ending}") as file:
+            file.write(array.ravel())
+        files.append(file)
+    result = {"counts": counts, "dropped": vars(dropped), "continuing": continuing}
+    return folder.finish(name, result, files)
+
+
+def _add(counts: collections.Counter, lines: list[str], num_documents: int = 1) -> None:
+    counts.update(documents=num_documents, lines=len(lines), characters=sum(map(len, lines)))
+
+
+def _choose(
+    indexes: dict[str, np.ndarray], cleaning: Cleaning, folder: WorkFolder, counts: dict[str, collections.Counter]
+) -> np.ndarray:
+    """Returns `_DROP`, `_TRAIN` or `_EVAL` for each document, uint8 [documents], and counts what it drops."""
+    hashes = np.concatenate([index[:, 0] for index in indexes.values()])
+    is_kept = np.ones(len(hashes), bool)
+    if cleaning.remove_duplicates != "none":
+        is_kept[:] = False
+        is_kept[np.unique(hashes, return_index=True)[1]] = True
+        _count(counts, "exact_duplicates", indexes, ~is_kept)
+    if cleaning.remove_duplicates == "near":
+        minima = [_minima(folder.file(f"documents-{name}.minima"), len(index)) for name, index in indexes.items()]
+        is_near = near_duplicates.find_near_duplicates(minima, is_kept, cleaning.duplicate_threshold)
+        _count(counts, "near_duplicates", indexes, is_near)
+        is_kept &= ~is_near
+    sides = np.where(is_kept, np.uint8(_TRAIN), np.uint8(_DROP))
+    if cleaning.eval_share:
+        sides[is_kept & cleaning.is_held_out(hashes)] = _EVAL
+        _count(counts, "held_out", indexes, sides == _EVAL)
+    return sides
+
+
+def _minima(file: str, num_documents: int) -> np.ndarray:
+    shape = (near_duplicates.NUM_HASHES, num_documents)
+    return np.memmap(file, np.uint32, "r", shape=shape) if num_documents else np.empty(shape, np.uint32)
+
+
+def _count(
+    counts: dict[str, collections.Counter], name: str, indexes: dict[str, np.ndarray], is_counted: np.ndarray
+) -> None:
+    counts[name], first = collections.Counter(), 0
+    for index in indexes.values():
+        chosen = index[is_counted[first : first + len(index)]]
+        counts[name].update(documents=len(chosen), lines=int(chosen[:, 1].sum()), characters=int(chosen[:, 2].sum()))
+        first += len(index)
+
+
+def _report(counts: dict[str, collections.Counter], cleaning: Cleaning) -> dict[str, dict[str, int]]:
+    """Returns the counts of all filters in use, also of those that removed nothing."""
+    used = {
+        "before": True,
+        "repeated_lines": cleaning.drop_repeated_lines,
+        "short": cleaning.min_document_words,
+        "other_scripts": cleaning.keep_scripts,
+        "exact_duplicates": cleaning.remove_duplicates != "none",
+        "near_duplicates": cleaning.remove_duplicates == "near",
+        "held_out": cleaning.eval_share,
+    }
+    return {
+        name: {unit: counts.get(name, {}).get(unit, 0) for unit in _UNITS} for name, is_used in used.items() if is_used
+    }
+
+
+def _write_kept(context, folder: WorkFolder, name: str, sides: bytes) -> dict:
+    """Writes the documents of a chunk to one file for each side."""
+    source = folder.file(name.replace("kept-", "documents-"))
+    ends = np.fromfile(f"{source}.index", np.uint64).reshape(-1, 4)[:, 3].tolist()
+    with (
+        open(f"{source}.text", "rb") as text,
+        folder.create(f"{name}.train") as train,
+        folder.create(f"{name}.eval") as held_out,
+    ):
+        for side, start, end in zip(sides, [0, *ends], ends, strict=False):
+            content = text.read(end - start)
+            if side != _DROP:
+                (train if side == _TRAIN else held_out).write(content)
+    return folder.finish(name, {}, [train, held_out])

@@ -1,0 +1,318 @@
+"""Cleaning removes what it reports, and the held-out share has no document of the training part."""
+
+import collections
+import itertools
+import json
+import pathlib
+import random
+
+import numpy as np
+import pytest
+from tiny_data import examples_of
+
+from bert_keras.cli.progress import Progress
+from bert_keras.data_prep import create_pretraining_data
+from bert_keras.data_prep.corpus import text_cleaning
+from bert_keras.data_prep.corpus.cleaning import Cleaning, hash_of
+from bert_keras.data_prep.corpus.near_duplicates import find_near_duplicates, minima_of, rows_of_band, words_of
+from bert_keras.data_prep.corpus.text_lines import TextFile, UnusableTextError
+from bert_keras.data_prep.corpus.workers import ThisProcess, WorkFolder
+from bert_keras.data_prep.pretraining import build_steps, parallel_build
+from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.pretraining.statistics import measure_text
+
+NEWS = pathlib.Path(__file__).resolve().parents[3] / "shared" / "data" / "corpus" / "bbc.txt"
+
+
+def shared():
+    for folder in (NEWS, pathlib.Path("/work/shared/data/corpus/bbc.txt")):
+        if folder.is_file():
+            return folder
+    pytest.skip("../shared/data/corpus/bbc.txt is not there")
+
+
+def clean(tmp_path, documents, cleaning, num_files=1):
+    """Returns the documents of both parts as lists of lines, and the report."""
+    tmp_path = tmp_path / f"work{len(list(tmp_path.iterdir()))}"
+    tmp_path.mkdir()
+    files = []
+    for number in range(num_files):
+        file = tmp_path / f"in{number}.txt"
+        part = documents[number * len(documents) // num_files : (number + 1) * len(documents) // num_files]
+        file.write_text("".join("".join(f"{line}\n" for line in lines) + "\n" for lines in part))
+        files.append(TextFile(str(file), str(file)))
+    with WorkFolder(str(tmp_path / "folder")) as folder:
+        found = text_cleaning.clean_texts(files, cleaning, False, folder, ThisProcess(None).run, Progress())
+        parts = ["".join(pathlib.Path(text.path).read_text() for text in part) for part in found[:2]]
+    return *([lines.split("\n") for lines in part.split("\n\n") if lines] for part in parts), found.report
+
+
+def jaccard(first, second):
+    """Brute force: of the sets of word 5-grams."""
+    a, b = ({tuple(words[i : i + 5]) for i in range(max(1, len(words) - 4))} for words in (first, second))
+    return len(a & b) / len(a | b)
+
+
+def random_documents(number, num_lines=12, seed=0):
+    rng = random.Random(seed)
+    words = ["".join(rng.choices("abcdefghij", k=rng.randint(1, 6))) for _ in range(400)]
+    return [[" ".join(rng.choices(words, k=10)) for _ in range(num_lines)] for _ in range(number)]
+
+
+def test_exact_duplicates_keep_the_first_and_ignore_case_and_white_space(tmp_path):
+    documents = [["Ab  c.", "d e"], ["x"], ["ab c. D", "E"], ["x", "y"], ["X"]]
+    train, held_out, report = clean(tmp_path, documents, Cleaning(remove_duplicates="exact"))
+    assert (train, held_out) == ([["Ab  c.", "d e"], ["x"], ["x", "y"]], [])
+    assert report == {
+        "before": {"documents": 5, "lines": 8, "characters": 6 + 3 + 1 + 7 + 1 + 2 + 1},
+        "exact_duplicates": {"documents": 2, "lines": 3, "characters": 7 + 1 + 1},
+    }
+
+
+def test_repeated_lines_count_in_different_documents(tmp_path):
+    documents = [["menu", "a"], ["Menu", "b"], ["menu"], ["c", "c", "c"], ["d"], ["d"], ["d"]]
+    train, _, report = clean(tmp_path, documents, Cleaning(drop_repeated_lines=3))
+    # Three equal documents are one, so their line stays; so does a line that a single document repeats.
+    assert train == [["a"], ["b"], ["c", "c", "c"], ["d"], ["d"], ["d"]]
+    assert report["repeated_lines"] == {"documents": 1, "lines": 3, "characters": 12}
+
+
+def test_short_documents_scripts_and_normal_forms(tmp_path):
+    documents = [["one two", "three"], ["one two"], ["один два три"], ["日本語"], ["1 2 3"], ["e\u0301 ﬁ x"]]
+    cleaning = Cleaning(min_document_words=3, keep_scripts="latin,CJK", unicode_normalization="NFKC")
+    train, _, report = clean(tmp_path, documents, cleaning)
+    assert train == [["one two", "three"], ["日本語"], ["é fi x"]]
+    assert report["short"] == {"documents": 1, "lines": 1, "characters": 7}
+    assert report["other_scripts"] == {"documents": 2, "lines": 2, "characters": 12 + 5}
+    train, _, _ = clean(tmp_path, documents, Cleaning(unicode_normalization="NFC"))
+    assert train[-1] == ["é ﬁ x"]
+
+
+def test_warning_about_a_filter_that_removes_much(tmp_path, messages):
+    clean(tmp_path, [["a b"], ["c"], ["d"]], Cleaning(min_document_words=2))
+    assert any("too few words: removed 2 of 3 documents, 2 of 3 lines, 40.00 %" in line for line in messages)
+    assert any("more than half, so look at the text and at the flag" in line for line in messages)
+
+
+@pytest.mark.parametrize("chunk_bytes", [40, 300])
+def test_chunks_and_files_do_not_change_the_result(tmp_path, monkeypatch, chunk_bytes):
+    documents = random_documents(8, 2) + random_documents(4, 2)
+    documents = [["menu", *lines] for lines in documents]
+    cleaning = Cleaning(drop_repeated_lines=5, remove_duplicates="near", eval_share=0.3)
+    expected = clean(tmp_path, documents, cleaning)
+    assert len(expected[0]) + len(expected[1]) == 8
+    monkeypatch.setattr(text_cleaning, "CHUNK_BYTES", chunk_bytes)
+    assert clean(tmp_path, documents, cleaning) == expected
+    assert clean(tmp_path, documents, cleaning, num_files=3) == expected
+
+
+@pytest.mark.parametrize("chunk_bytes", [2, 1 << 20])
+def test_warnings_about_the_text_come_once(tmp_path, monkeypatch, messages, chunk_bytes):
+    (tmp_path / "a").write_bytes(b"a\n\nb\n\xffc\nd\re\n")
+    (tmp_path / "b").write_bytes(b"f\n\ng\n")
+    monkeypatch.setattr(text_cleaning, "CHUNK_BYTES", chunk_bytes)
+    texts = [TextFile(str(tmp_path / name), str(tmp_path / name)) for name in "ab"]
+    with WorkFolder(str(tmp_path / "folder")) as folder:
+        found = text_cleaning.clean_texts(
+            texts, Cleaning(remove_duplicates="exact"), False, folder, ThisProcess(None).run, Progress()
+        )
+        assert "".join(pathlib.Path(text.path).read_text() for text in found.train) == "a\n\nb\nc\nde\nf\n\ng\n\n"
+    assert sum("dropped 1 bytes in 1 lines" in line for line in messages) == 1
+    assert sum("(1 such lines)" in line for line in messages) == 1
+    assert sum("its last document continues in" in line for line in messages) == 1
+
+
+def changed(lines, share, rng):
+    """Returns the lines with this share of the words replaced."""
+    return [" ".join("zz" if rng.random() < share else word for word in line.split()) for line in lines]
+
+
+def check_against_brute_force(documents, threshold):
+    """Compares the removed documents with all pairs; returns how many are similar for certain."""
+    words = [words_of(" ".join(lines)) for lines in documents]
+    removed = find_near_duplicates([minima_of(words[:7]), minima_of(words[7:])], np.ones(len(words), bool), threshold)
+    similarity = collections.defaultdict(float)
+    for first, second in itertools.combinations(range(len(words)), 2):
+        similarity[first, second] = jaccard(words[first], words[second])
+    kept = np.flatnonzero(~removed).tolist()
+    # The estimate has a standard error of at most 0.045; the margin is three of them.
+    assert max(similarity[pair] for pair in itertools.combinations(kept, 2)) < threshold + 0.13
+    for document in np.flatnonzero(removed).tolist():
+        assert max(similarity[other, document] for other in kept if other < document) > threshold - 0.13
+    return sum(similarity[pair] > threshold + 0.13 for pair in similarity), int(removed.sum())
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.8])
+def test_near_duplicates_against_brute_force(threshold):
+    rng = random.Random(1)
+    documents = random_documents(40)
+    documents += [changed(lines, 0.2 * rng.random() ** 2, rng) for lines in documents]
+    num_similar, num_removed = check_against_brute_force(documents, threshold)
+    assert num_similar >= 8
+    assert num_removed >= num_similar
+
+
+def test_near_duplicates_in_real_text():
+    text = shared().read_text()[:300_000]
+    documents = [lines.split("\n") for lines in text.split("\n\n")][:100]
+    rng = random.Random(2)
+    documents += [changed(lines, 0.01, rng) for lines in documents[:30]]
+    _, num_removed = check_against_brute_force(documents, 0.7)
+    assert num_removed >= 29
+
+
+def test_the_estimate_is_close_to_the_similarity():
+    base = random_documents(1, 60)[0]
+    rng = random.Random(3)
+    others = [changed(base, share, rng) for share in np.linspace(0, 0.3, 60)]
+    words = [words_of(" ".join(lines)) for lines in [base, *others]]
+    minima = minima_of(words)
+    errors = [np.mean(minima[:, 0] == minima[:, i]) - jaccard(words[0], words[i]) for i in range(1, len(words))]
+    assert abs(np.mean(errors)) < 0.03
+    assert np.sqrt(np.mean(np.square(errors))) < 0.06
+
+
+def test_bands():
+    # By hand: 1 - (1 - 0.8 ** 6) ** 21 = 0.998 and 1 - (1 - 0.8 ** 7) ** 18 = 0.986.
+    assert (rows_of_band(0.8), rows_of_band(1.0)) == (6, 128)
+
+
+def test_the_held_out_share_does_not_leak_and_keeps_its_place(tmp_path):
+    documents = random_documents(600, 2)
+    equal = [[line.upper() for line in lines] for lines in documents[:100]]
+    train, held_out, report = clean(tmp_path, documents + equal, Cleaning(eval_share=0.2))
+    sides = [{hash_of(lines) for lines in part} for part in (train, held_out)]
+    assert not sides[0] & sides[1]
+    assert len(train) + len(held_out) == 700
+    assert report["held_out"]["documents"] == len(held_out) == pytest.approx(140, abs=40)
+    shuffled = random.Random(4).sample(documents, 300)
+    _, of_shuffled, _ = clean(tmp_path, shuffled, Cleaning(eval_share=0.2))
+    assert {hash_of(lines) for lines in of_shuffled} <= sides[1]
+    _, larger, _ = clean(tmp_path, documents, Cleaning(eval_share=0.4))
+    assert sides[1] <= {hash_of(lines) for lines in larger}
+    _, other_seed, _ = clean(tmp_path, documents, Cleaning(eval_share=0.2, random_seed=1))
+    assert len(sides[1] & {hash_of(lines) for lines in other_seed}) < 60
+
+
+MISTAKES = {
+    "repeated": ({"drop_repeated_lines": 1}, "--drop_repeated_lines=1 would remove every line"),
+    "words": ({"min_document_words": -1}, "--min_document_words=-1 is negative"),
+    "script": ({"keep_scripts": "Latin,Klingon"}, "KLINGON is not a script"),
+    "no script": ({"keep_scripts": ""}, "no name is not a script"),
+    "threshold": ({"duplicate_threshold": 0.1}, "--duplicate_threshold=0.1 is not a similarity"),
+    "no near": ({"duplicate_threshold": 0.7}, "also give --remove_duplicates=near"),
+    "share": ({"eval_share": 1.0}, "--eval_share=1.0 is not a share"),
+    "form": ({"unicode_normalization": "NFX"}, "is not known; give one of none, NFC, NFKC"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes(name):
+    values, message = MISTAKES[name]
+    with pytest.raises(ValueError, match=message):
+        Cleaning(**values)
+
+
+def test_nothing_left(tmp_path):
+    with pytest.raises(UnusableTextError, match="no document is left to train on"):
+        clean(tmp_path, [["a"]], Cleaning(min_document_words=2))
+    with pytest.raises(UnusableTextError, match="holds out none of 1 documents"):
+        clean(tmp_path, [["a"]], Cleaning(eval_share=1e-9))
+
+
+@pytest.fixture
+def text(tmp_path):
+    documents = random_documents(80, 4)
+    documents += documents[:10] + [[*lines[:-1], lines[-1].rpartition(" ")[0]] for lines in documents[10:20]]
+    (tmp_path / "text.txt").write_text("\n\n".join("\n".join(["menu", *lines]) for lines in documents))
+    return str(tmp_path / "text.txt")
+
+
+def arguments(text, vocab_file, out):
+    flags = {
+        "input_file": text,
+        "vocab_file": vocab_file,
+        "output_file": f"{out}/train.tfrecord",
+        "eval_output_file": f"{out}/eval.tfrecord",
+        "eval_share": 0.2,
+        "remove_duplicates": "near",
+        "drop_repeated_lines": 20,
+        "max_seq_length": 32,
+        "max_predictions_per_seq": 4,
+        "dupe_factor": 2,
+    }
+    return ["create_pretraining_data.py", *(f"--{name}={value}" for name, value in flags.items())]
+
+
+def read(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_program_writes_both_parts(text, letters_vocab_file, letters_tokenizer, tmp_path):
+    command = arguments(text, letters_vocab_file, tmp_path / "out")
+    summary = create_pretraining_data.main(command)
+    assert sorted(read(tmp_path / "out")) == [f"{n}.tfrecord{e}" for n in ("eval", "train") for e in ("", ".json")]
+    counts = summary["cleaning"]
+    assert counts["exact_duplicates"]["documents"] == 10
+    assert counts["near_duplicates"]["documents"] == 10  # of 40 words the last one is missing
+    assert summary["documents"] + summary["eval"]["documents"] == 80
+    assert counts["repeated_lines"]["lines"] == 100
+    for name, part in (("train", summary), ("eval", summary["eval"])):
+        file = tmp_path / "out" / f"{name}.tfrecord"
+        metadata = json.loads(pathlib.Path(f"{file}.json").read_text())
+        assert metadata["num_examples"] == part["instances"] == len(list(examples_of(str(file))))
+        assert metadata["settings"]["eval_share"] == 0.2
+    found = measure_text(
+        [text],
+        letters_tokenizer,
+        PretrainingDataSettings(32, 4),
+        cleaning=Cleaning(drop_repeated_lines=20, remove_duplicates="near", eval_share=0.2),
+    )
+    assert (found.cleaning, found.documents) == (counts, summary["documents"])
+
+
+def test_share_and_files_need_each_other(text, letters_vocab_file, tmp_path):
+    command = arguments(text, letters_vocab_file, tmp_path / "out")
+    for left_out, message in (
+        ("--eval_share", "--eval_output_file is given alone"),
+        ("--eval_output_file", "is given"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            create_pretraining_data.main([flag for flag in command if not flag.startswith(left_out)])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_workers_and_an_interruption_change_nothing(text, letters_vocab_file, tmp_path, monkeypatch):
+    command = arguments(text, letters_vocab_file, tmp_path / "out")
+    alone = create_pretraining_data.main(command)
+    expected = create_pretraining_data.main([*command, "--num_workers=2"])
+    files = read(tmp_path / "out")
+    same = ("documents", "sentences", "tokens", "cleaning")
+    assert {name: alone[name] for name in same} == {name: expected[name] for name in same}
+    assert alone["eval"]["tokens"] == expected["eval"]["tokens"]
+    assert create_pretraining_data.main([*command, "--num_workers=3"]) == expected
+    assert read(tmp_path / "out") == files
+    for path in (tmp_path / "out").iterdir():
+        path.unlink()
+    for module, name, at in (
+        (text_cleaning, "_choose", 1),
+        (text_cleaning, "tokenize_texts", 2),
+        (build_steps, "write_all", 2),
+        (parallel_build, "publish", 1),
+    ):
+        with monkeypatch.context() as patch:
+            calls, original = [], getattr(module, name)
+
+            def fail(*args, calls=calls, original=original, at=at, **kwargs):
+                calls.append(args)
+                if len(calls) == at:
+                    raise KeyboardInterrupt
+                return original(*args, **kwargs)
+
+            patch.setattr(module, name, fail)
+            with pytest.raises(KeyboardInterrupt):
+                create_pretraining_data.main([*command, "--num_workers=2"])
+        assert not [path for path in (tmp_path / "out").iterdir() if path.name.endswith(("tfrecord", ".json"))]
+    assert create_pretraining_data.main([*command, "--num_workers=2"]) == expected
+    assert read(tmp_path / "out") == files
