@@ -72,6 +72,14 @@ def test_flags_and_defaults_are_those_of_the_original():
         "documents": "blank_line",
         "split_sentences": False,
         "join_lines": False,
+        "unicode_normalization": "none",
+        "drop_repeated_lines": 0,
+        "min_document_words": 0,
+        "keep_scripts": None,
+        "remove_duplicates": "none",
+        "duplicate_threshold": 0.8,
+        "eval_share": 0.0,
+        "eval_output_file": None,
         "dry_run": False,
     }
 
