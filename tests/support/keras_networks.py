@@ -27,8 +27,8 @@ MODELS = {
     "token classifier": lambda **options: TokenClassifierModel(CONFIG, 3, **options),
     "choices": lambda **options: MultipleChoiceModel(CONFIG, **options),
     "squad": lambda **options: SquadModel(CONFIG, **options),
-    "tagger": lambda **options: FeatureBasedTagger(CONFIG, 3, units=4, **options),
     "tuned tagger": lambda **options: LstmTagger(CONFIG, 3, **options),
+    "tagger": lambda **options: FeatureBasedTagger(CONFIG, 3, units=4, **options),
 }
 
 

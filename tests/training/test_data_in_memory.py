@@ -13,7 +13,7 @@ ROWS = [{"text": text, "label": label} for text, label in zip(TEXTS, LABELS, str
 
 
 def rows_in(module, data, name="train_data"):
-    content, ending = module._to_file(data, name)
+    content, ending = module.to_file(data, name)
     assert ending == ".jsonl"
     return [json.loads(line) for line in content.decode().removesuffix("\n").split("\n")]
 
@@ -100,7 +100,7 @@ CONTEXT = "Ada lives in Rome. Ada is in Rome."
 
 
 def qas_in(data):
-    content, ending = squad._to_file(data, "train_data")
+    content, ending = squad.to_file(data, "train_data")
     assert ending == ".json"
     (article,) = json.loads(content)["data"]
     return article["paragraphs"]
@@ -145,12 +145,12 @@ def test_documents():
     expected = "One.\nTwo.\n\nThree.\n"
     in_lines = ["One.\nTwo.\n", "Three."]
     for data in (in_lines, [["One.", "Two."], ["Three."]], [{"text": text} for text in in_lines], iter(in_lines)):
-        assert pretraining._to_file(data, "train_data") == (expected.encode(), ".txt")
-    assert pretraining._to_file(tf.data.Dataset.from_tensor_slices(in_lines), "train_data")[0] == expected.encode()
-    assert pretraining._to_file([["A\nsentence."]], "train_data")[0] == b"A sentence.\n"
+        assert pretraining.to_file(data, "train_data") == (expected.encode(), ".txt")
+    assert pretraining.to_file(tf.data.Dataset.from_tensor_slices(in_lines), "train_data")[0] == expected.encode()
+    assert pretraining.to_file([["A\nsentence."]], "train_data")[0] == b"A sentence.\n"
     for data, message in (
         ([3], "train_data document 0 is not a text or a list of"),
         ([], "train_data has no document"),
     ):
         with pytest.raises(ValueError, match=message):
-            pretraining._to_file(data, "train_data")
+            pretraining.to_file(data, "train_data")

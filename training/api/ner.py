@@ -112,9 +112,9 @@ def train_ner(
     return _PROGRAM.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
 
 
-def _to_file(data, name):
+def to_file(data: Any, name: str) -> tuple[bytes, str]:
     """Returns sentences as the content of a JSON lines file."""
     return json_lines(rows_of(data, name, {1: ("words",), 2: ("words", "tags")}, rank=1))
 
 
-_PROGRAM = Program("run_ner", "train_ner", define_flags, run, _to_file, read_json_lines)
+_PROGRAM = Program("run_ner", "train_ner", define_flags, run, to_file, read_json_lines)

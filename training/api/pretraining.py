@@ -185,7 +185,7 @@ def pretrain(
     return program.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
 
 
-def _to_file(data, name):
+def to_file(data: Any, name: str) -> tuple[bytes, str]:
     """Returns documents as the content of a text file."""
     documents = []
     for number, document in enumerate(iterate(data, name, 0)):
@@ -242,4 +242,4 @@ def _build_records(of_text, path, name, values, files):
     return records
 
 
-_PROGRAM = Program("run_pretraining", "pretrain", define_flags, run, _to_file)
+_PROGRAM = Program("run_pretraining", "pretrain", define_flags, run, to_file)

@@ -135,7 +135,7 @@ def train_sentence_vectors(
     return _PROGRAM.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
 
 
-def _to_file(data, name):
+def to_file(data: Any, name: str) -> tuple[bytes, str]:
     """Returns rows as the content of a JSON lines file."""
     columns = {1: ("text",), 2: ("anchor", "positive"), 3: ("anchor", "positive", "negative")}
     return json_lines(rows_of(data, name, columns))
@@ -150,4 +150,4 @@ def _read_predictions(folder):
     return [float(line.rpartition("\t")[2]) for line in lines]
 
 
-_PROGRAM = Program("run_sentence_vectors", "train_sentence_vectors", define_flags, run, _to_file, _read_predictions)
+_PROGRAM = Program("run_sentence_vectors", "train_sentence_vectors", define_flags, run, to_file, _read_predictions)

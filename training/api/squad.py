@@ -159,7 +159,7 @@ def train_squad(
     return _PROGRAM.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
 
 
-def _to_file(data, name):
+def to_file(data: Any, name: str) -> tuple[bytes, str]:
     """Returns questions as the content of a SQuAD file."""
     if isinstance(data, Mapping) and "data" in data:
         return json.dumps(data).encode(), ".json"
@@ -197,4 +197,4 @@ def _question(row, where):
     return {**question, "answers": answers, "is_impossible": not answers}
 
 
-_PROGRAM = Program("run_squad", "train_squad", define_flags, run, _to_file, read_answers)
+_PROGRAM = Program("run_squad", "train_squad", define_flags, run, to_file, read_answers)
