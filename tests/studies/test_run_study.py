@@ -201,7 +201,7 @@ def test_discriminators_are_trained_and_probed(data, tmp_path):
     study = dataclasses.replace(catalog.STUDIES["electra"], probes=("sst2", "ner"), claims=())
     scale = dataclasses.replace(SCALE, training=SCALE.training | {"num_train_steps": 8})
     report = run(data, tmp_path, "--seeds=0", study=study, scale=scale)
-    assert report.joinpath("results.csv").read_text(encoding="utf-8").count("\n") == 1 + 3 * 2
+    assert report.joinpath("tiny.csv").read_text(encoding="utf-8").count("\n") == 1 + 3 * 2
     models = [open_checkpoint(path) for path in tmp_path.glob("cells/model-*/model")]
     steps = {(int(model.read("global_step")), model.heads) for model in models}
     assert steps == {(8, ("masked_lm", "next_sentence")), (8, ("replaced_token",)), (6, ("replaced_token",))}
