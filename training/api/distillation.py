@@ -86,7 +86,9 @@ def distill_classifier(
     It works as `train_classifier`, and needs a teacher to train.
 
     Args:
-        train_data, eval_data, predict_data: as in `train_classifier`.
+        train_data: texts with labels, as in `train_classifier`; may be missing if there is `unlabeled_data`.
+        eval_data: data to evaluate on, in one of its forms.
+        predict_data: data to predict, in one of its forms.
         teacher: a run folder of `train_classifier`, an export of one, a safetensors folder with a classifier, or
             hf://owner/name.
         unlabeled_data: texts that only the teacher labels, in one of the forms of `predict_data`.
