@@ -60,11 +60,9 @@ def main(argv):
     require(values, ("init_checkpoint", "input_file", "train_file", "eval_file"))
     open_console()
     start_tensorflow()
-    from bert_keras.studies.runner.domain import compare, pretrain_further, read_rows
+    from bert_keras.studies.runner.domain import compare, pretrain_further, read_task
 
-    train, test = (
-        read_rows(file, values.text_column, values.label_column) for file in (values.train_file, values.eval_file)
-    )
+    train, test = read_task(values.train_file, values.eval_file, values.text_column, values.label_column)
     folder, start = pathlib.Path(values.output_dir), values.init_checkpoint
     shared = {name: values[name].value for name in ("train_batch_size", "max_seq_length", "precision")}
     of_text = {name: values[name].value for name in ("split_sentences", "text_field") if values[name].present}

@@ -31,10 +31,27 @@ _WARMUP_SHARE, _MASKED_SHARE = 0.1, 0.16
 Rows = list[tuple[str, str]]
 
 
-def read_rows(path: str, text_column: str | None, label_column: str | None) -> Rows:
-    """Reads texts with classes; columns without a name are found by the usual names."""
-    columns = find_columns(path, Columns(text=text_column, label=label_column))
-    examples = read_own_file(path, columns, needs_label=True)
+def read_task(
+    train_file: str, eval_file: str, text_column: str | None = None, label_column: str | None = None
+) -> tuple[Rows, Rows]:
+    """Reads texts with classes to train on and to compare on; columns without a name are found by the usual names.
+
+    Raises:
+        ValueError: there is only one class to train on, or a class to compare on that is not among them.
+    """
+    train, test = (_read_rows(file, Columns(text=text_column, label=label_column)) for file in (train_file, eval_file))
+    classes = {label for _, label in train}
+    if len(classes) < 2:
+        raise ValueError(f'{train_file} has only the class "{min(classes)}"; give texts of two or more')
+    if unknown := sorted({label for _, label in test} - classes):
+        raise ValueError(
+            f'{eval_file} has the class "{unknown[0]}", which {train_file} does not have; correct it, or add such texts'
+        )
+    return train, test
+
+
+def _read_rows(path, given):
+    examples = read_own_file(path, find_columns(path, given), needs_label=True)
     return [(example.text_a, str(example.label)) for example in examples]
 
 

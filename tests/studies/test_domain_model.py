@@ -1,5 +1,7 @@
 """More pre-training on a domain's text: the new model, the comparison, and a run that continues."""
 
+import pathlib
+
 import numpy as np
 import pytest
 from known_models import random_model, write_model
@@ -69,3 +71,15 @@ def test_mistakes_are_told_before_anything_is_trained(files):
         domain_model.main(["domain_model.py", *(flag for flag in FLAGS if "eval_file" not in flag)])
     with pytest.raises(FileNotFoundError, match=r"gone\.csv"):
         domain_model.main(["domain_model.py", *FLAGS, "--eval_file=gone.csv"])
+    for name, rows, message in (
+        (
+            "eval",
+            [("a", "three")],
+            '^eval.csv has the class "three", which train.csv does not have; correct it, or add',
+        ),
+        ("train", [("a", "one"), ("b", "one")], '^train.csv has only the class "one"; give texts of two or more$'),
+    ):
+        pathlib.Path(f"{name}.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+        with pytest.raises(ValueError, match=message):
+            domain_model.main(["domain_model.py", *FLAGS])
+    assert not pathlib.Path("domain_model").exists()
