@@ -131,7 +131,7 @@ def check_words(tokens: Any, tokenizer: CorpusTokenizer) -> None:
         return
     first_mark, num_words, num_marked = tokenizer.vocab_size // 2, 0, 0
     for start in range(0, len(tokens), _AT_ONCE):
-        # One more token, because words go on in the next part. A mark is never on the first token of all.
+        # One token more, because a word may continue in the next part. The first token of a text has no mark.
         is_marked = np.asarray(tokens[start : start + _AT_ONCE + 1]) >= first_mark
         num_marked += int(is_marked[1:].sum())
         num_words += int((is_marked[1:] & ~is_marked[:-1]).sum())
