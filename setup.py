@@ -71,6 +71,7 @@ LITERT = ["ai-edge-litert>=2.3,<3"]
 EXAMPLES = ["nbclient>=0.11,<0.12", "nbformat>=5.11,<6", "ipykernel>=7.4,<8"]
 SERVE = ["starlette>=1.10,<2", "uvicorn>=0.54,<0.55", "prometheus-client>=0.26,<0.27"]
 BROWSER = ["selenium>=4.51,<5"]
+JIEBA = ["jieba>=0.42.1,<0.43"]
 PARQUET = ["pyarrow>=26,<27"]
 # Python reads Zstandard itself from 3.14 on.
 ZSTD = ["backports.zstd>=1,<2; python_version < '3.14'"]
@@ -99,6 +100,8 @@ EXTRAS = {
     # Needs protobuf below 7, so the tests' environment does not have it.
     "beam": ["apache-beam>=2.77,<3"],
     "zstd": ZSTD,
+    # For the words of Chinese text in create_pretraining_data.py.
+    "jieba": JIEBA,
     # For text in Parquet and Arrow.
     "parquet": PARQUET,
     # For models by their names on Hugging Face (hf://owner/name).
@@ -131,6 +134,7 @@ EXTRAS = {
         "openapi-spec-validator>=0.9,<0.10",
         *ZSTD,
         *PARQUET,
+        *JIEBA,
     ],
 }
 

@@ -14,6 +14,7 @@ from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
+from bert_keras.data_prep.text.chinese_words import count_unknown
 
 log = logging.getLogger("bert_keras")
 
@@ -122,7 +123,7 @@ def _tokenize_chunk(context, folder: WorkFolder, name: str, task: tuple) -> dict
             file.write(getattr(documents, array_name))
         files.append(file)
     result = {
-        "num_unknown": documents.tokens.count(tokenizer.vocab["[UNK]"]),
+        "num_unknown": count_unknown(documents.tokens, tokenizer),
         "ends_a_document": ends_a_document,
         "dropped": dataclasses.asdict(dropped),
     }

@@ -16,14 +16,13 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bert_keras.cli.progress import Progress
-from bert_keras.data_prep.corpus.checks import check_documents
 from bert_keras.data_prep.corpus.cleaning import NO_CLEANING, Cleaning, check_eval
 from bert_keras.data_prep.corpus.documents import Documents, check_text_files, read_documents, read_texts
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_cleaning import clean_texts
 from bert_keras.data_prep.corpus.text_sources import opened_texts
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
-from bert_keras.data_prep.pretraining.build_steps import NUM_SHOWN, Build, Tools, show, with_eval
+from bert_keras.data_prep.pretraining.build_steps import NUM_SHOWN, Build, Tools, check_corpus, show, with_eval
 from bert_keras.data_prep.pretraining.instances import (
     Instance,
     PretrainingDataSettings,
@@ -42,6 +41,7 @@ from bert_keras.data_prep.records.writing import (
     serialize_example,
     tell_replaced,
 )
+from bert_keras.data_prep.text.chinese_words import WordMarker, count_unknown
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.storage import paths
 
@@ -94,9 +94,11 @@ def build_pretraining_data(
     """
     input_files, output_files, eval_files = list(input_files), list(output_files), list(eval_files)
     check_eval(cleaning, eval_files)
-    vocabulary = MaskingVocabulary.from_vocab(tokenizer.vocab)
+    tools = Tools.of(tokenizer, settings)
     check_text_files(input_files, text_options)
-    check_record_files([*output_files, *eval_files], input_files, vocab_file)
+    segmenter = tools.tokenizer.segmenter if isinstance(tools.tokenizer, WordMarker) else None
+    words_files = [settings.chinese_words] if segmenter and segmenter.kind == "list" else []
+    check_record_files([*output_files, *eval_files], [*input_files, *words_files], vocab_file)
     tell_replaced([*output_files, *eval_files])
     warn_about_casing(tokenizer.vocab, tokenizer.basic_tokenizer.do_lower_case)
     _warn_about_predictions(settings)
@@ -105,12 +107,14 @@ def build_pretraining_data(
         start_workers = start_workers or functools.partial(Workers, num_workers)
     flags = {"input_file": ",".join(input_files), "output_file": ",".join(output_files), "vocab_file": vocab_file}
     flags |= _flags_of_text(text_options, cleaning, eval_files)
+    if segmenter:
+        flags["chinese_words_source"] = segmenter.source
     build = Build(
         input_files,
         output_files,
         is_gzip,
         folder=_work_folder(output_files[0], work_dir),
-        tools=Tools(tokenizer, vocabulary, settings),
+        tools=tools,
         metadata=_metadata(tokenizer, settings, flags, is_release_order=start_workers is None),
         progress=progress or Progress(),
         text_options=text_options,
@@ -151,13 +155,12 @@ def _work_folder(output_file: str, work_dir: str | None) -> str:
 
 def _build_in_order(build: Build) -> dict:
     """Builds examples in this process, in the order of the original BERT; returns the summary."""
-    settings = build.tools.settings
     with RecordWriter([*build.output_files, *build.eval_files], build.is_gzip, build.folder) as writer:
         create_folders([os.path.join(build.folder, "any")])
         parts, report = _read_parts(build)
         summaries = []
         for documents, files in zip(parts, (build.output_files, build.eval_files), strict=False):
-            check_documents(documents, build.input_files, settings, build.folder)
+            check_corpus(documents, build.input_files, build.tools, build.folder)
             summaries.append(_write_part(build, documents, len(files), writer) | report)
         writer.commit(build.per_file(summaries))
     return with_eval(summaries)
@@ -182,7 +185,7 @@ def _write_part(build: Build, documents: Documents, num_files: int, writer: Reco
     """Writes the examples of some documents to the next files; returns the summary."""
     (tokenizer, vocabulary, settings), progress = build.tools, build.progress
     rng = random.Random(settings.random_seed)
-    counts = count_documents(documents, documents.tokens.count(tokenizer.vocab["[UNK]"]))
+    counts = count_documents(documents, count_unknown(documents.tokens, tokenizer))
     with InstanceSpill(build.folder) as spill:
         for instance in draw_instances(documents, settings, vocabulary, rng, progress):
             spill.append(instance)

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.corpus.checks import check_documents
 from bert_keras.data_prep.corpus.cleaning import NO_CLEANING, Cleaning
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
+from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.corpus.tokenized_corpus import open_corpus
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
 from bert_keras.data_prep.pretraining.instances import (
@@ -31,6 +33,7 @@ from bert_keras.data_prep.pretraining.shuffling import (
 )
 from bert_keras.data_prep.records.tfrecord_format import compressing
 from bert_keras.data_prep.records.writing import serialize_example
+from bert_keras.data_prep.text.chinese_words import CorpusTokenizer, Segmenter, WordMarker, check_words
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.storage import paths
 
@@ -50,9 +53,26 @@ _INSTANCES_BETWEEN_RELEASES = 4096
 class Tools(NamedTuple):
     """Objects that every process needs."""
 
-    tokenizer: FullTokenizer
+    tokenizer: CorpusTokenizer
     vocabulary: MaskingVocabulary
     settings: PretrainingDataSettings
+
+    @classmethod
+    def of(cls, tokenizer: FullTokenizer, settings: PretrainingDataSettings) -> "Tools":
+        """Returns the tools for some settings; raises an error if the vocabulary or the Chinese words are unusable."""
+        vocabulary = MaskingVocabulary.from_vocab(tokenizer.vocab)
+        if settings.chinese_words == "none":
+            return cls(tokenizer, vocabulary, settings)
+        return cls(WordMarker(tokenizer, Segmenter(settings.chinese_words)), vocabulary, settings)
+
+
+def check_corpus(documents: Documents, input_files: Sequence[str], tools: Tools, folder: str) -> None:
+    """Raises UnusableTextError for unusable documents, and warns about others; see `check_documents`."""
+    check_documents(documents, input_files, tools.settings, folder)
+    try:
+        check_words(documents.tokens, tools.tokenizer)
+    except ValueError as error:
+        raise UnusableTextError(str(error)) from None
 
 
 @dataclasses.dataclass(frozen=True)

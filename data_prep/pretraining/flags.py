@@ -25,6 +25,8 @@ _FILES = {
 # The flags of `PretrainingDataSettings`, which has their types and defaults.
 _SETTINGS = {
     "do_whole_word_mask": "Mask all word pieces of a word together.",
+    "chinese_words": "With --do_whole_word_mask or --masked_spans: words of Chinese text, whose characters are masked "
+    "together: jieba, spaces (a segmenter put them between words), a file with one word a line, or none.",
     "max_seq_length": "Number of tokens in each example, with its three special tokens.",
     "max_predictions_per_seq": "Maximum masked tokens in an example; about max_seq_length * masked_lm_prob.",
     "random_seed": "Seed of all random choices.",
@@ -60,7 +62,7 @@ def define_flags() -> flags.FlagValues:
     flags.DEFINE_bool("strip_accents", None, "Strip accents, or keep them. If not given: as --do_lower_case.", **define)
     define_text_flags(values)
     define_cleaning_flags(values)
-    kinds = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float}
+    kinds = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float, str: flags.DEFINE_string}
     for name, meaning in _SETTINGS.items():
         default = getattr(PretrainingDataSettings(), name)
         if name in _CHOICES:

@@ -30,6 +30,9 @@ class PretrainingDataSettings:
         dupe_factor: number of duplicates of the corpus, each with different masks.
         random_seed: seed of all random choices.
         do_whole_word_mask: masks all word pieces of a word together.
+        chinese_words: where the words of Chinese text come from, whose characters are masked together: "jieba",
+            "spaces" or the file of a list of words; see `Segmenter`. "none": each character is a word, as in the
+            original BERT.
         masked_spans: masks spans of words. "ngram": up to three words; shorter spans are more likely (ALBERT).
             "geometric": up to ten words, geometric distribution (SpanBERT). Not in the original BERT.
         replace_prob, keep_prob: shares of the chosen tokens that become [MASK], and that stay. All others become random
@@ -53,6 +56,7 @@ class PretrainingDataSettings:
     dupe_factor: int = 10
     random_seed: int = 12345
     do_whole_word_mask: bool = False
+    chinese_words: str = "none"
     masked_spans: str = "none"
     replace_prob: float = 0.8
     keep_prob: float = 0.1
@@ -87,6 +91,8 @@ class PretrainingDataSettings:
             raise ValueError(
                 f"--masked_spans={self.masked_spans} always masks whole words; leave out --do_whole_word_mask"
             )
+        if self.chinese_words != "none":
+            self._check_chinese_words()
         if self.replace_prob + self.keep_prob > 1 + 1e-9:
             raise ValueError(
                 f"--replace_prob={self.replace_prob} and --keep_prob={self.keep_prob} are more than 1 together; give "
@@ -101,6 +107,20 @@ class PretrainingDataSettings:
             raise ValueError(
                 "--dynamic_masking masks single tokens during training; leave out --do_whole_word_mask and "
                 "--masked_spans, or --dynamic_masking"
+            )
+
+    def _check_chinese_words(self) -> None:
+        if not self.chinese_words:
+            raise ValueError("--chinese_words is empty; give jieba, spaces, none, or a file with one word a line")
+        if self.dynamic_masking:
+            raise ValueError(
+                f"--chinese_words={self.chinese_words} is for masks of whole words, but --dynamic_masking masks single "
+                "tokens during training; leave out one of them"
+            )
+        if not self.do_whole_word_mask and self.masked_spans == "none":
+            raise ValueError(
+                f"--chinese_words={self.chinese_words} is for masks of whole words; also give --do_whole_word_mask or "
+                "--masked_spans"
             )
 
     @property

@@ -117,12 +117,13 @@ def mask_tokens(
     and `keep_prob` change these shares. `[CLS]` and `[SEP]` are never chosen. Whole-word masking chooses all word
     pieces of a word or none, and draws the replacement of each word piece separately. For `masked_spans` see
     `PretrainingDataSettings`; with "geometric", a span is masked, kept or replaced as a whole. As in SpanBERT, it also
-    joins spans next to each other.
+    joins spans next to each other. The marks of Chinese words (see `WordMarker`) are read and removed.
 
     Returns:
         The masked tokens; the chosen positions in ascending order; the original ids at these positions.
     """
     num_to_predict = num_predictions(len(tokens), masked_lm_prob, max_predictions_per_seq)
+    num_ids = len(vocabulary.continues_word)
     if masked_spans != "none":
         spans = choose_spans(tokens, vocabulary, rng, num_to_predict, SPAN_LENGTHS[masked_spans])
         positions = [position for span in spans for position in span]
@@ -133,6 +134,8 @@ def mask_tokens(
         positions = [i for i, token in enumerate(tokens) if token != cls_id and token != sep_id]
         choose(positions, num_to_predict, rng)
 
+    if max(tokens) >= num_ids:
+        tokens = [token if token < num_ids else token - num_ids for token in tokens]
     masked = tokens.copy()
     # Rounded, so that the defaults give exactly the 0.5 of the original BERT.
     keep_prob_of_others = round(keep_prob / (1 - replace_prob), 12) if replace_prob < 1 else 0.0
@@ -210,12 +213,16 @@ def choose_spans(
 
 
 def _words(tokens: list[int], vocabulary: MaskingVocabulary) -> list[list[int]]:
-    """Returns the positions of each word's word pieces."""
-    words = []
+    """Returns the positions of each word's word pieces, or of the characters of a Chinese word.
+
+    A Chinese word ends with its segment, also if truncation cut it.
+    """
+    words, continues_word = [], vocabulary.continues_word
     for position, token in enumerate(tokens):
         if token in (vocabulary.cls_id, vocabulary.sep_id):
             continue
-        if words and vocabulary.continues_word[token]:
+        is_marked = token >= len(continues_word)
+        if words and (words[-1][-1] == position - 1 if is_marked else continues_word[token]):
             words[-1].append(position)
         else:
             words.append([position])

@@ -16,7 +16,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 
-from bert_keras.data_prep.corpus.checks import check_documents, size_text, tell_need
+from bert_keras.data_prep.corpus.checks import size_text, tell_need
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.text_cleaning import tokenize_clean
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
@@ -153,7 +153,7 @@ def _write_part(
 ) -> tuple[dict, list[int]]:
     """Writes the examples of some documents to files; returns the summary and the number of records in each."""
     (documents, num_unknown), settings = corpus, build.tools.settings
-    check_documents(documents, build.input_files, settings, build.folder)
+    build_steps.check_corpus(documents, build.input_files, build.tools, build.folder)
     counts = count_documents(documents, num_unknown)
     runs = build_steps.draw_all(build, documents, workers, folder, counts)
     result = summarize(counts, settings.max_seq_length)

@@ -17,21 +17,21 @@ import numpy as np
 from rich.table import Table
 
 from bert_keras.cli.progress import Progress
-from bert_keras.data_prep.corpus.checks import check_documents, differences, lone_and_cut_shares, size_text
+from bert_keras.data_prep.corpus.checks import differences, lone_and_cut_shares, size_text
 from bert_keras.data_prep.corpus.cleaning import NO_CLEANING, Cleaning
 from bert_keras.data_prep.corpus.documents import Documents, check_text_files
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_cleaning import tokenize_clean
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
-from bert_keras.data_prep.pretraining.build_steps import Tools
+from bert_keras.data_prep.pretraining.build_steps import Tools, check_corpus
 from bert_keras.data_prep.pretraining.instances import (
     SENTENCE_TASKS,
     PretrainingDataSettings,
     draw_segments,
     instances_of_document,
 )
-from bert_keras.data_prep.pretraining.masking import MaskingVocabulary, Stream
+from bert_keras.data_prep.pretraining.masking import Stream
 from bert_keras.data_prep.records.writing import serialize_example
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 
@@ -100,7 +100,7 @@ def measure_text(
 
     The arguments are those of `build_pretraining_data`. The tokens are in a temporary folder in `work_dir`.
     """
-    tools = Tools(tokenizer, MaskingVocabulary.from_vocab(tokenizer.vocab), settings)
+    tools = Tools.of(tokenizer, settings)
     check_text_files(list(input_files), text_options)
     if start_workers is None:
         start_workers = functools.partial(Workers, num_workers) if num_workers > 1 else ThisProcess
@@ -109,7 +109,7 @@ def measure_text(
         folder = stack.enter_context(WorkFolder(path))
         started = time.perf_counter()
         with start_workers(tools) as workers:
-            shared = (tokenizer, settings.strict_utf8, workers)
+            shared = (tools.tokenizer, settings.strict_utf8, workers)
             progress, report = progress or Progress(), {}
             if cleaning.is_needed:
                 cleaning = dataclasses.replace(cleaning, random_seed=settings.random_seed)
@@ -119,7 +119,7 @@ def measure_text(
                 documents, num_unknown = tokenize_corpus(input_files, *shared, folder, progress, text_options)
         seconds = time.perf_counter() - started
         stack.callback(documents.close)
-        check_documents(documents, input_files, settings, path)
+        check_corpus(documents, input_files, tools, path)
         statistics = _measure(documents, num_unknown, tools, seconds, num_workers)
         statistics = dataclasses.replace(statistics, **report)
     _warn(statistics, settings)

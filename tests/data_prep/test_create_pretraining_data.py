@@ -52,6 +52,7 @@ def test_flags_and_defaults_are_those_of_the_original():
         "strip_accents": None,
         "histogram_file": None,
         "do_whole_word_mask": False,
+        "chinese_words": "none",
         "max_seq_length": 128,
         "max_predictions_per_seq": 20,
         "random_seed": 12345,

@@ -272,6 +272,15 @@ def test_dynamic_masking_leaves_tokens_as_they_are(task):
             "--dynamic_masking masks single tokens during training; leave out --do_whole_word_mask and",
         ),
         ({"dynamic_masking": True, "masked_spans": "ngram"}, "--dynamic_masking masks single tokens"),
+        (
+            {"chinese_words": "jieba"},
+            "--chinese_words=jieba is for masks of whole words; also give --do_whole_word_mask or --masked_spans",
+        ),
+        ({"chinese_words": "", "do_whole_word_mask": True}, "--chinese_words is empty; give jieba, spaces, none, or"),
+        (
+            {"chinese_words": "spaces", "dynamic_masking": True},
+            "--chinese_words=spaces is for masks of whole words, but --dynamic_masking masks single tokens",
+        ),
         ({"dupe_factor": 0}, "--dupe_factor=0 makes no examples; give 1 or more"),
     ],
 )

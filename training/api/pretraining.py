@@ -15,6 +15,7 @@ from bert_keras.data_prep.corpus.documents import find_text_files
 from bert_keras.data_prep.corpus.text_flags import read_cleaning, read_text_options
 from bert_keras.data_prep.pretraining import flags as text_flags
 from bert_keras.data_prep.pretraining.build import build_pretraining_data, vocabulary_digest
+from bert_keras.data_prep.text.chinese_words import Segmenter
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.storage import paths, writing
 from bert_keras.training import pretraining
@@ -225,6 +226,7 @@ def _build_records(of_text, path, name, values, files):
         dataclasses.asdict(settings),
         dataclasses.asdict(text_options),
         *([cleaning.changes] if cleaning.changes else []),
+        *([Segmenter(settings.chinese_words).source] if settings.chinese_words != "none" else []),
     ]
     records = files.path(name, json.dumps(facts).encode(), ".tfrecord")
     if not paths.is_file(records):  # it gets its name when it is complete
