@@ -1,16 +1,21 @@
-"""Measures building pre-training examples: speed with one process or several, and peak memory as the text grows.
+"""Measures building pre-training examples: speed with one process or several, peak memory and disk as the text grows.
 
     python benchmarks/create_pretraining_data.py --corpus='texts/*.txt' --vocab=vocab.txt
+    python benchmarks/create_pretraining_data.py --corpus='texts/*.txt' --vocab=vocab.txt \\
+        --gigabytes=1,4,16 --dupe=1 --length=512
 
-Each size is built in its own process, limited with its workers to one core per worker. The settings are those of the
-original BERT's sample command (length 128, 20 predictions, dupe_factor 5). The time runs from the first byte read to
-the last record file in place, and includes the start of the workers. Memory is the sum over all processes, sampled
-every 20 ms; shared memory counts once per process. A larger text is the original plus copies with shuffled sentences.
+Each size is built in its own process, limited with its workers to one core per worker. The default settings are those
+of the original BERT's sample command (length 128, 20 predictions, dupe_factor 5). The time runs from the first byte
+read to the last record file in place, and includes the start of the workers. Memory is the sum over all processes,
+sampled every 20 ms; shared memory counts once per process. Disk is the most that the records and the work folder take,
+sampled every second. A larger text is the original plus copies with shuffled sentences; it is written to TMPDIR.
 """
 
 import argparse
+import contextlib
 import glob
 import json
+import math
 import os
 import pathlib
 import random
@@ -43,9 +48,10 @@ class Stopwatch(Progress):
         self.seconds[self._name] = time.perf_counter() - self._since
 
 
-def measure(text_file, vocab_file, dupe_factor, num_workers):
+def measure(text_file, vocab_file, settings, num_workers):
     """Builds examples from one file in this process and its workers; returns a dict of measurements."""
-    from bert_keras.data_prep.pretraining.build import PretrainingDataSettings, build_pretraining_data
+    from bert_keras.data_prep.pretraining.build import build_pretraining_data
+    from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
     from bert_keras.data_prep.text.tokenization import FullTokenizer
 
     if hasattr(os, "sched_setaffinity"):
@@ -55,7 +61,7 @@ def measure(text_file, vocab_file, dupe_factor, num_workers):
         [text_file],
         [f"{text_file}.tfrecord"],
         FullTokenizer(vocab_file),
-        PretrainingDataSettings(dupe_factor=dupe_factor),
+        PretrainingDataSettings(**settings),
         progress=stopwatch,
         num_workers=num_workers,
     )
@@ -76,17 +82,34 @@ def memory_of(process):
         return 0
 
 
-def measure_apart(text_file, vocab_file, dupe_factor, num_workers):
-    """Runs `measure` in its own process, and adds the peak memory of that process and its workers."""
-    command = [sys.executable, __file__, f"--measure={text_file}", f"--vocab={vocab_file}", f"--dupe={dupe_factor}"]
-    process = subprocess.Popen([*command, f"--workers={num_workers}"], stdout=subprocess.PIPE, text=True)
-    memory = 0
+def size_of(folder):
+    """Returns the size of all files in a folder and the folders in it in bytes, without files that just disappeared."""
+    size = 0
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            with contextlib.suppress(FileNotFoundError):
+                size += os.path.getsize(os.path.join(parent, name))
+    return size
+
+
+def measure_apart(text_file, options, num_workers):
+    """Runs `measure` in its own process, and adds its peak memory, its peak disk and the size of the output."""
+    command = [sys.executable, __file__, f"--measure={text_file}", f"--vocab={options.vocab}", f"--dupe={options.dupe}"]
+    command += [f"--length={options.length}", f"--workers={num_workers}"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    folder, size_of_text = os.path.dirname(text_file), os.path.getsize(text_file)
+    memory = disk = 0
+    next_look = time.monotonic()
     while process.poll() is None:
         memory = max(memory, memory_of(process.pid))
+        if time.monotonic() >= next_look:
+            disk = max(disk, size_of(folder) - size_of_text)
+            next_look += 1
         time.sleep(0.02)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
-    return {**json.loads(process.stdout.read().splitlines()[-1]), "memory": memory}
+    sizes = {"memory": memory, "disk": disk, "output": size_of(folder) - size_of_text}
+    return {**json.loads(process.stdout.read().splitlines()[-1]), **sizes}
 
 
 def write_text(file, documents, times):
@@ -120,14 +143,18 @@ def print_table(rows, arguments):
     print(f"`python {shlex.join(['benchmarks/create_pretraining_data.py', *arguments])}`\n")
     load = f"load average {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "load unknown"
     print(f"{describe_machine()}; {load}.\n")
-    print("| text | workers | instances | seconds (reading, building, writing) | CPU s | instances/s | peak memory |")
-    print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    print(
+        "| text | workers | instances | seconds (reading, building, writing) | CPU s | instances/s | peak memory "
+        "| peak disk | records |"
+    )
+    print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for row in rows:
         parts = ", ".join(f"{row[name]:.1f}" for name in ("reading", "building instances", "writing"))
         print(
-            f"| {row['times']} x {row['bytes'] / row['times'] / 1e6:.2f} MB | {row['workers']} "
+            f"| {row['bytes'] / 1e6:,.1f} MB | {row['workers']} "
             f"| {row['instances']:,} | {row['seconds']:.1f} ({parts}) | {row['cpu_seconds']:.1f} "
-            f"| {row['instances'] / row['seconds']:,.0f} | {row['memory'] / 1e6:.0f} MB |"
+            f"| {row['instances'] / row['seconds']:,.0f} | {row['memory'] / 1e6:.0f} MB "
+            f"| {row['disk'] / 1e6:,.0f} MB | {row['output'] / 1e6:,.0f} MB |"
         )
 
 
@@ -137,23 +164,32 @@ def main(arguments):
     parser.add_argument("--corpus", default="../shared/data/corpus/*.txt", help="pattern of the text files")
     parser.add_argument("--vocab", default="../shared/data/vocab/uncased.txt", help="vocabulary")
     parser.add_argument("--dupe", type=int, default=5, help="dupe_factor")
+    parser.add_argument("--length", type=int, default=128, help="max_seq_length")
     parser.add_argument("--times", default="1,4,12", help="sizes, in times the corpus")
+    parser.add_argument("--gigabytes", help="sizes of about so many GB (1e9 bytes) instead")
     parser.add_argument("--workers", default="1,2", help="numbers of workers")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.measure:
-        print(json.dumps(measure(options.measure, options.vocab, options.dupe, int(options.workers))))
+        settings = {"max_seq_length": options.length, "dupe_factor": options.dupe}
+        # 20 for 128, and 77 for 512: the original BERT's numbers.
+        settings["max_predictions_per_seq"] = math.ceil(0.15 * options.length)
+        print(json.dumps(measure(options.measure, options.vocab, settings, int(options.workers))))
         return
     documents, rows = read_text(options.corpus), []
     if not documents:
         parser.error(f"--corpus={options.corpus} matches no text")
-    for times in map(int, options.times.split(",")):
+    sizes = [int(times) for times in options.times.split(",")]
+    if options.gigabytes:
+        once = sum(len(sentence) for document in documents for sentence in document) + len(documents)
+        sizes = [round(float(size) * 1e9 / once) or 1 for size in options.gigabytes.split(",")]
+    for times in sizes:
         for num_workers in map(int, options.workers.split(",")):
             with tempfile.TemporaryDirectory() as folder:
                 text = os.path.join(folder, "text")
                 write_text(text, documents, times)
-                rows.append({"times": times, "bytes": os.path.getsize(text), "workers": num_workers})
-                rows[-1].update(measure_apart(text, options.vocab, options.dupe, num_workers))
+                rows.append({"bytes": os.path.getsize(text), "workers": num_workers})
+                rows[-1].update(measure_apart(text, options, num_workers))
     print_table(rows, arguments)
 
 

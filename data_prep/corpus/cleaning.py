@@ -5,6 +5,7 @@ import logging
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +16,12 @@ log = logging.getLogger("bert_keras")
 NORMALIZATIONS = ("none", "NFC", "NFKC")
 DUPLICATES = ("none", "exact", "near")
 _FEWEST_LETTERS = 0.5  # share of a document's letters in the kept scripts
+_CHARACTERS_OF_LANGUAGE = 2000  # of the start of a document; more change the answer rarely, and take time
 _REMOVED = {
     "repeated_lines": "repeated lines",
     "short": "documents with too few words",
     "other_scripts": "documents in other scripts",
+    "other_languages": "documents in other languages",
     "exact_duplicates": "exact duplicates",
     "near_duplicates": "near duplicates",
 }
@@ -34,6 +37,8 @@ class Cleaning:
         min_document_words: documents with fewer words are removed.
         keep_scripts: names of Unicode scripts with commas between them, such as "Latin". Documents with less than half
             of their letters in them are removed. None: all scripts stay.
+        keep_languages: ISO 639 codes of languages with commas between them, such as "en,de". Documents in others are
+            removed; py3langid finds the language. None: all languages stay.
         remove_duplicates: "none"; "exact": later documents with an equal text, apart from case and white space; "near":
             also later documents whose word 5-grams are similar.
         duplicate_threshold: Jaccard similarity of near duplicates.
@@ -48,6 +53,7 @@ class Cleaning:
     drop_repeated_lines: int = 0
     min_document_words: int = 0
     keep_scripts: str | None = None
+    keep_languages: str | None = None
     remove_duplicates: str = "none"
     duplicate_threshold: float = 0.8
     eval_share: float = 0.0
@@ -78,11 +84,24 @@ class Cleaning:
                 f"--keep_scripts={self.keep_scripts}: {', '.join(unknown) or 'no name'} is not a script that Python "
                 "knows; give names such as Latin, Cyrillic, Greek, Arabic, Devanagari, CJK, Hiragana, Katakana, Hangul"
             )
+        if self.keep_languages is not None:
+            known = _language_finder().labels
+            unknown = sorted(set(self.languages) - set(known))
+            if unknown or not self.languages:
+                raise ValueError(
+                    f"--keep_languages={self.keep_languages}: {', '.join(unknown) or 'no name'} is not a language that "
+                    f"py3langid knows; give codes of these: {', '.join(sorted(known))}"
+                )
 
     @property
     def scripts(self) -> tuple[str, ...]:
         """The names of the scripts to keep, in capitals."""
         return tuple(name.strip().upper() for name in (self.keep_scripts or "").split(",") if name.strip())
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The codes of the languages to keep."""
+        return tuple(code.strip().lower() for code in (self.keep_languages or "").split(",") if code.strip())
 
     @property
     def is_needed(self) -> bool:
@@ -113,6 +132,8 @@ class Cleaning:
             return "short"
         if self.keep_scripts is not None and share_of_scripts(lines, self.scripts) < _FEWEST_LETTERS:
             return "other_scripts"
+        if self.keep_languages is not None and language_of(lines) not in self.languages:
+            return "other_languages"
         return None
 
     def is_held_out(self, hashes: np.ndarray) -> np.ndarray:
@@ -163,6 +184,23 @@ def _script_of(character: str) -> str:
 @lru_cache(maxsize=1)
 def _known_scripts() -> frozenset[str]:
     return frozenset(filter(None, (_script_of(chr(code)) for code in range(0x20000))))
+
+
+def language_of(lines: Iterable[str]) -> str | None:
+    """Returns the ISO 639 code of the language of a document, from its start; None without letters."""
+    text = " ".join(lines)[:_CHARACTERS_OF_LANGUAGE]
+    return _language_finder().classify(text)[0] if any(map(str.isalpha, text)) else None
+
+
+@lru_cache(maxsize=1)
+def _language_finder() -> Any:
+    try:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier  # pyright: ignore[reportMissingImports] (an extra)
+    except ImportError:
+        raise ValueError(
+            "--keep_languages needs py3langid, which is not installed; run pip install 'bert-keras[languages]'"
+        ) from None
+    return LanguageIdentifier.from_model_file(MODEL_FILE)
 
 
 def tell_removed(report: dict) -> None:

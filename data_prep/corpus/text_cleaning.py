@@ -314,6 +314,7 @@ def _report(counts: dict[str, collections.Counter], cleaning: Cleaning) -> dict[
         "repeated_lines": cleaning.drop_repeated_lines,
         "short": cleaning.min_document_words,
         "other_scripts": cleaning.keep_scripts,
+        "other_languages": cleaning.keep_languages,
         "exact_duplicates": cleaning.remove_duplicates != "none",
         "near_duplicates": cleaning.remove_duplicates == "near",
         "held_out": cleaning.eval_share,

@@ -63,6 +63,12 @@ def define_cleaning_flags(values: flags.FlagValues) -> None:
         "Remove documents with less than half of their letters in these scripts, for example Latin,Greek.",
         **define,
     )
+    flags.DEFINE_string(
+        "keep_languages",
+        None,
+        "Remove documents in other languages than these, by ISO 639 codes, for example en,de. Needs py3langid.",
+        **define,
+    )
     flags.DEFINE_enum(
         "remove_duplicates",
         "none",

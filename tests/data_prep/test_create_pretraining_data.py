@@ -77,6 +77,7 @@ def test_flags_and_defaults_are_those_of_the_original():
         "drop_repeated_lines": 0,
         "min_document_words": 0,
         "keep_scripts": None,
+        "keep_languages": None,
         "remove_duplicates": "none",
         "duplicate_threshold": 0.8,
         "eval_share": 0.0,

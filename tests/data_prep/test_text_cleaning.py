@@ -5,6 +5,7 @@ import itertools
 import json
 import pathlib
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from tiny_data import examples_of
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep import create_pretraining_data
+from bert_keras.data_prep.corpus import cleaning as cleaning_module
 from bert_keras.data_prep.corpus import text_cleaning
 from bert_keras.data_prep.corpus.cleaning import Cleaning, hash_of
 from bert_keras.data_prep.corpus.near_duplicates import find_near_duplicates, minima_of, rows_of_band, words_of
@@ -21,14 +23,7 @@ from bert_keras.data_prep.pretraining import build_steps, parallel_build
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.statistics import measure_text
 
-NEWS = pathlib.Path(__file__).resolve().parents[3] / "shared" / "data" / "corpus" / "bbc.txt"
-
-
-def shared():
-    for folder in (NEWS, pathlib.Path("/work/shared/data/corpus/bbc.txt")):
-        if folder.is_file():
-            return folder
-    pytest.skip("../shared/data/corpus/bbc.txt is not there")
+LANGUAGES = pathlib.Path(__file__).parent / "languages"
 
 
 def clean(tmp_path, documents, cleaning, num_files=1):
@@ -86,6 +81,27 @@ def test_short_documents_scripts_and_normal_forms(tmp_path):
     assert report["other_scripts"] == {"documents": 2, "lines": 2, "characters": 12 + 5}
     train, _, _ = clean(tmp_path, documents, Cleaning(unicode_normalization="NFC"))
     assert train[-1] == ["é ﬁ x"]
+
+
+def test_documents_in_other_languages(tmp_path):
+    texts = {file.stem: file.read_text(encoding="utf-8") for file in LANGUAGES.glob("*.txt")}
+    documents = {name: [part.split("\n") for part in text.strip().split("\n\n")] for name, text in texts.items()}
+    numbers = [["1, 2, 3."]]
+    train, _, report = clean(tmp_path, [*sum(documents.values(), []), *numbers], Cleaning(keep_languages="DE, th"))
+    assert train == [one for name, parts in documents.items() if name in ("german", "thai") for one in parts]
+    removed = [one for name, parts in documents.items() if name not in ("german", "thai") for one in parts] + numbers
+    assert report["other_languages"] == {
+        "documents": len(removed),
+        "lines": sum(map(len, removed)),
+        "characters": sum(len(line) for one in removed for line in one),
+    }
+
+
+def test_languages_need_their_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "py3langid.langid", None)
+    cleaning_module._language_finder.cache_clear()
+    with pytest.raises(ValueError, match=r"needs py3langid, which is not installed; run pip install 'bert-keras\["):
+        Cleaning(keep_languages="en")
 
 
 def test_warning_about_a_filter_that_removes_much(tmp_path, messages):
@@ -152,8 +168,8 @@ def test_near_duplicates_against_brute_force(threshold):
     assert num_removed >= num_similar
 
 
-def test_near_duplicates_in_real_text():
-    text = shared().read_text()[:300_000]
+def test_near_duplicates_in_real_text(shared_dir):
+    text = shared_dir("data/corpus/bbc.txt").read_text()[:300_000]
     documents = [lines.split("\n") for lines in text.split("\n\n")][:100]
     rng = random.Random(2)
     documents += [changed(lines, 0.01, rng) for lines in documents[:30]]
@@ -199,6 +215,11 @@ MISTAKES = {
     "words": ({"min_document_words": -1}, "--min_document_words=-1 is negative"),
     "script": ({"keep_scripts": "Latin,Klingon"}, "KLINGON is not a script"),
     "no script": ({"keep_scripts": ""}, "no name is not a script"),
+    "language": (
+        {"keep_languages": "de,xx"},
+        "--keep_languages=de,xx: xx is not a language .* codes of these: .*, de, ",
+    ),
+    "no language": ({"keep_languages": " ,"}, "no name is not a language"),
     "threshold": ({"duplicate_threshold": 0.1}, "--duplicate_threshold=0.1 is not a similarity"),
     "no near": ({"duplicate_threshold": 0.7}, "also give --remove_duplicates=near"),
     "share": ({"eval_share": 1.0}, "--eval_share=1.0 is not a share"),
