@@ -139,7 +139,10 @@ def is_gzip(output_files: list[str], values: flags.FlagValues) -> bool:
     """Returns whether to compress the record files."""
     is_named_so = [name.endswith(".gz") for name in output_files]
     if any(is_named_so) and not all(is_named_so):
-        raise ValueError("--output_file names compressed files (.gz) and others; give all of them the same ending")
+        raise ValueError(
+            f'the output "{output_files[is_named_so.index(True)]}" is compressed (.gz), but '
+            f'"{output_files[is_named_so.index(False)]}" is not; give all outputs the same ending'
+        )
     if values["compression"].present and values.compression == "none" and any(is_named_so):
         raise ValueError(
             f"--compression=none contradicts the name {output_files[0]}; leave out --compression, or the ending .gz"

@@ -146,7 +146,7 @@ def test_mistake_prints_one_line_and_writes_nothing(arguments, tmp_path, monkeyp
         ("--num_workers=0", "--num_workers=0 is not a valid number of processes; give 1 or more"),
         ("--num_shards=0", "--num_shards=0 is not a valid number of files; give 1 or more"),
         ("--output_file=a,b --num_shards=3", "--output_file names 2 files, but --num_shards=3 needs one name"),
-        ("--output_file=a,b.gz", "--output_file names compressed files .* and others; give all of them the same"),
+        ("--output_file=a,b.gz", 'the output "b.gz" is compressed .*, but "a" is not; give all outputs the same'),
         ("--output_file=a.gz --compression=none", "--compression=none contradicts the name a.gz; leave out --compre"),
         ("--work_dir=gs://bucket/a", "--work_dir=gs://bucket/a is remote; give a local folder"),
         ("--vocab_file= --input_file=", "missing: --input_file, --vocab_file "),
