@@ -2,13 +2,14 @@
 
     python benchmarks/create_pretraining_data.py --corpus='texts/*.txt' --vocab=vocab.txt
     python benchmarks/create_pretraining_data.py --corpus='texts/*.txt' --vocab=vocab.txt \\
-        --gigabytes=1,4,16 --dupe=1 --length=512
+        --gigabytes=1,4,16 --dupe=1 --gzip
 
 Each size is built in its own process, limited with its workers to one core per worker. The default settings are those
 of the original BERT's sample command (length 128, 20 predictions, dupe_factor 5). The time runs from the first byte
 read to the last record file in place, and includes the start of the workers. Memory is the sum over all processes,
-sampled every 20 ms; shared memory counts once per process. Disk is the most that the records and the work folder take,
-sampled every second. A larger text is the original plus copies with shuffled sentences; it is written to TMPDIR.
+sampled every 20 ms, without mapped files: the system drops those when another program needs the memory. Disk is the
+most that the records and the work folder take, sampled every second. A larger text is the original plus copies with
+shuffled sentences; it is written to TMPDIR.
 """
 
 import argparse
@@ -48,7 +49,7 @@ class Stopwatch(Progress):
         self.seconds[self._name] = time.perf_counter() - self._since
 
 
-def measure(text_file, vocab_file, settings, num_workers):
+def measure(text_file, record_file, vocab_file, settings, num_workers):
     """Builds examples from one file in this process and its workers; returns a dict of measurements."""
     from bert_keras.data_prep.pretraining.build import build_pretraining_data
     from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
@@ -59,21 +60,24 @@ def measure(text_file, vocab_file, settings, num_workers):
     stopwatch, started = Stopwatch(), time.perf_counter()
     summary = build_pretraining_data(
         [text_file],
-        [f"{text_file}.tfrecord"],
+        [record_file],
         FullTokenizer(vocab_file),
         PretrainingDataSettings(**settings),
         progress=stopwatch,
         num_workers=num_workers,
+        is_gzip=record_file.endswith(".gz"),
+        work_dir=os.path.dirname(text_file),
     )
     seconds = time.perf_counter() - started
     return {**summary, **stopwatch.seconds, "seconds": seconds, "cpu_seconds": sum(os.times()[:4])}
 
 
 def memory_of(process):
-    """Returns the memory of a process and its children in bytes; 0 if the process has ended."""
+    """Returns the memory of a process and its children in bytes without mapped files; 0 if the process has ended."""
     try:
         with open(f"/proc/{process}/statm") as file:
-            memory = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            _, resident, mapped, *_ = map(int, file.read().split())
+        memory = (resident - mapped) * os.sysconf("SC_PAGE_SIZE")
         for thread in os.listdir(f"/proc/{process}/task"):
             with open(f"/proc/{process}/task/{thread}/children") as file:
                 memory += sum(map(memory_of, file.read().split()))
@@ -92,23 +96,23 @@ def size_of(folder):
     return size
 
 
-def measure_apart(text_file, options, num_workers):
+def measure_apart(text_file, record_file, options, num_workers):
     """Runs `measure` in its own process, and adds its peak memory, its peak disk and the size of the output."""
     command = [sys.executable, __file__, f"--measure={text_file}", f"--vocab={options.vocab}", f"--dupe={options.dupe}"]
-    command += [f"--length={options.length}", f"--workers={num_workers}"]
+    command += [f"--length={options.length}", f"--workers={num_workers}", f"--records={record_file}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    folder, size_of_text = os.path.dirname(text_file), os.path.getsize(text_file)
+    folders, size_of_text = {os.path.dirname(text_file), os.path.dirname(record_file)}, os.path.getsize(text_file)
     memory = disk = 0
     next_look = time.monotonic()
     while process.poll() is None:
         memory = max(memory, memory_of(process.pid))
         if time.monotonic() >= next_look:
-            disk = max(disk, size_of(folder) - size_of_text)
+            disk = max(disk, sum(map(size_of, folders)) - size_of_text)
             next_look += 1
         time.sleep(0.02)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
-    sizes = {"memory": memory, "disk": disk, "output": size_of(folder) - size_of_text}
+    sizes = {"memory": memory, "disk": disk, "output": sum(map(size_of, folders)) - size_of_text}
     return {**json.loads(process.stdout.read().splitlines()[-1]), **sizes}
 
 
@@ -168,13 +172,15 @@ def main(arguments):
     parser.add_argument("--times", default="1,4,12", help="sizes, in times the corpus")
     parser.add_argument("--gigabytes", help="sizes of about so many GB (1e9 bytes) instead")
     parser.add_argument("--workers", default="1,2", help="numbers of workers")
+    parser.add_argument("--gzip", action="store_true", help="compress the records")
+    parser.add_argument("--records", help="folder for the records; default: the folder of the text")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.measure:
         settings = {"max_seq_length": options.length, "dupe_factor": options.dupe}
         # 20 for 128, and 77 for 512: the original BERT's numbers.
         settings["max_predictions_per_seq"] = math.ceil(0.15 * options.length)
-        print(json.dumps(measure(options.measure, options.vocab, settings, int(options.workers))))
+        print(json.dumps(measure(options.measure, options.records, options.vocab, settings, int(options.workers))))
         return
     documents, rows = read_text(options.corpus), []
     if not documents:
@@ -185,11 +191,14 @@ def main(arguments):
         sizes = [round(float(size) * 1e9 / once) or 1 for size in options.gigabytes.split(",")]
     for times in sizes:
         for num_workers in map(int, options.workers.split(",")):
-            with tempfile.TemporaryDirectory() as folder:
-                text = os.path.join(folder, "text")
+            with contextlib.ExitStack() as stack:
+                text, records = (
+                    os.path.join(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)), name)
+                    for folder, name in ((None, "text"), (options.records, "records.gz" if options.gzip else "records"))
+                )
                 write_text(text, documents, times)
                 rows.append({"bytes": os.path.getsize(text), "workers": num_workers})
-                rows[-1].update(measure_apart(text, options, num_workers))
+                rows[-1].update(measure_apart(text, records, options, num_workers))
     print_table(rows, arguments)
 
 
