@@ -22,6 +22,7 @@ class Distillation(Taught, Classification):
     """
 
     program = "run_distillation"
+    has_label_weights = True
     free_settings = (*Classification.free_settings, "teacher", "unlabeled_file")
 
     def __init__(self, settings, files, stored=None, teacher=None):

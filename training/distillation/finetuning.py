@@ -11,6 +11,7 @@ class Taught(Task):
     """Adds a teacher to a fine-tuning task. Inherit from it first, and call `learn_from` in the constructor."""
 
     teacher = None
+    has_label_weights = False
     _recipe = None
 
     def learn_from(self, teacher, settings, files):
@@ -32,11 +33,9 @@ class Taught(Task):
         task = super().make_network(config)
         if self.teacher is None:
             return task
-        return DistillationTask(task, self.teacher.network(self.make_teacher), self._recipe)
-
-    def make_teacher(self, config):
-        """Builds the network of the teacher for its BertConfig, like `make_network`."""
-        return super().make_network(config)
+        return DistillationTask(
+            task, self.teacher.network(super().make_network), self._recipe, self.has_label_weights
+        )
 
 
 class TaughtTagger(Taught, TokenClassification):
