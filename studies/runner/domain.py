@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.data_prep.corpus.documents import find_text_files
 from bert_keras.data_prep.tasks.columns import Columns, find_columns
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.prediction.loading.model_files import open_model_files
@@ -62,6 +63,7 @@ def pretrain_further(start: str, texts: str, folder: pathlib.Path, settings: Map
         texts: text files: paths and patterns between commas.
         settings: flags of run_pretraining.py and create_pretraining_data.py.
     """
+    find_text_files(texts)  # the error names --input_file; that of `pretrain` its own argument
     files = open_model_files(start)
     folder.parent.mkdir(parents=True, exist_ok=True)
     config_file = folder.with_name("bert_config.json")

@@ -41,8 +41,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
         ),
         # builds two networks for each device
         ("replaced_tokens_on_devices.py", [], ["samples of their own, and otherwise as one"]),
+        # builds a network five times
+        ("sentence_vectors_on_devices.py", [], ["compared with the texts of both devices, and in 16 bits as in 32"]),
     ],
-    ids=["two", "four", "float16", "compiled", "replaced_tokens"],
+    ids=["two", "four", "float16", "compiled", "replaced_tokens", "sentence_vectors"],
 )
 def test_several_devices_compute_as_one(script, arguments, last_lines):
     # A new process, because devices must be configured before TensorFlow starts.
