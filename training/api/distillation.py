@@ -11,15 +11,13 @@ from bert_keras.cli.flags import given_flags, require
 from bert_keras.training.api import classifier
 from bert_keras.training.api.calls import Program, TrainedModel, read_table
 from bert_keras.training.distillation.classification import Distillation
-from bert_keras.training.distillation.recipe import define_loss_flags
+from bert_keras.training.distillation.recipe import define_teaching_flags
 from bert_keras.training.distillation.teacher import open_teacher
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES, complete_settings
 from bert_keras.training.finetuning.run import finetune
-from bert_keras.training.finetuning.settings import NumbersParser, open_fine_tuning
+from bert_keras.training.finetuning.settings import open_fine_tuning
 from bert_keras.training.report import NO_CALLBACKS, Callbacks
-
-_WEIGHTS = {"label_loss_weight": 0.5, "soft_loss_weight": 0.5, "hidden_loss_weight": 0.0, "attention_loss_weight": 0.0}
 
 
 def define_flags():
@@ -36,16 +34,7 @@ def define_flags():
     flags.DEFINE_string(
         "unlabeled_file", None, "Texts without labels, which only the teacher labels; as --train_file.", **define
     )
-    define_loss_flags(values, _WEIGHTS)
-    flags.DEFINE(
-        NumbersParser(int, 0, may_repeat=True),
-        "teacher_layers",
-        None,
-        "For each layer of the student, the layer of the teacher that it imitates, such as 3,6; 0: none. If not given: "
-        "evenly spaced layers with the last one.",
-        flag_values=values,
-        serializer=flags.CsvListSerializer(","),
-    )
+    define_teaching_flags(values)
     return values
 
 

@@ -11,6 +11,9 @@ from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.modeling import TAGGERS
 from bert_keras.training.api.calls import Program, TrainedModel, read_json_lines
 from bert_keras.training.api.data import json_lines, rows_of
+from bert_keras.training.distillation.finetuning import TaughtTagger
+from bert_keras.training.distillation.recipe import check_teacher_flags, define_teacher_flags
+from bert_keras.training.distillation.teacher import open_teacher
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.ner import TokenClassification, find_files
 from bert_keras.training.finetuning.run import finetune
@@ -56,23 +59,31 @@ def define_flags():
         "bilstm_tuned, LSTMs that are trained with the encoder.",
         **define,
     )
+    define_teacher_flags(values)
     return values
 
 
 def run(flag_values, console, callbacks=NO_CALLBACKS):
     """Runs run_ner.py with parsed flags; returns the metrics of the last evaluation or None."""
     tell_unused(flag_values, _FILES)
+    check_teacher_flags(flag_values)
     opened = open_fine_tuning(
         flag_values,
         "run_ner",
-        ("data_dir", *_FILES),
+        ("data_dir", "teacher", *_FILES),
         tasks=("token_classification",),
         settled=("tagger", "document_context", "max_seq_length"),
         fixed=("tagger",),
     )
     _check_columns(find_files(opened.settings).values(), given_flags(flag_values))
     strategy = strategy_of(opened.settings)
-    task = TokenClassification(opened.settings, opened.files, opened.stored)
+    settings, data = opened.settings, (opened.settings, opened.files, opened.stored)
+    if settings["do_train"] and settings["teacher"]:
+        tasks = ("token_classification",)
+        teacher = open_teacher(settings["teacher"], tasks, opened.files, settings["max_seq_length"], "run_ner")
+        task = TaughtTagger(*data, teacher)
+    else:
+        task = TokenClassification(*data)
     return finetune(task, opened, strategy, console, callbacks)
 
 

@@ -14,6 +14,9 @@ from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS
 from bert_keras.evaluation.squad import LANGUAGES
 from bert_keras.training.api.calls import Program, TrainedModel, read_answers
 from bert_keras.training.api.data import rows_of
+from bert_keras.training.distillation.finetuning import TaughtAnswers
+from bert_keras.training.distillation.recipe import check_teacher_flags, define_teacher_flags
+from bert_keras.training.distillation.teacher import open_teacher
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.run import finetune
 from bert_keras.training.finetuning.settings import define_fine_tuning_flags, open_fine_tuning
@@ -76,6 +79,7 @@ def define_flags():
         **define,
     )
     define_fine_tuning_flags(values, max_seq_length=384)
+    define_teacher_flags(values)
     return values
 
 
@@ -87,7 +91,9 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
         # To evaluate is to predict questions that have answers.
         take_values(flag_values, {"do_predict": True, "predict_file": flag_values.eval_file}, "run_squad")
     tell_unused(flag_values, {"train_file": "do_train", "predict_file": "do_predict"})
-    opened = open_fine_tuning(flag_values, "run_squad", _FILES, ("question_answering",), (*WINDOW_FLAGS, *_ANSWERS))
+    check_teacher_flags(flag_values)
+    tasks = ("question_answering",)
+    opened = open_fine_tuning(flag_values, "run_squad", (*_FILES, "teacher"), tasks, (*WINDOW_FLAGS, *_ANSWERS))
     settings, given = opened.settings, given_flags(flag_values)
     _check(settings)
     is_evaluated = False
@@ -102,7 +108,12 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
     elif settings["null_score_diff_threshold"] and not is_threshold_given:
         log.info("--null_score_diff_threshold=%.6g, as stored with the model", settings["null_score_diff_threshold"])
     strategy = strategy_of(settings)
-    task = QuestionAnswering(settings, opened.files, is_threshold_given, is_evaluated)
+    data = (settings, opened.files, is_threshold_given, is_evaluated)
+    if settings["do_train"] and settings["teacher"]:
+        teacher = open_teacher(settings["teacher"], tasks, opened.files, settings["max_seq_length"], "run_squad")
+        task = TaughtAnswers(*data, teacher)
+    else:
+        task = QuestionAnswering(*data)
     if not task.metric_names:
         _check_needs_no_evaluation(settings)
     return finetune(task, opened, strategy, console, callbacks)

@@ -5,8 +5,7 @@ import logging
 
 import numpy as np
 
-from bert_keras.training.distillation.loss import DistillationTask
-from bert_keras.training.distillation.recipe import recipe_of
+from bert_keras.training.distillation.finetuning import Taught
 from bert_keras.training.finetuning.classification import Classification
 from bert_keras.training.finetuning.classification_data import digest_of, read_unlabeled
 from bert_keras.training.finetuning.classification_settings import source_of
@@ -14,7 +13,7 @@ from bert_keras.training.finetuning.classification_settings import source_of
 log = logging.getLogger("bert_keras")
 
 
-class Distillation(Classification):
+class Distillation(Taught, Classification):
     """The task of run_distillation.py: that of run_classifier.py with a teacher. The constructor reads all examples.
 
     Args:
@@ -23,17 +22,17 @@ class Distillation(Classification):
     """
 
     program = "run_distillation"
+    has_label_weights = True
     free_settings = (*Classification.free_settings, "teacher", "unlabeled_file")
 
     def __init__(self, settings, files, stored=None, teacher=None):
-        self.teacher = teacher
         has_labels = source_of(settings) != "your own files" or bool(settings["train_file"])
         stored = teacher.settings if teacher else stored
         super().__init__({**settings, "do_train": settings["do_train"] and has_labels}, files, stored)
         self._unlabeled = []
         if teacher is None:
             return
-        self._recipe = recipe_of(settings, None if teacher.is_export else teacher.files.config, files.config)
+        self.learn_from(teacher, settings, files)
         if settings["unlabeled_file"]:
             # Any label: its weight in the loss is 0.
             label = {"regression": 0.0, "multi_label": ()}.get(self.data.kind, (*self.data.labels, None)[0])
@@ -47,10 +46,6 @@ class Distillation(Classification):
             raise ValueError("--unlabeled_file needs a loss against the teacher; give --soft_loss_weight above 0")
         if not has_labels and not self._recipe.soft:
             log.warning("without labels and with --soft_loss_weight=0, the head of the student learns nothing")
-        if teacher.is_export:
-            self.cannot_pack = "the teacher is an export, which reads one example in a row"
-            if settings["jit"]:
-                raise ValueError("--jit cannot compile a teacher that is an export; leave it out, or give its run")
 
     @property
     def facts(self):
@@ -78,9 +73,3 @@ class Distillation(Classification):
             if features is not None
         ]
         self.train_features = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-    def make_network(self, config):
-        task = super().make_network(config)
-        if self.teacher is None:
-            return task
-        return DistillationTask(task, self.teacher.network(super().make_network), self._recipe)

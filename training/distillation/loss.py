@@ -36,13 +36,14 @@ class DistillationTask(Task):
         task: a task of `modeling.tasks`: the student with its loss.
         teacher: a model of the same kind as the student, or a function of the features that returns its outputs.
         recipe: a `training.distillation.recipe.Recipe`.
+        has_label_weights: whether the features hold "label_weights".
     """
 
-    def __init__(self, task, teacher, recipe):
+    def __init__(self, task, teacher, recipe, has_label_weights=False):
         super().__init__(task.model)
         self._task, self._teacher, self._recipe = task, teacher, recipe
         self.metric_names = (*task.metric_names, *recipe.extras)
-        self.label_names = (*task.label_names, "label_weights")
+        self.label_names = (*task.label_names, *(("label_weights",) if has_label_weights else ()))
         self._pairs = [(number, layer) for number, layer in enumerate(recipe.teacher_layers, 1) if layer]
         self._projection = None
         if recipe.hidden or recipe.cosine:
@@ -112,7 +113,7 @@ class DistillationTask(Task):
         """Returns the values of the losses against the teacher by metric, float32, before they are averaged."""
         recipe, values = self._recipe, {}
         if recipe.soft:
-            values["soft_loss"] = _soft_losses(self._task, outputs, targets, recipe.temperature)
+            values["soft_loss"] = _soft_losses(self._task, outputs, targets, recipe.temperature, features)
         if not recipe.needs_layers:
             return values
         ours, theirs = ([each["embedding_output"], *each["all_encoder_layers"]] for each in (outputs, targets))
@@ -143,7 +144,7 @@ class DistillationTask(Task):
         return ops.mean(ops.sum(teacher * ratios, axis=-1), axis=1)
 
 
-def _soft_losses(task, outputs, targets, temperature):
+def _soft_losses(task, outputs, targets, temperature, features):
     """Returns the loss of each prediction against that of the teacher, of the shape of the task's own losses."""
     if isinstance(task, RegressionTask):
         return ops.square(outputs["logits"][..., 0] - targets["logits"][..., 0])
@@ -151,6 +152,10 @@ def _soft_losses(task, outputs, targets, temperature):
     losses = []
     for name in names:
         ours, theirs = outputs[name] / temperature, targets[name] / temperature
+        if name in ("start_logits", "end_logits") and "input_mask" in features:
+            # The choices are the positions of the window; padding is not one of them.
+            padding = -1e9 * (1.0 - ops.cast(features["input_mask"], "float32"))
+            ours, theirs = ours + padding, theirs + padding
         if isinstance(task, MultiLabelTask):
             shares = ops.sigmoid(theirs)
             # softplus(-x) is -log(sigmoid(x))

@@ -4,6 +4,8 @@ import dataclasses
 
 from absl import flags
 
+from bert_keras.cli.flags import given_flags
+from bert_keras.training.finetuning.settings import NumbersParser
 from bert_keras.training.settings import NumberParser
 
 
@@ -63,6 +65,46 @@ def define_loss_flags(flag_values, weights):
     )
     for name, default in weights.items():
         flags.DEFINE(NumberParser(0), name, default, _WEIGHTS[name], flag_values=flag_values)
+
+
+_FINE_TUNING = {
+    "label_loss_weight": 0.5,
+    "soft_loss_weight": 0.5,
+    "hidden_loss_weight": 0.0,
+    "attention_loss_weight": 0.0,
+}
+
+
+def define_teaching_flags(flag_values):
+    """Defines the flags of the losses of fine-tuning."""
+    define_loss_flags(flag_values, _FINE_TUNING)
+    flags.DEFINE(
+        NumbersParser(int, 0, may_repeat=True),
+        "teacher_layers",
+        None,
+        "For each layer of the student, the layer of the teacher that it imitates, such as 3,6; 0: none. If not given: "
+        "evenly spaced layers with the last one.",
+        flag_values=flag_values,
+        serializer=flags.CsvListSerializer(","),
+    )
+
+
+def define_teacher_flags(flag_values):
+    """Defines --teacher and the flags of the losses, for a program that also trains without a teacher."""
+    flags.DEFINE_string(
+        "teacher",
+        None,
+        "Model that teaches: a run of this program, or an export of one; or hf://owner/name.",
+        flag_values=flag_values,
+    )
+    define_teaching_flags(flag_values)
+
+
+def check_teacher_flags(flag_values):
+    """Refuses flags of a teacher that the run would not use."""
+    given = {"teacher", "temperature", "teacher_layers", *_FINE_TUNING} & given_flags(flag_values)
+    if given and not (flag_values.teacher and flag_values.do_train):
+        raise ValueError(f"--{min(given)} needs --do_train and --teacher; give both, or leave it out")
 
 
 def recipe_of(settings, teacher, config):

@@ -65,7 +65,7 @@ class Teacher:
         return model
 
 
-def open_teacher(path, tasks, student, max_seq_length):
+def open_teacher(path, tasks, student, max_seq_length, program="run_classifier"):
     """Opens a teacher, and checks that it reads the same sequences as the student.
 
     Args:
@@ -73,6 +73,7 @@ def open_teacher(path, tasks, student, max_seq_length):
         tasks: names in task.json of the tasks that a teacher may have.
         student: ModelFiles.
         max_seq_length: number of tokens in a sequence of the student.
+        program: name of the program that trains such a teacher, for the error message.
 
     Returns:
         Teacher.
@@ -89,7 +90,7 @@ def open_teacher(path, tasks, student, max_seq_length):
         folder = os.fspath(found)
     if settings["task"] not in tasks:
         raise ValueError(
-            f"--teacher={path} is a model for {settings['task']}; give a model of run_classifier.py, or an export of it"
+            f"--teacher={path} is a model for {settings['task']}; give a model of {program}.py, or an export of it"
         )
     files = open_files(folder)
     ours, theirs = student.tokenizer, files.tokenizer
