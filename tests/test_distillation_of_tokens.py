@@ -97,9 +97,7 @@ def answers(tmp_path_factory):
 
 def test_answers_are_learnt_from_a_teacher(answers, tmp_path):
     flags, teacher, metrics = answers
-    taught = call(
-        run_squad, flags | TEACHER_ONLY | {"teacher": teacher, "output_dir": tmp_path / "out"}, "do_train"
-    )
+    taught = call(run_squad, flags | TEACHER_ONLY | {"teacher": teacher, "output_dir": tmp_path / "out"}, "do_train")
     assert taught["f1"] > 0.9 * metrics["f1"] > 50.0
 
 

@@ -92,36 +92,40 @@ def build_pretraining_data(
         FileNotFoundError, ValueError: the input, the outputs or the vocabulary are not usable.
         OSError: writing failed, for example on a full disk, or a worker died.
     """
-    input_files, output_files, eval_files = list(input_files), list(output_files), list(eval_files)
+    input_files, output_files, all_files = list(input_files), list(output_files), [*output_files, *eval_files]
     check_eval(cleaning, eval_files)
     tools = Tools.of(tokenizer, settings)
     check_text_files(input_files, text_options)
-    segmenter = tools.tokenizer.segmenter if isinstance(tools.tokenizer, WordMarker) else None
-    words_files = [settings.chinese_words] if segmenter and segmenter.kind == "list" else []
-    check_record_files([*output_files, *eval_files], [*input_files, *words_files], vocab_file)
-    tell_replaced([*output_files, *eval_files])
+    words_files, words_flags = _chinese_words(tools, settings)
+    check_record_files(all_files, [*input_files, *words_files], vocab_file)
+    tell_replaced(all_files)
     warn_about_casing(tokenizer.vocab, tokenizer.basic_tokenizer.do_lower_case)
     _warn_about_predictions(settings)
     _check_num_workers(num_workers)
-    if num_workers > 1:
-        start_workers = start_workers or functools.partial(Workers, num_workers)
+    start_workers = start_workers or (functools.partial(Workers, num_workers) if num_workers > 1 else None)
     flags = {"input_file": ",".join(input_files), "output_file": ",".join(output_files), "vocab_file": vocab_file}
-    flags |= _flags_of_text(text_options, cleaning, eval_files)
-    if segmenter:
-        flags["chinese_words_source"] = segmenter.source
+    flags |= _flags_of_text(text_options, cleaning, eval_files) | words_flags
     build = Build(
         input_files,
         output_files,
         is_gzip,
         folder=_work_folder(output_files[0], work_dir),
         tools=tools,
-        metadata=_metadata(tokenizer, settings, flags, is_release_order=start_workers is None),
+        metadata=_metadata(tokenizer, settings, flags, start_workers is None),
         progress=progress or Progress(),
         text_options=text_options,
         cleaning=dataclasses.replace(cleaning, random_seed=settings.random_seed),
-        eval_files=eval_files,
+        eval_files=list(eval_files),
     )
     return _build_in_order(build) if start_workers is None else build_with_workers(build, start_workers)
+
+
+def _chinese_words(tools: Tools, settings: PretrainingDataSettings) -> tuple[list[str], dict]:
+    """Returns the files that --chinese_words reads, and its source for the metadata."""
+    if not isinstance(tools.tokenizer, WordMarker):
+        return [], {}
+    segmenter = tools.tokenizer.segmenter
+    return [settings.chinese_words] if segmenter.kind == "list" else [], {"chinese_words_source": segmenter.source}
 
 
 def _flags_of_text(text_options: TextOptions, cleaning: Cleaning, eval_files: Sequence[str]) -> dict:

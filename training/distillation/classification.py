@@ -32,7 +32,7 @@ class Distillation(Taught, Classification):
         self._unlabeled = []
         if teacher is None:
             return
-        self.learn_from(teacher, settings, files)
+        recipe = self.learn_from(teacher, settings, files)
         if settings["unlabeled_file"]:
             # Any label: its weight in the loss is 0.
             label = {"regression": 0.0, "multi_label": ()}.get(self.data.kind, (*self.data.labels, None)[0])
@@ -42,9 +42,9 @@ class Distillation(Taught, Classification):
         self.num_train_examples += len(self._unlabeled)
         if not self.num_train_examples:
             raise ValueError("no data to train on; give --train_file, --unlabeled_file or both")
-        if self._unlabeled and not self._recipe.extras:
+        if self._unlabeled and not recipe.extras:
             raise ValueError("--unlabeled_file needs a loss against the teacher; give --soft_loss_weight above 0")
-        if not has_labels and not self._recipe.soft:
+        if not has_labels and not recipe.soft:
             log.warning("without labels and with --soft_loss_weight=0, the head of the student learns nothing")
 
     @property

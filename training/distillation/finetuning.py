@@ -15,7 +15,7 @@ class Taught(Task):
     _recipe = None
 
     def learn_from(self, teacher, settings, files):
-        """Sets the teacher and the losses.
+        """Sets the teacher and the losses, and returns the Recipe.
 
         Args:
             teacher: a `training.distillation.teacher.Teacher`.
@@ -28,14 +28,13 @@ class Taught(Task):
             self.cannot_pack = "the teacher is an export, which reads one example in a row"
             if settings["jit"]:
                 raise ValueError("--jit cannot compile a teacher that is an export; leave it out, or give its run")
+        return self._recipe
 
     def make_network(self, config):
         task = super().make_network(config)
         if self.teacher is None:
             return task
-        return DistillationTask(
-            task, self.teacher.network(super().make_network), self._recipe, self.has_label_weights
-        )
+        return DistillationTask(task, self.teacher.network(super().make_network), self._recipe, self.has_label_weights)
 
 
 class TaughtTagger(Taught, TokenClassification):
