@@ -10,6 +10,7 @@ ROOT = pathlib.Path(__file__).parent
 PACKAGES = [
     "cli",
     "data_prep",
+    "data_prep.cleaning",
     "data_prep.corpus",
     "data_prep.pretraining",
     "data_prep.records",

@@ -25,8 +25,8 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.cli.progress import progress_on
 from bert_keras.cli.start import start_tensorflow
+from bert_keras.data_prep.cleaning.text_flags import INPUT_FILE, define_text_flags, read_text_options
 from bert_keras.data_prep.corpus.documents import check_text_files, find_text_files
-from bert_keras.data_prep.corpus.text_flags import INPUT_FILE, define_text_flags, read_text_options
 from bert_keras.data_prep.corpus.text_sources import received
 from bert_keras.data_prep.pretraining.flags import casing_of
 from bert_keras.data_prep.text.splitting import BasicTokenizer

@@ -27,9 +27,9 @@ from rich.table import Table
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.cli.progress import progress_on
-from bert_keras.data_prep.corpus.cleaning import check_eval
+from bert_keras.data_prep.cleaning.filters import check_eval
+from bert_keras.data_prep.cleaning.text_flags import read_cleaning, read_text_options
 from bert_keras.data_prep.corpus.documents import find_text_files
-from bert_keras.data_prep.corpus.text_flags import read_cleaning, read_text_options
 from bert_keras.data_prep.corpus.text_sources import received
 from bert_keras.data_prep.pretraining.build import PretrainingDataSettings, build_pretraining_data
 from bert_keras.data_prep.pretraining.flags import casing_of, define_flags, is_gzip, name_outputs, read_settings

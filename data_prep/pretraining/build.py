@@ -16,10 +16,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bert_keras.cli.progress import Progress
-from bert_keras.data_prep.corpus.cleaning import NO_CLEANING, Cleaning, check_eval
+from bert_keras.data_prep.cleaning.filters import NO_CLEANING, Cleaning, check_eval
+from bert_keras.data_prep.cleaning.text_cleaning import clean_texts
 from bert_keras.data_prep.corpus.documents import Documents, check_text_files, read_documents, read_texts
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
-from bert_keras.data_prep.corpus.text_cleaning import clean_texts
 from bert_keras.data_prep.corpus.text_sources import opened_texts
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
 from bert_keras.data_prep.pretraining.build_steps import NUM_SHOWN, Build, Tools, check_corpus, show, with_eval

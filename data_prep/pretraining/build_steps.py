@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.cleaning.filters import NO_CLEANING, Cleaning
 from bert_keras.data_prep.corpus.checks import check_documents
-from bert_keras.data_prep.corpus.cleaning import NO_CLEANING, Cleaning
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError

@@ -8,7 +8,7 @@ from typing import Any
 from absl import flags
 
 from bert_keras.cli.flags import given_flags
-from bert_keras.data_prep.corpus.text_flags import INPUT_FILE, define_cleaning_flags, define_text_flags
+from bert_keras.data_prep.cleaning.text_flags import INPUT_FILE, define_cleaning_flags, define_text_flags
 from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import SPAN_LENGTHS
 from bert_keras.data_prep.text.vocabulary_files import check_casing, read_casing, tokenizer_file_of

@@ -16,9 +16,9 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 
+from bert_keras.data_prep.cleaning.text_cleaning import tokenize_clean
 from bert_keras.data_prep.corpus.checks import size_text, tell_need
 from bert_keras.data_prep.corpus.documents import Documents
-from bert_keras.data_prep.corpus.text_cleaning import tokenize_clean
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder

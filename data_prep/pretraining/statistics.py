@@ -17,11 +17,11 @@ import numpy as np
 from rich.table import Table
 
 from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.cleaning.filters import NO_CLEANING, Cleaning
+from bert_keras.data_prep.cleaning.text_cleaning import tokenize_clean
 from bert_keras.data_prep.corpus.checks import differences, lone_and_cut_shares, size_text
-from bert_keras.data_prep.corpus.cleaning import NO_CLEANING, Cleaning
 from bert_keras.data_prep.corpus.documents import Documents, check_text_files
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
-from bert_keras.data_prep.corpus.text_cleaning import tokenize_clean
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
 from bert_keras.data_prep.pretraining.build_steps import Tools, check_corpus

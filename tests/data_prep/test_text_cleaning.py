@@ -13,10 +13,9 @@ from tiny_data import examples_of
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep import create_pretraining_data
-from bert_keras.data_prep.corpus import cleaning as cleaning_module
-from bert_keras.data_prep.corpus import text_cleaning
-from bert_keras.data_prep.corpus.cleaning import Cleaning, hash_of
-from bert_keras.data_prep.corpus.near_duplicates import find_near_duplicates, minima_of, rows_of_band, words_of
+from bert_keras.data_prep.cleaning import filters, text_cleaning
+from bert_keras.data_prep.cleaning.filters import Cleaning, hash_of
+from bert_keras.data_prep.cleaning.near_duplicates import find_near_duplicates, minima_of, rows_of_band, words_of
 from bert_keras.data_prep.corpus.text_lines import TextFile, UnusableTextError
 from bert_keras.data_prep.corpus.workers import ThisProcess, WorkFolder
 from bert_keras.data_prep.pretraining import build_steps, parallel_build
@@ -99,7 +98,7 @@ def test_documents_in_other_languages(tmp_path):
 
 def test_languages_need_their_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
-    cleaning_module._language_finder.cache_clear()
+    filters._language_finder.cache_clear()
     with pytest.raises(ValueError, match=r"needs py3langid, which is not installed; run pip install 'bert-keras\["):
         Cleaning(keep_languages="en")
 

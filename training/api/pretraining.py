@@ -11,8 +11,8 @@ from typing import Any
 from absl import flags
 
 from bert_keras.cli.flags import given_flags, require, take_values
+from bert_keras.data_prep.cleaning.text_flags import read_cleaning, read_text_options
 from bert_keras.data_prep.corpus.documents import find_text_files
-from bert_keras.data_prep.corpus.text_flags import read_cleaning, read_text_options
 from bert_keras.data_prep.pretraining import flags as text_flags
 from bert_keras.data_prep.pretraining.build import build_pretraining_data, vocabulary_digest
 from bert_keras.data_prep.text.chinese_words import Segmenter

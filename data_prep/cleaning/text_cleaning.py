@@ -3,24 +3,23 @@
 1. With --drop_repeated_lines, tasks list the lines of each document as hashes, and the main process counts them.
 2. Tasks normalise and filter documents, and write them with a hash and, for near duplicates, minima of 5-grams.
 3. The main process chooses the documents by their hashes; tasks write the chosen ones.
-
-A task has the documents that start in its chunk of text. The chunks do not depend on the number of processes.
 """
 
 import collections
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from bert_keras.cli.progress import Progress
-from bert_keras.data_prep.corpus import near_duplicates
-from bert_keras.data_prep.corpus.cleaning import Cleaning, comparable, hash_of, log, tell_removed
+from bert_keras.data_prep.cleaning import near_duplicates
+from bert_keras.data_prep.cleaning.filters import Cleaning, log, tell_removed
+from bert_keras.data_prep.cleaning.tasks import DROP, EVAL, TRAIN, Task, clean_documents, list_lines, write_kept
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.raw_text import TextOptions
-from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, UnusableTextError, read_lines, text_warnings
+from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, UnusableTextError, text_warnings
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_texts
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
@@ -29,7 +28,6 @@ CHUNK_BYTES = 4 << 20
 _PREFIXES = ("lines-", "documents-", "kept-", "source-")
 _PAIRS_AT_ONCE = 1 << 22  # of a line and a document; 16 bytes each
 _UNITS = ("documents", "lines", "characters")
-_DROP, _TRAIN, _EVAL = range(3)
 
 
 class CleanTexts(NamedTuple):
@@ -38,15 +36,6 @@ class CleanTexts(NamedTuple):
     train: list[TextFile]
     eval: list[TextFile]
     report: dict
-
-
-class _Task(NamedTuple):
-    number: int  # of the text
-    start: int
-    end: int
-    is_first: bool
-    strict_utf8: bool
-    cleaning: Cleaning
 
 
 def clean_texts(
@@ -72,12 +61,12 @@ def clean_texts(
         for start in range(0, size, CHUNK_BYTES):
             name = f"{len(chunks):06}"
             end = min(size, start + CHUNK_BYTES)
-            chunks[name] = _Task(number, start, end, not chunks, strict_utf8, cleaning)
+            chunks[name] = Task(number, start, end, not chunks, strict_utf8, cleaning)
             sizes[name] = end - start
     if cleaning.drop_repeated_lines:
-        _run(_list_lines, "lines-", chunks, sizes, folder, run, progress, "finding repeated lines")
+        _run(list_lines, "lines-", chunks, sizes, folder, run, progress, "finding repeated lines")
         _count_lines(list(chunks), cleaning.drop_repeated_lines, folder)
-    results = _run(_clean_documents, "documents-", chunks, sizes, folder, run, progress, "cleaning")
+    results = _run(clean_documents, "documents-", chunks, sizes, folder, run, progress, "cleaning")
     counts, dropped, continuing = {}, Dropped(), []
     for name in chunks:
         for reason, values in results[name]["counts"].items():
@@ -92,12 +81,12 @@ def clean_texts(
     for name, index in indexes.items():
         tasks[name] = sides[first : first + len(index)].tobytes()
         first += len(index)
-    _run(_write_kept, "kept-", tasks, sizes, folder, run, progress, "writing the cleaned text")
+    _run(write_kept, "kept-", tasks, sizes, folder, run, progress, "writing the cleaned text")
     report = _report(counts, cleaning)
     tell_removed(report)
-    if _TRAIN not in sides:
+    if TRAIN not in sides:
         raise UnusableTextError("no document is left to train on; use fewer or weaker filters, or a lower --eval_share")
-    if cleaning.eval_share and _EVAL not in sides:
+    if cleaning.eval_share and EVAL not in sides:
         raise UnusableTextError(
             f"--eval_share={cleaning.eval_share} holds out none of {np.count_nonzero(sides):,} documents; give a "
             "larger share or more documents"
@@ -157,55 +146,6 @@ def _run(function, prefix, tasks, sizes, folder, run, progress, doing) -> dict[s
     return results
 
 
-def _documents_of(
-    folder: WorkFolder, task: _Task, dropped: Dropped, continuing: list[tuple[str, str]]
-) -> Iterator[list[str]]:
-    """Yields the lines of each document of a chunk.
-
-    These start after its first blank line, or with the first chunk, and end with the first blank line after the chunk.
-    """
-    found: Any = folder.result("cleaning-texts")
-    texts = [TextFile(*text) for text in found["texts"]]
-    document, is_begun = [], task.is_first
-    for _, line in read_lines(texts[task.number], dropped, task.strict_utf8, task.start, task.end):
-        if line and is_begun:
-            document.append(line)
-        elif not line and is_begun:
-            if document:
-                yield document
-            document = []
-        elif not line:
-            is_begun = True
-            vars(dropped).update(vars(Dropped()))  # the task of the chunk before counts these lines
-    if not is_begun:
-        vars(dropped).update(vars(Dropped()))
-        return
-    for number in range(task.number, len(texts)):
-        if number > task.number and document and not texts[number - 1].continues:
-            continuing.append((texts[number - 1].name, texts[number].name))
-        start = task.end if number == task.number else 0
-        for _, line in read_lines(texts[number], dropped, task.strict_utf8, start):
-            if not line:
-                if document:
-                    yield document
-                return
-            document.append(line)
-    if document:
-        yield document
-
-
-def _list_lines(context, folder: WorkFolder, name: str, task: _Task) -> dict:
-    """Writes the hashes of each line and its document, uint64 [pairs, 2], sorted by line."""
-    dropped, pairs = Dropped(), set()
-    for lines in _documents_of(folder, task, dropped, []):
-        normal = [task.cleaning.normalize(line) for line in lines]
-        document = hash_of(normal)
-        pairs.update((hash_of([line]), document) for line in normal)
-    with folder.create(f"{name}.pairs") as file:
-        file.write(np.array(sorted(pairs), np.uint64).reshape(-1, 2))
-    return folder.finish(name, {}, [file])
-
-
 def _count_lines(names: Sequence[str], num_documents: int, folder: WorkFolder) -> None:
     """Writes the sorted hashes of lines in so many different documents; equal documents count once."""
     if folder.result("lines-repeated") is not None:
@@ -232,48 +172,10 @@ def _between(pairs: np.ndarray, first: int, last: int) -> np.ndarray:
     return pairs[low : np.searchsorted(pairs[:, 0], np.uint64(last), "right")]
 
 
-def _clean_documents(context, folder: WorkFolder, name: str, task: _Task) -> dict:
-    """Writes the documents that stay: their text; hash, lines, characters and end; minima of their 5-grams."""
-    cleaning, dropped, continuing = task.cleaning, Dropped(), []
-    repeated = set()
-    if cleaning.drop_repeated_lines:
-        repeated.update(np.fromfile(folder.file("lines-repeated.hashes"), np.uint64).tolist())
-    counts = collections.defaultdict(collections.Counter)
-    index, words = [], []
-    with folder.create(f"{name}.text") as text:
-        for lines in _documents_of(folder, task, dropped, continuing):
-            normal = [line for line in map(cleaning.normalize, lines) if line]
-            _add(counts["before"], normal)
-            if repeated:
-                removed = [line for line in normal if hash_of([line]) in repeated]
-                _add(counts["repeated_lines"], removed, num_documents=0)
-                normal = [line for line in normal if hash_of([line]) not in repeated]
-            reason = cleaning.reason_to_remove(normal)
-            if reason:
-                _add(counts[reason], normal)
-                continue
-            text.write("".join(f"{line}\n" for line in [*normal, ""]).encode())
-            index.append((hash_of(normal), len(normal), sum(map(len, normal)), text.num_bytes))
-            if cleaning.remove_duplicates == "near":
-                words.append(near_duplicates.words_of(comparable(" ".join(normal))))
-    files = [text]
-    arrays = {"index": np.array(index, np.uint64), "minima": near_duplicates.minima_of(words)}
-    for ending, array in arrays.items():
-        with folder.create(f"{name}.{ending}") as file:
-            file.write(array.ravel())
-        files.append(file)
-    result = {"counts": counts, "dropped": vars(dropped), "continuing": continuing}
-    return folder.finish(name, result, files)
-
-
-def _add(counts: collections.Counter, lines: list[str], num_documents: int = 1) -> None:
-    counts.update(documents=num_documents, lines=len(lines), characters=sum(map(len, lines)))
-
-
 def _choose(
     indexes: dict[str, np.ndarray], cleaning: Cleaning, folder: WorkFolder, counts: dict[str, collections.Counter]
 ) -> np.ndarray:
-    """Returns `_DROP`, `_TRAIN` or `_EVAL` for each document, uint8 [documents], and counts what it drops."""
+    """Returns `DROP`, `TRAIN` or `EVAL` for each document, uint8 [documents], and counts what it drops."""
     hashes = np.concatenate([index[:, 0] for index in indexes.values()])
     is_kept = np.ones(len(hashes), bool)
     if cleaning.remove_duplicates != "none":
@@ -285,10 +187,10 @@ def _choose(
         is_near = near_duplicates.find_near_duplicates(minima, is_kept, cleaning.duplicate_threshold)
         _count(counts, "near_duplicates", indexes, is_near)
         is_kept &= ~is_near
-    sides = np.where(is_kept, np.uint8(_TRAIN), np.uint8(_DROP))
+    sides = np.where(is_kept, np.uint8(TRAIN), np.uint8(DROP))
     if cleaning.eval_share:
-        sides[is_kept & cleaning.is_held_out(hashes)] = _EVAL
-        _count(counts, "held_out", indexes, sides == _EVAL)
+        sides[is_kept & cleaning.is_held_out(hashes)] = EVAL
+        _count(counts, "held_out", indexes, sides == EVAL)
     return sides
 
 
@@ -322,19 +224,3 @@ def _report(counts: dict[str, collections.Counter], cleaning: Cleaning) -> dict[
     return {
         name: {unit: counts.get(name, {}).get(unit, 0) for unit in _UNITS} for name, is_used in used.items() if is_used
     }
-
-
-def _write_kept(context, folder: WorkFolder, name: str, sides: bytes) -> dict:
-    """Writes the documents of a chunk to one file for each side."""
-    source = folder.file(name.replace("kept-", "documents-"))
-    ends = np.fromfile(f"{source}.index", np.uint64).reshape(-1, 4)[:, 3].tolist()
-    with (
-        open(f"{source}.text", "rb") as text,
-        folder.create(f"{name}.train") as train,
-        folder.create(f"{name}.eval") as held_out,
-    ):
-        for side, start, end in zip(sides, [0, *ends], ends, strict=False):
-            content = text.read(end - start)
-            if side != _DROP:
-                (train if side == _TRAIN else held_out).write(content)
-    return folder.finish(name, {}, [train, held_out])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data_prep.corpus.near_duplicates import hash_text, mix, words_of
+from bert_keras.data_prep.cleaning.near_duplicates import hash_text, mix, words_of
 
 log = logging.getLogger("bert_keras")
 

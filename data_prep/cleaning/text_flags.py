@@ -5,7 +5,7 @@ from typing import Any
 
 from absl import flags
 
-from bert_keras.data_prep.corpus.cleaning import DUPLICATES, NO_CLEANING, NORMALIZATIONS, Cleaning
+from bert_keras.data_prep.cleaning.filters import DUPLICATES, NO_CLEANING, NORMALIZATIONS, Cleaning
 from bert_keras.data_prep.corpus.raw_text import DOCUMENTS, RELEASE, TextOptions
 
 INPUT_FILE = (

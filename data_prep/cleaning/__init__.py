@@ -1,0 +1,1 @@
+"""Removes documents and lines from text, and holds a share out."""

@@ -1,0 +1,129 @@
+"""The tasks of cleaning texts, which workers run.
+
+A task has the documents that start in its chunk of text. The chunks do not depend on the number of processes.
+"""
+
+import collections
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bert_keras.data_prep.cleaning import near_duplicates
+from bert_keras.data_prep.cleaning.filters import Cleaning, comparable, hash_of
+from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, read_lines
+from bert_keras.data_prep.corpus.workers import WorkFolder
+
+DROP, TRAIN, EVAL = range(3)  # the side of a document
+
+
+class Task(NamedTuple):
+    number: int  # of the text
+    start: int
+    end: int
+    is_first: bool
+    strict_utf8: bool
+    cleaning: Cleaning
+
+
+def _documents_of(
+    folder: WorkFolder, task: Task, dropped: Dropped, continuing: list[tuple[str, str]]
+) -> Iterator[list[str]]:
+    """Yields the lines of each document of a chunk.
+
+    These start after its first blank line, or with the first chunk, and end with the first blank line after the chunk.
+    """
+    found: Any = folder.result("cleaning-texts")
+    texts = [TextFile(*text) for text in found["texts"]]
+    document, is_begun = [], task.is_first
+    for _, line in read_lines(texts[task.number], dropped, task.strict_utf8, task.start, task.end):
+        if line and is_begun:
+            document.append(line)
+        elif not line and is_begun:
+            if document:
+                yield document
+            document = []
+        elif not line:
+            is_begun = True
+            vars(dropped).update(vars(Dropped()))  # the task of the chunk before counts these lines
+    if not is_begun:
+        vars(dropped).update(vars(Dropped()))
+        return
+    for number in range(task.number, len(texts)):
+        if number > task.number and document and not texts[number - 1].continues:
+            continuing.append((texts[number - 1].name, texts[number].name))
+        start = task.end if number == task.number else 0
+        for _, line in read_lines(texts[number], dropped, task.strict_utf8, start):
+            if not line:
+                if document:
+                    yield document
+                return
+            document.append(line)
+    if document:
+        yield document
+
+
+def list_lines(context, folder: WorkFolder, name: str, task: Task) -> dict:
+    """Writes the hashes of each line and its document, uint64 [pairs, 2], sorted by line."""
+    dropped, pairs = Dropped(), set()
+    for lines in _documents_of(folder, task, dropped, []):
+        normal = [task.cleaning.normalize(line) for line in lines]
+        document = hash_of(normal)
+        pairs.update((hash_of([line]), document) for line in normal)
+    with folder.create(f"{name}.pairs") as file:
+        file.write(np.array(sorted(pairs), np.uint64).reshape(-1, 2))
+    return folder.finish(name, {}, [file])
+
+
+def clean_documents(context, folder: WorkFolder, name: str, task: Task) -> dict:
+    """Writes the documents that stay: their text; hash, lines, characters and end; minima of their 5-grams."""
+    cleaning, dropped, continuing = task.cleaning, Dropped(), []
+    repeated = set()
+    if cleaning.drop_repeated_lines:
+        repeated.update(np.fromfile(folder.file("lines-repeated.hashes"), np.uint64).tolist())
+    counts = collections.defaultdict(collections.Counter)
+    index, words = [], []
+    with folder.create(f"{name}.text") as text:
+        for lines in _documents_of(folder, task, dropped, continuing):
+            normal = [line for line in map(cleaning.normalize, lines) if line]
+            _add(counts["before"], normal)
+            if repeated:
+                removed = [line for line in normal if hash_of([line]) in repeated]
+                _add(counts["repeated_lines"], removed, num_documents=0)
+                normal = [line for line in normal if hash_of([line]) not in repeated]
+            reason = cleaning.reason_to_remove(normal)
+            if reason:
+                _add(counts[reason], normal)
+                continue
+            text.write("".join(f"{line}\n" for line in [*normal, ""]).encode())
+            index.append((hash_of(normal), len(normal), sum(map(len, normal)), text.num_bytes))
+            if cleaning.remove_duplicates == "near":
+                words.append(near_duplicates.words_of(comparable(" ".join(normal))))
+    files = [text]
+    arrays = {"index": np.array(index, np.uint64), "minima": near_duplicates.minima_of(words)}
+    for ending, array in arrays.items():
+        with folder.create(f"{name}.{ending}") as file:
+            file.write(array.ravel())
+        files.append(file)
+    result = {"counts": counts, "dropped": vars(dropped), "continuing": continuing}
+    return folder.finish(name, result, files)
+
+
+def _add(counts: collections.Counter, lines: list[str], num_documents: int = 1) -> None:
+    counts.update(documents=num_documents, lines=len(lines), characters=sum(map(len, lines)))
+
+
+def write_kept(context, folder: WorkFolder, name: str, sides: bytes) -> dict:
+    """Writes the documents of a chunk to one file for each side."""
+    source = folder.file(name.replace("kept-", "documents-"))
+    ends = np.fromfile(f"{source}.index", np.uint64).reshape(-1, 4)[:, 3].tolist()
+    with (
+        open(f"{source}.text", "rb") as text,
+        folder.create(f"{name}.train") as train,
+        folder.create(f"{name}.eval") as held_out,
+    ):
+        for side, start, end in zip(sides, [0, *ends], ends, strict=False):
+            content = text.read(end - start)
+            if side != DROP:
+                (train if side == TRAIN else held_out).write(content)
+    return folder.finish(name, {}, [train, held_out])
