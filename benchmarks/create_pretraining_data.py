@@ -100,20 +100,21 @@ def measure_apart(text_file, record_file, options, num_workers):
     """Runs `measure` in its own process, and adds its peak memory, its peak disk and the size of the output."""
     command = [sys.executable, __file__, f"--measure={text_file}", f"--vocab={options.vocab}", f"--dupe={options.dupe}"]
     command += [f"--length={options.length}", f"--workers={num_workers}", f"--records={record_file}"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     folders, size_of_text = {os.path.dirname(text_file), os.path.dirname(record_file)}, os.path.getsize(text_file)
     memory = disk = 0
     next_look = time.monotonic()
-    while process.poll() is None:
-        memory = max(memory, memory_of(process.pid))
-        if time.monotonic() >= next_look:
-            disk = max(disk, sum(map(size_of, folders)) - size_of_text)
-            next_look += 1
-        time.sleep(0.02)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        while process.poll() is None:
+            memory = max(memory, memory_of(process.pid))
+            if time.monotonic() >= next_look:
+                disk = max(disk, sum(map(size_of, folders)) - size_of_text)
+                next_look += 1
+            time.sleep(0.02)
+        output = process.stdout.read()
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
     sizes = {"memory": memory, "disk": disk, "output": sum(map(size_of, folders)) - size_of_text}
-    return {**json.loads(process.stdout.read().splitlines()[-1]), **sizes}
+    return {**json.loads(output.splitlines()[-1]), **sizes}
 
 
 def write_text(file, documents, times):

@@ -3,6 +3,7 @@
 import asyncio
 import http.server
 import json
+import pathlib
 import platform
 import sys
 import threading
@@ -13,6 +14,8 @@ import pytest
 import tensorflow as tf
 
 from benchmarks import machine, memory, tokenization
+
+SAMPLE_VOCAB = pathlib.Path(__file__).resolve().parents[1] / "data_prep" / "sample" / "vocab.txt"
 
 
 def test_the_processor_is_named_or_else_the_kind_of_machine(tmp_path, monkeypatch):
@@ -252,3 +255,46 @@ def test_clients_send_all_requests_and_measure_their_times():
     assert turn.times == sorted(turn.times)
     turn = load_client.Turn(1.0, [float(number) for number in range(100)])
     assert [turn.percentile(share) for share in (0, 0.5, 0.99, 1)] == [0, 50, 99, 99]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Five documents, the fifth equal to the first."""
+    lines = [f"the number of this line is {number}" for number in range(8)]
+    documents = ["\n".join(lines[start : start + 2]) for start in (0, 2, 4, 6, 0)]
+    file = tmp_path / "corpus.txt"
+    file.write_text("\n\n".join(documents) + "\n")
+    return file
+
+
+def rows_of(table):
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("|")][2:]
+
+
+def test_cleaning_is_measured_for_each_row_of_flags(corpus, capsys):
+    from benchmarks import cleaning
+
+    rows = ("--remove_duplicates=exact", "--drop_repeated_lines=2 --unicode_normalization=NFC")
+    arguments = ["--megabytes=0.0001", "--repeats=1", *(f"--flags={row}" for row in rows)]
+    cleaning.main([f"--corpus={corpus}", *arguments])
+    out = capsys.readouterr().out
+    assert [row[0] for row in rows_of(out)] == [f"`{row}`" for row in rows]
+    # Two of ten lines; equal documents count once, so no line repeats.
+    assert [row[-1] for row in rows_of(out)] == ["20.0 %", "0.0 %"]
+    assert "5 documents" in out
+    with pytest.raises(RuntimeError, match="--remove_duplicates=some"):
+        cleaning.main([f"--corpus={corpus}", "--flags=--remove_duplicates=some"])
+
+
+def test_the_builder_is_measured_with_its_memory_and_disk(corpus, tmp_path, capsys):
+    from benchmarks import create_pretraining_data
+
+    folder = tmp_path / "records"
+    folder.mkdir()
+    arguments = [f"--corpus={corpus}", f"--vocab={SAMPLE_VOCAB}", "--times=1", "--workers=2", "--dupe=1", "--length=64"]
+    create_pretraining_data.main([*arguments, "--gzip", f"--records={folder}"])
+    [(text, workers, instances, *_, records)] = rows_of(capsys.readouterr().out)
+    assert (text, workers) == ("0.0 MB", "2")
+    assert int(instances) >= 5  # at least one of each document
+    assert records.endswith(" MB")
+    assert not list(folder.iterdir())
