@@ -23,11 +23,15 @@ _NUM_COPIES = 2  # of the examples on disk: unfinished work, and the record file
 
 
 def check_documents(
-    documents: Documents, input_files: Sequence[str], settings: PretrainingDataSettings, folder: str
+    documents: Documents,
+    input_files: Sequence[str],
+    settings: PretrainingDataSettings,
+    folder: str,
+    is_split: bool = False,
 ) -> None:
     """Raises UnusableTextError without documents, and warns if they do not suit the sentence task.
 
-    Logs their size, and the disk space that their examples need in a folder.
+    Logs their size, and the disk space that their examples need in a folder. `is_split`: rules split the sentences.
     """
     if not documents:
         raise UnusableTextError(
@@ -42,11 +46,11 @@ def check_documents(
         len(input_files),
     )
     if settings.sentence_task != "none":
-        _warn_about_lines(documents, settings)
+        _warn_about_lines(documents, settings, is_split)
     _tell_room(documents, settings, folder)
 
 
-def _warn_about_lines(documents: Documents, settings: PretrainingDataSettings) -> None:
+def _warn_about_lines(documents: Documents, settings: PretrainingDataSettings, is_split: bool) -> None:
     """Warns about a single document, and if lines look like paragraphs.
 
     They do if most documents have one line, or many lines exceed an example.
@@ -59,17 +63,22 @@ def _warn_about_lines(documents: Documents, settings: PretrainingDataSettings) -
     lone_share, cut_share = lone_and_cut_shares(documents, settings)
     if (len(documents) > 1 and lone_share >= _MOST_LONE_SENTENCES) or cut_share >= _MOST_CUT_TOKENS:
         random_next = ", so that all of their examples have a random next sentence"
+        unit = "sentence" if is_split else "line"
         signs = [
-            f"{100 * lone_share:.0f} % of the documents have a single line"
+            f"{100 * lone_share:.0f} % of the documents have a single {unit}"
             + random_next * (settings.sentence_task == "next_sentence"),
-            f"at least {100 * cut_share:.0f} % of the tokens are cut off, because their lines are longer "
+            f"at least {100 * cut_share:.0f} % of the tokens are cut off, because their {unit}s are longer "
             "than an example",
         ]
-        log.warning(
-            "the text seems to have one paragraph a line: %s; put one sentence on each line, and a blank line after "
-            "each document, or give --split_sentences",
-            ", and ".join(sign for sign, share in zip(signs, (lone_share, cut_share), strict=True) if share >= 0.005),
-        )
+        found = "the text seems to have one paragraph a line"
+        advice = "put one sentence on each line, and a blank line after each document, or give --split_sentences"
+        if is_split:
+            found = "--split_sentences finds few ends of sentences"
+            advice = (
+                "check with --documents where documents end; text without marks of sentences needs another splitter"
+            )
+        shown = [sign for sign, share in zip(signs, (lone_share, cut_share), strict=True) if share >= 0.005]
+        log.warning("%s: %s; %s", found, ", and ".join(shown), advice)
 
 
 def lone_and_cut_shares(documents: Documents, settings: PretrainingDataSettings) -> tuple[float, float]:

@@ -164,7 +164,7 @@ def _build_in_order(build: Build) -> dict:
         parts, report = _read_parts(build)
         summaries = []
         for documents, files in zip(parts, (build.output_files, build.eval_files), strict=False):
-            check_corpus(documents, build.input_files, build.tools, build.folder)
+            check_corpus(documents, build.input_files, build.tools, build.folder, build.text_options)
             summaries.append(_write_part(build, documents, len(files), writer) | report)
         writer.commit(build.per_file(summaries))
     return with_eval(summaries)

@@ -66,9 +66,11 @@ class Tools(NamedTuple):
         return cls(WordMarker(tokenizer, Segmenter(settings.chinese_words)), vocabulary, settings)
 
 
-def check_corpus(documents: Documents, input_files: Sequence[str], tools: Tools, folder: str) -> None:
+def check_corpus(
+    documents: Documents, input_files: Sequence[str], tools: Tools, folder: str, text_options: TextOptions
+) -> None:
     """Raises UnusableTextError for unusable documents, and warns about others; see `check_documents`."""
-    check_documents(documents, input_files, tools.settings, folder)
+    check_documents(documents, input_files, tools.settings, folder, text_options.split_sentences)
     try:
         check_words(documents.tokens, tools.tokenizer)
     except ValueError as error:

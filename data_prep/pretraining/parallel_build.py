@@ -153,7 +153,7 @@ def _write_part(
 ) -> tuple[dict, list[int]]:
     """Writes the examples of some documents to files; returns the summary and the number of records in each."""
     (documents, num_unknown), settings = corpus, build.tools.settings
-    build_steps.check_corpus(documents, build.input_files, build.tools, build.folder)
+    build_steps.check_corpus(documents, build.input_files, build.tools, build.folder, build.text_options)
     counts = count_documents(documents, num_unknown)
     runs = build_steps.draw_all(build, documents, workers, folder, counts)
     result = summarize(counts, settings.max_seq_length)

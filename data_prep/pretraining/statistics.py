@@ -119,7 +119,7 @@ def measure_text(
                 documents, num_unknown = tokenize_corpus(input_files, *shared, folder, progress, text_options)
         seconds = time.perf_counter() - started
         stack.callback(documents.close)
-        check_corpus(documents, input_files, tools, path)
+        check_corpus(documents, input_files, tools, path, text_options)
         statistics = _measure(documents, num_unknown, tools, seconds, num_workers)
         statistics = dataclasses.replace(statistics, **report)
     _warn(statistics, settings)

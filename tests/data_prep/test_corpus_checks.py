@@ -7,9 +7,11 @@ import pytest
 
 from bert_keras.data_prep.corpus.checks import check_documents
 from bert_keras.data_prep.corpus.documents import Documents, read_documents
+from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.workers import ThisProcess
 from bert_keras.data_prep.pretraining.build import build_pretraining_data
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 SETTINGS = PretrainingDataSettings(32, 5)
 RANDOM_NEXT = ", so that all of their examples have a random next sentence"
@@ -46,6 +48,32 @@ def test_warning_about_one_paragraph_a_line(messages):
         messages, documents_of([100], [90]), PretrainingDataSettings(32, 5, sentence_task="sentence_order")
     )
     assert "100 % of the documents have a single line, and at least 69 % of the tokens are cut off" in warning
+
+
+def test_the_warning_knows_that_sentences_are_split_already(messages, tmp_path):
+    text, vocab = tmp_path / "text.txt", tmp_path / "vocab.txt"
+    text.write_text("a b a b\n\nb a\n\na b\n")
+    vocab.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n")
+    for options in (TextOptions(split_sentences=True), TextOptions()):
+        for num_workers in (1, 2):
+            messages.clear()
+            build_pretraining_data(
+                [str(text)],
+                [str(tmp_path / "out")],
+                FullTokenizer(str(vocab)),
+                SETTINGS,
+                num_workers=num_workers,
+                text_options=options,
+            )
+            [warning] = [message for message in messages if "100 % of the documents" in message]
+            if options.split_sentences:
+                assert warning == (
+                    "--split_sentences finds few ends of sentences: 100 % of the documents have a single sentence"
+                    f"{RANDOM_NEXT}; check with --documents where documents end; text without marks of sentences needs "
+                    "another splitter"
+                )
+            else:
+                assert warning.endswith(REMEDY)
 
 
 def test_ordinary_text_is_not_warned_of(messages):
