@@ -2,6 +2,7 @@
 
 import csv
 import io
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -58,19 +59,20 @@ def markdown_report(study: Study, results: Results, command: str, facts: Sequenc
         picture: file name of the picture of the scores.
     """
     probes = [probe for probe in study.probes if any(name == probe for _, name in results)]
-    header = ["variant", *(PROBES[probe].title for probe in probes), "seeds", "minutes"]
+    header = ["variant", *(PROBES[probe].title for probe in probes), "seeds", "minutes a seed"]
     rows = []
     for variant in study.variants:
         cells = [results.get((variant, probe), {}) for probe in probes]
         seeds = sorted({seed for by_seed in cells for seed in by_seed})
-        minutes = sum(result["minutes"] for by_seed in cells for result in by_seed.values())
+        # Medians, because an interruption or other work on the machine makes single cells much slower.
+        minutes = sum(_median(result["minutes"] for result in by_seed.values()) for by_seed in cells)
         # The models of a variant are trained once, whatever the number of probes.
         models = {seed: result["model_minutes"] for by_seed in cells for seed, result in by_seed.items()}
         shown = [
             _shown(probe, interval_of(scores_of(probe, cell))) if cell else ""
             for probe, cell in zip(probes, cells, strict=True)
         ]
-        rows.append([variant, *shown, len(seeds), f"{minutes + sum(models.values()):.1f}"])
+        rows.append([variant, *shown, len(seeds), f"{minutes + _median(models.values()):.1f}"])
     lines = [f"# {study.title}", "", *markdown_table(header, rows), ""]
     lines += ["A cell has the score and its interval of 95 % over seeds and examples (multibootstrap).", ""]
     lines += [f"![Scores with their intervals]({picture})", "", *_of_paper(study)]
@@ -91,6 +93,10 @@ def markdown_report(study: Study, results: Results, command: str, facts: Sequenc
         *(f"- {fact}" for fact in facts),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _median(minutes):
+    return statistics.median(list(minutes) or [0.0])
 
 
 def claims_report(found: Sequence[tuple[Study, Results]], command: str) -> str:

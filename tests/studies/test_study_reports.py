@@ -25,8 +25,12 @@ STUDY = Study(
 def results(num_right, num_seeds=3, num_examples=50):
     """Returns results by seed with a number of right answers; a dict for two probes."""
     numerators = [1.0] * num_right + [0.0] * (num_examples - num_right)
-    one = {"values": [numerators, [1.0] * num_examples], "minutes": 1.5, "model_minutes": 2.0}
-    return dict.fromkeys(range(num_seeds), one)
+    values = [numerators, [1.0] * num_examples]
+    # The last seed was interrupted.
+    return {
+        seed: {"values": values, "minutes": 99.0 if seed == 2 else 1.5, "model_minutes": 2.0}
+        for seed in range(num_seeds)
+    }
 
 
 @pytest.mark.parametrize(
@@ -62,9 +66,9 @@ def test_reports_of_what_exists():
     assert lines[:5] == [
         "# A title",
         "",
-        "| variant | Zorro | seeds | minutes |",
+        "| variant | Zorro | seeds | minutes a seed |",
         "| --- | --- | --- | --- |",
-        "| a | 100.0 [100.0, 100.0] | 3 | 10.5 |",
+        "| a | 100.0 [100.0, 100.0] | 3 | 3.5 |",
     ]
     assert "| b\\|c | 0.0 [0.0, 0.0] | 1 | 3.5 |" in lines
     assert "| b |  | 0 | 0.0 |" in lines
