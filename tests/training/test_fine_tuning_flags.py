@@ -93,6 +93,15 @@ OF_CLASSIFICATION = {
     "train_file": None,
     "xnli_language": "zh",
 }
+OF_TEACHING = {
+    "teacher": None,
+    "temperature": 2.0,
+    "label_loss_weight": 0.5,
+    "soft_loss_weight": 0.5,
+    "hidden_loss_weight": 0.0,
+    "attention_loss_weight": 0.0,
+    "teacher_layers": None,
+}
 FLAGS = {
     run_pretraining: OF_ALL_PROGRAMS
     | {
@@ -119,21 +128,10 @@ FLAGS = {
         "pack": False,
     },
     run_classifier: OF_FINE_TUNING | OF_EVALUATION | OF_CLASSIFICATION,
-    run_distillation: OF_FINE_TUNING
-    | OF_EVALUATION
-    | OF_CLASSIFICATION
-    | {
-        "teacher": None,
-        "unlabeled_file": None,
-        "temperature": 2.0,
-        "label_loss_weight": 0.5,
-        "soft_loss_weight": 0.5,
-        "hidden_loss_weight": 0.0,
-        "attention_loss_weight": 0.0,
-        "teacher_layers": None,
-    },
+    run_distillation: OF_FINE_TUNING | OF_EVALUATION | OF_CLASSIFICATION | OF_TEACHING | {"unlabeled_file": None},
     run_ner: OF_FINE_TUNING
     | OF_EVALUATION
+    | OF_TEACHING
     | {
         "data_dir": None,
         "document_context": False,
@@ -145,6 +143,7 @@ FLAGS = {
         "word_column": None,
     },
     run_squad: OF_FINE_TUNING
+    | OF_TEACHING
     | {
         "doc_stride": 128,
         "max_answer_length": 30,
