@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from known_models import TOKENS, make_config, write_model
 from states import assert_bit_equal, weights_in
-from tiny_squad import paragraphs, write_squad
+from tiny_squad import LEARNING, paragraphs, write_squad
 from tiny_squad import write_start as write_squad_start
 from training_runs import stop_after
 
@@ -15,16 +15,6 @@ from bert_keras.modeling import PretrainingModel
 
 WORDS = {"paris": "B-LOC", "london": "B-LOC", "he": "B-PER", "she": "B-PER", "is": "O", "the": "O", "was": "O"}
 TAGS = {"max_seq_length": 16, "train_batch_size": 8, "num_train_epochs": 15, "learning_rate": 0.003}
-ANSWERS = {
-    "max_seq_length": 12,
-    "doc_stride": 4,
-    "max_query_length": 4,
-    "max_answer_length": 4,
-    "n_best_size": 5,
-    "train_batch_size": 16,
-    "learning_rate": 0.001,
-    "num_train_epochs": 8,
-}
 TEACHER_ONLY = {"label_loss_weight": 0, "soft_loss_weight": 1}
 
 
@@ -86,7 +76,7 @@ def answers(tmp_path_factory):
     """The flags of a finished run of run_squad.py, its folder and its metrics."""
     folder = tmp_path_factory.mktemp("answers")
     keras.utils.set_random_seed(1)
-    flags = ANSWERS | {
+    flags = LEARNING | {
         "init_checkpoint": write_squad_start(folder / "start"),
         "train_file": write_squad(folder / "train.json", paragraphs(160, 1)),
         "eval_file": write_squad(folder / "dev.json", paragraphs(24, 2)),

@@ -9,7 +9,7 @@ import shutil
 
 import keras
 import pytest
-from tiny_squad import paragraphs, without_answers, write_squad, write_start
+from tiny_squad import LEARNING, paragraphs, without_answers, write_squad, write_start
 
 import run_squad
 from bert_keras.cli.flags import run_main
@@ -42,18 +42,10 @@ def start(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, data, start):
     """A finished run: its flags, metrics and output. Tests must not change its folder."""
-    flags = {
+    flags = LEARNING | {
         "init_checkpoint": start,
         "train_file": data["train"],
         "output_dir": tmp_path_factory.mktemp("trained") / "model",
-        "max_seq_length": 12,
-        "doc_stride": 4,
-        "max_query_length": 4,
-        "max_answer_length": 4,
-        "n_best_size": 5,
-        "train_batch_size": 16,
-        "learning_rate": 0.001,
-        "num_train_epochs": 8,
         "log_steps": 50,
     }
     with contextlib.redirect_stdout(io.StringIO()) as output:

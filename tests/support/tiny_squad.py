@@ -11,6 +11,17 @@ TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "where", "what", 
 NAMES = ["ada", "bob", "eve", "joe", "kim", "lee", "max", "tom"]
 PLACES = ["rome", "oslo", "bonn", "lima", "york", "pisa"]
 VOCABULARY = [*TOKENS, *NAMES, *PLACES, *(f"##{letter}" for letter in "abcdefghij")]
+# With these flags a tiny model learns the language.
+LEARNING = {
+    "max_seq_length": 12,
+    "doc_stride": 4,
+    "max_query_length": 4,
+    "max_answer_length": 4,
+    "n_best_size": 5,
+    "train_batch_size": 16,
+    "learning_rate": 0.001,
+    "num_train_epochs": 8,
+}
 
 
 def paragraphs(num_paragraphs, seed, with_impossible=False):
