@@ -91,7 +91,7 @@ def main(argv):
         casing = values.do_lower_case, values.strip_accents
         preparation = find_preparation(folder, vocab_file, contents.config, *casing)
     elif values.extend_vocab:
-        raise ValueError(f"--extend_vocab: no vocab.txt is next to {checkpoint.prefix}; give --vocab_file")
+        raise ValueError(f"--extend_vocab: no vocabulary is next to {checkpoint.prefix}; give --vocab_file")
     if values.extend_vocab and preparation:
         do_lower_case, strip_accents = preparation.do_lower_case, preparation.strip_accents
         extended = extend_vocabulary(vocab_file, values.extend_vocab, do_lower_case, strip_accents)
@@ -104,7 +104,7 @@ def main(argv):
     with folder_that_appears_when_done(values.output, "output", last=_FOUND_BY) as folder:
         conversion.write_contents(contents, folder, values.format)
         if vocab_file is None:
-            log.warning("no vocab.txt next to %s and no --vocab_file: none is written", checkpoint.prefix)
+            log.warning("no vocabulary next to %s and no --vocab_file: none is written", checkpoint.prefix)
         else:
             write_vocabulary(folder, vocab_file, tokens, preparation)
         if settings and TASKS[settings["task"]].head in (None, *contents.heads):

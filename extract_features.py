@@ -116,7 +116,7 @@ def _extract(values, console):
 def _files_of_model(init_checkpoint, files):
     """Returns the model's files, by the flag that named them or their folder."""
     folder = init_checkpoint if files.checkpoint is None else paths.parent(files.checkpoint.prefix)
-    beside = [paths.join(folder, name) for name in ("bert_config.json", "config.json", "tokenizer_config.json")]
+    beside = paths.glob(paths.join(glob.escape(folder), "*.json"))
     of_checkpoint = []
     if files.checkpoint is not None:
         prefix = files.checkpoint.prefix

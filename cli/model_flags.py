@@ -14,7 +14,10 @@ def define_model_flags(flag_values, init_checkpoint=None):
         "bert_config_file", None, "Config of the model. If not given: the config next to the checkpoint.", **define
     )
     flags.DEFINE_string(
-        "vocab_file", None, "Vocabulary of the model. If not given: vocab.txt next to the checkpoint.", **define
+        "vocab_file",
+        None,
+        "Vocabulary of the model. If not given: the vocab.txt or tokenizer.json next to the checkpoint.",
+        **define,
     )
     flags.DEFINE_bool(
         "do_lower_case",

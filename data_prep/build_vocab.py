@@ -32,7 +32,6 @@ from bert_keras.data_prep.pretraining.flags import casing_of
 from bert_keras.data_prep.text.splitting import BasicTokenizer
 from bert_keras.data_prep.text.vocabulary_files import (
     TOKENIZER_FILE,
-    VOCABULARY_FILE,
     read_tokenizer_config,
     tokenizer_config_text,
     tokenizer_file_of,
@@ -47,6 +46,7 @@ from bert_keras.data_prep.text.vocabulary_learning import (
 )
 from bert_keras.storage import paths, writing
 from bert_keras.storage.checks import check_output_file
+from bert_keras.storage.vocabulary import VOCABULARY_FILE
 
 log = logging.getLogger("bert_keras")
 

@@ -9,6 +9,7 @@ from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE,
 from bert_keras.prediction.loading.sentence_transformers import has_modules, module_files, read_modules
 from bert_keras.prediction.tasks.registry import FINE_TUNED_TASKS
 from bert_keras.storage import paths
+from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
 
 log = logging.getLogger("bert_keras")
 
@@ -86,8 +87,6 @@ def write_task(folder, settings, contents, format_):
 
 def write_vocabulary(folder, vocab_file, tokens, preparation):
     """Writes the vocabulary of a converted model, with the given tokens if not None, and how to prepare text."""
-    if tokens is None:
-        paths.copy(vocab_file, folder / "vocab.txt")
-    else:
-        (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
+    content = vocabulary_bytes(vocab_file) if tokens is None else "".join(f"{token}\n" for token in tokens).encode()
+    (folder / VOCABULARY_FILE).write_bytes(content)
     (folder / TOKENIZER_FILE).write_text(preparation_text(preparation), encoding="utf-8")

@@ -17,7 +17,7 @@ from bert_keras.export.formats.networks import IdsNetwork, in_bfloat16
 from bert_keras.export.formats.web import write_web
 from bert_keras.export.quantization_cost import cost_of, num_bytes
 from bert_keras.prediction.loading.model_files import EXPORT_FILE, TASK_FILE, TOKENIZER_FILE, preparation_text
-from bert_keras.storage import paths
+from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
 
 log = logging.getLogger("bert_keras")
 
@@ -47,7 +47,7 @@ class Source:
         """Writes the files that `prediction` needs to open a model, except its weights."""
         files = self.predictor.files
         files.config.to_json_file(folder / "bert_config.json")
-        paths.copy(files.vocab_file, folder / "vocab.txt")
+        (folder / VOCABULARY_FILE).write_bytes(vocabulary_bytes(files.vocab_file))
         (folder / TOKENIZER_FILE).write_text(preparation_text(files.preparation), encoding="utf-8")
         _write_json(folder / TASK_FILE, self.settings)
 

@@ -39,14 +39,15 @@ PROGRAMS = [
 ]
 # These start without TensorFlow, Keras and NumPy.
 LIGHT = (
-    *("storage.paths", "storage.writing", "storage.checks", "cli.progress", "data_prep.text.characters"),
+    *("storage.paths", "storage.writing", "storage.checks", "storage.vocabulary", "cli.progress"),
+    *("data_prep.text.characters",),
     *("data_prep.text.splitting", "data_prep.text.tokenization", "data_prep.text.vocabulary_files"),
 )
 MAX_FILES_OF_A_FOLDER = 13
 MAX_LINES_OF_A_FUNCTION = 70
 MAX_LINES_OF_A_PROGRAM = 150
 # Raise it only for a new feature.
-MAX_LINES_OF_THE_PRODUCT = 38_903
+MAX_LINES_OF_THE_PRODUCT = 39_017
 # Words that make English hard to read, and how many of them 1,000 words of text and code may have.
 STILTED = (
     *(r"anew", r"beside", r"in silence", r"know(s|ing) nothing", r"says? so", r"pass(es|ed) over"),

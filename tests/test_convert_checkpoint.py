@@ -227,7 +227,7 @@ def test_pooler_and_vocabulary_may_be_missing(tmp_path, said):
     CONFIG.to_json_file(tmp_path / "model" / "bert_config.json")
     convert(tmp_path / "model", tmp_path / "safe", "safetensors")
     assert "on a fixed input sequence_output, masked_lm differ by at most 0" in said()
-    assert "no vocab.txt next to" in said()
+    assert "no vocabulary next to" in said()
     assert_bit_equal(weights_in(tmp_path / "model"), weights_in(tmp_path / "safe"))
 
 
@@ -346,7 +346,7 @@ def test_adam_starts_from_zero_for_added_words_and_trained_weights_from_their_me
     [
         ({"labels": "a,b"}, "--labels: no head with named classes is written; leave the flag out"),
         ({"extend_vocab": "DIR/known.txt"}, "has all words of DIR/known.txt already; give other words"),
-        ({"extend_vocab": "DIR/known.txt", "input": "DIR/bare"}, "no vocab.txt is next to DIR/bare/bert_model.ckpt;"),
+        ({"extend_vocab": "DIR/known.txt", "input": "DIR/bare"}, "no vocabulary is next to DIR/bare/bert_model.ckpt;"),
         ({"layers": "1,9"}, "--layers=1,9 must be numbers from 1 to "),
         ({"layers": "0"}, "--layers=0 must be numbers from 1 to "),
         ({"layers": "last"}, "--layers=last must be numbers from 1 to "),

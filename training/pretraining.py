@@ -29,7 +29,7 @@ from bert_keras.modeling import (
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.modeling.replaced_tokens import generator_config
 from bert_keras.prediction.loading.model_files import TOKENIZER_FILE, Preparation, given_config, preparation_text
-from bert_keras.storage import paths
+from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
 from bert_keras.training.distillation.pretraining import PretrainingTeacher
 from bert_keras.training.distribution.devices import distribute, strategy_of
 from bert_keras.training.distribution.tpu import asks_for_tpu
@@ -323,4 +323,4 @@ def _claim(run_dir, settings, defaults, config, records, workers, teacher):
         preparation = Preparation(casing, records.metadata.get("strip_accents"), longest)
         run_dir.write_text(TOKENIZER_FILE, preparation_text(preparation))
     if settings["vocab_file"]:
-        run_dir.write_text("vocab.txt", paths.read_bytes(settings["vocab_file"]))
+        run_dir.write_text(VOCABULARY_FILE, vocabulary_bytes(settings["vocab_file"]))

@@ -11,7 +11,7 @@ from bert_keras.cli.flags import given_flags
 from bert_keras.data_prep.cleaning.text_flags import INPUT_FILE, define_cleaning_flags, define_text_flags
 from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import SPAN_LENGTHS
-from bert_keras.data_prep.text.vocabulary_files import check_casing, read_casing, tokenizer_file_of
+from bert_keras.data_prep.text.vocabulary_files import check_casing, read_tokenizer_config, tokenizer_file_of
 
 log = logging.getLogger("bert_keras")
 
@@ -109,13 +109,13 @@ def read_settings(values: flags.FlagValues) -> PretrainingDataSettings:
 def casing_of(values: flags.FlagValues) -> dict[str, Any]:
     """Returns the arguments for text preparation: those of the flags, or of the folder of the vocabulary."""
     casing = {"do_lower_case": values.do_lower_case, "strip_accents": values.strip_accents}
-    told = read_casing(values.vocab_file)
+    told = read_tokenizer_config(tokenizer_file_of(values.vocab_file))
     given = {name: value if name in given_flags(values) else None for name, value in casing.items()}
-    check_casing(tokenizer_file_of(values.vocab_file), told, **given)
-    for name, value in told.items():
-        if name not in given_flags(values):
-            casing[name] = value
-            log.info("--%s=%s (set in the tokenizer_config.json next to %s)", name, value, values.vocab_file)
+    check_casing(told, **given)
+    for name in casing:
+        if name in told and name not in given_flags(values):
+            casing[name] = told[name]
+            log.info("--%s=%s (set in %s)", name, told[name], told["casing_file"])
     return casing
 
 

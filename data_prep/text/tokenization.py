@@ -16,14 +16,15 @@ from bert_keras.data_prep.text.decoding import join_tokens
 from bert_keras.data_prep.text.splitting import BasicTokenizer, WordpieceTokenizer, convert_to_unicode
 from bert_keras.data_prep.text.vocabulary_files import (
     TOKENIZER_FILE,
-    VOCABULARY_FILE,
     find_casing,
     find_vocabulary,
     load_vocab,
     read_tokenizer_config,
     tokenizer_config_text,
+    tokenizer_file_of,
 )
 from bert_keras.storage import paths, writing
+from bert_keras.storage.vocabulary import VOCABULARY_FILE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -134,17 +135,16 @@ class FullTokenizer:
 
         Args:
             path: the folder of a model, of a run or of an export; a file or the prefix of a checkpoint; or
-                `hf://owner/name`, of which only the vocabulary and the `tokenizer_config.json` are downloaded.
+                `hf://owner/name`, of which only the files of the tokenizer are downloaded.
             do_lower_case: None: the setting in the model's folder, or else a guess from the vocabulary.
 
         Raises:
-            FileNotFoundError: there is no such model, or it has no vocab.txt.
+            FileNotFoundError: there is no such model, or it has no vocabulary.
             ValueError, OSError: a file is damaged, or the download failed.
         """
         vocab_file = find_vocabulary(path)
-        tokenizer_file = paths.join(paths.parent(vocab_file), TOKENIZER_FILE)
-        told = read_tokenizer_config(tokenizer_file)
-        do_lower_case, strip_accents, lines = find_casing(tokenizer_file, told, vocab_file, do_lower_case)
+        told = read_tokenizer_config(tokenizer_file_of(vocab_file))
+        do_lower_case, strip_accents, lines = find_casing(told, vocab_file, do_lower_case)
         for line in lines:
             log.info(line)
         return cls(vocab_file, do_lower_case, strip_accents)

@@ -1,6 +1,5 @@
-"""Reads vocabulary files and the `tokenizer_config.json` next to them."""
+"""Reads vocabularies, and how text is prepared for them: a `tokenizer_config.json`, or else a `tokenizer.json`."""
 
-import codecs
 import collections
 import json
 import logging
@@ -11,19 +10,28 @@ from typing import Any
 from bert_keras.storage import json_files, paths, text_files
 from bert_keras.storage.casing import is_cased
 from bert_keras.storage.hub import SCHEME, fetch
+from bert_keras.storage.vocabulary import (
+    TOKENIZER_JSON,
+    VOCABULARY_FILE,
+    name_of,
+    read_tokenizer_json,
+    read_tokens,
+    vocabulary_in,
+)
 
 log = logging.getLogger("bert_keras")
 
-VOCABULARY_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer_config.json"
 _CASING = ("do_lower_case", "strip_accents")
 _SPECIAL_TOKENS = {f"{name}_token": f"[{name.upper()}]" for name in ("unk", "sep", "pad", "cls", "mask")}
 # Classes of other libraries that say nothing about how text is split.
 _ANY_TOKENIZER = ("PreTrainedTokenizerFast", "TokenizersBackend")
+# The parts of a `tokenizer.json` that prepare text as a BERT does.
+_PARTS = {"normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer"}
 
 
 def load_vocab(vocab_file: str | os.PathLike | Sequence[str]) -> dict[str, int]:
-    """Reads a vocabulary file with one token per line; the id of a token is its line number from 0.
+    """Reads a vocabulary: a file with one token per line, whose id is the line number from 0, or a `tokenizer.json`.
 
     As in the original BERT, the last of several equal lines gives the id, and the key keeps the position of the first.
     The log warns about such lines.
@@ -41,59 +49,6 @@ def load_vocab(vocab_file: str | os.PathLike | Sequence[str]) -> dict[str, int]:
     tokens = read_tokens(vocab_file)
     _warn_about_duplicates(name_of(vocab_file), tokens)
     return {token: number for number, token in enumerate(tokens)}
-
-
-def name_of(vocab_file: str | os.PathLike | Sequence[str]) -> str:
-    """Returns the name of a vocabulary for messages: its path, or "the vocabulary" for a list of tokens."""
-    return os.fspath(vocab_file) if isinstance(vocab_file, str | os.PathLike) else "the vocabulary"
-
-
-def read_tokens(vocab_file: str | os.PathLike | Sequence[str]) -> list[str]:
-    """Returns the tokens of a file or list in the order of their ids; arguments and errors as of `load_vocab`.
-
-    As in the original BERT, white space around a token is stripped. A blank line uses an id; its token is the empty
-    string.
-    Differs from the original BERT: a byte order mark is ignored with a warning, instead of becoming part of the first
-    token.
-    """
-    if not isinstance(vocab_file, str | os.PathLike):
-        return _checked(vocab_file)
-    name = os.fspath(vocab_file)
-    if paths.is_dir(name):
-        raise ValueError(f'the vocabulary file "{name}" is a folder; give the vocab.txt itself')
-    try:
-        content = paths.read_bytes(name)
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f'the vocabulary file "{name}" does not exist; give the vocab.txt that came with the model'
-        ) from None
-    if content.startswith(codecs.BOM_UTF8):
-        log.warning("%s begins with a byte order mark, which is ignored; save it as UTF-8 without one", name)
-        content = content.removeprefix(codecs.BOM_UTF8)
-    try:
-        lines = content.decode("utf-8").removesuffix("\n").split("\n")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{name} line {line}: the vocabulary is not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8"
-        ) from None
-    tokens = [line.strip() for line in lines]
-    if not any(tokens):
-        raise ValueError(f'the vocabulary file "{name}" has no tokens; it needs one token a line')
-    return tokens
-
-
-def _checked(tokens):
-    """Returns a list of tokens as a file would give them."""
-    for number, token in enumerate(tokens):
-        if not isinstance(token, str) or "\n" in token.strip():
-            raise ValueError(
-                f"token {number} of the vocabulary is {token!r}, but must be a str of one line; give a list of tokens, "
-                "or the path of a vocab.txt"
-            )
-    if not any(token.strip() for token in tokens):
-        raise ValueError("the vocabulary has no tokens; give a list of tokens, or the path of a vocab.txt")
-    return [token.strip() for token in tokens]
 
 
 def _warn_about_duplicates(name: str, tokens: Sequence[str]) -> None:
@@ -128,22 +83,24 @@ def tokenizer_file_of(vocab_file: str | os.PathLike) -> str:
     return paths.join(paths.parent(vocab_file), TOKENIZER_FILE)
 
 
-def read_casing(vocab_file: str | os.PathLike) -> dict[str, bool]:
-    """Returns "do_lower_case" and "strip_accents" of the `tokenizer_config.json` in the folder of a vocabulary.
-
-    Returns those that the file sets. Raises ValueError if the file is damaged.
-    """
-    told = read_tokenizer_config(tokenizer_file_of(vocab_file))
-    return {name: told[name] for name in _CASING if told.get(name) is not None}
-
-
 def read_tokenizer_config(path: str | os.PathLike) -> dict[str, Any]:
     """Returns the values of a `tokenizer_config.json`; {} if it does not exist.
 
-    Logs settings that this project ignores. Raises ValueError if the file is damaged.
+    If it does not set the casing, the `tokenizer.json` next to it may. The value "casing_file" is the path of the file
+    that does.
+
+    Logs settings that this project ignores. Raises ValueError if a file is damaged.
     """
-    if not paths.is_file(path):
-        return {}
+    values = _read_config(path) if paths.is_file(path) else {}
+    json_file = paths.join(paths.parent(path), TOKENIZER_JSON)
+    if any(values.get(name) is not None for name in _CASING):
+        values["casing_file"] = os.fspath(path)
+    elif paths.is_file(json_file):
+        values |= _casing_of(json_file)
+    return values
+
+
+def _read_config(path):
     needed = "give JSON with do_lower_case, or delete it"
     values = json_files.parse_json(text_files.read_text(path, needed), os.fspath(path), needed)
     if not isinstance(values, dict):
@@ -153,15 +110,42 @@ def read_tokenizer_config(path: str | os.PathLike) -> dict[str, Any]:
             raise ValueError(f"{path}: {name} is {json.dumps(values[name])}, but must be true or false; correct it")
     kind = values.get("tokenizer_class")
     if isinstance(kind, str) and "BertTokenizer" not in kind and kind not in _ANY_TOKENIZER:
-        log.warning(
-            "%s: tokenizer_class is %s, but text is split as by BertTokenizer: give text that is split as in the "
-            "model's training, or expect wrong answers",
-            path,
-            kind,
-        )
+        _warn_about_preparation(path, "tokenizer_class", kind, "BertTokenizer")
     if values.get("tokenize_chinese_chars") is False:
-        log.warning("%s: tokenize_chinese_chars is false, which is ignored: each Chinese character is a word", path)
+        _warn_about_chinese(path, "tokenize_chinese_chars")
     return values
+
+
+def _casing_of(json_file):
+    """Returns the casing that the normalizer of a `tokenizer.json` sets."""
+    values = read_tokenizer_json(json_file)
+    parts = {name: part for name in _PARTS if isinstance(part := values.get(name), dict)}
+    types = {name: parts.get(name, {}).get("type") for name in _PARTS}
+    for name, needed in _PARTS.items():
+        if types[name] != needed:
+            _warn_about_preparation(json_file, name, types[name], needed)
+    if types["normalizer"] != _PARTS["normalizer"]:
+        return {}
+    normalizer = parts["normalizer"]
+    if normalizer.get("handle_chinese_chars") is False:
+        _warn_about_chinese(json_file, "handle_chinese_chars")
+    casing = {"do_lower_case": normalizer.get("lowercase"), "strip_accents": normalizer.get("strip_accents")}
+    return {"casing_file": json_file, **{name: value for name, value in casing.items() if isinstance(value, bool)}}
+
+
+def _warn_about_preparation(path, name, kind, known):
+    log.warning(
+        "%s: %s is %s, but text is prepared as by %s: give text that is prepared as in the model's training, or expect "
+        "wrong answers",
+        path,
+        name,
+        kind,
+        known,
+    )
+
+
+def _warn_about_chinese(path, name):
+    log.warning("%s: %s is false, which is ignored: each Chinese character is a word", path, name)
 
 
 def tokenizer_config_text(do_lower_case: bool, strip_accents: bool | None, longest: int | None = None) -> str:
@@ -181,10 +165,8 @@ def tokenizer_config_text(do_lower_case: bool, strip_accents: bool | None, longe
     return json.dumps(values, indent=2) + "\n"
 
 
-def check_casing(
-    tokenizer_file: str | os.PathLike, told: Mapping[str, Any], do_lower_case: bool | None, strip_accents: bool | None
-) -> None:
-    """Raises ValueError if a given casing contradicts the values `told` of the `tokenizer_config.json`.
+def check_casing(told: Mapping[str, Any], do_lower_case: bool | None, strip_accents: bool | None) -> None:
+    """Raises ValueError if a given casing contradicts the values `told` by `read_tokenizer_config`.
 
     Text that is prepared differently than for the vocabulary becomes [UNK]. None contradicts nothing.
     """
@@ -195,13 +177,12 @@ def check_casing(
     ):
         if None not in (given, is_set) and given != is_set:
             raise ValueError(
-                f"{name}={given} was given, but {tokenizer_file} sets {name}={is_set} for its vocabulary; leave out "
-                f"{name}, or correct the file if it is wrong"
+                f"{name}={given} was given, but {told['casing_file']} sets {name}={is_set} for its vocabulary; leave "
+                f"out {name}, or correct the file if it is wrong"
             )
 
 
 def find_casing(
-    tokenizer_file: str | os.PathLike,
     told: Mapping[str, Any],
     vocab_file: str | os.PathLike,
     do_lower_case: bool | None = None,
@@ -209,16 +190,15 @@ def find_casing(
 ) -> tuple[bool, bool | None, list[str]]:
     """Returns do_lower_case and strip_accents of a model, and lines for the log that say where they come from.
 
-    The casing comes from the first of these that exists: the arguments, the values `told` of the
-    `tokenizer_config.json` at `tokenizer_file`, a guess from the words of the vocabulary. Raises ValueError if the
-    arguments contradict the file.
+    The casing comes from the first of these that exists: the arguments, the values `told` by `read_tokenizer_config`, a
+    guess from the words of the vocabulary. Raises ValueError if the arguments contradict the values.
     """
-    check_casing(tokenizer_file, told, do_lower_case, strip_accents)
+    check_casing(told, do_lower_case, strip_accents)
     reason = reason_of_accents = "as requested"
     if strip_accents is None:
-        strip_accents, reason_of_accents = told.get("strip_accents"), f"set in {tokenizer_file}"
+        strip_accents, reason_of_accents = told.get("strip_accents"), f"set in {told.get('casing_file')}"
     if do_lower_case is None:
-        do_lower_case, reason = told.get("do_lower_case"), f"set in {tokenizer_file}"
+        do_lower_case, reason = told.get("do_lower_case"), f"set in {told.get('casing_file')}"
     if do_lower_case is None:
         do_lower_case = not is_cased(set(read_tokens(vocab_file)), strip_accents)
         reason = f"guessed from the words of {vocab_file}"
@@ -229,26 +209,27 @@ def find_casing(
 
 
 def find_vocabulary(path: str | os.PathLike) -> str:
-    """Returns the path of the `vocab.txt` of a model.
+    """Returns the path of the `vocab.txt` of a model, or of its `tokenizer.json` if it has only that.
 
     Args:
         path: a folder, a run folder, a file or the prefix of a checkpoint, or `hf://owner/name`. Of a model on Hugging
-            Face, only the vocabulary and the `tokenizer_config.json` are downloaded.
+            Face, only the files of the tokenizer are downloaded.
 
     Raises:
-        FileNotFoundError: there is no such model, or it has no vocab.txt.
+        FileNotFoundError: there is no such model, or it has no vocabulary.
         ValueError, OSError: as of `storage.hub.fetch`.
     """
     folder = path = os.fspath(path)
     if path.startswith(SCHEME):
-        folder = fetch(path.rstrip("/"), (VOCABULARY_FILE, TOKENIZER_FILE))
+        folder = fetch(path.rstrip("/"), (VOCABULARY_FILE, TOKENIZER_FILE, TOKENIZER_JSON))
     elif paths.is_file(path) or paths.is_file(f"{path}.index"):
         folder = paths.parent(path)
     # Fine-tuning puts the model into a folder in the folder of the run.
-    for file in (paths.join(folder, "model", VOCABULARY_FILE), paths.join(folder, VOCABULARY_FILE)):
-        if paths.is_file(file):
-            return file
-    raise FileNotFoundError(
-        f"{path} has no {VOCABULARY_FILE}; give the folder of a model, the prefix of its checkpoint, or "
-        "hf://owner/name; to read a vocabulary without a model, call FullTokenizer(vocab_file)"
-    )
+    found = vocabulary_in(paths.join(folder, "model")) or vocabulary_in(folder)
+    if found is None:
+        raise FileNotFoundError(
+            f"{path} has no {VOCABULARY_FILE}, and no {TOKENIZER_JSON} with word pieces; give the folder of a model, "
+            "the prefix of its checkpoint, or hf://owner/name; to read a vocabulary without a model, call "
+            "FullTokenizer(vocab_file)"
+        )
+    return found

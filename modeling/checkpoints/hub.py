@@ -9,13 +9,14 @@ from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING
 from bert_keras.modeling.released import find_on_hugging_face
 from bert_keras.storage import paths
 from bert_keras.storage.hub import SCHEME, fetch, split_name
+from bert_keras.storage.vocabulary import TOKENIZER_JSON, VOCABULARY_FILE
 
 log = logging.getLogger("bert_keras")
 
 _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
 _SMALL_FILES = (
-    *(HUGGING_FACE_FILE, RELEASED_FILE, "vocab.txt", "tokenizer_config.json", "task.json"),
-    f"model{INDEX_ENDING}",
+    *(HUGGING_FACE_FILE, RELEASED_FILE, f"model{INDEX_ENDING}", "task.json"),
+    *(VOCABULARY_FILE, TOKENIZER_JSON, "tokenizer_config.json"),
 )
 
 

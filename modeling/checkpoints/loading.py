@@ -24,8 +24,7 @@ from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING, Saf
 from bert_keras.modeling.checkpoints.tensorflow_format import DATA_FILES, TensorFlowReader, others_of
 from bert_keras.modeling.config import BertConfig
 from bert_keras.storage import paths
-
-VOCABULARY_FILE = "vocab.txt"
+from bert_keras.storage.vocabulary import vocabulary_in
 
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -99,8 +98,8 @@ class Checkpoint:
 
     @property
     def vocab_file(self) -> str | None:
-        """The path of the `vocab.txt` in the same folder, a str, or None."""
-        return self._beside(VOCABULARY_FILE)
+        """The path of the vocabulary in the same folder, a str, or None; see `storage.vocabulary.vocabulary_in`."""
+        return vocabulary_in(self._folder)
 
     def _beside(self, name):
         path = paths.join(self._folder, name)

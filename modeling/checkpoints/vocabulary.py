@@ -3,8 +3,8 @@
 import logging
 import os
 
-from bert_keras.storage import paths
 from bert_keras.storage.casing import changes_many, is_cased
+from bert_keras.storage.vocabulary import read_tokens
 
 log = logging.getLogger("bert_keras")
 
@@ -18,7 +18,7 @@ def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None)
     a fixed list.
 
     Args:
-        vocab_file: path of a file with one token a line.
+        vocab_file: path of a vocabulary, see `storage.vocabulary.read_tokens`.
         config: BertConfig.
         do_lower_case: bool, whether the text is lower-cased; None: unknown.
         strip_accents: bool, whether the text loses its accents; None: as do_lower_case.
@@ -28,23 +28,18 @@ def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None)
         ValueError: the number of tokens is wrong, the file is not UTF-8, or it is cased and the text is lower-cased.
     """
     vocab_file = os.fspath(vocab_file)
-    try:
-        lines = paths.read_text(vocab_file, "utf-8-sig").removesuffix("\n").split("\n")
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{vocab_file} does not exist; give the vocab.txt that came with the model") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{vocab_file} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
-    if len(lines) != config.vocab_size:
+    tokens = read_tokens(vocab_file)
+    if len(tokens) != config.vocab_size:
         raise ValueError(
-            f"{vocab_file} has {len(lines)} tokens, but the model has {config.vocab_size} rows of word embeddings; "
+            f"{vocab_file} has {len(tokens)} tokens, but the model has {config.vocab_size} rows of word embeddings; "
             "give the vocabulary that the model was trained with"
         )
-    if do_lower_case and is_cased(lines, strip_accents):
+    if do_lower_case and is_cased(tokens, strip_accents):
         raise ValueError(
             f"{vocab_file} is cased, and lower-cased text never contains its tokens with capitals or accents; "
             "give --do_lower_case=False (from Python: do_lower_case=False)"
         )
-    if do_lower_case is False and changes_many(str.upper, lines) and not changes_many(str.lower, lines):
+    if do_lower_case is False and changes_many(str.upper, tokens) and not changes_many(str.lower, tokens):
         log.warning(
             "%s has no tokens with capitals, but the text keeps its capitals, so capitalised words become [UNK]; if "
             "the model was trained on lower-cased text, give --do_lower_case (from Python: do_lower_case=True)",

@@ -102,7 +102,7 @@ def open_model_files(
     Args:
         path: a checkpoint as `modeling.open_checkpoint` takes it: a folder, a prefix, or one of its files. Also a run
             folder; for fine-tuning, its folder `model` is used. None: no checkpoint; both files are required.
-        vocab_file: the vocabulary; None: vocab.txt in the checkpoint's folder.
+        vocab_file: the vocabulary; None: vocab.txt in the checkpoint's folder, or else its tokenizer.json.
         config_file: the config, or the name of a released model; None: the config in the checkpoint's folder.
         do_lower_case: bool; None: the setting in the model's folder, or else a guess from the vocabulary.
         strip_accents: bool; None: the setting in the model's folder, or else the same as do_lower_case.
@@ -128,7 +128,8 @@ def open_model_files(
     vocab_file = vocab_file or (checkpoint and checkpoint.vocab_file)
     if vocab_file is None:
         raise FileNotFoundError(
-            f"{folder} has no vocab.txt; put it there, or give --vocab_file (from Python: vocab_file)"
+            f"{folder} has no vocab.txt, and no tokenizer.json with word pieces; put one there, or give --vocab_file "
+            "(from Python: vocab_file)"
         )
     preparation = find_preparation(folder, vocab_file, config, do_lower_case, strip_accents)
     tokenizer = FullTokenizer(vocab_file, preparation.do_lower_case, preparation.strip_accents)
@@ -154,12 +155,10 @@ def find_preparation(
     `find_casing` finds the casing; every run writes a `tokenizer_config.json` into the checkpoint's folder. Only
     `vocab_file` may be outside the folder.
     """
-    tokenizer_file = paths.join(folder, TOKENIZER_FILE)
-    told = read_tokenizer_config(tokenizer_file)
+    told = read_tokenizer_config(paths.join(folder, TOKENIZER_FILE))
     if not told:  # build_vocab.py writes one next to a vocabulary, which may be in another folder
-        tokenizer_file = tokenizer_file_of(vocab_file)
-        told = read_tokenizer_config(tokenizer_file)
-    do_lower_case, strip_accents, lines = find_casing(tokenizer_file, told, vocab_file, do_lower_case, strip_accents)
+        told = read_tokenizer_config(tokenizer_file_of(vocab_file))
+    do_lower_case, strip_accents, lines = find_casing(told, vocab_file, do_lower_case, strip_accents)
     check_vocabulary(vocab_file, config, do_lower_case, strip_accents)
     for line in lines:
         log.info(line)

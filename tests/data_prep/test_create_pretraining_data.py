@@ -176,7 +176,7 @@ def test_folder_of_the_vocabulary_decides_the_casing(arguments, tmp_path, capsys
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false, "strip_accents": null}')
     main(arguments)
     assert read_metadata(f"{tmp_path}/out.tfrecord")["do_lower_case"] is False
-    assert "--do_lower_case=False (set in the tokenizer_config.json next to" in capsys.readouterr().out
+    assert f"--do_lower_case=False (set in {tmp_path}/tokenizer_config.json)" in capsys.readouterr().out
     (tmp_path / "tokenizer_config.json").unlink()
     main([*arguments, "--do_lower_case=True", "--strip_accents=False"])
     metadata = read_metadata(f"{tmp_path}/out.tfrecord")

@@ -2,7 +2,7 @@ import pytest
 from reference_tokenizer import write_vocab
 
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer, load_vocab
-from bert_keras.data_prep.text.vocabulary_files import check_special_tokens, read_casing
+from bert_keras.data_prep.text.vocabulary_files import check_special_tokens, read_tokenizer_config
 from bert_keras.storage import paths
 
 
@@ -150,16 +150,21 @@ def test_a_vocabulary_may_be_remote(tmp_path):
     with paths.open_file("ram://models/tokenizer_config.json", "wb") as file:
         file.write(b'{"do_lower_case": true, "strip_accents": false, "model_max_length": 512}')
     assert FullTokenizer("ram://models/vocab.txt").tokenize("The x") == ["the", "[UNK]"]
-    assert read_casing("ram://models/vocab.txt") == {"do_lower_case": True, "strip_accents": False}
+    assert read_tokenizer_config("ram://models/tokenizer_config.json") == {
+        "do_lower_case": True,
+        "strip_accents": False,
+        "model_max_length": 512,
+        "casing_file": "ram://models/tokenizer_config.json",
+    }
     paths.remove_dir("ram://models")
 
 
 def test_damaged_tokenizer_config_is_named(tmp_path):
-    assert read_casing(tmp_path / "vocab.txt") == {}
+    assert read_tokenizer_config(tmp_path / "tokenizer_config.json") == {}
     for content, message in (
         ("[]", "tokenizer_config.json is not a JSON object; give JSON with do_lower_case"),
         ('{"do_lower_case": "no"}', 'tokenizer_config.json: do_lower_case is "no", but must be true or false; correct'),
     ):
         (tmp_path / "tokenizer_config.json").write_text(content)
         with pytest.raises(ValueError, match=message):
-            read_casing(tmp_path / "vocab.txt")
+            read_tokenizer_config(tmp_path / "tokenizer_config.json")

@@ -11,7 +11,7 @@ from bert_keras import FillMask, FullTokenizer
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.model_inputs import encode_pair
-from bert_keras.data_prep.text.vocabulary_files import load_vocab, read_casing
+from bert_keras.data_prep.text.vocabulary_files import load_vocab, read_tokenizer_config
 
 LETTERS = [chr(code) for code in range(ord("a"), ord("z") + 1)]
 
@@ -189,7 +189,7 @@ def test_a_saved_tokenizer_is_read_back(tmp_path, messages, casing):
     tokenizer.save(tmp_path / "new" / "model")
     file = tmp_path / "new" / "model" / "vocab.txt"
     assert load_vocab(file) == {**tokenizer.vocab, "": len(TOKENS) + 1}
-    assert read_casing(file)["do_lower_case"] == casing[0]
+    assert read_tokenizer_config(file.with_name("tokenizer_config.json"))["do_lower_case"] == casing[0]
     read = FullTokenizer.from_checkpoint(tmp_path / "new" / "model")
     assert read.casing == tokenizer.casing == casing
     assert read.tokens == tokenizer.tokens
@@ -225,5 +225,7 @@ def test_a_folder_without_a_vocabulary_is_named(tmp_path):
     (tmp_path / "run").mkdir()
     write_vocab(tmp_path / "vocab.txt", "[UNK]", "a")
     for path in (tmp_path / "run", tmp_path / "missing", tmp_path / "missing.ckpt"):
-        with pytest.raises(FileNotFoundError, match=f"^{path} has no vocab.txt; give the folder of a model"):
+        with pytest.raises(
+            FileNotFoundError, match=f"^{path} has no vocab.txt, and no tokenizer.json .*; give the folder of a"
+        ):
             FullTokenizer.from_checkpoint(path)

@@ -11,7 +11,7 @@ from bert_keras.data_prep.build_vocab import define_flags, main
 from bert_keras.data_prep.corpus import tokenized_corpus
 from bert_keras.data_prep.text import vocabulary_learning
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
-from bert_keras.data_prep.text.vocabulary_files import read_casing
+from bert_keras.data_prep.text.vocabulary_files import read_tokenizer_config
 from bert_keras.data_prep.text.vocabulary_learning import (
     Coverage,
     count_words,
@@ -165,7 +165,8 @@ def test_all_programs_prepare_text_as_for_the_vocabulary(arguments, tmp_path, fl
     casing = "--nodo_lower_case" not in flags, "--nostrip_accents" not in flags
     if flags == ["--nodo_lower_case"]:
         casing = (False, False)
-    assert read_casing(tmp_path / "vocab.txt") == dict(zip(("do_lower_case", "strip_accents"), casing, strict=True))
+    told = read_tokenizer_config(tmp_path / "tokenizer_config.json")
+    assert (told["do_lower_case"], told["strip_accents"]) == casing
     tokenizer = FullTokenizer.from_checkpoint(tmp_path)
     assert (tokenizer.basic_tokenizer.do_lower_case, tokenizer.basic_tokenizer.strip_accents) == casing
     assert tokenizer.tokenize("The play")[0] == ("the" if casing[0] else "The")

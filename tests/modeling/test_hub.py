@@ -185,9 +185,11 @@ def test_each_mistake_has_its_sentence(server, name, kind, sentence):
 def test_of_a_tokenizer_only_the_vocabulary_is_downloaded(server, folder):
     server.repositories["owner/without"] = {"config.json": b"{}"}
     tokenizer = FullTokenizer.from_checkpoint(f"hf://owner/model@{COMMIT}")
-    assert set(server.downloaded) <= {"vocab.txt", "tokenizer_config.json"}
+    assert set(server.downloaded) <= {"vocab.txt", "tokenizer_config.json", "tokenizer.json"}
     assert tokenizer.vocab == FullTokenizer.from_checkpoint(folder).vocab
-    with pytest.raises(FileNotFoundError, match=r"^hf://owner/without has no vocab.txt; give the folder of a"):
+    with pytest.raises(
+        FileNotFoundError, match=r"^hf://owner/without has no vocab.txt, and no tokenizer.json .*; give the folder of a"
+    ):
         FullTokenizer.from_checkpoint("hf://owner/without")
     with pytest.raises(FileNotFoundError, match=r"^Hugging Face has no model owner/other"):
         FullTokenizer.from_checkpoint("hf://owner/other")

@@ -39,11 +39,13 @@ def test_a_cased_model_is_refused_under_lower_casing(write):
 
 
 def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path, write):
-    with pytest.raises(FileNotFoundError, match=r"none\.txt does not exist; give the vocab\.txt that came with"):
+    with pytest.raises(FileNotFoundError, match=r"none\.txt\" does not exist; give the vocab\.txt that came with"):
         check_vocabulary(tmp_path / "none.txt", make_config())
     path = write([])
     path.write_bytes(b"a\n\xff")
-    with pytest.raises(ValueError, match=r"vocab\.txt is not UTF-8 text \(byte 2\); save it as UTF-8"):
+    with pytest.raises(
+        ValueError, match=r"vocab\.txt line 2: the vocabulary is not UTF-8 \(byte 0xff\); save it as UTF-8"
+    ):
         check_vocabulary(path, make_config())
 
 

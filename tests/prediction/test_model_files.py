@@ -207,7 +207,7 @@ def test_joined_chinese_characters_are_warned_of(folder, messages):
 def test_another_way_to_split_text_is_warned_of(folder, messages, kind):
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
     open_model_files(folder)
-    is_warned = any("tokenizer_class is BertJapaneseTokenizer, but text is split" in message for message in messages)
+    is_warned = any("tokenizer_class is BertJapaneseTokenizer, but text is prepared" in message for message in messages)
     assert is_warned == (kind == "BertJapaneseTokenizer")
 
 
@@ -254,7 +254,7 @@ def test_the_length_of_the_folder_limits_texts(folder):
             "bert_config.json",
             r"^.*model has no bert_config.json or config.json; put it there, or give --bert_config_file",
         ),
-        ("vocab.txt", r"^.*model has no vocab.txt; put it there, or give --vocab_file"),
+        ("vocab.txt", r"^.*model has no vocab.txt, and no tokenizer.json .*; put one there, or give --vocab_file"),
         ("bert_model.ckpt.index", "^the folder .* has no checkpoint"),
     ],
 )

@@ -133,8 +133,6 @@ def test_sentence_transformers_opens_the_folder_and_agrees(model_of, convert, tm
     expected = opened.encode(TEXTS)
     np.testing.assert_allclose(vectors_of(run), expected, rtol=0, atol=1e-5)
     opened.save(str(tmp_path / "saved"))
-    if not (tmp_path / "saved" / "vocab.txt").exists():  # newer versions write only tokenizer.json
-        (tmp_path / "saved" / "vocab.txt").write_bytes((run / "model" / "vocab.txt").read_bytes())
     np.testing.assert_allclose(vectors_of(tmp_path / "saved"), expected, rtol=0, atol=1e-5)
 
 

@@ -18,6 +18,7 @@ from bert_keras.modeling.config import read_json_object
 from bert_keras.modeling.lora import adapter_bytes, has_lora, merged_weights
 from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
 from bert_keras.storage import paths, writing
+from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
 from bert_keras.training.finetuning.data import EVALUATION_FILE
 from bert_keras.training.run_dir import MODEL_DIR
 
@@ -32,7 +33,7 @@ def write_model(run_dir, task, files, model, step, metrics):
     model_dir = run_dir.within(MODEL_DIR)
     model_dir.create()
     model_dir.write_text("bert_config.json", files.config.to_json_string())
-    model_dir.write_text("vocab.txt", paths.read_bytes(files.vocab_file))
+    model_dir.write_text(VOCABULARY_FILE, vocabulary_bytes(files.vocab_file))
     model_dir.write_text(TOKENIZER_FILE, preparation_text(files.preparation))
     if has_lora(model):
         base = paths.name(paths.parent(files.checkpoint.prefix))

