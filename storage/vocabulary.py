@@ -1,14 +1,11 @@
 """Finds and reads vocabularies: a `vocab.txt`, or the `tokenizer.json` that other libraries write."""
 
 import codecs
-import logging
 import os
 from collections.abc import Sequence
 from typing import Any
 
 from bert_keras.storage import json_files, paths, text_files
-
-log = logging.getLogger("bert_keras")
 
 VOCABULARY_FILE = "vocab.txt"
 TOKENIZER_JSON = "tokenizer.json"
@@ -35,8 +32,7 @@ def read_tokens(vocab_file: str | os.PathLike | Sequence[str]) -> list[str]:
 
     As in the original BERT, white space around a token is stripped. A blank line uses an id; its token is the empty
     string.
-    Differs from the original BERT: a byte order mark is ignored with a warning, instead of becoming part of the first
-    token.
+    Differs from the original BERT: a byte order mark does not become part of the first token.
 
     Args:
         vocab_file: path of a file with one token a line, or of a `tokenizer.json` with word pieces, local or remote; or
@@ -108,10 +104,7 @@ def _tokens_of_json(name):
 
 
 def _tokens_of_lines(name):
-    content = paths.read_bytes(name)
-    if content.startswith(codecs.BOM_UTF8):
-        log.warning("%s begins with a byte order mark, which is ignored; save it as UTF-8 without one", name)
-        content = content.removeprefix(codecs.BOM_UTF8)
+    content = paths.read_bytes(name).removeprefix(codecs.BOM_UTF8)
     try:
         lines = content.decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
