@@ -138,7 +138,7 @@ def test_a_finished_run_of_an_earlier_version_is_not_trained_again(out, files, t
     flags["eval_file"] = flags["train_file"]
     message = (
         r"out holds a run with other settings: data: labels was \['neg', 'pos'\] and is \['bad', 'good'\] now; data: "
-        r"their_sha256 was [0-9a-f]{16} and is [0-9a-f]{16} now; evaluation: examples was 30 and is 160 now; "
+        "their content has changed; evaluation: examples was 30 and is 160 now; "
     )
     with pytest.raises(ValueError, match=message):
         run(flags, "do_train", "do_eval")

@@ -203,7 +203,7 @@ def test_mistakes_are_one_sentence_and_write_nothing(flags, teacher, tmp_path, c
         "missing: --teacher (--help says what each is for)": {"teacher": None},
         f"--teacher={other} has another vocabulary than": {"teacher": other},
         "no data given; give": {"unlabeled_file": None, "eval_file": None},
-        "--unlabeled_file needs a loss against the teacher": {"soft_loss_weight": 0},
+        "all weights of the losses against the teacher are 0": {"soft_loss_weight": 0},
         "the 1 layers of the teacher are not a multiple of": {"hidden_loss_weight": 1},
         "the model has the labels neg, pos, but the data have 0, 1": {
             "task_name": "mrpc",

@@ -38,11 +38,17 @@ def _differences(name, old, new):
     """Describes how a setting or fact differs; a dict has one difference for each key."""
     if isinstance(old, dict) and isinstance(new, dict):
         return [
-            f"{name}: {key} was {_shown(old.get(key))} and is {_shown(new.get(key))} now"
+            f"{name}: {_difference(key, old.get(key), new.get(key))}"
             for key in sorted({*old, *new})
             if old.get(key) != new.get(key)
         ]
-    return [f"{name} was {_shown(old)} and is {_shown(new)} now"]
+    return [_difference(name, old, new)]
+
+
+def _difference(name, old, new):
+    if name.endswith("_sha256") and None not in (old, new):
+        return f"{name.removesuffix('_sha256')} content has changed"
+    return f"{name} was {_shown(old)} and is {_shown(new)} now"
 
 
 def _shown(value):

@@ -231,8 +231,8 @@ def test_the_recipe_spaces_layers_evenly():
         (None, {}, "--hidden_loss_weight and --attention_loss_weight compare layers, which an export does not give"),
         (
             THEIRS,
-            dict.fromkeys(("label_loss_weight", "soft_loss_weight", "hidden_loss_weight"), 0.0),
-            "all weights of the losses are 0; give one of them a number above 0",
+            dict.fromkeys(("soft_loss_weight", "hidden_loss_weight"), 0.0),
+            "all weights of the losses against the teacher are 0; give --soft_loss_weight above 0",
         ),
     ],
 )

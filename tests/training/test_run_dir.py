@@ -217,11 +217,12 @@ def test_the_same_settings_may_resume_and_take_more_steps(run_dir, messages):
             "config: a was 8 and is 9 now",
         ),
         ({"facts": {"labels": ["a", "b"]}}, {"facts": {"labels": ["a"]}}, "labels was ['a', 'b'] and is ['a'] now"),
+        ({"facts": {"vocab_sha256": "a1"}}, {"facts": {"vocab_sha256": "b2"}}, "vocab content has changed"),
         # JSON makes lists of tuples.
         ({"settings": {"columns": (1, 2)}}, {"settings": {"columns": (1, 2)}}, None),
         ({"settings": {"columns": (1, 2)}}, {"settings": {"columns": (1,)}}, "--columns was [1, 2] and is [1] now"),
     ],
-    ids=["steps", "default", "not given", "same", "part", "fact", "tuple", "tuple differs"],
+    ids=["steps", "default", "not given", "same", "part", "fact", "digest", "tuple", "tuple differs"],
 )
 def test_other_settings_are_refused_and_named(run_dir, old, new, message):
     claim(run_dir, **old)

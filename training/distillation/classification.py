@@ -42,8 +42,6 @@ class Distillation(Taught, Classification):
         self.num_train_examples += len(self._unlabeled)
         if not self.num_train_examples:
             raise ValueError("no data to train on; give --train_file, --unlabeled_file or both")
-        if self._unlabeled and not recipe.extras:
-            raise ValueError("--unlabeled_file needs a loss against the teacher; give --soft_loss_weight above 0")
         if not has_labels and not recipe.soft:
             log.warning("without labels and with --soft_loss_weight=0, the head of the student learns nothing")
 

@@ -121,8 +121,8 @@ def recipe_of(settings, teacher, config):
         if f"{name}_loss_weight" in settings
     }
     recipe = Recipe(**weights, temperature=settings["temperature"])
-    if not recipe.label and not recipe.extras:
-        raise ValueError("all weights of the losses are 0; give one of them a number above 0")
+    if not recipe.extras:
+        raise ValueError("all weights of the losses against the teacher are 0; give --soft_loss_weight above 0")
     if recipe.needs_layers and teacher is None:
         raise ValueError(
             "--hidden_loss_weight and --attention_loss_weight compare layers, which an export does not give; leave "

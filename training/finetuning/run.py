@@ -185,6 +185,8 @@ class _Session:
         trainer = self._make_trainer(settings)
         step, _, is_whole = train(trainer, lambda start: self._batches(settings, start), hooks)
         selection.is_whole = is_whole or selection.is_over
+        if step < settings["num_train_steps"] and selection.is_over:
+            log.info("training ends early (--early_stopping); the model has the weights with the best %s", task.metric)
         if selection.is_whole and hooks.evaluate is None:
             self._save_model(run_dir, step, {})
         if self._saved != (run_dir.path, step):
