@@ -13,6 +13,7 @@ import numpy as np
 import scipy.stats
 
 from bert_keras import BertConfig, open_checkpoint, save_checkpoint, train_sentence_vectors
+from bert_keras.cli.flags import end_at_sigterm
 
 NUM_SEEDS = 3
 LENGTH = {"max_seq_length": 64, "eval_batch_size": 64}
@@ -41,12 +42,11 @@ def score(name, start, arguments, seed, train_file=None):
     found = train_sentence_vectors(
         train_file, eval_file, output_dir=output_dir, init_checkpoint=start, verbose=False, **LENGTH, **settings
     )
-    if found.metrics is None:
-        raise SystemExit(f"a signal stopped the run in {output_dir}; run the same command again")
     return found.metrics["spearman"]
 
 
 def main():
+    end_at_sigterm()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("work_dir", "sts", "nli", "model"):
         parser.add_argument(f"--{name}", required=True)

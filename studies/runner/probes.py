@@ -83,6 +83,15 @@ def _minimal_pairs(place: Place, name: str, num_pairs: int | None) -> Values:
     return right, [1.0] * len(right)
 
 
+def _predictions(place: Place, train: Callable[..., Any], *data: Any, **settings: Any) -> Any:
+    """Returns the predictions of a model that a function of `training.api` has fine-tuned; its run is deleted."""
+    folder = place.folder / "run"
+    shared = {"output_dir": folder, "init_checkpoint": place.model, "seed": place.seed, "verbose": False}
+    predictions = train(*data, **shared, **settings).predictions
+    shutil.rmtree(folder)
+    return predictions
+
+
 def _answers(place: Place, task: GlueTask, train: list, test: list, settings: dict[str, Any]) -> list[Any]:
     """Returns the predictions for test examples after fine-tuning on others."""
     longest = Limits().max_chars
@@ -90,20 +99,10 @@ def _answers(place: Place, task: GlueTask, train: list, test: list, settings: di
     def texts(example):
         return tuple(text[:longest] for text in (example.text_a, example.text_b) if text is not None)
 
-    run = train_classifier(
-        [(*texts(example), example.label) for example in train],
-        None,
-        [texts(example) if example.text_b is not None else example.text_a for example in test],
-        output_dir=place.folder / "run",
-        init_checkpoint=place.model,
-        kind=task.kind,
-        seed=place.seed,
-        verbose=False,
-        **settings,
-    )
-    answers = [row["prediction"] for row in run.predictions]
-    shutil.rmtree(place.folder / "run")
-    return answers
+    labelled = [(*texts(example), example.label) for example in train]
+    asked = [texts(example) if example.text_b is not None else example.text_a for example in test]
+    rows = _predictions(place, train_classifier, labelled, None, asked, kind=task.kind, **settings)
+    return [row["prediction"] for row in rows]
 
 
 def right_values(answers: list[Any], labels: list[Any]) -> Values:
@@ -124,19 +123,9 @@ def _sentences(place, file, most):
 def _ner(place: Place, num_train: int | None, num_test: int | None, **settings: Any) -> Values:
     """Entities of the test file after fine-tuning: 2 true positives / (predicted + gold entities)."""
     train, test = _sentences(place, "train.txt", num_train), _sentences(place, "test.txt", num_test)
-    run = train_ner(
-        [{"words": list(one.words), "tags": list(one.tags or ())} for one in train],
-        None,
-        [{"words": list(one.words)} for one in test],
-        output_dir=place.folder / "run",
-        init_checkpoint=place.model,
-        seed=place.seed,
-        verbose=False,
-        **settings,
-    )
-    tags = [row["predicted_tags"] for row in run.predictions]
-    shutil.rmtree(place.folder / "run")
-    return _entity_sums(test, tags)
+    tagged = [{"words": list(one.words), "tags": list(one.tags or ())} for one in train]
+    rows = _predictions(place, train_ner, tagged, None, [{"words": list(one.words)} for one in test], **settings)
+    return _entity_sums(test, [row["predicted_tags"] for row in rows])
 
 
 def _ner_features(place: Place, num_train: int | None, num_test: int | None, **options: Any) -> Values:
@@ -158,20 +147,10 @@ def _squad(place: Place, num_train: int | None, num_test: int | None, **settings
     """Returns the F1 of each answer in the last two articles, after fine-tuning on the questions of the others."""
     articles = json.loads(pathlib.Path(place.data_dir, _SQUAD).read_text(encoding="utf-8"))["data"]
     train, test = _questions(articles[:-2])[:num_train], _questions(articles[-2:])[:num_test]
-    run = train_squad(
-        train,
-        None,
-        [{name: one[name] for name in ("id", "context", "question")} for one in test],
-        output_dir=place.folder / "run",
-        init_checkpoint=place.model,
-        seed=place.seed,
-        verbose=False,
-        **settings,
-    )
-    texts = [run.predictions[one["id"]] for one in test]
-    shutil.rmtree(place.folder / "run")
+    asked = [{name: one[name] for name in ("id", "context", "question")} for one in test]
+    texts = _predictions(place, train_squad, train, None, asked, **settings)
     gold = [[answer["text"] for answer in one["answers"]] for one in test]
-    return f1_of_answers(texts, gold), [1.0] * len(test)
+    return f1_of_answers([texts[one["id"]] for one in test], gold), [1.0] * len(test)
 
 
 def _questions(articles):

@@ -5,11 +5,13 @@ import dataclasses
 import json
 import math
 import random
+import signal
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from bert_keras.cli.flags import end_at_sigterm
 from bert_keras.data_prep.tasks.conll import read_conll
 from bert_keras.modeling import open_checkpoint, read_config
 from bert_keras.prediction import SentenceScorer
@@ -19,6 +21,7 @@ from bert_keras.studies.runner import study as runner_study
 from bert_keras.studies.runner.corpus import read_documents
 from bert_keras.studies.runner.study import Claim, Scale, Study, Variant
 from bert_keras.studies.runner.word_features import WeightedSumClassifier, tag_with_features
+from tests.support.training_runs import stop_after
 
 NOUNS, VERBS, PLACES = ("cat", "dog", "king", "child"), ("sleeps", "walks", "sings"), ("Rome", "Paris", "Oslo")
 STUDY = Study(
@@ -115,8 +118,10 @@ def test_a_study_continues_and_reports(data, tmp_path, monkeypatch):
     trained = []
     pretrain = models.pretrain
     monkeypatch.setattr(models, "pretrain", lambda *args, **named: (trained.append(named), pretrain(*args, **named)))
+    end_in_training(data, tmp_path, monkeypatch)
+    trained.clear()
     report = run(data, tmp_path, "--variants=pre-trained", "--seeds=0")
-    assert len(trained) == 1
+    assert [named["seed"] for named in trained] == [0]
     assert report.joinpath("tiny.csv").read_text(encoding="utf-8").count("\n") == 1 + 8
     report = run(data, tmp_path, "--seeds=0,1")
     # Four variants that train, two seeds; one was there.
@@ -149,6 +154,21 @@ def test_a_study_continues_and_reports(data, tmp_path, monkeypatch):
     assert {path.name for path in (shown / "smoke").iterdir()} == {"tiny.md", "tiny.csv", "tiny.png", "claims.md"}
     assert (shown / "smoke" / "tiny.csv").read_text(encoding="utf-8") == results
     assert (shown / "smoke" / "claims.md").read_text(encoding="utf-8").count("| undecided |") == 2
+
+
+def end_in_training(data, folder, monkeypatch):
+    """Ends a study with SIGTERM: no model and no score of unfinished training is kept."""
+    previous = signal.getsignal(signal.SIGTERM)
+    try:
+        with monkeypatch.context() as patch:
+            stop_after(patch, 2)
+            end_at_sigterm()
+            with pytest.raises(SystemExit, match="^143$"):
+                run(data, folder, "--variants=pre-trained", "--seeds=0")
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    assert list(folder.glob("cells/model-*/model/model.ckpt-2.index"))
+    assert not list(folder.glob("cells/[mp]*/result.json"))
 
 
 def check_bits(data, folder, results):

@@ -148,3 +148,17 @@ def test_the_end_of_a_run_restores_the_handler_of_sigterm(tmp_path):
     with open_run_dir(str(tmp_path / "run"), "program", Workers(tf.distribute.get_strategy()), {}):
         signal.signal(signal.SIGTERM, lambda number, frame: None)
     assert signal.getsignal(signal.SIGTERM) == handler
+
+
+def test_a_handler_of_the_caller_gets_the_sigterm_that_ended_training(tmp_path):
+    asked = []
+    previous = signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+    try:
+        with open_run_dir(str(tmp_path / "run"), "program", Workers(tf.distribute.get_strategy()), {}):
+            pass
+        assert asked == []
+        with open_run_dir(str(tmp_path / "run"), "program", Workers(tf.distribute.get_strategy()), {}):
+            signal.signal(signal.SIGTERM, lambda number, frame: None)  # as training does after the signal
+        assert asked == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, previous)
