@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # it runs 
 
 from benchmarks.machine import describe_machine, spread
 from bert_keras import BertConfig, TextClassifier, distill_classifier, open_checkpoint, train_classifier
-from bert_keras.cli.flags import end_at_sigterm
+from bert_keras.cli.flags import ending_at_sigterm
 
 SHAPES = {"BERT-Tiny": (2, 128, 2), "BERT-Mini": (4, 256, 4)}  # layers, width, heads
 # Of three rates each, the best without a teacher, with one seed. With 5e-4, BERT-Mini learns nothing.
@@ -109,7 +109,6 @@ def texts_of(file, task):
 
 
 def main():
-    end_at_sigterm()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("work_dir", "data_dir", "model"):
         parser.add_argument(f"--{name}", required=True)
@@ -126,4 +125,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with ending_at_sigterm():
+        main()

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.stats
 
 from bert_keras import BertConfig, open_checkpoint, save_checkpoint, train_sentence_vectors
-from bert_keras.cli.flags import end_at_sigterm
+from bert_keras.cli.flags import ending_at_sigterm
 
 NUM_SEEDS = 3
 LENGTH = {"max_seq_length": 64, "eval_batch_size": 64}
@@ -46,7 +46,6 @@ def score(name, start, arguments, seed, train_file=None):
 
 
 def main():
-    end_at_sigterm()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("work_dir", "sts", "nli", "model"):
         parser.add_argument(f"--{name}", required=True)
@@ -67,4 +66,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with ending_at_sigterm():
+        main()

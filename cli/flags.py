@@ -4,6 +4,7 @@ Every entry point has its own `FlagValues`, so that one process (a notebook, the
 """
 
 import collections.abc
+import contextlib
 import csv
 import difflib
 import io
@@ -136,9 +137,14 @@ def tell_unused(flag_values, actions):
             log.info("--%s is not used without --%s", name, actions[name])
 
 
-def end_at_sigterm():
-    """Makes SIGTERM end a program that trains several models, with status 143. Training saves its step first."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+@contextlib.contextmanager
+def ending_at_sigterm():
+    """Makes SIGTERM exit with status 143, so that unfinished files are removed; training saves its step first."""
+    previous = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous or signal.SIG_DFL)
 
 
 def run_main(main, argv):
@@ -146,10 +152,11 @@ def run_main(main, argv):
 
     An OSError is a message for the user (a missing file, a full disk), and so is a ValueError that this project's own
     code raised. A ValueError from a library keeps its traceback. Returns the exit status: 0, 1 after a mistake, 130
-    after Ctrl-C, 141 if the reader of a pipe has closed it.
+    after Ctrl-C, 141 if the reader of a pipe has closed it. SIGTERM ends the program with 143.
     """
     try:
-        main(argv)
+        with ending_at_sigterm():
+            main(argv)
     except KeyboardInterrupt:
         print(f"{pathlib.Path(argv[0]).name}: interrupted", file=sys.stderr)
         return 130

@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import end_at_sigterm, parse, require, run_main
+from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.cli.start import start_tensorflow
 
 
@@ -76,7 +76,6 @@ def main(argv):
 def run_program():
     """Runs the program from the command line."""
     cast(Any, sys.stdout).reconfigure(encoding="utf-8")
-    end_at_sigterm()
     sys.exit(run_main(main, sys.argv))
 
 

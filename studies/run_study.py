@@ -23,7 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import end_at_sigterm, parse, run_main
+from bert_keras.cli.flags import parse, run_main
 from bert_keras.cli.start import start_tensorflow
 
 _ALL = "all"
@@ -135,7 +135,6 @@ def _number(text):
 
 def run_program():
     """Runs the program from the command line."""
-    end_at_sigterm()
     sys.exit(run_main(main, sys.argv))
 
 

@@ -153,7 +153,7 @@ def test_what_happens_to_a_worker_costs_only_what_was_not_saved(files, two_worke
     assert f"continues from step {saved}, the last that is saved" in ended[1][2]
 
     ended, saved_then = end("all", saved + 1, STOP_LATE + STOP)
-    assert [status for status, _, _ in ended] == [0, 0], ended
+    assert [status for status, _, _ in ended] == [143, 143], ended
     assert saved_then == saved + 2
     assert f"stopped by SIGTERM after step {saved + 2}, which is saved; the same command continues" in ended[0][1]
 
@@ -169,7 +169,7 @@ def test_a_worker_that_is_asked_to_stop_stops_all_of_three_after_one_step(files,
     argv = argv_of(files, output_dir=tmp_path / "run")[1:]
     stop = f"{STOP_LATE}\nif index == '2': {STOP}"
     ended = run_workers(3, PRETRAIN, "all", 5, stop, *argv, "--train_batch_size=12")
-    assert [status for status, _, _ in ended] == [0, 0, 0], ended
+    assert [status for status, _, _ in ended] == [143, 143, 143], ended
     assert "stopped by SIGTERM after step 6, which is saved; the same command continues" in ended[0][1]
     assert weights_in(tmp_path / "run")["global_step"] == 6
     assert not (tmp_path / "run" / "eval_results.txt").exists()

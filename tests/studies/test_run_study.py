@@ -5,13 +5,12 @@ import dataclasses
 import json
 import math
 import random
-import signal
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from bert_keras.cli.flags import end_at_sigterm
+from bert_keras.cli.flags import ending_at_sigterm
 from bert_keras.data_prep.tasks.conll import read_conll
 from bert_keras.modeling import open_checkpoint, read_config
 from bert_keras.prediction import SentenceScorer
@@ -158,15 +157,10 @@ def test_a_study_continues_and_reports(data, tmp_path, monkeypatch):
 
 def end_in_training(data, folder, monkeypatch):
     """Ends a study with SIGTERM: no model and no score of unfinished training is kept."""
-    previous = signal.getsignal(signal.SIGTERM)
-    try:
-        with monkeypatch.context() as patch:
-            stop_after(patch, 2)
-            end_at_sigterm()
-            with pytest.raises(SystemExit, match="^143$"):
-                run(data, folder, "--variants=pre-trained", "--seeds=0")
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+    with monkeypatch.context() as patch, ending_at_sigterm():
+        stop_after(patch, 2)
+        with pytest.raises(SystemExit, match="^143$"):
+            run(data, folder, "--variants=pre-trained", "--seeds=0")
     assert list(folder.glob("cells/model-*/model/model.ckpt-2.index"))
     assert not list(folder.glob("cells/[mp]*/result.json"))
 

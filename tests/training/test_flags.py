@@ -1,5 +1,7 @@
 """Parsing of flags, and error messages."""
 
+import signal
+
 import pytest
 from absl import flags
 
@@ -92,6 +94,21 @@ def test_an_interrupt_has_no_traceback(capsys):
 
     assert run_main(main, ["/somewhere/program.py"]) == 130
     assert capsys.readouterr().err == "program.py: interrupted\n"
+
+
+def test_sigterm_ends_the_program_after_its_cleanup():
+    handler, cleaned = signal.getsignal(signal.SIGTERM), []
+
+    def main(argv):
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            cleaned.append(True)
+
+    with pytest.raises(SystemExit, match="^143$"):
+        run_main(main, ["/somewhere/program.py"])
+    assert cleaned == [True]
+    assert signal.getsignal(signal.SIGTERM) == handler
 
 
 def test_success_is_status_zero():

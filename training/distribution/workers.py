@@ -132,12 +132,13 @@ def open_run_dir(path, program, workers, settings):
     finally:
         run_dir.release()
         log.setLevel(level)
-        # Training replaces the handler after a SIGTERM, so that further ones are ignored. The caller's own comes now.
-        if threading.current_thread() is threading.main_thread():
-            is_terminated = signal.getsignal(signal.SIGTERM) is not handler
+        # Training replaces the handler after a SIGTERM, so that further ones are ignored.
+        is_main = threading.current_thread() is threading.main_thread()
+        is_terminated = is_main and signal.getsignal(signal.SIGTERM) is not handler
+        if is_main:
             signal.signal(signal.SIGTERM, handler)
-            if is_terminated and callable(handler):
-                signal.raise_signal(signal.SIGTERM)
+    if is_terminated and callable(handler):  # the caller's own handler
+        signal.raise_signal(signal.SIGTERM)
 
 
 def _is_of_a_lost_worker(error):
