@@ -72,7 +72,9 @@ class TestWriting:
 
     def test_tensorflow_1_loads_it_by_name(self, prefix, model):
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-            weight = tf.compat.v1.get_variable("bert/pooler/dense/kernel", (8, 8), use_resource=False)
+            weight = tf.compat.v1.get_variable(
+                "bert/pooler/dense/kernel", initializer=tf.zeros((8, 8)), use_resource=False
+            )
             tf.compat.v1.train.Saver([weight]).restore(session, prefix)
             read = session.run(weight)
         np.testing.assert_array_equal(read, weights_of(model)["bert/pooler/dense/kernel"])
