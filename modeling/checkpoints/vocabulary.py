@@ -32,7 +32,7 @@ def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None)
     if len(tokens) != config.vocab_size:
         raise ValueError(
             f"{vocab_file} has {len(tokens)} tokens, but the model has {config.vocab_size} rows of word embeddings; "
-            "give the vocabulary that the model was trained with"
+            "give the model's own vocabulary, and append a line such as [spare1] for each row without a token"
         )
     if do_lower_case and is_cased(tokens, strip_accents):
         raise ValueError(

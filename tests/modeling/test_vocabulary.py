@@ -30,6 +30,12 @@ def test_a_token_for_each_row_is_needed(write):
             check_vocabulary(write(tokens), make_config())
 
 
+def test_rows_without_a_token_get_the_lines_of_the_advice(write):
+    with pytest.raises(ValueError, match=r"give the vocabulary .*, and a line such as \[spare1\] for each row without"):
+        check_vocabulary(write(UNCASED[:-2]), make_config(), do_lower_case=True)
+    check_vocabulary(write([*UNCASED[:-2], "[spare1]", "[spare2]"]), make_config(), do_lower_case=True)
+
+
 def test_a_cased_model_is_refused_under_lower_casing(write):
     path = write(CASED)
     check_vocabulary(path, make_config(), do_lower_case=False)
