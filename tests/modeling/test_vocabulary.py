@@ -25,13 +25,17 @@ def test_a_token_for_each_row_is_needed(write):
     for end in ("\n", ""):
         check_vocabulary(write(UNCASED, end), make_config())
     for tokens in (UNCASED[:-1], [*UNCASED, "more"], [*UNCASED, ""]):
-        message = f"vocab.txt has {len(tokens)} tokens, but the model has 40 rows of word embeddings; give the vocabul"
+        message = (
+            f"vocab.txt has {len(tokens)} tokens, but the model has 40 rows of word embeddings; give the model's own"
+        )
         with pytest.raises(ValueError, match=re.escape(message)):
             check_vocabulary(write(tokens), make_config())
 
 
 def test_rows_without_a_token_get_the_lines_of_the_advice(write):
-    with pytest.raises(ValueError, match=r"give the vocabulary .*, and a line such as \[spare1\] for each row without"):
+    with pytest.raises(
+        ValueError, match=r"give the model's own vocabulary, and append a line such as \[spare1\] for each row without"
+    ):
         check_vocabulary(write(UNCASED[:-2]), make_config(), do_lower_case=True)
     check_vocabulary(write([*UNCASED[:-2], "[spare1]", "[spare2]"]), make_config(), do_lower_case=True)
 
