@@ -129,7 +129,7 @@ SCALES = {
             "bits_per_byte": {"num_sentences": 100},
             "blimp": {"num_pairs": 5},
             "zorro": {"num_pairs": 10},
-            "ner": {"num_train": 500, "num_test": 200, "num_train_epochs": 2, **_FINE_TUNING},
+            "ner": {"num_train": 300, "num_test": 200, "num_train_epochs": 1, **_FINE_TUNING},
             "ner_features": {"num_train": 500, "num_test": 200, "layers": [-1]},
             **{
                 name: {"num_train": 500, "num_test": 200, "num_train_epochs": 1, **_FINE_TUNING}
@@ -137,7 +137,7 @@ SCALES = {
             },
             "squad": {"num_train": 200, "num_test": 50, "num_train_epochs": 1, **_WINDOWS, "max_seq_length": 64},
         },
-        num_seeds=2,
+        num_seeds=1,
     ),
     "night": Scale(
         most_documents=None,
