@@ -78,9 +78,15 @@ class LoadedModel(Generic[Text, Answer]):
         self.max_seq_length = self.settings["max_seq_length"] if self.settings else self.files.preparation.longest
         num_positions = self.config.max_position_embeddings
         if self.max_seq_length > num_positions:
+            file = self.folder / TASK_FILE
+            source, advice = (
+                (file, "take the file that the training wrote")
+                if file.is_file()
+                else (self.folder, "correct the length in sentence_bert_config.json")
+            )
             raise ValueError(
-                f"{self.folder / TASK_FILE}: max_seq_length is {self.max_seq_length}, but the model has "
-                f"{num_positions} positions; take the file that the training wrote"
+                f"{source}: max_seq_length is {self.max_seq_length}, but the model has {num_positions} positions; "
+                f"{advice}"
             )
         self._prepare()
         with on_device(self._device):

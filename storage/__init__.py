@@ -1,1 +1,1 @@
-"""Reads and writes local files and object stores (gs://, s3://, hdfs://, ram://) with the same functions."""
+"""Reads and writes local files and object stores (gs://, and ram:// for tests) with the same functions."""

@@ -233,6 +233,12 @@ def _as_os_errors(path):
     try:
         yield
     except tf.errors.OpError as error:
+        scheme = os.fspath(path).partition("://")[0]
+        if isinstance(error, tf.errors.UnimplementedError) and f"scheme '{scheme}'" in (error.message or ""):
+            raise ValueError(
+                f"{os.fspath(path)}: TensorFlow has no file system for {scheme}:// here, only for local files and "
+                "gs://; copy the files to a local folder, or mount their place as one"
+            ) from error
         kinds = {
             tf.errors.NotFoundError: FileNotFoundError,
             tf.errors.PermissionDeniedError: PermissionError,

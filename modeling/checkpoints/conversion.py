@@ -14,8 +14,10 @@ from bert_keras.modeling.checkpoints.families import BERT, family_of
 from bert_keras.modeling.checkpoints.loading import Checkpoint, check_config
 from bert_keras.modeling.checkpoints.names import (
     HEAD_PATTERNS,
+    LOSS_PREFIX,
     TOP_LEVEL_HEADS,
     architecture_of,
+    is_of_encoder,
     is_tied,
     is_training_state,
     to_hugging_face,
@@ -36,11 +38,12 @@ LINEAR_HEADS = {
     "multiple_choice": ("output_", "pooled_output"),
     "token_classifier": ("output_", "sequence_output"),
 }
-# Entries with a row or a number for each token of the vocabulary.
-_VOCABULARY_TABLES = re.compile(r"(bert/embeddings/word_embeddings|cls/(predictions|span_boundary)/output_bias)(/\w+)?")
-
-
-_LAYER = re.compile(r"(bert/encoder/layer_)(\d+)(?=/)")
+# Entries with a row or a number for each token of the vocabulary, and those of a layer; also those of a network that
+# only a loss has, such as ELECTRA's generator, and their slots.
+_VOCABULARY_TABLES = re.compile(
+    r"(.+/)?(embeddings/word_embeddings|cls/(predictions|span_boundary)/output_bias)(/\w+)?"
+)
+_LAYER = re.compile(r"(.+/encoder/layer_)(\d+)(?=/)")
 
 
 @dataclasses.dataclass
@@ -77,6 +80,19 @@ def without_other_entries(checkpoint, heads=None, with_training_state=False):
 
 def _is_of_some_head(name):
     return is_tied(name) or any(fnmatch.fnmatchcase(weight_of(name), pattern) for pattern in HEAD_PATTERNS)
+
+
+def _entries_of_unknown_heads(checkpoint):
+    """Returns the names of entries outside the encoder and its known heads, other than training state."""
+    return [
+        name
+        for name in checkpoint.names
+        if not is_of_encoder(weight_of(name)) and not _is_of_some_head(name) and not _is_state_of_run(name)
+    ]
+
+
+def _is_state_of_run(name):
+    return is_training_state(name) and (weight_of(name) == name or name.startswith(LOSS_PREFIX))
 
 
 def _is_of(head, name):
@@ -195,6 +211,14 @@ def select(checkpoint, config, format_, head, keep_optimizer, task=None, head_of
         heads = tuple(head_of_task if head_of_task and each in TOP_LEVEL_HEADS else each for each in checkpoint.heads)
     kept = heads if head else None
     selected = without_other_entries(checkpoint, kept, keep_optimizer)
+    if unknown := _entries_of_unknown_heads(selected):
+        if head is None:
+            raise ValueError(
+                f"{checkpoint.prefix} has heads that bert-keras does not know: {', '.join(unknown)}; give --head=none "
+                f"to leave out all heads, or --head with one of {', '.join(('masked_lm', *LINEAR_HEADS))}"
+            )
+        log.info("left out, by --head=%s: %s", head, ", ".join(unknown))
+        selected.names = [name for name in selected.names if name not in unknown]
     if format_ == "safetensors":
         family = family_of(config)
         architecture_of(heads, family)  # refuses combinations of heads that no class has
@@ -259,15 +283,17 @@ def extend(contents, extended):
 def keep_layers(contents, layers):
     """Returns Contents with some encoder layers only: a list of their numbers from 1, as text, in their new order."""
     num_layers = contents.config.num_hidden_layers
+    checkpoint = contents.checkpoint
     chosen = [int(layer) if layer.strip().isdecimal() else 0 for layer in layers]
     if not chosen or not all(0 < layer <= num_layers for layer in chosen):
         raise ValueError(
             f"--layers={','.join(layers)} must be numbers from 1 to {num_layers}, the layers of "
-            f"{contents.checkpoint.prefix}, with commas between them"
+            f"{checkpoint.prefix}, with commas between them"
         )
     return dataclasses.replace(
         contents,
-        checkpoint=_CheckpointOfLayers(contents.checkpoint, chosen),
+        # The layers of ALBERT share their weights, so only the depth changes.
+        checkpoint=checkpoint if contents.config.has_shared_layers else _CheckpointOfLayers(checkpoint, chosen),
         config=dataclasses.replace(contents.config, num_hidden_layers=len(chosen)),
     )
 

@@ -3,6 +3,7 @@
 import functools
 import logging
 import os
+import re
 
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, RELEASED_FILE, read_config
 from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING
@@ -14,6 +15,7 @@ from bert_keras.storage.vocabulary import TOKENIZER_JSON, VOCABULARY_FILE
 log = logging.getLogger("bert_keras")
 
 _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
+_WEB_ADDRESS = re.compile(r"https?://(?:huggingface\.co/([\w.-]+/[\w.-]+))?")
 _SMALL_FILES = (
     *(HUGGING_FACE_FILE, RELEASED_FILE, f"model{INDEX_ENDING}", "task.json"),
     *(VOCABULARY_FILE, TOKENIZER_JSON, "tokenizer_config.json"),
@@ -37,6 +39,11 @@ def local_model(path: str | os.PathLike) -> str:
         OSError: the download failed.
     """
     path = os.fspath(path)
+    if web := _WEB_ADDRESS.match(path):
+        given = f"{SCHEME}{web[1]}" if web[1] else f"{SCHEME}owner/name for a model on Hugging Face"
+        raise ValueError(
+            f"{path} is an address on the web, not a model; give {given}, or download the model and give its folder"
+        )
     return _download(path.rstrip("/")) if path.startswith(SCHEME) else path
 
 

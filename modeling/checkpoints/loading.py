@@ -5,7 +5,7 @@ import fnmatch
 import glob
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -19,7 +19,7 @@ from bert_keras.modeling.checkpoints.hugging_face_config import (
     read_config,
     read_labels,
 )
-from bert_keras.modeling.checkpoints.names import find_heads, is_training_state
+from bert_keras.modeling.checkpoints.names import find_heads, is_of_encoder, is_tied, is_training_state
 from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING, SafetensorsReader
 from bert_keras.modeling.checkpoints.tensorflow_format import DATA_FILES, TensorFlowReader, others_of
 from bert_keras.modeling.config import BertConfig
@@ -212,6 +212,24 @@ def check_config(config: BertConfig, checkpoint: Checkpoint) -> None:
         )
 
 
+def entries_of_other_heads(checkpoint: Checkpoint, names: Collection[str]) -> list[str]:
+    """Returns patterns for `load_weights(ignored=...)` of the entries of heads that a model does not have.
+
+    Heads that this project does not know count, too: an entry outside the encoder cannot change the encoder's outputs.
+    A projection that is not tied to the word embeddings belongs to the masked-LM head.
+
+    Args:
+        checkpoint: Checkpoint.
+        names: names of the model's weights.
+    """
+    has_masked_lm = any(name.startswith("cls/predictions/") for name in names)
+    return [
+        glob.escape(name)
+        for name in checkpoint.names
+        if name not in names and not is_of_encoder(name) and not (has_masked_lm and is_tied(name))
+    ]
+
+
 def load_weights(
     variables_by_name: Mapping[str, keras.Variable],
     checkpoint: Checkpoint | str | os.PathLike,
@@ -298,9 +316,19 @@ def _check_complete(report, num_weights, new_allowed, ignored):
         )
     if left := _unmatched(report.unused, ignored):
         raise IncompleteMatchError(
-            f"{report.prefix} has {len(left)} weights that the model lacks: {_some(left)}; "
-            "take the config file that belongs to the checkpoint"
+            f"{report.prefix} has {len(left)} weights that the model lacks: {_some(left)}; {_advice_on(left)}"
         )
+
+
+def _advice_on(left):
+    """Returns the reason why a model lacks weights, or what to do."""
+    if all(map(is_tied, left)):
+        return (
+            "BERT's masked-LM head uses the word embeddings instead, so this head cannot be used; use the encoder alone"
+        )
+    if not any(map(is_of_encoder, left)):
+        return "they belong to other heads, which convert_checkpoint.py --head leaves out"
+    return "take the config file that belongs to the checkpoint"
 
 
 def _some(items, separator=", "):

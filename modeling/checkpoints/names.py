@@ -77,6 +77,8 @@ _RELEASED_NAMES = {
 _OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}
 # Begins all names in a checkpoint that fairseq wrote.
 _FAIRSEQ_PREFIX = "decoder."
+# The first parts of the names of an encoder's entries, which may lack the name of the model.
+_ENCODER_PARTS = {*FAMILIES, "embeddings", "embeddings_project", "encoder", "transformer", "pooler"}
 
 # Training state in a checkpoint: under the weight's name the optimizer's means (slots), and the trained value if the
 # weight is an average; the step; in float16 the loss scale and the number of steps since its last change.
@@ -119,6 +121,11 @@ def is_transposed(name):
 def is_tied(name):
     """Returns whether a Hugging Face name is the second name of a tied tensor."""
     return name.removeprefix(_FAIRSEQ_PREFIX) in _TIED_NAMES
+
+
+def is_of_encoder(name):
+    """Returns whether an entry belongs to the encoder, by its original or Hugging Face name, also an unknown one."""
+    return re.split(r"[/.]", name.removeprefix(_FAIRSEQ_PREFIX), maxsplit=1)[0] in _ENCODER_PARTS
 
 
 def to_hugging_face(name, is_encoder_only=False, family=BERT, heads=()):

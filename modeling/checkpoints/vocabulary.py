@@ -29,10 +29,17 @@ def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None)
     """
     vocab_file = os.fspath(vocab_file)
     tokens = read_tokens(vocab_file)
-    if len(tokens) != config.vocab_size:
+    num_rows = config.vocab_size
+    # Text never contains the token of a blank line, so blank lines at the end need no rows.
+    if len(tokens) < num_rows or any(tokens[num_rows:]):
+        more = (
+            "and append a line such as [spare1] for each row without a token"
+            if len(tokens) < num_rows
+            else "or a model with a row for each token, such as one that convert_checkpoint.py --extend_vocab writes"
+        )
         raise ValueError(
-            f"{vocab_file} has {len(tokens)} tokens, but the model has {config.vocab_size} rows of word embeddings; "
-            "give the model's own vocabulary, and append a line such as [spare1] for each row without a token"
+            f"{vocab_file} has {len(tokens)} tokens, but the model has {num_rows} rows of word embeddings; "
+            f"give the model's own vocabulary, {more}"
         )
     if do_lower_case and is_cased(tokens, strip_accents):
         raise ValueError(

@@ -186,6 +186,9 @@ def find_task(path: str | os.PathLike) -> tuple[str, dict[str, Any]]:
         return read_modules(folder)
     if not paths.is_file(file):
         found = "does not exist"
+        if paths.is_file(folder):
+            of_export = " of an export" if is_export(paths.parent(folder)) else ""
+            raise ValueError(f"{path} is a file{of_export}; give its folder, {paths.parent(folder)}")
         if paths.is_dir(folder):
             found = f"has no fine-tuned model: neither {TASK_FILE} nor model/{TASK_FILE} is there"
         is_released = find_released(paths.name(folder.rstrip("/"))) is not None

@@ -12,7 +12,6 @@ import tensorflow as tf
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.modeling import (
-    HEAD_PATTERNS,
     POOLER_PATTERNS,
     BertConfig,
     BertModel,
@@ -21,7 +20,7 @@ from bert_keras.modeling import (
     weights_by_name,
     weights_to_load,
 )
-from bert_keras.modeling.checkpoints.loading import Checkpoint
+from bert_keras.modeling.checkpoints.loading import Checkpoint, entries_of_other_heads
 from bert_keras.modeling.heads import normalize, pool
 from bert_keras.prediction.arguments import EMBEDDINGS, POOLINGS, Limits, check_choice, choose_layers, name_of, shown
 from bert_keras.prediction.containers import several
@@ -339,7 +338,9 @@ def load_encoder(config: BertConfig, checkpoint: Checkpoint) -> BertModel:
     """Returns an encoder that returns all layers, with the weights of a checkpoint, which may have other heads."""
     with weights_to_load():
         model = BertModel(config, return_all_encoder_layers=True)
-    report = load_weights(weights_by_name(model), checkpoint, new_allowed=POOLER_PATTERNS, ignored=HEAD_PATTERNS)
+    weights = weights_by_name(model)
+    ignored = entries_of_other_heads(checkpoint, weights)
+    report = load_weights(weights, checkpoint, new_allowed=POOLER_PATTERNS, ignored=ignored)
     log.info("%s", report)
     return model
 

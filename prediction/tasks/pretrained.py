@@ -11,14 +11,13 @@ from typing import Any, cast
 from bert_keras.data_prep.text.model_inputs import share_room
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.modeling import (
-    HEAD_PATTERNS,
     POOLER_PATTERNS,
     PretrainingModel,
     load_weights,
     weights_by_name,
     weights_to_load,
 )
-from bert_keras.modeling.checkpoints.loading import Checkpoint
+from bert_keras.modeling.checkpoints.loading import Checkpoint, entries_of_other_heads
 from bert_keras.prediction.arguments import LONG_CHOICES, Limits, check_choice, name_of
 from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.loading.model_files import ModelFiles
@@ -110,7 +109,7 @@ class PretrainedPredictor(Predictor[Text, Answer]):
                 f"{checkpoint.prefix} has no {called}: it lacks {', '.join(missing)}; "
                 "give a checkpoint of pre-training, with its heads"
             )
-        ignored = HEAD_PATTERNS + POOLER_PATTERNS
+        ignored = (*entries_of_other_heads(checkpoint, needed), *POOLER_PATTERNS)
         if self._shared:
             needed, ignored = {name: weight for name, weight in needed.items() if name.startswith(prefixes)}, ("*",)
         log.info("%s", load_weights(needed, checkpoint, ignored=ignored))

@@ -23,6 +23,7 @@ from bert_keras.modeling import (
     save_safetensors,
     weights_by_name,
 )
+from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.modeling.checkpoints.tensorflow_format import find_damage
 from bert_keras.storage import paths
 
@@ -283,13 +284,43 @@ class TestLoading:
         bert = BertModel(CONFIG)
         before = weights_of(bert)
         message = f"{prefix} has 7 weights that the model lacks: cls/predictions/output_bias, cls/"
-        with pytest.raises(ValueError, match=re.escape(message) + ".*; take the config file that belongs to the"):
+        with pytest.raises(ValueError, match=re.escape(message) + ".*; they belong to other heads, which convert_ch"):
             load_weights(weights_by_name(bert), prefix, ignored=["bert/*", "output_*"])
         assert_bit_equal(weights_of(bert), before)
         report = load_weights(weights_by_name(bert), prefix, ignored=HEAD_PATTERNS)
         assert str(report).startswith(f"loaded 23 of 23 weights from {prefix}; unused: cls/predictions/output_bias, ")
         assert len(report.unused) == 7
         assert load_weights(weights_by_name(bert), prefix, allow_partial=True) == report
+
+    @pytest.mark.parametrize(
+        ("entry", "for_encoder", "for_masked_lm"),
+        [
+            ("crf.transitions", True, True),
+            ("cls.species.classifier.weight", True, True),
+            ("classifier.dense.weight", True, True),
+            ("species[0]/kernel", True, True),
+            ("cls.predictions.decoder.weight", True, "BERT's masked-LM head uses the word embeddings instead"),
+            ("generator_lm_head.weight", True, "BERT's masked-LM head uses the word embeddings instead"),
+            ("bert/encoder/layer_0/attention/self/distance_embedding", "config", "config"),
+            ("bert.encoder.layer.0.adapter.weight", "config", "config"),
+            ("encoder.layer.0.gate.weight", "config", "config"),
+            ("embeddings.visual.weight", "config", "config"),
+            ("distilbert.transformer.layer.0.lora_A.weight", "config", "config"),
+        ],
+    )
+    def test_entries_of_unknown_heads_may_stay_but_none_of_the_encoder(
+        self, tmp_path, model, entry, for_encoder, for_masked_lm
+    ):
+        tensors = weights_by_name(model) | {entry: np.ones((3, 3), np.float32), f"{entry}/adam_m": np.float32(0)}
+        checkpoint = open_checkpoint(save_checkpoint(tmp_path / "a.ckpt", tensors))
+        masked_lm = {name: weight for name, weight in weights_by_name(model).items() if "seq_relationship" not in name}
+        for weights, expected in ((weights_by_name(BertModel(CONFIG)), for_encoder), (masked_lm, for_masked_lm)):
+            ignored = entries_of_other_heads(checkpoint, weights)
+            if expected is True:
+                assert entry in load_weights(weights, checkpoint, ignored=ignored).unused
+            else:
+                with pytest.raises(ValueError, match=f"has 1 weights that the model lacks: .*{expected}"):
+                    load_weights(weights, checkpoint, ignored=ignored)
 
     def test_a_missing_weight_is_refused_unless_allowed(self, tmp_path):
         prefix = save_checkpoint(tmp_path / "encoder.ckpt", weights_by_name(BertModel(CONFIG)))

@@ -6,13 +6,26 @@ import re
 import numpy as np
 import pytest
 from states import weights_of
-from tiny_bert import make_config, make_model
+from tiny_bert import make_config, make_model, with_random_weights
 
-from bert_keras.modeling import open_checkpoint, save_checkpoint
+from bert_keras.data_prep.text.vocabulary import AddedWord, ExtendedVocabulary
+from bert_keras.modeling import (
+    PretrainingTask,
+    ReplacedTokenModel,
+    ReplacedTokenTask,
+    SpanBoundaryModel,
+    SpanBoundaryTask,
+    load_weights,
+    open_checkpoint,
+    save_checkpoint,
+    weights_by_name,
+)
 from bert_keras.modeling.checkpoints.conversion import (
     LINEAR_HEADS,
     Contents,
     check_labels,
+    extend,
+    keep_layers,
     select,
     without_other_entries,
     write_contents,
@@ -95,6 +108,73 @@ class TestSelection:
         checkpoint = without_other_entries(write(**{name: (40, 8)}), ("masked_lm",))
         with pytest.raises(ValueError, match=re.escape(f"has 1 weights that the model lacks: {name};")):
             run_network(Contents(checkpoint, ("masked_lm",), CONFIG))
+
+    @pytest.mark.parametrize("head", ["masked_lm", "next_sentence", "none"])
+    def test_heads_that_the_project_does_not_know_can_be_left_out(self, write, messages, head):
+        unknown = {"cls.species.weight": (5, 8), "crf/transitions": (3, 3), "crf/transitions/adam_m": (3, 3)}
+        unknown |= {"classifier.dense.weight": (8, 8)}
+        checkpoint = write(**unknown, global_step=())
+        with pytest.raises(
+            ValueError, match=r"has heads .* not know: classifier.dense.weight, cls.species.weight, crf/"
+        ):
+            select(checkpoint, CONFIG, "tensorflow", None, False)
+        for keeps_optimizer in (False, True):
+            contents = select(checkpoint, CONFIG, "tensorflow", head, keeps_optimizer)
+            assert not set(unknown) & set(contents.checkpoint.names)
+            assert ("global_step" in contents.checkpoint.names) == keeps_optimizer
+        assert any("crf/transitions, crf/transitions/adam_m" in message for message in messages)
+        run_network(contents)
+
+
+def task_of(kind, **changes):
+    """Returns a task of pre-training with random weights, and all its weights by their names."""
+    switches = {
+        "decoder": {"is_decoder": True},
+        "electra": {"embedding_size": 6, "hidden_act": "gelu_erf", "pooler_act": "gelu_erf"},
+        "shared layers": {"embedding_size": 6, "has_shared_layers": True},
+        "spans": {},
+    }[kind]
+    config = make_config(num_hidden_layers=changes.pop("num_hidden_layers", 3), **switches, **changes)
+    if kind == "electra":
+        task = ReplacedTokenTask(with_random_weights(ReplacedTokenModel(config)), 0.5)
+    elif kind == "spans":
+        task = SpanBoundaryTask(with_random_weights(SpanBoundaryModel(config)))
+    else:
+        task = PretrainingTask(make_model(config), not config.is_decoder)
+    return task, {**weights_by_name(task.model), **task.own_weights}
+
+
+class TestTrainingState:
+    """A changed checkpoint with its optimizer fits a run of the changed model: every weight and slot has its shape."""
+
+    @pytest.fixture(params=["decoder", "electra", "shared layers", "spans"])
+    def case(self, request, tmp_path):
+        task, weights = task_of(request.param)
+        values = {name: np.asarray(weight) for name, weight in weights.items()}
+        state = {
+            f"{name}/{slot}": value for name, value in values.items() for slot in ("adam_m", "adam_v", "unaveraged")
+        }
+        checkpoint = open_checkpoint(save_checkpoint(tmp_path / "bert_model.ckpt", values | state))
+        return request.param, select(checkpoint, task.model.config, "tensorflow", None, True)
+
+    @staticmethod
+    def assert_fits(contents, kind, **changes):
+        task, weights = task_of(kind, **changes)
+        assert contents.config == task.model.config
+        assert load_weights(weights, contents.checkpoint).unused == []
+        for name, weight in weights.items():
+            for entry in (name, f"{name}/adam_m", f"{name}/adam_v", f"{name}/unaveraged"):
+                assert contents.checkpoint.read(entry).shape == contents.checkpoint.shape(entry) == weight.shape
+
+    def test_with_more_words(self, case):
+        kind, contents = case
+        vocabulary = [f"t{number}" for number in range(41)]
+        words = ExtendedVocabulary(vocabulary, [AddedWord("t40", 40, None, (3, 4))], [])
+        self.assert_fits(extend(contents, words), kind, vocab_size=41)
+
+    def test_with_fewer_layers(self, case):
+        kind, contents = case
+        self.assert_fits(keep_layers(contents, ["3", "1"]), kind, num_hidden_layers=2)
 
 
 class TestShapesOfHeads:

@@ -22,9 +22,10 @@ def write(tmp_path):
 
 
 def test_a_token_for_each_row_is_needed(write):
-    for end in ("\n", ""):
+    for end in ("\n", "", "\n\n", "\n \r\n\n"):
         check_vocabulary(write(UNCASED, end), make_config())
-    for tokens in (UNCASED[:-1], [*UNCASED, "more"], [*UNCASED, ""]):
+    check_vocabulary(write([*UNCASED[:-2], "", ""]), make_config())
+    for tokens in (UNCASED[:-1], [*UNCASED, "more"], [*UNCASED, "", "more"]):
         message = (
             f"vocab.txt has {len(tokens)} tokens, but the model has 40 rows of word embeddings; give the model's own"
         )
@@ -38,6 +39,10 @@ def test_rows_without_a_token_get_the_lines_of_the_advice(write):
     ):
         check_vocabulary(write(UNCASED[:-2]), make_config(), do_lower_case=True)
     check_vocabulary(write([*UNCASED[:-2], "[spare1]", "[spare2]"]), make_config(), do_lower_case=True)
+    with pytest.raises(
+        ValueError, match=r"42 tokens, but the model has 40 rows .*, or a model with a row for each token"
+    ):
+        check_vocabulary(write([*UNCASED, "two", "more"]), make_config(), do_lower_case=True)
 
 
 def test_a_cased_model_is_refused_under_lower_casing(write):

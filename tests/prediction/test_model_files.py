@@ -3,12 +3,13 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 from known_models import CASED_TOKENS, TOKENS, constant_model, make_config, random_model, write_model
 
 from bert_keras.data_prep.records.writing import metadata_file, write_metadata
 from bert_keras.modeling import save_checkpoint, save_safetensors, weights_by_name
-from bert_keras.prediction import FillMask, NextSentence, SentenceScorer
+from bert_keras.prediction import FeatureExtractor, FillMask, NextSentence, SentenceScorer, open_model
 from bert_keras.prediction.loading.model_files import open_model_files
 
 
@@ -316,3 +317,34 @@ def test_a_model_without_room_for_text_is_refused(tmp_path, predictor, num_posit
 def test_mistakes_in_arguments(folder, options, message):
     with pytest.raises(ValueError, match=message):
         SentenceScorer(folder, **options)
+
+
+def test_a_model_with_heads_that_nobody_knows_answers(folder, model, expected, messages):
+    tensors = weights_by_name(model) | {"crf/transitions": np.ones((3, 3), np.float32)}
+    save_checkpoint(folder / "bert_model.ckpt", tensors)
+    assert answer(folder) == expected
+    FeatureExtractor(folder, max_seq_length=8)
+    assert sum("unused: " in message and "crf/transitions" in message for message in messages) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("https://huggingface.co/bert-base/cased/tree/main", r"web, not a model; give hf://bert-base/cased, or downl"),
+        (
+            "http://example.com/model.zip",
+            r"an address on the web, not a model; give hf://owner/name for a model on Hug",
+        ),
+        ("s3://bucket/model", r"TensorFlow has no file system for s3:// here, only for local files and gs://; copy"),
+        ("FOLDER/bert_model.ckpt.index", r"index is a file; give its folder, FOLDER$"),
+        ("FOLDER/model.onnx", r"model.onnx is a file; give its folder, FOLDER$"),
+        ("FOLDER/export/model.onnx", r"model.onnx is a file of an export; give its folder, FOLDER/export$"),
+    ],
+)
+def test_a_path_that_is_no_folder_of_a_model_is_explained(folder, path, message):
+    (folder / "export").mkdir()
+    (folder / "export" / "export.json").write_text("{}")
+    for place in (folder, folder / "export"):
+        (place / "model.onnx").write_bytes(b"onnx")
+    with pytest.raises(ValueError, match=message.replace("FOLDER", str(folder))):
+        open_model(path.replace("FOLDER", str(folder)))

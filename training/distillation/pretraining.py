@@ -5,6 +5,7 @@ import logging
 from bert_keras.data_prep.pretraining.build import vocabulary_digest
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.modeling import PretrainingModel, load_weights, open_checkpoint, weights_by_name, weights_to_load
+from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.training.distillation.loss import DistillationTask
 from bert_keras.training.distillation.recipe import recipe_of
 from bert_keras.training.finetuning.model_dir import digest_of_model
@@ -55,13 +56,9 @@ class PretrainingTeacher:
         """Returns a task of `modeling.tasks` with the losses against the teacher. Call it in the strategy's scope."""
         with weights_to_load():
             model = PretrainingModel(self._config)
-        heads = ("bert/pooler/*", "cls/seq_relationship/*")
-        report = load_weights(
-            weights_by_name(model),
-            self._checkpoint,
-            new_allowed=heads,
-            ignored=("output_*", "cls/squad/*", "cls/span_boundary/*"),
-        )
+        weights, heads = weights_by_name(model), ("bert/pooler/*", "cls/seq_relationship/*")
+        ignored = entries_of_other_heads(self._checkpoint, weights)
+        report = load_weights(weights, self._checkpoint, new_allowed=heads, ignored=ignored)
         log.info("teacher: %s", report)
         model.trainable = False
         return DistillationTask(task, model, self._recipe)

@@ -12,8 +12,9 @@ another run, whose metrics are different.
 import json
 import logging
 
-from bert_keras.modeling import HEAD_PATTERNS, POOLER_PATTERNS, load_weights, open_checkpoint, weights_by_name
+from bert_keras.modeling import POOLER_PATTERNS, load_weights, open_checkpoint, weights_by_name
 from bert_keras.modeling.checkpoints.files import ADAPTER_FILE
+from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.modeling.config import read_json_object
 from bert_keras.modeling.lora import adapter_bytes, has_lora, merged_weights
 from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
@@ -84,7 +85,9 @@ def load_model(model, run_dir, checkpoint):
             "--init_checkpoint"
         )
     unused = POOLER_PATTERNS if getattr(model, "is_per_token", False) else ()
-    report = load_weights(weights_by_name(model), checkpoint, new_allowed=unused, ignored=HEAD_PATTERNS)
+    weights = weights_by_name(model)
+    ignored = entries_of_other_heads(checkpoint, weights)
+    report = load_weights(weights, checkpoint, new_allowed=unused, ignored=ignored)
     log.info("%s", report)
     return model_dir.latest_step() or run_dir.latest_step()
 
@@ -114,7 +117,8 @@ def load_start(model, checkpoint, new_head, labels=None):
                 f"{checkpoint.prefix} has a head of another shape: {name} is {list(held)}, and "
                 f"{list(weights[name].shape)} is needed; give --new_head to start it from random numbers"
             )
-    report = load_weights(weights, checkpoint, new_allowed=(*head, *POOLER_PATTERNS), ignored=(*head, *HEAD_PATTERNS))
+    ignored = (*head, *entries_of_other_heads(checkpoint, weights))
+    report = load_weights(weights, checkpoint, new_allowed=(*head, *POOLER_PATTERNS), ignored=ignored)
     log.info("%s%s", report, f"; initialized at random: {', '.join(head)}" if new_head else "")
 
 
