@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from guards import at_least
 
 import bert_keras
 
@@ -29,11 +30,11 @@ FLOORS = {
 }
 # A new Python process runs its text as a program.
 PROGRAMS_BELOW = ("export.formats.converters",)
-ROOT_PROGRAMS = [path for path in sorted(ROOT.glob("*.py")) if path.name != "setup.py"]
+ROOT_PROGRAMS = at_least(10, (path for path in ROOT.glob("*.py") if path.name != "setup.py"))
 PROGRAMS = [
     *ROOT_PROGRAMS,
-    *sorted((ROOT / "tools").glob("*.py")),
-    *(path for path in sorted((ROOT / "studies").glob("*.py")) if path.name != "__init__.py"),
+    *at_least(2, (ROOT / "tools").glob("*.py")),
+    *at_least(3, (path for path in (ROOT / "studies").glob("*.py") if path.name != "__init__.py")),
     *(
         ROOT / "data_prep" / f"{name}.py"
         for name in ("build_vocab", "create_pretraining_data", "create_pretraining_data_beam")
@@ -66,8 +67,8 @@ MAX_STILTED = 0.3
 @functools.cache
 def sources():
     """Return the text of each product file by its path."""
-    files = {path for folder in FLOORS for path in (ROOT / folder).rglob("*.py")}
-    files |= {*PROGRAMS, *(ROOT / "bert_keras").glob("*.py")}
+    files = {path for folder in FLOORS for path in at_least(5, (ROOT / folder).rglob("*.py"))}
+    files |= {*PROGRAMS, *at_least(1, (ROOT / "bert_keras").glob("*.py"))}
     return {path: path.read_text(encoding="utf-8") for path in sorted(files)}
 
 
@@ -92,6 +93,7 @@ def imports():
                 names.update((node.module, *(f"{node.module}.{alias.name}" for alias in node.names)))
         names = {name.removeprefix("bert_keras.") for name in names if name.startswith("bert_keras.")}
         found[module] = names & set(modules()) - {module}
+    at_least(500, (module for names in found.values() for module in names))
     return found
 
 
@@ -113,8 +115,8 @@ def test_no_two_files_import_each_other():
 def test_everything_is_imported_as_a_part_of_bert_keras():
     """Importing a folder by its bare name would load it a second time."""
     pattern = re.compile(rf"^\s*(from|import) ({'|'.join(FLOORS)})\b", re.MULTILINE)
-    files = [path for name in ("benchmarks", "tests") for path in (ROOT / name).rglob("*.py")]
-    for path in [*files, *sources(), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]:
+    files = [*at_least(5, (ROOT / "benchmarks").glob("*.py")), *at_least(150, (ROOT / "tests").rglob("*.py"))]
+    for path in [*files, *sources(), *at_least(50, (ROOT / "docs").rglob("*.md")), ROOT / "README.md"]:
         assert not pattern.search(path.read_text(encoding="utf-8")), path
 
 
@@ -205,6 +207,7 @@ def test_functions_are_short():
         for path, text in sources().items()
         for node in functions_in(ast.parse(text))
     }
+    at_least(1000, functions)
     assert {name: number for name, number in functions.items() if number > MAX_LINES_OF_A_FUNCTION} == {}
 
 
@@ -219,8 +222,12 @@ def test_the_product_is_small():
 
 def test_the_english_is_plain():
     folders = [*FLOORS, "bert_keras", "benchmarks", "docs", "examples", "tests", "tools"]
-    paths = [path for name in folders for path in (ROOT / name).rglob("*") if path.suffix in (".py", ".md")]
-    paths += [path for path in ROOT.iterdir() if path.suffix in (".py", ".md")]
+    found = [(1, (ROOT / name).rglob("*")) for name in folders] + [(10, ROOT.iterdir())]
+    paths = [
+        path
+        for number, files in found
+        for path in at_least(number, (file for file in files if file.suffix in (".py", ".md")))
+    ]
     texts = {path: path.read_text(encoding="utf-8") for path in paths if path != pathlib.Path(__file__)}
     pattern = re.compile(rf"\b(?:{'|'.join(STILTED)})\b", re.IGNORECASE)
     found = {path: [match[0] for match in pattern.finditer(text)] for path, text in texts.items()}

@@ -5,6 +5,7 @@ import inspect
 import pathlib
 
 import pytest
+from guards import at_least
 
 import bert_keras
 from tests.test_architecture import FLOORS, PROGRAMS
@@ -27,7 +28,7 @@ def setup_values():
 
 
 def test_every_package_is_installed(setup_values):
-    folders = {file.parent.relative_to(ROOT) for name in FLOORS for file in (ROOT / name).rglob("*.py")}
+    folders = {file.parent.relative_to(ROOT) for name in FLOORS for file in at_least(5, (ROOT / name).rglob("*.py"))}
     assert set(setup_values["PACKAGES"]) == {".".join(folder.parts) for folder in folders}
     assert all((ROOT / folder / "__init__.py").exists() for folder in folders)
 
@@ -58,7 +59,7 @@ def test_the_gate_tests_the_beam_that_an_installation_brings():
         ast.literal_eval(value) for key, value in zip(extras.keys, extras.values, strict=True) if key.value == "beam"
     )
     gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert [requirement for requirement in beam if f"'{requirement}'" not in gate] == []
+    assert [requirement for requirement in at_least(1, beam) if f"'{requirement}'" not in gate] == []
 
 
 def _own_functions(public):

@@ -13,6 +13,7 @@ import warnings
 
 import pytest
 from blocks import blocks_in, blocks_of, logical_lines, pages, scripts_of
+from guards import at_least
 from packaging.requirements import Requirement
 from record import Recorder, main, rewritten, run_script, selected_lines, steps_of
 
@@ -51,7 +52,7 @@ def is_run(block):
     return block.kind in ("commands", "python", "file") and "needs" not in block.marks
 
 
-@pytest.mark.parametrize("page", with_blocks("commands", "python", "file", "output"))
+@pytest.mark.parametrize("page", at_least(40, with_blocks("commands", "python", "file", "output")))
 def test_every_block_is_run_or_recorded_or_marked(page):
     blocks = blocks_of(page)
     steps_of(blocks)
@@ -77,7 +78,7 @@ def without_assignments(part):
 
 
 @pytest.mark.slow  # trains and exports a model for each command
-@pytest.mark.parametrize("page", [page for page in pages() if any(map(is_run, blocks_of(page)))])
+@pytest.mark.parametrize("page", at_least(25, (page for page in pages() if any(map(is_run, blocks_of(page))))))
 def test_the_commands_and_the_python_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     from page_files import write_files  # the quick tests do not need TensorFlow
     from tiny_exports import converters_in_this_process, saved_models_in_this_process
