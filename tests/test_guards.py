@@ -22,7 +22,11 @@ def rules():
     for name in ("test_architecture", "test_packaging", "test_site"):
         module = importlib.import_module(f"tests.{name}")
         for function, rule in vars(module).items():
-            if function.startswith("test_") and not rule.__code__.co_argcount and {*FINDERS} & {*rule.__code__.co_names}:
+            if (
+                function.startswith("test_")
+                and not rule.__code__.co_argcount
+                and {*FINDERS} & {*rule.__code__.co_names}
+            ):
                 found[f"{name}.{function}"] = module
     return found
 
