@@ -7,6 +7,7 @@ whole global batch. The number of devices or micro-batches therefore does not ch
 averages the weights, if that is wanted.
 """
 
+import functools
 import weakref
 
 import tensorflow as tf
@@ -320,13 +321,16 @@ def local_values(strategy, result):
 def graph_function(owner, name, jit_compile=None):
     """Returns the method `name` of an object as a `tf.function` that does not keep the object alive.
 
-    Each object gets its own function, because TensorFlow warns of too many traces of a shared one. AutoGraph is off: it
-    would rewrite every function that is called, and double the time of tracing.
+    AutoGraph is off: it would rewrite every function that is called, and double the time of tracing.
     """
-    weak_owner = weakref.ref(owner)
-    return tf.function(
-        lambda *arguments: getattr(weak_owner(), name)(*arguments), autograph=False, jit_compile=jit_compile
-    )
+    # TensorFlow warns of too many traces, and counts those of all functions with the same code together. A partial has
+    # no code, so it counts alone.
+    method = functools.partial(_call, weakref.ref(owner), name)
+    return tf.function(method, autograph=False, jit_compile=jit_compile)
+
+
+def _call(weak_owner, name, *arguments):
+    return getattr(weak_owner(), name)(*arguments)
 
 
 def dropout_seed(seed, step, replica_id, micro_batch):

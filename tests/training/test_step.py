@@ -182,6 +182,15 @@ def test_rows_that_a_batch_names_twice_are_summed_before_they_are_squared():
     np.testing.assert_allclose(v[:, 0], 0.001 * gradient**2, rtol=1e-4)
 
 
+def test_many_trainings_in_one_process_bring_no_warning_of_traces(monkeypatch, caplog):
+    monkeypatch.setattr("bert_keras.training.updates._COMPILED_SIZE", 1)  # as for the weights of a usable model
+    monkeypatch.setattr(tf.get_logger(), "propagate", True)
+    with caplog.at_level("WARNING"):
+        for _ in range(5):
+            train_lookup(scale=1.0)
+    assert [record.getMessage() for record in caplog.records if "retracing" in record.getMessage()] == []
+
+
 def make_squad_trainer(config, policy="float32", **arguments):
     config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     keras.utils.set_random_seed(3)
