@@ -8,6 +8,7 @@ from keras import ops
 
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.dropout import draw_seed
+from bert_keras.modeling.layers import is_seeded
 
 TOKEN_INPUTS = ("input_ids", "input_mask", "segment_ids")
 PACKED_INPUTS = ("sequence_ids", "position_ids", "cls_positions")
@@ -40,7 +41,7 @@ class BaseModel(keras.Model):
         super().__init__(**kwargs)
         self.config = config
         # The seed comes from NumPy, because initialisers draw from `random`: the initial weights stay the same.
-        self._seeds = keras.random.SeedGenerator(int(np.random.randint(2**31 - 1)))
+        self._seeds = keras.random.SeedGenerator(0 if is_seeded() else int(np.random.randint(2**31 - 1)))
 
     def __call__(
         self, input_ids: Any, input_mask: Any = None, segment_ids: Any = None, **options: Any

@@ -137,6 +137,18 @@ class BertModel(BaseModel):
             for layer, hidden in zip(self.encoder_layers, states[:-1], strict=True)
         ]
 
+    def mask_scores(self, features: dict[str, Any]) -> Any:
+        """Returns the numbers that hide tokens from others, float32 [B, 1, 1, T] or [B, 1, T, T], for `SelfAttention`.
+
+        `features` are those of `call`, of which it reads "input_ids", "input_mask" and "sequence_ids".
+        """
+        input_ids = features["input_ids"]
+        if "sequence_ids" in features:
+            scores = other_sequence_scores(features["sequence_ids"])
+        else:
+            scores = padding_scores(features["input_mask"] if "input_mask" in features else ops.ones_like(input_ids))
+        return scores + later_token_scores(ops.shape(input_ids)[1]) if self.config.is_decoder else scores
+
     def _pooled_tokens(self, sequence_output, features):
         """Returns the vectors that the pooler reads: float [B, H], or [B, S, H] of packed rows."""
         positions = features.get("cls_positions")  # [B, S]
@@ -158,15 +170,8 @@ class BertModel(BaseModel):
 
     def _hidden_states(self, features, dropout_seed):
         """Returns the embeddings and the output of each layer, float [B * T, H], and the scores of the mask."""
-        input_ids, sequence_ids = features["input_ids"], features.get("sequence_ids")
+        input_ids, mask_scores = features["input_ids"], self.mask_scores(features)
         segment_ids = features["segment_ids"] if "segment_ids" in features else ops.zeros_like(input_ids)
-        if sequence_ids is None:
-            mask = features["input_mask"] if "input_mask" in features else ops.ones_like(input_ids)
-            mask_scores = padding_scores(mask)
-        else:
-            mask_scores = other_sequence_scores(sequence_ids)
-        if self.config.is_decoder:
-            mask_scores = mask_scores + later_token_scores(ops.shape(input_ids)[1])  # [B, 1, T, T]
         embedded = self.embeddings(input_ids, segment_ids, dropout_seed, features.get("position_ids"))  # [B, T, H]
         states = [ops.reshape(embedded, (-1, self.config.hidden_size))]
         for i, layer in enumerate(self.encoder_layers):

@@ -172,6 +172,18 @@ class LinearHead(keras.layers.Layer):
         return ops.cast(ops.matmul(x, ops.transpose(self.output_weights)) + self.output_bias, "float32")
 
 
+def check_pooling(config: BertConfig, pooling: str, model: str = "the model", name: str = "pooling") -> None:
+    """Raises a ValueError if all texts would have the same vector: [CLS] is the first token, and sees no other one.
+
+    `model` and `name` stand for the model and the setting in the message.
+    """
+    if pooling == "cls" and config.is_decoder:
+        raise ValueError(
+            f"{model} reads left to right (is_decoder in its config), so the vector of [CLS] is the same for all "
+            f"texts; choose another {name}, such as mean"
+        )
+
+
 def pool(values: Any, input_mask: Any, pooling: str) -> Any:
     """Makes one vector of the vectors of a text's tokens.
 

@@ -15,6 +15,7 @@ Axes: B batch, T tokens, E embedding, H hidden, I intermediate, N heads, D head 
 import contextlib
 import contextvars
 import math
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,6 +27,8 @@ from bert_keras.modeling.dropout import Dropout
 
 # True while a model is made whose weights a checkpoint will overwrite.
 _is_loading = contextvars.ContextVar("is_loading", default=False)
+# Draws the seeds of the initial weights; None: Keras draws them from the global state of `random`.
+_seeds: contextvars.ContextVar[random.Random | None] = contextvars.ContextVar("seeds", default=None)
 
 # Added to the score of a padding token before the softmax. It is finite, so a row of padding only stays defined.
 PADDING_SCORE = -10000.0
@@ -278,7 +281,11 @@ def truncated_normal(stddev: float) -> keras.initializers.Initializer:
 
     Make one for each weight: a Keras initialiser returns the same numbers at every use.
     """
-    return keras.initializers.Zeros() if _is_loading.get() else keras.initializers.TruncatedNormal(stddev=stddev)
+    return (
+        keras.initializers.Zeros()
+        if _is_loading.get()
+        else keras.initializers.TruncatedNormal(0.0, stddev, next_seed())
+    )
 
 
 @contextlib.contextmanager
@@ -292,6 +299,31 @@ def weights_to_load() -> Iterator[None]:
         yield
     finally:
         _is_loading.reset(token)
+
+
+@contextlib.contextmanager
+def initial_seed(seed: int) -> Iterator[None]:
+    """Makes all initial weights of the networks made within the block functions of the seed.
+
+    It neither reads nor changes a global random state, so other threads cannot disturb it. The weights are those of a
+    network made after `keras.utils.set_random_seed(seed)`. It affects the current thread only.
+    """
+    token = _seeds.set(random.Random(seed))
+    try:
+        yield
+    finally:
+        _seeds.reset(token)
+
+
+def next_seed() -> int | None:
+    """Returns the seed of the next initialiser within `initial_seed`, and None elsewhere: Keras then draws one."""
+    seeds = _seeds.get()
+    return seeds and seeds.randint(1, 10**9)  # the range from which Keras draws
+
+
+def is_seeded() -> bool:
+    """Returns whether the code runs within `initial_seed`."""
+    return _seeds.get() is not None
 
 
 @contextlib.contextmanager

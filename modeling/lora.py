@@ -26,6 +26,7 @@ from safetensors.numpy import save
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.checkpoints.loading import weights_by_name
 from bert_keras.modeling.checkpoints.safetensors_format import open_tensors
+from bert_keras.modeling.layers import next_seed
 from bert_keras.storage import writing
 
 # The dense layers of an encoder layer, by the names of the targets.
@@ -74,7 +75,7 @@ def enable_lora(
             weight.trainable = any(re.search(pattern, name) for pattern in also_trained)
     for dense in _layers(model, targets):
         # The product of A with a normalised vector has elements of about the same size as the vector.
-        start = keras.initializers.VarianceScaling(1.0, "fan_in", "untruncated_normal")
+        start = keras.initializers.VarianceScaling(1.0, "fan_in", "untruncated_normal", next_seed())
         dense.enable_lora(rank, alpha, a_initializer=start)
 
 

@@ -30,7 +30,15 @@ from keras import ops
 from bert_keras.modeling.base import TOKEN_INPUTS, BaseModel
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.heads import LinearHead, MaskedLmHead, ReplacedTokenHead, SpanBoundaryHead, normalize, pool
+from bert_keras.modeling.heads import (
+    LinearHead,
+    MaskedLmHead,
+    ReplacedTokenHead,
+    SpanBoundaryHead,
+    check_pooling,
+    normalize,
+    pool,
+)
 from bert_keras.modeling.layers import dtype_policy
 
 
@@ -227,7 +235,7 @@ class SentenceModel(BaseModel):
 
     Args:
         config: BertConfig.
-        pooling: "cls", "mean" or "max", see `pool`.
+        pooling: "cls", "mean" or "max", see `pool`. A model that reads left to right cannot have "cls".
         is_normalized: whether the vectors have the length 1.
         **kwargs: see `BaseModel`.
     """
@@ -244,6 +252,7 @@ class SentenceModel(BaseModel):
         **kwargs: Any,
     ) -> None:
         super().__init__(config, name=name, **kwargs)
+        check_pooling(config, pooling)
         self.pooling = pooling
         self.is_normalized = is_normalized
         with dtype_policy(self.dtype_policy):

@@ -13,7 +13,7 @@ from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.heads import FINE_TUNING_DROPOUT, FINE_TUNING_INITIALIZER_RANGE
-from bert_keras.modeling.layers import EncoderLayer, dtype_policy, mark_built, truncated_normal
+from bert_keras.modeling.layers import EncoderLayer, dtype_policy, mark_built, next_seed, truncated_normal
 from bert_keras.modeling.models import TokenClassifierModel
 
 NUM_FEATURE_LAYERS = 4
@@ -124,8 +124,8 @@ class BidirectionalLstm(keras.layers.Layer):
 
     def __init__(self, input_size: int, units: int, dropout_index: int, name: str = "lstm") -> None:
         super().__init__(name=name)
-        self.forward_lstm = keras.layers.LSTM(units, return_sequences=True, name="forward")
-        self.backward_lstm = keras.layers.LSTM(units, return_sequences=True, go_backwards=True, name="backward")
+        self.forward_lstm = _lstm(units, name="forward")
+        self.backward_lstm = _lstm(units, go_backwards=True, name="backward")
         for lstm in (self.forward_lstm, self.backward_lstm):
             lstm.build((None, None, input_size))
         self.dropout = Dropout(FINE_TUNING_DROPOUT, dropout_index)
@@ -138,6 +138,15 @@ class BidirectionalLstm(keras.layers.Layer):
         # The backward LSTM returns its outputs in reversed order.
         backward = ops.flip(self.backward_lstm(x, mask=is_token), axis=1)  # [B, T, U]
         return self.dropout(ops.concatenate([forward, backward], axis=-1), dropout_seed)
+
+
+def _lstm(units, **options):
+    seeds = {
+        "kernel_initializer": keras.initializers.GlorotUniform(next_seed()),
+        "recurrent_initializer": keras.initializers.Orthogonal(seed=next_seed()),
+        "seed": next_seed(),
+    }
+    return keras.layers.LSTM(units, return_sequences=True, **seeds, **options)
 
 
 # By the name in task.json and in the flag --tagger.

@@ -111,7 +111,7 @@ class PretrainingTask(Task):
         masked_lm = numerators["masked_lm_loss"] / (denominators["masked_lm_loss"] + MASKED_LM_EPSILON)
         # The maximum avoids a division by 0 for a batch of padding rows.
         sentence = numerators["next_sentence_loss"] / ops.maximum(denominators["next_sentence_loss"], 1.0)
-        return _weighted_sum(self._loss_weights, (masked_lm, sentence))
+        return weighted_sum(self._loss_weights, (masked_lm, sentence))
 
     def _weights(self, features):
         masked = _masked_lm_weights(features)  # [B, P]
@@ -211,7 +211,7 @@ class ReplacedTokenTask(Task):
         """Returns the weighted sum of the losses of generator and discriminator, see `Task.loss`."""
         masked_lm = numerators["masked_lm_loss"] / (denominators["masked_lm_loss"] + MASKED_LM_EPSILON)
         replaced = ops.divide_no_nan(numerators["replaced_token_loss"], denominators["replaced_token_loss"])
-        return _weighted_sum(self._loss_weights, (masked_lm, replaced))
+        return weighted_sum(self._loss_weights, (masked_lm, replaced))
 
     def metrics(self, numerators, denominators):
         """Returns `Task.metrics`; precision and recall are 0 without predicted or replaced tokens."""
@@ -332,7 +332,7 @@ class SquadTask(Task):
         return {"loss": (start_losses + end_losses) / 2.0, "start_accuracy": start_hits, "end_accuracy": end_hits}
 
 
-def _weighted_sum(weights, losses):
+def weighted_sum(weights, losses):
     """Returns the sum of losses times their weights, without those of weight 0."""
     weighted = [weight * loss for weight, loss in zip(weights, losses, strict=True) if weight]
     return sum(weighted[1:], weighted[0])

@@ -13,7 +13,7 @@ import predict
 import run_sentence_vectors
 from bert_keras import open_model, train_sentence_vectors
 from bert_keras.cli.flags import run_main
-from bert_keras.modeling import PretrainingModel, open_checkpoint
+from bert_keras.modeling import PretrainingModel, SentenceModel, open_checkpoint
 
 WORDS = ["paris", "london", "france", "he", "she", "walking", "hungry", "capital"]
 
@@ -40,6 +40,7 @@ def data_dir(tmp_path_factory):
     inferences = [(*pair, "entailment") for pair in alike] + [(*alike[0][:1], others[0][1], "contradiction")]
     write_rows(folder / "nli.tsv", ("sentence1", "sentence2", "gold_label"), [*inferences, ("he", "she", "neutral")])
     write_rows(folder / "classes.tsv", ("text", "label"), [(first, first.split()[0]) for first, _ in alike])
+    write_rows(folder / "alike.tsv", ("anchor", "positive"), [("he is", text) for text, _ in alike])
     (folder / "texts.txt").write_text("".join(f"{first}\n" for first, _ in alike), encoding="utf-8")
     return folder
 
@@ -156,6 +157,13 @@ def test_from_python(tmp_path, start):
             "scores",
         ),
         (("train",), {"train_file": "scored.tsv", "label_column": "score"}, 'the column "score" has 0, but labels of'),
+        (("train",), {"train_batch_size": 1, "train_file": "pairs.tsv"}, "--train_batch_size=1 leaves nothing to rank"),
+        (
+            ("train", "eval"),
+            {"train_batch_size": "8,1", "train_file": "texts.txt", "eval_file": "pairs.tsv"},
+            "leaves nothing to rank",
+        ),
+        (("train",), {"train_file": "alike.tsv"}, "alike.tsv: all examples have the same first or the same second"),
         (("train",), {"train_file": "scored.tsv", "pack": True}, "--pack puts several examples into a row, but an exa"),
     ],
 )
@@ -164,6 +172,15 @@ def test_mistakes_are_one_line_and_write_nothing(run, tmp_path, actions, changes
         run(*actions, **changes)
     assert message in str(error.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_vector_of_cls_is_refused_for_a_model_that_reads_left_to_right(run, tmp_path):
+    decoder = write_model(tmp_path / "decoder", PretrainingModel(make_config(is_decoder=True)), TOKENS)
+    message = r"^the model reads left to right .* is the same for all texts; choose another --pooling, such as mean$"
+    with pytest.raises(ValueError, match=message):
+        run("train", train_file="pairs.tsv", init_checkpoint=decoder, pooling="cls")
+    with pytest.raises(ValueError, match="^the model reads left to right"):
+        SentenceModel(make_config(is_decoder=True), "cls")
 
 
 def test_the_program_prints_a_mistake_in_one_line(capsys):

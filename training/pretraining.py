@@ -4,7 +4,6 @@ import functools
 import logging
 import math
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -26,7 +25,7 @@ from bert_keras.modeling import (
     open_checkpoint,
     weights_by_name,
 )
-from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.layers import dtype_policy, initial_seed
 from bert_keras.modeling.replaced_tokens import generator_config
 from bert_keras.prediction.loading.model_files import TOKENIZER_FILE, Preparation, given_config, preparation_text
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
@@ -75,12 +74,15 @@ def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS):
             check_config(config, checkpoint)
         if settings["deterministic"]:
             tf.config.experimental.enable_op_determinism()
-        keras.utils.set_random_seed(settings["seed"])
         if settings["do_train"]:
             part_of_batch(settings, strategy)
             teacher = PretrainingTeacher(settings, config) if settings["teacher"] else None
             _claim(run_dir, settings, defaults, config, records, workers, teacher)
-        task = _build(config, records, checkpoint, settings, strategy)
+        with initial_seed(settings["seed"]):
+            task = taught = _build(config, records, checkpoint, settings, strategy)
+            if settings["do_train"] and teacher:
+                with strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
+                    taught = teacher.teach(task)
         evaluate = _make_evaluation(settings, task, strategy, records, eval_records) if settings["do_eval"] else None
         step, metrics, is_whole = run_dir.latest_step(), None, True
         if settings["do_train"]:
@@ -95,10 +97,7 @@ def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS):
                 explain=explain,
                 callbacks=callbacks,
             )
-            if teacher:
-                with strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
-                    task = teacher.teach(task)
-            trainer = make_trainer(PackedTask(task) if settings["pack"] else task, strategy, settings)
+            trainer = make_trainer(PackedTask(taught) if settings["pack"] else taught, strategy, settings)
             step, metrics, is_whole = train(
                 trainer, lambda start: _batches(settings, task, strategy, records, start), hooks
             )

@@ -35,7 +35,7 @@ def _is_compilable(update, strategy):
     if is_tpu(strategy):  # where XLA compiles the whole step
         return True
     try:
-        # Use a graph, because TensorFlow warns of strategies that run anything else; for the partial see graph_function.
+        # Use a graph, because TensorFlow warns of strategies that run anything else; and a partial, see graph_function.
         run = functools.partial(strategy.run, lambda: update(*[tf.zeros([1])] * 4, tf.zeros([])))
         tf.function(run, autograph=False)()
     except tf.errors.OpError as error:

@@ -21,7 +21,7 @@ from bert_keras.modeling import (
     weights_to_load,
 )
 from bert_keras.modeling.checkpoints.loading import Checkpoint, entries_of_other_heads
-from bert_keras.modeling.heads import normalize, pool
+from bert_keras.modeling.heads import check_pooling, normalize, pool
 from bert_keras.prediction.arguments import EMBEDDINGS, POOLINGS, Limits, check_choice, choose_layers, name_of, shown
 from bert_keras.prediction.containers import several
 from bert_keras.prediction.loaded_model import LoadedModel
@@ -128,11 +128,7 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
 
     def _prepare(self):
         check_shared(self._shared, self.files)
-        if self.pooling == "cls" and self.config.is_decoder:
-            raise ValueError(
-                f"{self.folder} reads left to right (is_decoder in its config), so the vector of [CLS] is the same for "
-                f"all texts; choose another {name_of('pooling')}"
-            )
+        check_pooling(self.config, self.pooling, str(self.folder), name_of("pooling"))
         layers = self._chosen_layers
         if layers is None and self.settings:
             layers = (self.settings["layer"],)
@@ -286,6 +282,7 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], Any]):
 
     def _prepare(self):
         super()._prepare()
+        check_pooling(self.config, self.settings["pooling"], str(self.folder))
         [self._layer] = choose_layers((self.settings["layer"],), self.config.num_hidden_layers)
         for name, kind, needed in (("normalize", bool, "true or false"), ("prefix", str, "a text")):
             if not isinstance(self.settings.get(name, kind()), kind):

@@ -1,5 +1,6 @@
 """The layers: activations, initial values, attention, masks, and dropout positions."""
 
+import random
 import threading
 
 import keras
@@ -9,15 +10,26 @@ from keras import ops
 from reference_bert import ACTIVATIONS
 from tiny_bert import make_config
 
-from bert_keras.modeling import BertModel
+from bert_keras.modeling import (
+    BertModel,
+    FeatureBasedTagger,
+    LstmTagger,
+    PretrainingModel,
+    ReplacedTokenModel,
+    ReplacedTokenTask,
+    SpanBoundaryModel,
+    weights_by_name,
+)
 from bert_keras.modeling.layers import (
     EncoderLayer,
     activation,
+    initial_seed,
     layer_norm,
     padding_scores,
     truncated_normal,
     weights_to_load,
 )
+from bert_keras.modeling.lora import enable_lora
 
 
 def test_gelu_is_the_tanh_form_of_the_original():
@@ -51,6 +63,39 @@ def test_initial_values_are_cut_at_two_standard_deviations():
     # The given deviation is that of the untruncated curve; truncation leaves 0.8796 of it.
     assert values.std() == pytest.approx(0.02 * 0.8796, rel=5e-3)
     assert values.mean() == pytest.approx(0.0, abs=2e-4)
+
+
+def _tagger_with_lora(config):
+    tagger = LstmTagger(config, 3)
+    enable_lora(tagger, 2)
+    return tagger
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        PretrainingModel,
+        SpanBoundaryModel,
+        _tagger_with_lora,
+        lambda config: FeatureBasedTagger(config, 3, units=4),
+        lambda config: ReplacedTokenTask(ReplacedTokenModel(config), 0.5),
+    ],
+)
+def test_no_initial_weight_comes_from_a_global_random_state(make, monkeypatch):
+    def values():
+        made = make(make_config(num_hidden_layers=1))
+        weights = weights_by_name(made) if isinstance(made, keras.Model) else made.own_weights
+        return {name: ops.convert_to_numpy(weight) for name, weight in weights.items()}
+
+    keras.utils.set_random_seed(5)
+    expected = values()
+    for module, name in ((random, "randint"), (np.random, "randint")):
+        monkeypatch.setattr(module, name, lambda *bounds: pytest.fail("a draw from a global random state"))
+    with initial_seed(5):
+        found = values()
+    assert found.keys() == expected.keys()
+    for name in expected:
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
 
 
 def test_weights_that_are_to_be_loaded_are_not_drawn():

@@ -1,5 +1,6 @@
 """The losses of distillation against NumPy: students and teachers of other widths, heads and layers; ragged batches."""
 
+import dataclasses
 import re
 
 import keras
@@ -31,6 +32,7 @@ from bert_keras.training.step import Trainer
 
 OURS = make_config()
 THEIRS = make_config(hidden_size=12, num_hidden_layers=3, num_attention_heads=3)
+DECODER = make_config(is_decoder=True)
 OF_LAYERS = Recipe(1.0, 0.0, hidden=2.0, attention=3.0, cosine=4.0, teacher_layers=(1, 3))
 WITHOUT_LABEL = 1  # the index of an example
 
@@ -127,11 +129,13 @@ def test_soft_labels_of_tokens_positions_and_masked_words_equal_numpy():
     np.testing.assert_allclose(means_of(task, masked)[0]["soft_loss"], expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("changes", [{}, {"is_decoder": True}, {"has_shared_layers": True}], ids=str)
 @pytest.mark.parametrize("heads", [2, 4], ids=["as-many-heads", "other-heads"])
-def test_losses_of_layers_equal_numpy(heads):
-    theirs = make_config(hidden_size=12, num_hidden_layers=3, num_attention_heads=heads)
+def test_losses_of_layers_equal_numpy(heads, changes):
+    student = make_config(**changes)
+    theirs = make_config(hidden_size=12, num_hidden_layers=3, num_attention_heads=heads, **changes)
     features = labelled(label_ids=np.array([0, 2, 1, 1], np.int32))
-    task, teacher = pair_of(classifier(3), ClassificationTask, OF_LAYERS, theirs=theirs)
+    task, teacher = pair_of(classifier(3), ClassificationTask, OF_LAYERS, student, theirs)
     [(name, projection)] = task.own_weights.items()
     assert (name, tuple(projection.shape)) == ("loss/projection", (8, 12))
     metrics, loss = means_of(task, features)
@@ -139,9 +143,9 @@ def test_losses_of_layers_equal_numpy(heads):
     mask, is_token = features["input_mask"], features["input_mask"] == 1
     inputs = [features[name] for name in ("input_ids", "input_mask", "segment_ids")]
     networks, states = [], []
-    for model, config in ((task.model, OURS), (teacher, theirs)):
+    for model, config in ((task.model, student), (teacher, theirs)):
         sizes = config.num_hidden_layers, config.num_attention_heads, config.hidden_act
-        networks.append(ReferenceBert(*sizes, weights_of(model)))
+        networks.append(ReferenceBert(*sizes, weights_of(model), is_decoder=config.is_decoder))
         embedded, layers, _ = networks[-1].encode(*inputs)
         states.append([embedded, *layers])
     matrix = np.asarray(projection, np.float64)
@@ -149,7 +153,9 @@ def test_losses_of_layers_equal_numpy(heads):
     for ours, theirs in ((1, 1), (2, 3)):
         hidden.append(((states[0][ours] @ matrix - states[1][theirs]) ** 2).mean(-1)[is_token].mean())
         first, second = (
-            network.probabilities(state[layer - 1], mask, f"bert/encoder/layer_{layer - 1}/attention")
+            network.probabilities(
+                state[layer - 1], mask, f"bert/encoder/layer_{0 if student.has_shared_layers else layer - 1}/attention"
+            )
             for network, state, layer in zip(networks, states, (ours, theirs), strict=True)
         )
         if heads != 2:
@@ -171,10 +177,12 @@ def test_losses_of_layers_equal_numpy(heads):
     assert set(task.model(features)) == {"logits"}  # as before
 
 
-def test_packed_rows_have_the_same_losses():
+@pytest.mark.parametrize("is_decoder", [False, True])
+def test_packed_rows_have_the_same_losses(is_decoder):
     features = labelled(label_ids=np.array([0, 2, 1, 1], np.int32))
     recipe = Recipe(hidden=1.0, attention=1.0, cosine=1.0, teacher_layers=(0, 3))
-    task, _ = pair_of(classifier(3), ClassificationTask, recipe)
+    ours, theirs = (dataclasses.replace(config, is_decoder=is_decoder) for config in (OURS, THEIRS))
+    task, _ = pair_of(classifier(3), ClassificationTask, recipe, ours, theirs)
     packed = pack(features, row_length=16)
     assert len(packed["input_ids"]) < 4
     expected, loss = means_of(task, features)
@@ -203,6 +211,34 @@ def test_training_changes_the_student_and_the_projection_but_not_the_teacher():
         np.testing.assert_array_equal(value, of_teacher[name])
 
 
+@pytest.mark.parametrize(
+    ("recipe", "unchanged"),
+    [
+        (Recipe(0.0, 0.0, hidden=1.0, teacher_layers=(1, 3)), {"bert/pooler", "output_weights", "output_bias"}),
+        # The last layer of the student is not compared, and the values of an attention do not change its probabilities.
+        (
+            Recipe(0.0, 0.0, attention=1.0, teacher_layers=(3, 0)),
+            {"bert/pooler", "output_weights", "output_bias", "bert/encoder/layer_1", "bert/encoder/layer_0"},
+        ),
+    ],
+    ids=["hidden", "attention"],
+)
+def test_a_loss_of_weight_0_changes_no_weight_not_even_by_weight_decay(recipe, unchanged):
+    features = {
+        name: tf.constant(value) for name, value in labelled(label_ids=np.array([0, 2, 1, 1], np.int32)).items()
+    }
+    task, _ = pair_of(classifier(3), ClassificationTask, recipe)
+    before = weights_of(task.model)
+    optimizer = AdamWeightDecay(LearningRateSchedule(0.01, 30, 0))
+    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), 1)
+    trainer.train(iter(tf.data.Dataset.from_tensors(features).repeat()), tf.constant(2))
+    for name, value in weights_of(task.model).items():
+        is_query = "/attention/self/query" in name or "/attention/self/key" in name
+        is_compared = name.startswith("bert/encoder/layer_0") and is_query
+        is_same = name.startswith(tuple(unchanged)) and not is_compared
+        assert (value.tobytes() == before[name].tobytes()) == is_same, name
+
+
 SETTINGS = {
     "temperature": 2.0,
     "label_loss_weight": 0.5,
@@ -228,6 +264,7 @@ def test_the_recipe_spaces_layers_evenly():
         (THEIRS, {"teacher_layers": (1, 4)}, "--teacher_layers=1,4 must be 2 numbers from 1 to 3"),
         (THEIRS, {"teacher_layers": (0, 0)}, "--teacher_layers=0,0 must be 2 numbers from 1 to 3"),
         (THEIRS, {"hidden_loss_weight": 0.0, "teacher_layers": (1, 3)}, "--teacher_layers is for --hidden_loss_weight"),
+        (DECODER, {}, "the teacher reads left to right (is_decoder in its config), but the student sees all tokens"),
         (None, {}, "--hidden_loss_weight and --attention_loss_weight compare layers, which an export does not give"),
         (
             THEIRS,
@@ -239,3 +276,11 @@ def test_the_recipe_spaces_layers_evenly():
 def test_mistakes_in_the_recipe(teacher, changes, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         recipe_of(SETTINGS | changes, teacher, OURS)
+
+
+def test_a_student_that_reads_left_to_right_needs_such_a_teacher():
+    ours, theirs = (dataclasses.replace(config, is_decoder=True) for config in (OURS, THEIRS))
+    settings = SETTINGS | {"teacher_layers": (1, 3)}
+    assert recipe_of(settings, theirs, ours).hidden == 1.0
+    with pytest.raises(ValueError, match="^the student reads left to right .* but the teacher sees all tokens"):
+        recipe_of(settings, THEIRS, ours)

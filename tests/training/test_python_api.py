@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
+from states import assert_bit_equal, weights_in
 from tiny_classes import run, texts, write_start, write_texts
 from training_runs import rows_of
 
@@ -177,12 +178,17 @@ def test_the_log_names_the_arguments_of_the_call(short, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_thread_that_is_not_the_first_can_train(short, tmp_path):
-    results = []
-    thread = threading.Thread(target=lambda: results.append(call(TRAIN, tmp_path, short, num_train_epochs=0.5)))
-    thread.start()
-    thread.join()
-    assert results[0].history
+def test_two_threads_train_the_models_that_each_trains_alone(short, tmp_path):
+    folders = [tmp_path / name for name in ("alone", "first", "second")]
+    call(TRAIN, folders[0], short, max_steps=2)
+    threads = [threading.Thread(target=call, args=(TRAIN, folder, short | {"max_steps": 2})) for folder in folders[1:]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    alone, *others = (weights_in(folder / "new" / "model") for folder in folders)
+    for other in others:
+        assert_bit_equal(other, alone)
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,11 @@ import io
 import json
 import logging
 import os
-import random
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import rich.console
 import tensorflow as tf
 
@@ -213,7 +211,6 @@ def surroundings(verbose: bool, translate: Callable[[str], str]) -> Iterator[ric
     logging_before = log.handlers[:], log.propagate, log.level
     tf_log, tf_level = tf.get_logger(), tf.get_logger().level
     tf_log.setLevel(logging.WARNING)  # in a notebook it would be INFO
-    states = random.getstate(), np.random.get_state()
     is_tf32 = tf.config.experimental.tensor_float_32_execution_enabled()
     # In a notebook, plain text: rich's own display would need ipywidgets, and the kernel pretends to be a terminal.
     console = rich.console.Console(force_jupyter=False, force_terminal=sys.stdout.isatty(), quiet=not verbose)
@@ -228,8 +225,6 @@ def surroundings(verbose: bool, translate: Callable[[str], str]) -> Iterator[ric
         log.handlers, log.propagate = logging_before[:2]
         log.setLevel(logging_before[2])
         tf_log.setLevel(tf_level)
-        random.setstate(states[0])
-        np.random.set_state(states[1])
         tf.config.experimental.enable_tensor_float_32_execution(is_tf32)
         # Reference cycles in Keras and TensorFlow would keep the network and Adam's moments in memory.
         gc.collect()

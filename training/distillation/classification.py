@@ -32,7 +32,7 @@ class Distillation(Taught, Classification):
         self._unlabeled = []
         if teacher is None:
             return
-        recipe = self.learn_from(teacher, settings, files)
+        recipe = self.learn_from(teacher, settings, files, has_labels)
         if settings["unlabeled_file"]:
             # Any label: its weight in the loss is 0.
             label = {"regression": 0.0, "multi_label": ()}.get(self.data.kind, (*self.data.labels, None)[0])

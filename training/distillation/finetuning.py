@@ -14,8 +14,8 @@ class Taught(Task):
     has_label_weights = False
     _recipe = None
 
-    def learn_from(self, teacher, settings, files):
-        """Sets the teacher and the losses, and returns the Recipe.
+    def learn_from(self, teacher, settings, files, has_labels=True):
+        """Sets the teacher and the losses, and returns the Recipe. Without labels, the task's own loss is left out.
 
         Args:
             teacher: a `training.distillation.teacher.Teacher`.
@@ -23,6 +23,7 @@ class Taught(Task):
             files: ModelFiles of the student.
         """
         self.teacher = teacher
+        settings = settings if has_labels else settings | {"label_loss_weight": 0.0}
         self._recipe = recipe_of(settings, None if teacher.is_export else teacher.files.config, files.config)
         if teacher.is_export:
             self.cannot_pack = "the teacher is an export, which reads one example in a row"

@@ -10,8 +10,8 @@ from keras import ops
 
 from bert_keras.modeling import MultiLabelTask, RegressionTask
 from bert_keras.modeling.checkpoints.names import LOSS_PREFIX
-from bert_keras.modeling.layers import other_sequence_scores, padding_scores, truncated_normal
-from bert_keras.modeling.tasks import Task
+from bert_keras.modeling.layers import truncated_normal
+from bert_keras.modeling.tasks import Task, weighted_sum
 
 # Keeps the logarithm of an attention of 0 finite.
 _EPSILON = 1e-6
@@ -74,10 +74,10 @@ class DistillationTask(Task):
         return {name: ops.sum(weights * values[name]) for name, weights in self._weights(features).items()}
 
     def loss(self, numerators, denominators):
-        loss = self._recipe.label * self._task.loss(numerators, denominators)
-        for name, weight in self._recipe.extras.items():
-            loss = loss + weight * ops.divide_no_nan(numerators[name], denominators[name])
-        return loss
+        """Returns the loss to minimise, see `Task.loss`: the weighted sum, without the losses of weight 0."""
+        losses = [self._task.loss(numerators, denominators)]
+        losses += [ops.divide_no_nan(numerators[name], denominators[name]) for name in self._recipe.extras]
+        return weighted_sum((self._recipe.label, *self._recipe.extras.values()), losses)
 
     def metrics(self, numerators, denominators):
         extras = {name: ops.divide_no_nan(numerators[name], denominators[name]) for name in self._recipe.extras}
@@ -169,9 +169,9 @@ def _soft_losses(task, outputs, targets, temperature, features):
 
 def _attention(model, layer, hidden, features):
     """Returns the attention probabilities of a layer (from 1) for its input float [B, T, H]; float32 [B, N, T, T]."""
-    scores = other_sequence_scores(features["sequence_ids"]) if "sequence_ids" in features else None
-    if scores is None:
-        scores = padding_scores(_token_mask(features))
+    inputs = {"input_ids": _token_mask(features), "input_mask": _token_mask(features)}  # the ids give the shape alone
+    inputs |= {name: features[name] for name in ("sequence_ids",) if name in features}
+    scores = model.bert.mask_scores(inputs)
     attention = model.bert.encoder_layers[layer - 1].self_attention
     return _float(attention.probabilities(ops.reshape(hidden, (-1, hidden.shape[-1])), scores))
 

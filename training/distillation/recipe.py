@@ -120,6 +120,12 @@ def recipe_of(settings, teacher, config):
         for name in ("label", "soft", "hidden", "attention", "cosine")
         if f"{name}_loss_weight" in settings
     }
+    if teacher is not None and teacher.is_decoder != config.is_decoder:
+        readers = ("teacher", "student") if teacher.is_decoder else ("student", "teacher")
+        raise ValueError(
+            f"the {readers[0]} reads left to right (is_decoder in its config), but the {readers[1]} sees all tokens; "
+            "their outputs for a token answer different questions, so give a teacher that reads as the student does"
+        )
     recipe = Recipe(**weights, temperature=settings["temperature"])
     if not recipe.extras:
         raise ValueError("all weights of the losses against the teacher are 0; give --soft_loss_weight above 0")

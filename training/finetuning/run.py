@@ -9,14 +9,13 @@ import logging
 import math
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from bert_keras.cli.flags import PRECISIONS
 from bert_keras.data_prep.pretraining.build import vocabulary_digest
 from bert_keras.modeling import layer_of, weights_by_name
-from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.layers import dtype_policy, initial_seed
 from bert_keras.modeling.lora import enable_lora, merge_lora
 from bert_keras.training.distribution.devices import distribute
 from bert_keras.training.distribution.tpu import is_tpu
@@ -154,12 +153,12 @@ class _Session:
         """
         task = self._task
         settings = _count_steps(task, settings, self._strategy)
-        keras.utils.set_random_seed(settings["seed"])
-        self._build(settings)
-        if not run_dir.latest_checkpoint():
-            labels = task.describe().get("labels")
-            load_start(self._network.model, self._files.checkpoint, settings["new_head"], labels)
-        self._adapt(settings)
+        with initial_seed(settings["seed"]):
+            self._build(settings)
+            if not run_dir.latest_checkpoint():
+                labels = task.describe().get("labels")
+                load_start(self._network.model, self._files.checkpoint, settings["new_head"], labels)
+            self._adapt(settings)
         selection = Selection(
             run_dir,
             task.metric,
@@ -296,9 +295,10 @@ class _Session:
         if self._saved is not None and self._saved[0] == run_dir.path:
             return self._saved[1]
         self._saved = None
-        if not self._network:
-            self._build(settings)
-        merge_lora(self._network.model)  # as in the folder model
-        if not run_dir.within(MODEL_DIR).latest_step() and run_dir.latest_step():
-            self._adapt(settings)
+        with initial_seed(settings["seed"]):
+            if not self._network:
+                self._build(settings)
+            merge_lora(self._network.model)  # as in the folder model
+            if not run_dir.within(MODEL_DIR).latest_step() and run_dir.latest_step():
+                self._adapt(settings)
         return load_model(self._network.model, run_dir, self._files.checkpoint)

@@ -17,9 +17,10 @@ from bert_keras.evaluation.sentence_vectors import (
 )
 from bert_keras.evaluation.tables import tab_separated
 from bert_keras.modeling import SentenceModel
+from bert_keras.modeling.heads import check_pooling
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.sentence_vectors.data import make_features, read_file
-from bert_keras.training.sentence_vectors.losses import CosineTask, RankingTask
+from bert_keras.training.sentence_vectors.losses import NO_TEXT, CosineTask, RankingTask
 
 log = logging.getLogger("bert_keras")
 
@@ -51,6 +52,7 @@ class SentenceVectors(Task):
     cannot_smooth = "the loss of vectors has no labels"
 
     def __init__(self, settings, files, stored=None):
+        check_pooling(files.config, settings["pooling"], name="--pooling")
         self._settings = {name: settings[name] for name in SETTLED}
         self._scale = settings["scale"]
         self.files = {name: settings[name] for name in ("train_file", "eval_file")}
@@ -85,7 +87,7 @@ class SentenceVectors(Task):
         return texts
 
     def _prepare_training(self, settings, features):
-        num_examples = self.num_train_examples = len(features["input_ids"])
+        self.num_train_examples = len(features["input_ids"])
         if self._train.kind == "scores":
             highest = settings["max_score"] or max(map(abs, self._train.labels))
             if not highest:
@@ -93,11 +95,10 @@ class SentenceVectors(Task):
             log.info("loss: squared error of the cosine, and a score of %g is a cosine of 1", highest)
             features["label_values"] = np.array(self._train.labels, np.float32) / np.float32(highest)
         else:
-            if num_examples < 2:
-                raise ValueError(f"{settings['train_file']} has 1 example; ranking needs others to compare with")
             if self._train.kind != "pairs":
                 # Dropout makes the two vectors of a text differ.
                 features = {name: np.repeat(values, 2, axis=1) for name, values in features.items()}
+            _check_others(settings, features["text_numbers"])
             log.info(
                 "loss: %s, among the texts of %d examples",
                 "rank the second text of a pair first" if self._train.kind == "pairs" else "recognize the same text",
@@ -133,6 +134,27 @@ class SentenceVectors(Task):
         found = cosines(vectors[:, 0], vectors[:, 1])
         rows = [[*row[:2], f"{value:.6f}"] for row, value in zip(self._predict.rows, found, strict=True)]
         run_dir.write_text("predictions.tsv", tab_separated(["text", "text_pair", "cosine"], rows))
+
+
+def _check_others(settings, numbers):
+    """Refuses to rank if an example would have no other text to compare its second text with.
+
+    `numbers` is int32 [N, K], see `make_features`. A third text is such another text, even alone.
+    """
+    further = numbers[:, 2:]
+    is_other = (further != NO_TEXT) & (further != numbers[:, :1]) & (further != numbers[:, 1:2])
+    if is_other.any(axis=1).all():
+        return
+    if min(len(np.unique(numbers[:, 0])), len(np.unique(numbers[:, 1]))) < 2:
+        raise ValueError(
+            f"{settings['train_file']}: all examples have the same first or the same second text; ranking needs others "
+            "to compare with"
+        )
+    if min(settings["train_batch_size"]) < 2:
+        raise ValueError(
+            "--train_batch_size=1 leaves nothing to rank: each example is compared with the others of its batch; give 2 or "
+            "more, such as 32 (--gradient_accumulation_steps splits a batch to save memory)"
+        )
 
 
 def _retrieval(vectors, numbers):
