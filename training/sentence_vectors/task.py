@@ -152,8 +152,8 @@ def _check_others(settings, numbers):
         )
     if min(settings["train_batch_size"]) < 2:
         raise ValueError(
-            "--train_batch_size=1 leaves nothing to rank: each example is compared with the others of its batch; give 2 or "
-            "more, such as 32 (--gradient_accumulation_steps splits a batch to save memory)"
+            "--train_batch_size=1 leaves nothing to rank: each example is compared with the others of its batch; "
+            "give 2 or more, such as 32 (--gradient_accumulation_steps splits a batch to save memory)"
         )
 
 
