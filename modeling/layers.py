@@ -123,7 +123,11 @@ class SelfAttention(keras.layers.Layer):
             # One operation: a GPU that supports it never holds all scores at once. cuDNN needs them as [B, 1, T, T].
             num_tokens = ops.shape(mask_scores)[-1]
             rows = ops.broadcast_to(mask_scores, (*ops.shape(mask_scores)[:2], num_tokens, num_tokens))
-            context = ops.dot_product_attention(query, key, value, bias=rows)  # [B, T, N, D]
+            # On a TPU, Keras 3.15 takes a kernel that ignores the bias and hides later tokens.
+            is_on_gpu = keras.distribution.list_devices()[0].startswith("gpu")
+            context = ops.dot_product_attention(
+                query, key, value, bias=rows, flash_attention=None if is_on_gpu else False
+            )  # [B, T, N, D]
         else:
             context = self._attend(query, key, value, mask_scores, dropout_seed)  # [B, T, N, D]
         return ops.reshape(context, ops.shape(hidden))  # [B * T, H]

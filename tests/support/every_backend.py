@@ -4,7 +4,10 @@ A test runs this file as a program in a process with another backend; see `tests
 """
 
 import dataclasses
+import functools
 import sys
+import types
+from unittest import mock
 
 import keras
 import numpy as np
@@ -102,6 +105,30 @@ def check_dropout(model, features):
     return seeds[0]
 
 
+def check_other_devices():
+    """Checks on JAX that a network on what looks like a TPU or a GPU computes the same as on the CPU."""
+    import jax
+    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel
+
+    # The kernel for a TPU takes only these sizes; it then runs in an interpreter.
+    config = BertConfig(9, 256, num_hidden_layers=1, num_attention_heads=2, max_position_embeddings=128)
+    bert, ids = BertModel(config), np.arange(256).reshape(2, 128) % 9
+    is_token = (np.arange(128) < [[70], [128]]).astype("int32")
+    interpreted = functools.partial(splash_attention_kernel.make_splash_mha, interpret=True)
+    given = mock.Mock(wraps=ops.dot_product_attention)
+    vectors = {}
+    for platform in ("cpu", "tpu", "gpu"):
+        devices = mock.Mock(return_value=[types.SimpleNamespace(platform=platform, id=0)])
+        with (
+            mock.patch.object(jax, "devices", devices),
+            mock.patch.object(splash_attention_kernel, "make_splash_mha", interpreted),
+            mock.patch.object(ops, "dot_product_attention", given),
+        ):
+            vectors[platform] = bert(ids, is_token)["sequence_output"]
+        np.testing.assert_allclose(vectors[platform], vectors["cpu"], rtol=1e-5, atol=1e-5, err_msg=platform)
+    assert [call.kwargs["flash_attention"] for call in given.mock_calls] == [False, False, None]
+
+
 def check_recomputed_layers(model, features, seed):
     """Checks on JAX that recomputed layers have the same gradients."""
     import jax
@@ -131,6 +158,7 @@ def main(config_file, forward_file, weights_file, result_file):
     if keras.backend.backend() == "jax":
         import jax
 
+        check_other_devices()
         check_recomputed_layers(model, features, seed)
         keras.config.set_dtype_policy("mixed_bfloat16")
         in_16_bits = PretrainingModel(model.config)
