@@ -13,7 +13,7 @@ from sklearn import metrics
 from bert_keras.evaluation.tables import tab_separated, text_table
 
 CLASSIFICATION_METRICS = ("accuracy", "f1", "f1_macro", "matthews")
-REGRESSION_METRICS = ("pearson", "spearman")
+REGRESSION_METRICS = ("pearson", "spearman", "mae", "rmse")
 
 
 def classification_metrics(
@@ -26,6 +26,7 @@ def classification_metrics(
     correlation, 0 if all labels or all predictions are the same class. An undefined F1 is 0.
     """
     labels, predicted = _in_step(label_ids, predicted_ids)
+    names = tuple(names)  # which may be a generator
     for name in names:
         if name not in CLASSIFICATION_METRICS:
             known = ", ".join(f'"{known}"' for known in CLASSIFICATION_METRICS)
@@ -48,24 +49,27 @@ def _classification_metric(name, labels, predicted):
 
 
 def regression_metrics(labels: ArrayLike | Sequence[Any], predicted: ArrayLike) -> dict[str, float]:
-    """Computes the correlations of GLUE's STS-B, of the gold and the predicted numbers, float [N].
+    """Computes the correlations of GLUE's STS-B and the errors of the gold and the predicted numbers, float [N].
 
     Returns a dict with `pearson` and `spearman` (of ranks; ties share their mean rank). Both are 0.0 if all labels, or
-    all predictions, are equal.
+    all predictions, are equal. `mae` is the mean of the absolute errors, and `rmse` the square root of the mean of the
+    squared errors, both in the unit of the labels.
     """
     labels, predicted = (values.astype(np.float64) for values in _in_step(labels, predicted))
     for what, values in (("label", labels), ("prediction", predicted)):
         if not np.isfinite(values).all():
             place = int(np.argmin(np.isfinite(values)))
             raise ValueError(f"{what} {place + 1} of {len(values)} is {values[place]}, but numbers have to be finite")
+    mae, rmse = np.abs(labels - predicted).mean(), np.sqrt(np.square(labels - predicted).mean())
+    errors = {"mae": float(mae), "rmse": float(rmse)}
     if np.ptp(labels) == 0 or np.ptp(predicted) == 0:
-        return dict.fromkeys(REGRESSION_METRICS, 0.0)
+        return {"pearson": 0.0, "spearman": 0.0, **errors}
     with warnings.catch_warnings():
         # Numbers that differ only in their last digits cause this warning; the correlation is still computed.
         warnings.simplefilter("ignore", scipy.stats.NearConstantInputWarning)
         pearson = float(scipy.stats.pearsonr(labels, predicted).statistic)
     spearman = float(scipy.stats.spearmanr(labels, predicted).statistic)
-    return {"pearson": 0.0 if math.isnan(pearson) else pearson, "spearman": spearman}
+    return {"pearson": 0.0 if math.isnan(pearson) else pearson, "spearman": spearman, **errors}
 
 
 def multi_label_metrics(labels: ArrayLike, predicted: ArrayLike) -> dict[str, float]:

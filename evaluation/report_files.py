@@ -41,7 +41,7 @@ def errors_table(ids, sources, texts, labels, predictions, confidences, by="conf
     texts, text_columns = _text_columns(texts)
     order = np.argsort(-np.asarray(confidences, np.float64), kind="stable")
     rows = [
-        [ids[i], sources[i], _shown(labels[i]), _shown(predictions[i]), f"{confidences[i]:.6f}", *texts[i]]
+        [ids[i], sources[i], _shown(labels[i]), _shown(predictions[i]), f"{confidences[i]:.6f}" if by == "confidence" else _shown(confidences[i]), *texts[i]]
         for i in order
         if labels[i] != predictions[i]
     ]
@@ -96,4 +96,4 @@ def _text_columns(texts):
 
 
 def _shown(value):
-    return value if isinstance(value, str) else f"{value:.6g}"
+    return value if isinstance(value, str) else f"{value:.8g}"

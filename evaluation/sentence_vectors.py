@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import cluster, metrics
 
-from bert_keras.evaluation.classification import REGRESSION_METRICS, regression_metrics
+from bert_keras.evaluation.classification import regression_metrics
 
-SIMILARITY_METRICS = REGRESSION_METRICS
+SIMILARITY_METRICS = ("pearson", "spearman")
 RETRIEVAL_METRICS = ("recall_at_1", "recall_at_10", "mrr_at_10")
 CLUSTERING_METRICS = ("v_measure",)
 
@@ -27,7 +27,8 @@ def cosines(first: ArrayLike, second: ArrayLike) -> np.ndarray:
 
 def similarity_metrics(scores: ArrayLike, predicted: ArrayLike) -> dict[str, float]:
     """Computes `pearson` and `spearman` between the scores of pairs and the cosines of their vectors, float [N]."""
-    return regression_metrics(scores, predicted)
+    metrics = regression_metrics(scores, predicted)
+    return {name: metrics[name] for name in SIMILARITY_METRICS}
 
 
 def retrieval_metrics(

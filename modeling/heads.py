@@ -157,10 +157,12 @@ class LinearHead(keras.layers.Layer):
                 truncated_normal(initializer_range),
                 shape=(num_classes, config.hidden_size),
                 dtype=self.variable_dtype,
+                autocast=False,
                 name="output_weights",
             )
+            # 16 bits are too few for a bias such as the mean of the prices that a regression predicts.
             self.output_bias = keras.Variable(
-                "zeros", shape=(num_classes,), dtype=self.variable_dtype, name="output_bias"
+                "zeros", shape=(num_classes,), dtype="float32", autocast=False, name="output_bias"
             )
         # Logits of tokens keep the mask of the tokens, so Keras losses leave out padding.
         self.supports_masking = True
@@ -168,8 +170,9 @@ class LinearHead(keras.layers.Layer):
 
     def call(self, x: Any, dropout_seed: Any = None) -> Any:
         """Maps float [..., H] to float32 [..., C] logits; with a seed for `Dropout`, with dropout."""
-        x = self.dropout(x, dropout_seed)
-        return ops.cast(ops.matmul(x, ops.transpose(self.output_weights)) + self.output_bias, "float32")
+        x = ops.cast(self.dropout(x, dropout_seed), "float32")
+        weights = ops.cast(ops.transpose(self.output_weights), "float32")
+        return ops.matmul(x, weights) + self.output_bias
 
 
 def check_pooling(config: BertConfig, pooling: str, model: str = "the model", name: str = "pooling") -> None:

@@ -37,12 +37,15 @@ class Task:
             users read the probabilities of the tokens.
         own_weights: dict of str to keras.Variable, weights of the loss that are not part of the model. Training changes
             them, and its checkpoints hold them.
+        weight_units: dict of str to float, the units of weights by name; 1 for all others. Training computes a weight's
+            update in its unit, so that a weight of any scale learns like one around 1.
     """
 
     metric_names = ("loss", "accuracy")
     label_names = ("label_ids",)
     label_smoothing = 0.0
     own_weights = {}
+    weight_units = {}
 
     def __init__(self, model):
         self.model = model
@@ -266,14 +269,30 @@ class RegressionTask(Task):
     """A number for each sequence (paper, section 4.1, STS-B), with the squared error of the logit as loss.
 
     Args:
-        model: ClassifierModel with one class; the labels are float32 [B] "label_values".
+        model: ClassifierModel with one class; the labels are float32 [B] "label_values". If `std` is not 1, it must
+            have a new head, which changes: it then predicts `mean`, up to a small random number of deviations.
+        mean, std: the mean and the standard deviation of the labels. The loss is in squared deviations, and the head is
+            trained as if it predicted the number of deviations from the mean. Its weights and logits stay in the unit
+            of the labels, so checkpoints and exports need no conversion. As in the original BERT, 0 and 1.
     """
 
     metric_names = ("loss",)
     label_names = ("label_values",)
 
+    def __init__(self, model, mean=0.0, std=1.0):
+        super().__init__(model)
+        self.std = std
+        if (mean, std) != (0.0, 1.0):
+            self.weight_units = {"output_weights": std, "output_bias": std}
+            model.head.output_weights.assign(model.head.output_weights * std)
+            model.head.output_bias.assign(ops.full_like(model.head.output_bias, mean))
+
+    def squared_errors(self, predicted, expected):
+        """Returns squared differences of numbers in the unit of the labels, in squared deviations."""
+        return ops.square((predicted - expected) / self.std)
+
     def _values(self, outputs, features):
-        return {"loss": ops.square(outputs["logits"][..., 0] - features["label_values"])}
+        return {"loss": self.squared_errors(outputs["logits"][..., 0], features["label_values"])}
 
 
 class MultiLabelTask(Task):

@@ -88,33 +88,48 @@ def test_pairs_of_ones_own(flags, out, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_numbers(flags, out, tmp_path, capsys):
-    for seed, (name, count) in enumerate({"train": 16, "dev": 9}.items()):
-        rows = [(text, 2.5 if label == "pos" else -1) for text, label in texts(count, seed)]
+@pytest.mark.parametrize("unit", [1, -1e-6, 1e6])
+def test_numbers(flags, out, tmp_path, capsys, unit):
+    highest, lowest = 2.5 * unit, -1 * unit
+    for seed, (name, count) in enumerate({"train": 64, "dev": 9}.items()):
+        rows = [(text, highest if label == "pos" else lowest) for text, label in texts(count, seed)]
         write_rows(tmp_path / f"{name}.csv", "text,score", rows, ",")
     files = {
         "train_file": tmp_path / "train.csv",
         "eval_file": tmp_path / "dev.csv",
         "predict_file": tmp_path / "dev.csv",
     }
-    run({**flags, **files}, *ALL, kind="regression")
-    assert "the labels are numbers from -1 to 2.5" in capsys.readouterr().out
+    run({**flags, **files}, *ALL, kind="regression", num_train_epochs=12, learning_rate=3e-3)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"the labels are numbers from {min(lowest, highest):.6g} to {max(lowest, highest):.6g}, with mean" in shown
+    assert "baseline (always the mean): mae " in shown
     task = task_of(out)
     assert (task["task"], task["labels"]) == ("regression", [])
     assert open_checkpoint(out / "model").shape("output_weights") == (1, 16)
     answers = np.array([float(line) for line in (out / "test_results.tsv").read_text().splitlines()])
-    truth = np.array([2.5 if label == "pos" else -1 for _, label in texts(9, 1)])
-    check_losses(out, (answers - truth) ** 2)
+    truth = np.array([highest if label == "pos" else lowest for _, label in texts(9, 1)])
+    check_losses(out, ((answers - truth) / task["label_scale"]["std"]) ** 2)
     results = results_in(out)
-    assert sorted(results) == ["eval_loss", "eval_pearson", "eval_spearman", "global_step", "loss"]
+    names = ["eval_loss", "eval_mae", "eval_pearson", "eval_rmse", "eval_spearman", "global_step", "loss"]
+    assert sorted(results) == names
+    of_mean = json.loads((out / "evaluation.json").read_text())["baseline"]
+    assert sorted(of_mean) == ["mae", "rmse"]
+    assert float(results["eval_rmse"]) == pytest.approx(np.sqrt(np.mean((answers - truth) ** 2)), rel=1e-4)
+    assert float(results["eval_rmse"]) < 0.8 * of_mean["rmse"]
     assert float(results["eval_pearson"]) == pytest.approx(np.corrcoef(answers, truth)[0, 1], abs=1e-5)
     errors = table_in(out / "eval_errors.tsv")
     differences = [abs(float(row["label"]) - float(row["prediction"])) for row in errors]
     assert differences == sorted(differences, reverse=True)
-    assert [float(row["difference"]) for row in errors] == pytest.approx(differences, abs=1e-5)
+    assert [float(row["difference"]) for row in errors] == pytest.approx(differences, rel=1e-4)
     # The model records its kind, so later commands may omit it.
     run({"output_dir": out}, "do_predict", predict_file=write_rows(tmp_path / "new.csv", "text", [texts(9, 1)[0][:1]]))
-    assert float((out / "test_results.tsv").read_text()) == pytest.approx(answers[0], abs=1e-6)
+    assert float((out / "test_results.tsv").read_text()) == pytest.approx(answers[0], rel=1e-5)
+    # Training goes on from the model: its head keeps what it knows, although the other labels have another scale.
+    rows = [(text, 3 * unit if label == "pos" else -2 * unit) for text, label in texts(16, 0)]
+    others = {**flags, "train_file": write_rows(tmp_path / "more.csv", "text,score", rows, ","), "output_dir": out / "b"}
+    files = {"init_checkpoint": out, "eval_file": files["eval_file"]}
+    run({**others, **files}, "do_train", "do_eval", kind="regression", max_steps=1, learning_rate=1e-9)
+    assert float(results_in(out / "b")["eval_rmse"]) == pytest.approx(float(results["eval_rmse"]), rel=1e-3)
 
 
 def labels_of(text):

@@ -72,6 +72,7 @@ class Trainer:
         self._weights = {
             name: weight for name, weight in self._all_weights.items() if not is_trained or is_trained(name)
         }
+        self._units = {name: unit for name, unit in task.weight_units.items() if name in self._weights}
         self.train = graph_function(self, "take_steps")
         self._compiled_gradients = graph_function(self, "_gradients", jit_compile=True) if is_compiled else None
         self._compiled_vectors = graph_function(self, "_vectors", jit_compile=True) if is_compiled else None
@@ -161,6 +162,8 @@ class Trainer:
         gradients, numerators = self.sum_over_replicas(totals)
         if self._loss_scale:
             gradients = {name: gradient / scale for name, gradient in gradients.items()}
+        # The gradient of a weight that is measured in its unit.
+        gradients |= {name: gradients[name] * unit for name, unit in self._units.items() if name in gradients}
         clipped, norm = clip_by_global_norm(list(gradients.values()), self.optimizer.clip_norm)
         gradients = dict(zip(gradients, clipped, strict=True))
         learning_rate = self.optimizer.schedule(self.global_step)
@@ -234,12 +237,15 @@ class Trainer:
 
     def _update_weights(self, strategy, gradients, learning_rate):
         for name, gradient in gradients.items():
-            weight = self._weights[name]
+            weight, unit = self._weights[name], self._units.get(name)
 
-            def update(weight, gradient, m, v, learning_rate, compute=self._updates[name]):
-                values = (weight.read_value(), gradient, m.read_value(), v.read_value(), learning_rate)
-                for variable, value in zip((weight, m, v), compute(*values), strict=True):
-                    variable.assign(value)
+            def update(weight, gradient, m, v, learning_rate, compute=self._updates[name], unit=unit):
+                before = weight.read_value()
+                value, *moments = compute(
+                    before / unit if unit else before, gradient, m.read_value(), v.read_value(), learning_rate
+                )
+                for variable, new in zip((weight, m, v), (value * unit if unit else value, *moments), strict=True):
+                    variable.assign(new)
 
             strategy.extended.update(
                 weight, update, args=(gradient, self._m[name], self._v[name], learning_rate), group=False

@@ -7,12 +7,17 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 KINDS = ("single_label", "regression", "multi_label", "multiple_choice")
 
 Label = str | float | tuple[str, ...]
 
 _PLACE = re.compile(r" (line|example) \d+$")
 _INTEGER = re.compile(r"[+-]?\d+")
+# Bounds of the largest label of a regression, so that products and squares of its parts are numbers in float32; and the
+# least standard deviation as a share of it, so that rounding to float32 changes no label by more than 1 % of it.
+_LEAST, _MOST, _LEAST_SPREAD = 1e-15, 1e15, 1e-5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +66,33 @@ def learn_labels(examples: Sequence[Example], kind: str) -> tuple[str, ...]:
     if all(map(_INTEGER.fullmatch, counts)):
         return tuple(sorted(counts, key=lambda label: (int(label), label)))
     return tuple(sorted(counts))
+
+
+def learn_scale(examples: Sequence[Example]) -> dict[str, float]:
+    """Returns the "mean" and the standard deviation "std" of the numbers that a regression trains on.
+
+    Raises ValueError if all are equal, or if float32 cannot tell them apart or hold them.
+    """
+    values = np.array([example.label for example in examples], np.float64)
+    name = _PLACE.sub("", examples[0].source) or "the training data"
+    lowest, highest = f"{values.min():.10g}", f"{values.max():.10g}"
+    if lowest == highest or np.ptp(values) == 0:
+        raise ValueError(
+            f"{name} has one number only, {lowest} in all {len(values):,} examples; a regression needs different "
+            "numbers, so check the column of the labels"
+        )
+    largest = np.abs(values).max()
+    if not _LEAST < largest < _MOST:
+        raise ValueError(
+            f"{name} has labels from {lowest} to {highest}, which float32 cannot compute with; write them in another unit"
+        )
+    mean, std = float(values.mean()), float(values.std())
+    if std < _LEAST_SPREAD * largest:
+        raise ValueError(
+            f"the labels of {name} differ too little for float32: they are from {lowest} to {highest}; subtract "
+            f"{mean:.10g} from each"
+        )
+    return {"mean": mean, "std": std}
 
 
 def check_labels(examples: Sequence[Example], labels: Sequence[str], kind: str) -> None:

@@ -45,7 +45,7 @@ class Regression:
     value: float
 
     def readable(self) -> str:
-        return f"{self.value:.4f}  {_shown_texts(self)}"
+        return f"{self.value:.6g}  {_shown_texts(self)}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bert_keras.data_prep.tasks.examples import Example, check_labels, learn_labels
+from bert_keras.data_prep.tasks.examples import Example, check_labels, learn_labels, learn_scale
 
 
 def examples_of(*labels):
@@ -58,6 +58,36 @@ def test_useless_labels(kind, labels, message):
 def test_unknown_labels(kind, labels, known, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         check_labels(examples_of(*labels), known, kind)
+
+
+@pytest.mark.parametrize(
+    ("labels", "scale"),
+    [
+        ([30.0, 40.0], (35, 5)),
+        ([-3e-6, -1e-6, -2e-6], (-2e-6, 1e-6 * (2 / 3) ** 0.5)),
+        ([1e6, 3e6], (2e6, 1e6)),
+        ([2020, 2024], (2022, 2)),
+        ([0, 1e-12], (5e-13, 5e-13)),
+    ],
+)
+def test_the_scale_of_numbers(labels, scale):
+    assert learn_scale(examples_of(*labels)) == pytest.approx(dict(zip(("mean", "std"), scale, strict=True)), rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([5, 5.0], "train.csv has one number only, 5 in all 2 examples; a regression needs different numbers"),
+        ([-1.5], "train.csv has one number only, -1.5 in all 1 examples"),
+        ([0, 0], "train.csv has one number only, 0 in"),
+        ([1e300, -1], "train.csv has labels from -1 to 1e+300, which float32 cannot compute with; write them in another"),
+        ([1e-40, 2e-40], "train.csv has labels from 1e-40 to 2e-40, which float32 cannot"),
+        ([1.7e9, 1.7e9 + 200], "differ too little for float32: they are from 1700000000 to 1700000200; subtract 1700000100"),
+    ],
+)
+def test_numbers_that_cannot_be_learnt(labels, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        learn_scale(examples_of(*labels))
 
 
 def test_known_and_missing_labels():

@@ -62,6 +62,10 @@ def test_mistakes(truth, found, names, message):
         classification_metrics(truth, found, names)
 
 
+def test_names_may_be_a_generator():
+    assert classification_metrics([0, 1], [0, 0], (name for name in ["f1", "accuracy"])) == {"f1": 0, "accuracy": 0.5}
+
+
 def test_correlations():
     # Deviations from the means: -1.5 -0.5 0.5 1.5 and -1 -1 2 0.
     scores = regression_metrics([1, 2, 3, 4], [1, 1, 4, 2])
@@ -70,6 +74,8 @@ def test_correlations():
         {
             "pearson": (1.5 + 0.5 + 1 + 0) / math.sqrt(5 * 6),
             "spearman": (ranks @ [-1.5, -0.5, 0.5, 1.5]) / math.sqrt(5 * (ranks @ ranks)),
+            "mae": (0 + 1 + 1 + 2) / 4,
+            "rmse": math.sqrt((0 + 1 + 1 + 4) / 4),
         }
     )
     assert regression_metrics([1, 2, 3], [9, 4, 1])["spearman"] == pytest.approx(-1)
@@ -77,7 +83,7 @@ def test_correlations():
 
 @pytest.mark.parametrize(("truth", "found"), [([1, 2, 3], [2, 2, 2]), ([1, 1], [2, 3]), ([1], [2])])
 def test_equal_numbers_have_correlation_0(truth, found):
-    assert regression_metrics(truth, found) == {"pearson": 0, "spearman": 0}
+    assert regression_metrics(truth, found) | {"mae": 1, "rmse": 1} == {"pearson": 0, "spearman": 0, "mae": 1, "rmse": 1}
 
 
 def test_predictions_that_hardly_differ_have_a_correlation():

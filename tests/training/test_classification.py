@@ -1,6 +1,8 @@
 """Runs on classes, numbers, several labels and choices: features, metrics and files, without a network."""
 
+
 import json
+import math
 import types
 
 import numpy as np
@@ -81,11 +83,17 @@ def test_figures_of_numbers(make):
     task = make(train=[("he", 1), ("she", 2)], dev=[("he", value) for value in values], kind="regression")
     assert task.cannot_smooth == "the labels of a regression are numbers"
     metrics = task.evaluate({"logits": np.float32([[1.5], [2], [2.5]])})
-    expected = {"loss": (0.25 + 0 + 2.25) / 3, "spearman": 1.0, "pearson": np.corrcoef([1.5, 2, 2.5], values)[0, 1]}
-    assert metrics == pytest.approx(expected)
-    assert list(metrics) == ["loss", "spearman", "pearson"]
-    assert task.baseline == {"spearman": 0.0, "pearson": 0.0}
-    assert isinstance(task.make_network(make_config()), RegressionTask)
+    errors = {"mae": 2 / 3, "rmse": math.sqrt(2.5 / 3)}
+    # The loss is in squared standard deviations of the labels to train on: 0.25.
+    expected = {"loss": (0.25 + 0 + 2.25) / 3 / 0.25, "spearman": 1, "pearson": np.corrcoef([1.5, 2, 2.5], values)[0, 1]}
+    assert metrics == pytest.approx(expected | errors)
+    assert list(metrics) == ["loss", "spearman", "pearson", "mae", "rmse"]
+    # Always 1.5, which has no correlation with anything.
+    assert task.baseline == pytest.approx({"mae": (0.5 + 0.5 + 2.5) / 3, "rmse": math.sqrt((0.25 + 0.25 + 6.25) / 3)})
+    assert task.describe()["label_scale"] == task.facts["label_scale"] == {"mean": 1.5, "std": 0.5}
+    network = task.make_network(make_config())
+    assert isinstance(network, RegressionTask)
+    assert network.model.head.output_bias.numpy() == 1.5
 
 
 def test_figures_of_several_labels(make):

@@ -106,7 +106,7 @@ def test_a_file_without_a_header_has_columns_by_number(write):
         ("single_label", "xy", None, ("accuracy", "f1_macro")),
         ("single_label", "xy", "f1", ("f1", "accuracy", "f1_macro")),
         ("single_label", "xyz", "f1_macro", ("f1_macro", "accuracy")),
-        ("regression", "123", "pearson", ("pearson", "spearman")),
+        ("regression", "123", "pearson", ("pearson", "spearman", "mae", "rmse")),
         ("multi_label", "xyz", "accuracy", ("accuracy", "f1_micro", "f1_macro")),
     ],
 )

@@ -43,6 +43,7 @@ class DistillationTask(Task):
         super().__init__(task.model)
         self._task, self._teacher, self._recipe = task, teacher, recipe
         self.metric_names = (*task.metric_names, *recipe.extras)
+        self.weight_units = task.weight_units
         self.label_names = (*task.label_names, *(("label_weights",) if has_label_weights else ()))
         self._pairs = [(number, layer) for number, layer in enumerate(recipe.teacher_layers, 1) if layer]
         self._projection = None
@@ -147,7 +148,7 @@ class DistillationTask(Task):
 def _soft_losses(task, outputs, targets, temperature, features):
     """Returns the loss of each prediction against that of the teacher, of the shape of the task's own losses."""
     if isinstance(task, RegressionTask):
-        return ops.square(outputs["logits"][..., 0] - targets["logits"][..., 0])
+        return task.squared_errors(outputs["logits"][..., 0], targets["logits"][..., 0])
     names = [name for name in ("logits", "start_logits", "end_logits", "masked_lm_logits") if name in outputs]
     losses = []
     for name in names:

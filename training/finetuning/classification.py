@@ -21,13 +21,13 @@ from bert_keras.modeling import (
     RegressionTask,
 )
 from bert_keras.storage import paths
-from bert_keras.training.finetuning.classification_data import digest_of, facts_of, read_classification_data
+from bert_keras.training.finetuning.classification_data import digest_of, ERRORS, facts_of, read_classification_data
 from bert_keras.training.finetuning.classification_reports import write_evaluation, write_predictions
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES
 from bert_keras.training.finetuning.task import Task
 
 # By kind; the kinds with one class each use the most frequent class.
-_BASELINES = {"regression": "a constant", "multi_label": "no label"}
+_BASELINES = {"regression": "always the mean", "multi_label": "no label"}
 
 
 class Classification(Task):
@@ -67,13 +67,16 @@ class Classification(Task):
             "examples": len(self.data.dev),
             "their_sha256": digest_of(self.data.dev)[:16],
         }
-        return {"data": facts_of(self.data.labels, self.data.train or ()), "evaluation": evaluation}
+        scale = {"label_scale": self.data.scale} if self.data.scale else {}
+        return {"data": facts_of(self.data.labels, self.data.train or ()), "evaluation": evaluation, **scale}
 
     def describe(self):
         examples = self.data.train or self.data.dev or self.data.test or ()
+        scale = {"label_scale": self.data.scale} if self.data.scale else {}
         return {
             "task": TASK_NAMES[self.data.kind],
             "labels": list(self.data.labels),
+            **scale,
             "is_pair": any(example.text_b for example in examples),
             "max_seq_length": self.max_seq_length,
             "doc_stride": self.doc_stride,
@@ -88,7 +91,7 @@ class Classification(Task):
         if self.data.kind == "multiple_choice":
             return ClassificationTask(MultipleChoiceModel(config))
         if self.data.kind == "regression":
-            return RegressionTask(ClassifierModel(config, 1))
+            return RegressionTask(ClassifierModel(config, 1), **(self.data.scale or {}))
         model = ClassifierModel(config, len(self.data.labels))
         if self.data.kind == "multi_label":
             return MultiLabelTask(model)
@@ -106,10 +109,14 @@ class Classification(Task):
 
     @property
     def baseline(self):
-        """The metrics of the most frequent class, of no label (multi-label), or of a constant (regression)."""
+        """The metrics of the most frequent class, of no label (multi-label), or of the mean (regression).
+
+        For regression these are the errors only, because a constant has no correlation with anything.
+        """
         size = len(self.data.dev or ())
         if self.data.kind == "regression":
-            return self._judge(np.zeros(size))
+            mean = (self.data.scale or {}).get("mean", np.mean([example.label for example in self.data.dev or [()]]))
+            return {name: value for name, value in self._judge(np.full(size, mean)).items() if name in ERRORS}
         if self.data.kind == "multi_label":
             return self._judge(np.zeros((size, len(self.data.labels))))
         counts = collections.Counter(example.label for example in self.data.train or self.data.dev or ())
@@ -144,7 +151,8 @@ class Classification(Task):
     def _losses(self, logits):
         """Returns the loss of each row, without class weights."""
         if self.data.kind == "regression":
-            return np.square(logits[:, 0] - self.eval_features["label_values"])
+            std = self.data.scale["std"] if self.data.scale else 1.0
+            return np.square((logits[:, 0] - self.eval_features["label_values"]) / std)
         if self.data.kind == "multi_label":
             signed = np.where(self.eval_features["label_values"] > 0.5, -logits, logits)
             return np.logaddexp(0, signed).mean(-1)

@@ -8,7 +8,7 @@ import logging
 import random
 
 from bert_keras.data_prep.tasks.columns import Columns, find_columns
-from bert_keras.data_prep.tasks.examples import check_labels, learn_labels
+from bert_keras.data_prep.tasks.examples import check_labels, learn_labels, learn_scale
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
 from bert_keras.data_prep.tasks.user_data import read_own_file, read_tfds
 from bert_keras.storage import paths
@@ -19,9 +19,11 @@ log = logging.getLogger("bert_keras")
 
 # Independent of the run's seed, so that runs with different seeds hold out the same examples.
 _SPLIT_SEED = 12345
+# Lower is better, so these cannot compare checkpoints.
+ERRORS = ("mae", "rmse")
 _DEFAULT_METRICS = {
     "single_label": ("accuracy", "f1_macro"),
-    "regression": ("spearman", "pearson"),
+    "regression": ("spearman", "pearson", *ERRORS),
     "multi_label": ("f1_micro", "f1_macro", "accuracy"),
     "multiple_choice": ("accuracy",),
 }
@@ -37,6 +39,8 @@ class ClassificationData:
         labels: tuple of str in the order of their ids; () for regression.
         metrics: tuple of metric names; the first one compares checkpoints, settings and seeds.
         glue: GlueTask of a known task, else None.
+        scale: dict of "mean" and "std" of the labels that a regression trains on; None for GLUE's STS-B, whose numbers
+            are not scaled, as in the original BERT, and for models of earlier versions.
         train, dev, test: lists of `data_prep.tasks.examples.Example`; None for splits that the run does not use.
     """
 
@@ -47,6 +51,7 @@ class ClassificationData:
     train: list | None
     dev: list | None
     test: list | None
+    scale: dict | None = None
 
 
 def read_classification_data(settings, stored):
@@ -189,9 +194,12 @@ def _with_labels(settings, labels, stored, train, dev, test):
         )
     check_labels(train or (), labels, kind)
     check_labels(dev or (), labels, kind)
+    scale = (stored or {}).get("label_scale")
+    if train is not None and kind == "regression":
+        scale = learn_scale(train)
     if train is not None:
-        _log_labels(train, labels, kind)
-    return _data(settings, kind, tuple(labels), None, train, dev, test)
+        _log_labels(train, labels, kind, scale)
+    return dataclasses.replace(_data(settings, kind, tuple(labels), None, train, dev, test), scale=scale)
 
 
 def _data(settings, kind, labels, task, train, dev, test):
@@ -204,7 +212,7 @@ def _metrics(chosen, kind, labels, names):
     names = tuple(dict.fromkeys((*names, *_DEFAULT_METRICS[kind][:1])))
     if chosen is None:
         return names
-    known = _DEFAULT_METRICS[kind]
+    known = tuple(name for name in _DEFAULT_METRICS[kind] if name not in ERRORS)
     if kind == "single_label":
         # "f1" is the F1 of class 1, so it needs exactly two classes.
         known = ("accuracy", "f1", "f1_macro", "matthews") if len(labels) == 2 else ("accuracy", "f1_macro", "matthews")
@@ -247,11 +255,15 @@ def _check_same_training(settings, labels, train):
         )
 
 
-def _log_labels(train, labels, kind):
+def _log_labels(train, labels, kind, scale):
     """Logs the labels, and warns of probable mistakes."""
     if kind == "regression":
         values = [example.label for example in train]
-        log.info("the labels are numbers from %g to %g", min(values), max(values))
+        message = (
+            "the labels are numbers from %.6g to %.6g, with mean %.6g and standard deviation %.6g; the loss is in squared "
+            "standard deviations, about 1 for a model that always predicts the mean"
+        )
+        log.info(message, min(values), max(values), scale["mean"], scale["std"])
         return
     counts = collections.Counter()
     for example in train:

@@ -90,7 +90,7 @@ def try_all(tries, settings, run_dir, task, train):
 
     `train` takes the settings and the RunDir of a try, and returns its `Selection`. Returns False after SIGTERM.
     """
-    baseline = task.baseline.get(task.metric, -math.inf)
+    baseline = task.baseline.get(task.metric, -math.inf)  # no try is below it if this metric has none
     varied = [name for name in (*_TRIED, "seed") if len({one[name] for one in tries}) > 1]
     results = []
     # The table marks the folder as one of tries, whose settings must not change. So it precedes the first try.
@@ -184,15 +184,14 @@ def _choose(results, varied, metric, baseline):
         num_failed = sum(value <= baseline for value in values)
         name = ", ".join(f"{setting}={group[0].settings[setting]}" for setting in varied if setting != "seed")
         log.info(
-            "%smedian %s %.4g of %d seeds, from %.4g to %.4g; %d failed, not above the baseline %.4g",
+            "%smedian %s %.4g of %d seeds, from %.4g to %.4g%s",
             f"{name}: " if name else "",
             metric,
             _median(group),
             len(group),
             values[0],
             values[-1],
-            num_failed,
-            baseline,
+            "" if baseline == -math.inf else f"; {num_failed} failed, not above the baseline {baseline:.4g}",
         )
     return max(groups[0], key=_rank)
 

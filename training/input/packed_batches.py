@@ -32,6 +32,7 @@ class PackedTask:
         self.loss = task.loss
         self.metrics = task.metrics
         self.own_weights = task.own_weights
+        self.weight_units = task.weight_units
 
     def denominators(self, features):
         return self._task.denominators(_joined(features))

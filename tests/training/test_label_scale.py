@@ -1,0 +1,76 @@
+"""A regression on numbers of any scale trains like one on standardised numbers."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_keras.modeling import AdamWeightDecay, ClassifierModel, LearningRateSchedule, RegressionTask, weights_by_name
+from bert_keras.modeling.layers import dtype_policy
+from bert_keras.training.distillation.loss import _soft_losses
+from bert_keras.training.step import Trainer
+
+
+def train(config, mean, std, ema_decay=0.0):
+    """Trains on the same standard numbers in another unit; returns the state and the losses of the steps."""
+    config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    keras.utils.set_random_seed(3)
+    task = RegressionTask(ClassifierModel(config, 1), mean, std)
+    task.model.head.dropout.rate = 0.0  # the original BERT has a fixed rate
+    optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0), weight_decay_rate=0.1)
+    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), 7, ema_decay=ema_decay)
+    random = np.random.default_rng(0)
+    features = {
+        "input_ids": random.integers(1, 40, (32, 10)).astype(np.int32),
+        "input_mask": (np.arange(10) < random.integers(4, 11, (32, 1))).astype(np.int32),
+        "segment_ids": random.integers(0, 2, (32, 10)).astype(np.int32),
+        "label_values": (mean + std * random.normal(size=32)).astype(np.float32),
+    }
+    batches = iter(tf.data.Dataset.from_tensor_slices(features).batch(8, drop_remainder=True))
+    losses = [float(trainer.train(batches, tf.constant(1))["loss"]) for _ in range(4)]
+    return {name: variable.numpy() for name, variable in trainer.state.items()}, losses
+
+
+@pytest.mark.parametrize(("mean", "std", "ema_decay"), [(512.0, 256.0, 0), (-3e-6, 1e-6, 0.9), (2e6, 1e6, 0)])
+def test_the_unit_of_the_labels_changes_nothing_but_the_unit_of_the_head(tiny_config, mean, std, ema_decay):
+    plain, plain_losses = train(tiny_config, 0.0, 1.0, ema_decay)
+    state, losses = train(tiny_config, mean, std, ema_decay)
+    # Rounding to float32 differs, and the first steps of Adam amplify it.
+    np.testing.assert_allclose(losses, plain_losses, rtol=1e-5)
+    for name, value in plain.items():
+        if name.startswith("output_") and "adam" not in name:
+            value = value * std + (mean if "bias" in name else 0)
+            np.testing.assert_allclose(state[name], value, rtol=1e-4, atol=1e-3 * std, err_msg=name)
+        elif name == "output_weights/adam_m":  # moments have no unit
+            np.testing.assert_allclose(state[name], value, rtol=1e-2, atol=1e-4, err_msg=name)
+
+
+def test_without_a_scale_nothing_changes(tiny_config):
+    keras.utils.set_random_seed(3)
+    model = ClassifierModel(tiny_config, 1)
+    before = {name: weight.numpy() for name, weight in weights_by_name(model).items()}
+    task = RegressionTask(model)
+    assert task.weight_units == {}
+    assert all((before[name] == weight.numpy()).all() for name, weight in weights_by_name(model).items())
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
+def test_the_head_computes_numbers_that_16_bits_cannot_hold(tiny_config, policy):
+    with dtype_policy(policy):
+        model = ClassifierModel(tiny_config, 1)
+    RegressionTask(model, 2_000_001.0, 100_000.0)
+    ids = np.arange(1, 7, dtype=np.int32).reshape(2, 3)
+    features = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
+    scale = model.head.output_weights.numpy().astype(np.float64)
+    logits = model(features)["logits"].numpy().astype(np.float64)
+    # The same head on the same pooled vectors, computed in float64.
+    pooled = np.asarray(tf.cast(model.bert(features)["pooled_output"], tf.float64))
+    np.testing.assert_allclose(logits, pooled @ scale.T + 2_000_001.0, rtol=1e-6)
+
+
+def test_a_teacher_is_compared_in_standard_deviations(tiny_config):
+    task = RegressionTask(ClassifierModel(tiny_config, 1), 100.0, 10.0)
+    outputs, targets = ({"logits": tf.constant([[value]])} for value in (120.0, 90.0))
+    assert _soft_losses(task, outputs, targets, 1.0, {}).numpy() == pytest.approx([9.0])
