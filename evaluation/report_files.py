@@ -41,7 +41,14 @@ def errors_table(ids, sources, texts, labels, predictions, confidences, by="conf
     texts, text_columns = _text_columns(texts)
     order = np.argsort(-np.asarray(confidences, np.float64), kind="stable")
     rows = [
-        [ids[i], sources[i], _shown(labels[i]), _shown(predictions[i]), f"{confidences[i]:.6f}" if by == "confidence" else _shown(confidences[i]), *texts[i]]
+        [
+            ids[i],
+            sources[i],
+            _shown(labels[i]),
+            _shown(predictions[i]),
+            f"{confidences[i]:.6f}" if by == "confidence" else _shown(confidences[i]),
+            *texts[i],
+        ]
         for i in order
         if labels[i] != predictions[i]
     ]

@@ -126,7 +126,11 @@ def test_numbers(flags, out, tmp_path, capsys, unit):
     assert float((out / "test_results.tsv").read_text()) == pytest.approx(answers[0], rel=1e-5)
     # Training goes on from the model: its head keeps what it knows, although the other labels have another scale.
     rows = [(text, 3 * unit if label == "pos" else -2 * unit) for text, label in texts(16, 0)]
-    others = {**flags, "train_file": write_rows(tmp_path / "more.csv", "text,score", rows, ","), "output_dir": out / "b"}
+    others = {
+        **flags,
+        "train_file": write_rows(tmp_path / "more.csv", "text,score", rows, ","),
+        "output_dir": out / "b",
+    }
     files = {"init_checkpoint": out, "eval_file": files["eval_file"]}
     run({**others, **files}, "do_train", "do_eval", kind="regression", max_steps=1, learning_rate=1e-9)
     assert float(results_in(out / "b")["eval_rmse"]) == pytest.approx(float(results["eval_rmse"]), rel=1e-3)

@@ -84,7 +84,7 @@ def learn_scale(examples: Sequence[Example]) -> dict[str, float]:
     largest = np.abs(values).max()
     if not _LEAST < largest < _MOST:
         raise ValueError(
-            f"{name} has labels from {lowest} to {highest}, which float32 cannot compute with; write them in another unit"
+            f"{name} has labels from {lowest} to {highest}, which float32 cannot hold; write them in another unit"
         )
     mean, std = float(values.mean()), float(values.std())
     if std < _LEAST_SPREAD * largest:

@@ -71,7 +71,9 @@ def test_unknown_labels(kind, labels, known, message):
     ],
 )
 def test_the_scale_of_numbers(labels, scale):
-    assert learn_scale(examples_of(*labels)) == pytest.approx(dict(zip(("mean", "std"), scale, strict=True)), rel=1e-12, abs=0)
+    assert learn_scale(examples_of(*labels)) == pytest.approx(
+        dict(zip(("mean", "std"), scale, strict=True)), rel=1e-12, abs=0
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,9 +82,15 @@ def test_the_scale_of_numbers(labels, scale):
         ([5, 5.0], "train.csv has one number only, 5 in all 2 examples; a regression needs different numbers"),
         ([-1.5], "train.csv has one number only, -1.5 in all 1 examples"),
         ([0, 0], "train.csv has one number only, 0 in"),
-        ([1e300, -1], "train.csv has labels from -1 to 1e+300, which float32 cannot compute with; write them in another"),
+        (
+            [1e300, -1],
+            "train.csv has labels from -1 to 1e+300, which float32 cannot hold; write them in another",
+        ),
         ([1e-40, 2e-40], "train.csv has labels from 1e-40 to 2e-40, which float32 cannot"),
-        ([1.7e9, 1.7e9 + 200], "differ too little for float32: they are from 1700000000 to 1700000200; subtract 1700000100"),
+        (
+            [1.7e9, 1.7e9 + 200],
+            "differ too little for float32: they are from 1700000000 to 1700000200; subtract 1700000100",
+        ),
     ],
 )
 def test_numbers_that_cannot_be_learnt(labels, message):

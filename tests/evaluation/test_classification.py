@@ -83,7 +83,12 @@ def test_correlations():
 
 @pytest.mark.parametrize(("truth", "found"), [([1, 2, 3], [2, 2, 2]), ([1, 1], [2, 3]), ([1], [2])])
 def test_equal_numbers_have_correlation_0(truth, found):
-    assert regression_metrics(truth, found) | {"mae": 1, "rmse": 1} == {"pearson": 0, "spearman": 0, "mae": 1, "rmse": 1}
+    assert regression_metrics(truth, found) | {"mae": 1, "rmse": 1} == {
+        "pearson": 0,
+        "spearman": 0,
+        "mae": 1,
+        "rmse": 1,
+    }
 
 
 def test_predictions_that_hardly_differ_have_a_correlation():

@@ -68,8 +68,7 @@ def test_errors_of_numbers_are_sorted_by_how_far_they_are_off():
         [0, 1, 2], list("xyz"), [("a", "b")] * 3, [1.0, 2.0, 3.0], [1.5, 2.0, 1.0], [0.5, 0.0, 2.0], "off by"
     )
     assert table == (
-        "id\tsource\tlabel\tprediction\toff by\ttext_a\ttext_b\n"
-        "2\tz\t3\t1\t2\ta\tb\n0\tx\t1\t1.5\t0.5\ta\tb\n"
+        "id\tsource\tlabel\tprediction\toff by\ttext_a\ttext_b\n2\tz\t3\t1\t2\ta\tb\n0\tx\t1\t1.5\t0.5\ta\tb\n"
     )
     assert errors_table([0], ["s"], ["a"], ["x"], ["x"], [1.0]) == "id\tsource\tlabel\tprediction\tconfidence\ttext\n"
 

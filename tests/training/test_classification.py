@@ -1,6 +1,5 @@
 """Runs on classes, numbers, several labels and choices: features, metrics and files, without a network."""
 
-
 import json
 import math
 import types
@@ -85,7 +84,11 @@ def test_figures_of_numbers(make):
     metrics = task.evaluate({"logits": np.float32([[1.5], [2], [2.5]])})
     errors = {"mae": 2 / 3, "rmse": math.sqrt(2.5 / 3)}
     # The loss is in squared standard deviations of the labels to train on: 0.25.
-    expected = {"loss": (0.25 + 0 + 2.25) / 3 / 0.25, "spearman": 1, "pearson": np.corrcoef([1.5, 2, 2.5], values)[0, 1]}
+    expected = {
+        "loss": (0.25 + 0 + 2.25) / 3 / 0.25,
+        "spearman": 1,
+        "pearson": np.corrcoef([1.5, 2, 2.5], values)[0, 1],
+    }
     assert metrics == pytest.approx(expected | errors)
     assert list(metrics) == ["loss", "spearman", "pearson", "mae", "rmse"]
     # Always 1.5, which has no correlation with anything.

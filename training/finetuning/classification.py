@@ -21,7 +21,7 @@ from bert_keras.modeling import (
     RegressionTask,
 )
 from bert_keras.storage import paths
-from bert_keras.training.finetuning.classification_data import digest_of, ERRORS, facts_of, read_classification_data
+from bert_keras.training.finetuning.classification_data import ERRORS, digest_of, facts_of, read_classification_data
 from bert_keras.training.finetuning.classification_reports import write_evaluation, write_predictions
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES
 from bert_keras.training.finetuning.task import Task

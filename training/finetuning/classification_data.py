@@ -260,8 +260,8 @@ def _log_labels(train, labels, kind, scale):
     if kind == "regression":
         values = [example.label for example in train]
         message = (
-            "the labels are numbers from %.6g to %.6g, with mean %.6g and standard deviation %.6g; the loss is in squared "
-            "standard deviations, about 1 for a model that always predicts the mean"
+            "the labels are numbers from %.6g to %.6g, with mean %.6g and standard deviation %.6g; the loss is in "
+            "squared standard deviations, about 1 for a model that always predicts the mean"
         )
         log.info(message, min(values), max(values), scale["mean"], scale["std"])
         return
