@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -15,6 +16,8 @@ _ENVIRONMENT = {
     "TF_FORCE_GPU_ALLOW_GROWTH": "true",
     # This allocator keeps the memory of large tensors between steps, instead of returning it to the system.
     "TF_CPU_ALLOCATOR_USE_BFC": "1",
+    # The programs need it, whatever backend ~/.keras/keras.json names.
+    "KERAS_BACKEND": "tensorflow",
 }
 # The default limit of this allocator is 64 GB.
 _ALLOCATOR_LIMIT = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
@@ -45,12 +48,16 @@ def start_tensorflow() -> None:
     """Sets environment variables and imports TensorFlow without its greeting lines.
 
     Call it before anything else: if TensorFlow is already imported, its lines are written and its settings are made.
+    Keras then runs on TensorFlow, whatever `~/.keras/keras.json` says.
 
     Products of float32 numbers are computed in float32 on every device, see
     `training.distribution.devices.strategy_of`. The greeting lines of TensorFlow 2.21 do not appear on standard error,
     unless you set TF_CPP_MIN_LOG_LEVEL=0.
     """
     values = {name: os.environ.setdefault(name, value) for name, value in _ENVIRONMENT.items()}
+    if importlib.util.find_spec(backend := values["KERAS_BACKEND"]) is None:
+        program = os.path.basename(sys.argv[0])  # a message, because `cli.flags.run_main` does not run yet
+        raise SystemExit(f"{program}: KERAS_BACKEND is {backend}, which is not installed; set KERAS_BACKEND=tensorflow")
     if values["TF_CPU_ALLOCATOR_USE_BFC"] != "0" and hasattr(os, "sysconf"):
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         os.environ.setdefault(_ALLOCATOR_LIMIT, str(max(memory >> 20, 2**16)))

@@ -2,6 +2,16 @@
 
 # ruff: noqa: F401 (the public names)
 
+try:
+    import keras  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name not in ("jax", "openvino", "torch"):
+        raise
+    raise ImportError(
+        f"Keras is set to run on {error.name} (by KERAS_BACKEND or ~/.keras/keras.json), which is not installed; set "
+        "KERAS_BACKEND=tensorflow"
+    ) from error
+
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.checkpoints.hugging_face_config import read_config
 from bert_keras.modeling.checkpoints.loading import (

@@ -84,7 +84,7 @@ class Embeddings(keras.layers.Layer):
         is_known = isinstance(num_tokens, int) and num_tokens <= self.position_embeddings.shape[0]
         if position_ids is None and keras.backend.backend() != "tensorflow" and not is_known:
             # While Keras infers shapes for an unknown T, T is a symbol on JAX, and may exceed the table on PyTorch.
-            positions = ops.take(self.position_embeddings, ops.arange(num_tokens), axis=0)  # [T, E]
+            positions = ops.take(self.position_embeddings, ops.arange(num_tokens, dtype="int32"), axis=0)  # [T, E]
         elif position_ids is None:
             positions = self.position_embeddings[:num_tokens]  # [T, E]
         else:
@@ -225,7 +225,7 @@ def later_token_scores(num_tokens: Any) -> Any:
 
     They are twice those of padding. So even a padding token sees no later token, whatever the mask is.
     """
-    places = ops.arange(num_tokens)
+    places = ops.arange(num_tokens, dtype="int32")
     is_later = ops.expand_dims(places, 0) > ops.expand_dims(places, 1)  # [T, T]
     return ops.expand_dims(ops.cast(is_later, "float32") * (2 * PADDING_SCORE), (0, 1))
 

@@ -115,7 +115,7 @@ class LstmTagger(FeatureBasedTagger):
 
 def _with_a_token(is_token):
     """Marks the first position of rows without tokens (padding of a batch) as a token: cuDNN rejects empty rows."""
-    is_first = ops.expand_dims(ops.arange(ops.shape(is_token)[1]) == 0, 0)  # [1, T]
+    is_first = ops.expand_dims(ops.arange(ops.shape(is_token)[1], dtype="int32") == 0, 0)  # [1, T]
     return is_token | (is_first & ~ops.any(is_token, axis=-1, keepdims=True))
 
 

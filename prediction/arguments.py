@@ -44,8 +44,8 @@ def check_backend(backend: str) -> None:
     """Checks that Keras runs on TensorFlow, given the name of its backend."""
     if backend != "tensorflow":
         raise ValueError(
-            f"Keras is set to run on {backend} (KERAS_BACKEND), but `prediction` needs TensorFlow; set "
-            "KERAS_BACKEND=tensorflow (only the network, `modeling`, also runs on JAX and PyTorch)"
+            f"Keras is set to run on {backend} (by KERAS_BACKEND or ~/.keras/keras.json), but prediction and training "
+            "need TensorFlow; set KERAS_BACKEND=tensorflow (only the network, `modeling`, also runs on JAX and PyTorch)"
         )
 
 

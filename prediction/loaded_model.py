@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 import keras
 import tensorflow as tf
 
+from bert_keras.modeling.layers import dtype_policy
 from bert_keras.prediction.arguments import Limits, check_backend, check_choice, name_of
 from bert_keras.prediction.containers import is_one, several
 from bert_keras.prediction.loading.exported import OPENERS, open_exported
@@ -89,7 +90,8 @@ class LoadedModel(Generic[Text, Answer]):
                 f"{advice}"
             )
         self._prepare()
-        with on_device(self._device):
+        # The user's settings of Keras, such as floatx in ~/.keras/keras.json, change no answer.
+        with on_device(self._device), dtype_policy("float32"):
             self.model = self._open_network() if is_export(self.folder) else self._load_model()
         lengths = self._lengths()
         self.network = Network(

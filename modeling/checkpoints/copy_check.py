@@ -11,6 +11,7 @@ from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.checkpoints.conversion import LINEAR_HEADS, Contents
 from bert_keras.modeling.checkpoints.loading import load_weights, open_checkpoint, weights_by_name
 from bert_keras.modeling.heads import MaskedLmHead, ReplacedTokenHead, SpanBoundaryHead
+from bert_keras.modeling.layers import dtype_policy
 
 log = logging.getLogger("bert_keras")
 
@@ -66,6 +67,11 @@ def run_network(contents):
     """
     for head in contents.heads:
         _check_head(head, contents)
+    with dtype_policy("float32"):
+        return _outputs_of(contents)
+
+
+def _outputs_of(contents):
     bert = BertModel(contents.config)
     weights = weights_by_name(bert)
     has_pooler = any(name.startswith("bert/pooler/") for name in contents.checkpoint.names)

@@ -72,7 +72,7 @@ def model_folder(cells: Cells, corpus: Corpus, settings: dict[str, Any], documen
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir()
         keras.utils.set_random_seed(settings["seed"])
-        model = PretrainingModel(config)
+        model = PretrainingModel(config, dtype="float32")
         save_checkpoint(target / "bert_model.ckpt", weights_by_name(model))
         config.to_json_file(target / "bert_config.json")
         shutil.copy(corpus.vocab_file, target / "vocab.txt")

@@ -179,7 +179,7 @@ def test_errors_name_flags_in_programs():
 
 def test_another_backend_is_refused(monkeypatch, pretrained):
     monkeypatch.setattr("keras.backend.backend", lambda: "jax")
-    message = r"^Keras is set to run on jax \(KERAS_BACKEND\), but `prediction` needs TensorFlow; set KERAS_BACKEND="
+    message = r"^Keras is set to run on jax \(by KERAS_BACKEND or ~/.keras/keras.json\), but prediction and train"
     with pytest.raises(ValueError, match=message):
         FillMask(pretrained)
 

@@ -51,6 +51,14 @@ def test_only_greetings_are_left_out(capfd, monkeypatch, has_gpu, level, shown):
     assert capfd.readouterr().err == "later\n"
 
 
+def test_the_backend_of_the_users_settings_does_not_matter(monkeypatch):
+    start_tensorflow()
+    assert os.environ["KERAS_BACKEND"] == "tensorflow"
+    monkeypatch.setenv("KERAS_BACKEND", "chainer")
+    with pytest.raises(SystemExit, match=": KERAS_BACKEND is chainer, which is not installed; set KERAS_BACKEND="):
+        start_tensorflow()
+
+
 def run_with(tensorflow, tmp_path, program="", **environment):
     """Runs `start_tensorflow` in its own process, with a stand-in for TensorFlow that begins like `FAKE`."""
     (tmp_path / "tensorflow.py").write_text(FAKE + tensorflow)

@@ -4,8 +4,10 @@ import functools
 import logging
 from typing import Any
 
+import keras
 import tensorflow as tf
 
+from bert_keras.prediction.arguments import check_backend
 from bert_keras.training.distribution.tpu import LOCAL, connect
 
 log = logging.getLogger("bert_keras")
@@ -45,6 +47,7 @@ def strategy_of(settings):
     For the whole process it also sets the precision of float32 products. With `precision` "tf32" this is TensorFloat-32
     (10 bits of mantissa) on a GPU that has it and bfloat16 on a TPU; else it is float32.
     """
+    check_backend(keras.backend.backend())
     tf.config.experimental.enable_tensor_float_32_execution(settings["precision"] == "tf32")
     return create_strategy(
         kind=settings["strategy"],
