@@ -7,6 +7,8 @@ import io
 import logging
 import lzma
 import os
+import re
+import unicodedata
 import zipfile
 import zlib
 
@@ -43,6 +45,10 @@ _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
+# Characters without ink that Unicode counts as marks, letters or symbols: fillers, variation selectors, a blank.
+_NO_INK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 _SAVE_AS_UTF8 = "save it as UTF-8 (in Excel: File > Save As > CSV UTF-8)"
 _EXPORT_SHEET = "export the sheet as text: File > Save As > CSV UTF-8"
 _HEAD = 4096
@@ -65,6 +71,20 @@ def read_text(path: str | os.PathLike, needed: str = "give a text file") -> str:
     if not text.strip():
         raise ValueError(f"{name} is empty; {needed}")
     return text
+
+
+def is_blank(text: str) -> bool:
+    """Returns whether nothing of a text is visible: it has only spaces, and control and zero-width characters."""
+    return all(char.isspace() or _is_invisible(char) for char in text)
+
+
+def without_invisible(text: str) -> str:
+    """Returns a text without control characters, except spaces, and without zero-width characters."""
+    return "".join(char for char in text if char.isspace() or not _is_invisible(char))
+
+
+def _is_invisible(char):
+    return unicodedata.category(char) in ("Cc", "Cf") or _NO_INK.match(char) is not None
 
 
 def ending_of(path: str | os.PathLike) -> str:

@@ -2,12 +2,18 @@
 
 import collections
 import dataclasses
+import logging
 import math
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from bert_keras.storage import text_files
+
+log = logging.getLogger("bert_keras")
 
 KINDS = ("single_label", "regression", "multi_label", "multiple_choice")
 
@@ -50,11 +56,13 @@ def learn_labels(examples: Sequence[Example], kind: str) -> tuple[str, ...]:
         return ()
     if kind == "multiple_choice":
         return tuple(map(str, range(max(len(example.choices) for example in examples))))
-    counts = collections.Counter()
+    counts, places = collections.Counter(), {}
     for example in examples:
         if example.label is None:
             raise ValueError(f"{example.source}: no label, but labels are learnt from this file; add it")
-        counts.update(_names_in(example.label, kind))
+        for label in _names_in(example.label, kind):
+            counts[label] += 1
+            places.setdefault(label, example.source)
     name = _PLACE.sub("", examples[0].source) or "the training data"
     if not counts:
         raise ValueError(f"{name} has no example with a label; check the column of the labels")
@@ -63,9 +71,53 @@ def learn_labels(examples: Sequence[Example], kind: str) -> tuple[str, ...]:
             f'{name} has one class only, "{next(iter(counts))}" in all {len(examples):,} examples; '
             "training needs examples of two or more, so check the column of the labels"
         )
+    check_spellings(places, "label", "labels")
     if all(map(_INTEGER.fullmatch, counts)):
         return tuple(sorted(counts, key=lambda label: (int(label), label)))
     return tuple(sorted(counts))
+
+
+def check_spellings(places: Mapping[str, str], what: str, kinds: str) -> None:
+    """Refuses names that look the same and are not, and warns of names that differ only in capitals or width.
+
+    `places` has the place of the first example with each name; `what` is what the names are, such as "label",
+    and `kinds` its plural.
+    """
+    for folded, is_error in ((_looks, True), (_sounds, False)):
+        groups = collections.defaultdict(list)
+        for name in places:
+            groups[folded(name)].append(name)
+        alike = [group for group in groups.values() if len(group) > 1]
+        if alike and is_error:
+            first, second = alike[0][:2]
+            raise ValueError(
+                f'{places[second]}: the {what} "{second}" looks like "{first}" in {places[first]}, but it is '
+                f"{ascii(second)} and not {ascii(first)}; write both in the same way"
+            )
+        if alike:
+            shown = "; ".join(", ".join(f'"{name}" ({places[name]})' for name in group) for group in alike[:3])
+            rest = f"; and {len(alike) - 3} more groups" if len(alike) > 3 else ""
+            message = "these are different %s: %s%s; if they mean the same, write them in the same way"
+            log.warning(message, kinds, shown, rest)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Returns the end of a message about an unknown name: a known one that looks nearly the same; or nothing."""
+    for other in known:
+        if _looks(name) == _looks(other):
+            return f'; it looks like "{other}", but is {ascii(name)} and not {ascii(other)}'
+        if _sounds(name) == _sounds(other):
+            return f'; did you mean "{other}"?'
+    return ""
+
+
+def _looks(name):
+    """Returns what one sees of a name: the same for two Unicode forms of a letter, and without invisible characters."""
+    return " ".join(text_files.without_invisible(unicodedata.normalize("NFC", name)).split())
+
+
+def _sounds(name):
+    return unicodedata.normalize("NFKC", _looks(name)).casefold()
 
 
 def learn_scale(examples: Sequence[Example]) -> dict[str, float]:
@@ -112,7 +164,10 @@ def check_labels(examples: Sequence[Example], labels: Sequence[str], kind: str) 
         for name in _names_in(label, kind):
             if name not in known:
                 rest = f" and {len(labels) - 20} more" if len(labels) > 20 else ""
-                raise ValueError(f'{example.source}: label "{name}" is not one of {", ".join(labels[:20])}{rest}')
+                raise ValueError(
+                    f'{example.source}: label "{name}" is not one of {", ".join(labels[:20])}{rest}'
+                    f"{did_you_mean(name, labels)}"
+                )
 
 
 def _names_in(label: Any, kind: str) -> Sequence[str]:

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.special
 
 from bert_keras.data_prep.corpus.sentences import Sentence
+from bert_keras.data_prep.tasks.examples import check_spellings, did_you_mean
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 
@@ -30,7 +31,13 @@ def collect_tags(sentences: Sequence[Sentence]) -> list[str]:
 
     Every type gets both tags: one with only one-word entities in a small file may have longer entities in another.
     """
-    types = sorted({tag[2:] for sentence in sentences for tag in sentence.tags or () if tag != "O"})
+    places = {}
+    for sentence in sentences:
+        for word, tag in enumerate(sentence.tags or ()):
+            if tag != "O" and tag[2:] not in places:
+                places[tag[2:]] = sentence.place(word)
+    check_spellings(places, "type of entity", "types of entity")
+    types = sorted(places)
     if not types:
         raise ValueError(
             f"{sentences[0].path} has no entity: the tag of every word is O; training needs some entities, maybe in "
@@ -46,8 +53,8 @@ def check_tags(sentences: Sequence[Sentence], tags: Sequence[str]) -> None:
         for word, tag in enumerate(sentence.tags or ()):
             if tag not in known:
                 raise ValueError(
-                    f'{sentence.place(word)}: the tag "{tag}" is not one of those of training ({", ".join(tags)}); '
-                    "correct it, or train on sentences that have it"
+                    f'{sentence.place(word)}: the tag "{tag}" is not one of those of training ({", ".join(tags)})'
+                    f"{did_you_mean(tag, tags)}; correct it, or train on sentences that have it"
                 )
 
 

@@ -61,6 +61,41 @@ def test_unknown_labels(kind, labels, known, message):
 
 
 @pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("caf\u00e9", "cafe\u0301"),
+        ("a b", "a  b"),
+        ("a b", "a\u00a0b"),
+        ("pos", "pos\u200b"),
+        ("pos", "\ufeffpos"),
+        ("\u2764", "\u2764\ufe0f"),
+        ("pos", "po\u00ads"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["single_label", "multi_label"])
+def test_labels_that_look_equal(first, second, kind):
+    labels = (first, "other", second) if kind == "single_label" else ((first,), ("other",), ("other", second))
+    message = (
+        f'line 4: the label "{second}" looks like "{first}" in train.csv line 2, but it is {ascii(second)} and not'
+    )
+    with pytest.raises(ValueError, match=re.escape(message)):
+        learn_labels(examples_of(*labels), kind)
+    with pytest.raises(ValueError, match=re.escape(f'; it looks like "{first}", but is {ascii(second)} and not')):
+        check_labels(examples_of(second), [first], "single_label")
+
+
+def test_labels_that_differ_in_capitals_or_width(messages):
+    labels = ("Pos", "pos", "neg", "POS", "\uff50\uff4f\uff53", "x2", "x3", "a-b", "ab")
+    assert len(learn_labels(examples_of(*labels), "single_label")) == len(labels)
+    [message] = messages
+    assert message.startswith('these are different labels: "Pos" (train.csv line 2), "pos" (train.csv line 3), "POS" (')
+    assert "neg" not in message
+    assert "x2" not in message
+    with pytest.raises(ValueError, match='label "NEG" is not one of neg, pos; did you mean "neg"'):
+        check_labels(examples_of("NEG"), ["neg", "pos"], "single_label")
+
+
+@pytest.mark.parametrize(
     ("labels", "scale"),
     [
         ([30.0, 40.0], (35, 5)),

@@ -211,3 +211,17 @@ def test_conll_2003_gets_back_its_tags(shared_dir, length, document_context):
     assert predicted == [sentence.tags for sentence in sentences]
     share = features["input_mask"].mean()
     assert share > 0.9 if document_context else share < 0.7
+
+
+def test_types_that_look_or_sound_the_same(tmp_path, messages):
+    file = tmp_path / "train.txt"
+    file.write_text("a B-caf\u00e9\nb O\nc I-cafe\u0301\n", encoding="utf-8")
+    message = (
+        r'train.txt line 3: the type of entity "cafe\u0301" looks like "caf\u00e9" in .*train.txt line 1, but it is '
+    )
+    with pytest.raises(ValueError, match=message):
+        collect_tags(read_conll(file))
+    file.write_text("a B-PER\nb O\nc B-Per\n", encoding="utf-8")
+    assert collect_tags(read_conll(file)) == ["O", "B-PER", "B-Per", "I-PER", "I-Per"]
+    [message] = [message for message in messages if "different" in message]
+    assert message.startswith(f'these are different types of entity: "PER" ({file} line 1), "Per" ({file} line 3); if')

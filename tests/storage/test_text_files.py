@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 
-from bert_keras.storage.text_files import decode, decompress, read_text
+from bert_keras.storage.text_files import decode, decompress, is_blank, read_text
 
 TEXT = "text,label\nGrüße aus 北京,1\n"
 
@@ -86,3 +86,12 @@ def test_folders_and_missing_files_are_named(tmp_path):
         read_text(tmp_path, "give a table")
     with pytest.raises(FileNotFoundError, match='the file ".*b.csv" does not exist; check the path, and give a table'):
         read_text(tmp_path / "b.csv", "give a table")
+
+
+@pytest.mark.parametrize(
+    "text", ["", " \t\n", "\u200b", "\u00ad \u3000", "\ufeff\u2060\x07", "\ufe0f", "\u3164", "\u2800"]
+)
+def test_texts_without_a_visible_character(text):
+    assert is_blank(text)
+    for visible in (".", "\u0301", "\U0001f600", "\u4e2d"):
+        assert not is_blank(text + visible)

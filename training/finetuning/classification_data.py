@@ -5,7 +5,6 @@ import dataclasses
 import hashlib
 import json
 import logging
-import random
 
 from bert_keras.data_prep.tasks.columns import Columns, find_columns
 from bert_keras.data_prep.tasks.examples import check_labels, learn_labels, learn_scale
@@ -13,12 +12,11 @@ from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, find_task, rea
 from bert_keras.data_prep.tasks.user_data import read_own_file, read_tfds
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification_settings import source_of
+from bert_keras.training.finetuning.held_out import hold_out
 from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
 
 log = logging.getLogger("bert_keras")
 
-# Independent of the run's seed, so that runs with different seeds hold out the same examples.
-_SPLIT_SEED = 12345
 # Lower is better, so these cannot compare checkpoints.
 ERRORS = ("mae", "rmse")
 _DEFAULT_METRICS = {
@@ -122,7 +120,7 @@ def _read_own_files(settings, stored):
     dev = _read_own(settings, "eval_file") if settings["do_eval"] and settings["eval_file"] else None
     test = _read_own(settings, "predict_file") if settings["do_predict"] else None
     if holds_out and train is not None:
-        train, dev = _hold_out(train, settings["eval_share"], settings["train_file"])
+        train, dev = hold_out(train, settings["eval_share"], settings["train_file"], settings["kind"])
     if not settings["do_train"]:
         if train is not None:
             _check_same_training(settings, labels, train)
@@ -219,27 +217,6 @@ def _metrics(chosen, kind, labels, names):
     if chosen not in known:
         raise ValueError(f"--metric={chosen} is not one of the metrics of such data: {', '.join(known)}")
     return tuple(dict.fromkeys((chosen, *names)))
-
-
-def _hold_out(examples, share, path):
-    """Splits examples into training and evaluation: at random, but always in the same way."""
-    order = list(range(len(examples)))
-    random.Random(_SPLIT_SEED).shuffle(order)
-    num_held_out = round(share * len(examples))
-    if not 0 < num_held_out < len(examples):
-        raise ValueError(
-            f"--eval_share={share} of {len(examples)} examples leaves {len(examples) - num_held_out} to train and "
-            f"{num_held_out} to evaluate on; give another share, or --eval_file"
-        )
-    held_out = set(order[:num_held_out])
-    log.info(
-        "%s: %s of %s examples, chosen at random, are held out for evaluation",
-        paths.name(path),
-        f"{num_held_out:,}",
-        f"{len(examples):,}",
-    )
-    train = [example for number, example in enumerate(examples) if number not in held_out]
-    return train, [example for number, example in enumerate(examples) if number in held_out]
 
 
 def _check_same_training(settings, labels, train):
