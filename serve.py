@@ -5,29 +5,37 @@
     python serve.py --model=reviews=output --model=questions=squad_output
     python serve.py --model=bert=uncased_L-12_H-768_A-12 --tasks=fill_mask,vectors
 
-A model is the folder of a fine-tuning run, an export, a checkpoint of pre-training, or a folder of numbered
-SavedModels. SavedModels and exports that have one also answer in the form of TensorFlow Serving. The program prints the
-address, which has a page to try the models; GET /models lists them with their routes. /readyz answers 200 when all
-models are warm. Each request is a line of JSON on standard output; everything else goes to standard error. SIGTERM and
-Ctrl-C let the running requests finish.
+A model is the folder of a fine-tuning run, an export, or a checkpoint of pre-training. A folder with numbered models,
+such as news/1 and news/2, answers with the newest, and changes to a newer one that appears. The program prints the
+address, which has a page to try the models; GET /models lists them with their routes. The port opens when the models
+are loaded; /readyz answers 200 when all are warm. Each request is a line of JSON on standard output; everything else
+goes to standard error. SIGTERM and Ctrl-C let the running requests finish.
 """
 
+import concurrent.futures
+import errno
+import ipaddress
 import logging
+import os
 import signal
 import socket
 import sys
+import threading
 from typing import Any
 
 from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
-from bert_keras.cli.served_models import define_served_models, folders_by_name, labels_by_name, read_token
+from bert_keras.cli.served_models import define_served_models, folders_by_name, read_token
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.prediction.arguments import Limits, told_with_flags
 from bert_keras.prediction.tasks.registry import PRETRAINED_TASKS
 
 log = logging.getLogger("bert_keras")
+
+# Time for the last lines of the log when the program ends.
+_SECONDS_TO_WRITE = 5.0
 
 # Name -> default, lowest value, meaning.
 _NUMBERS = {
@@ -64,52 +72,119 @@ def main(argv):
     values = define_flags()
     parse(values, argv, __doc__)
     open_console(stderr=True)
-    folders, labels = folders_by_name(values), labels_by_name(values)
+    folders = folders_by_name(values)
     if wrong := [task for task in values.tasks if task not in (*PRETRAINED_TASKS, "vectors")]:
         raise ValueError(f"--tasks has {wrong[0]}, but the tasks are {', '.join(PRETRAINED_TASKS)} and vectors")
     token = read_token(values.token_file)
     try:
-        import uvicorn
+        import orjson  # noqa: F401 (the newest package of the extra)
+        import uvicorn  # noqa: F401
     except ImportError:
         raise ValueError("serve.py needs other packages; install them with pip install 'bert-keras[serve]'") from None
-    with socket.create_server((values.host, values.port), backlog=2048) as listener:
+    with open_port(values.host, values.port) as listener:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, end_at_once)
+        start_tensorflow()
+        # In a thread, so that a signal ends the program while a long step runs.
+        with concurrent.futures.ThreadPoolExecutor(1) as loader:
+            app, timeout = loader.submit(open_app, values, folders, token).result()
+        serve(app, listener, values.max_queue, timeout)
+
+
+def open_port(host, port):
+    """Returns a socket with its address. Clients cannot connect to it yet.
+
+    Raises:
+        ValueError: the address is not one of this machine, or another program has the port.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+            0
+        ]
+    except OSError as error:
+        raise ValueError(f"--host is {host}, which is not an address of this machine ({error.strerror})") from None
+    listener = socket.socket(family, kind)
+    try:
+        # A port is free again at once when a server has ended.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Without it, an answer may wait 40 ms for the client to confirm its first part.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        start_tensorflow()
-        from bert_keras.serving.app import Server, ServerSettings  # loads TensorFlow
-        from bert_keras.serving.middleware import open_request_log
-        from bert_keras.serving.served_models import open_models, open_versions
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        raise ValueError(_reason(error, host, port)) from None
+    return listener
 
-        with told_with_flags():
-            limits = Limits(values.max_items, values.max_chars, values.max_sequences, values.max_masks)
-            versioned = open_versions(folders, labels)
-            models = open_models(folders, values.tasks, limits)
-        settings = ServerSettings(
-            max_batch_tokens=values.max_batch_tokens,
-            batch_timeout=values.batch_timeout_ms / 1000,
-            max_queue=values.max_queue,
-            timeout=values.timeout_ms / 1000,
-            max_body_bytes=values.max_body_bytes,
-            max_items=values.max_items,
-            token=token,
-            cors_origins=tuple(values.cors_origins),
-        )
-        config = uvicorn.Config(
-            Server(models, settings, versioned).app,
-            log_config=None,
-            access_log=False,
-            # A request that is already running has at most its own deadline left.
-            timeout_graceful_shutdown=int(settings.timeout) + 1,
-        )
-        log.info("serving at http://%s:%d", values.host, listener.getsockname()[1])
-        log_lines = open_request_log(sys.stdout)
-        try:
-            uvicorn.Server(config).run(sockets=[listener])
-        except KeyboardInterrupt:
-            log.info("stopped; the running requests have finished")
-        finally:
-            log_lines.stop()
+
+def _reason(error, host, port):
+    if error.errno == errno.EADDRINUSE:
+        return f"another program listens at port {port} of {host}; stop it, or choose another --port (0: a free one)"
+    if error.errno == errno.EACCES:
+        return f"--port={port} needs more rights; choose one above 1023"
+    return f"--host is {host}, which is not an address of this machine ({error.strerror})"
+
+
+def open_app(values, folders, token):
+    """Returns the application with its models, and the seconds until a request has its answer."""
+    from bert_keras.serving.app import Server, ServerSettings  # loads TensorFlow
+    from bert_keras.serving.served_models import open_models
+    from bert_keras.serving.versions import open_versioned
+
+    with told_with_flags():
+        limits = Limits(values.max_items, values.max_chars, values.max_sequences, values.max_masks)
+        models = open_models(folders, values.tasks, limits)
+        versioned = open_versioned(folders, values.tasks, limits)
+    settings = ServerSettings(
+        max_batch_tokens=values.max_batch_tokens,
+        batch_timeout=values.batch_timeout_ms / 1000,
+        max_queue=values.max_queue,
+        timeout=values.timeout_ms / 1000,
+        max_body_bytes=values.max_body_bytes,
+        max_items=values.max_items,
+        token=token,
+        cors_origins=tuple(values.cors_origins),
+        hosts=() if token else hosts_of(values.host),
+    )
+    return Server(models, settings, versioned).app, settings.timeout
+
+
+def hosts_of(host):
+    """Returns the names of a server that only listens to its own machine; () if it listens to others."""
+    names = ("localhost", "127.0.0.1", "::1")
+    try:
+        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    return tuple(dict.fromkeys((*names, host))) if is_loopback else ()
+
+
+def serve(app, listener, max_queue, timeout):
+    """Serves an application until a signal, lets the running requests finish, and ends the process."""
+    from bert_keras.serving.connections import BoundedServer, config_of
+    from bert_keras.serving.middleware import open_request_log
+
+    host, port = listener.getsockname()[:2]
+    server = BoundedServer(config_of(app, timeout), max_queue, timeout)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, server.handle_exit)
+    try:
+        listener.listen(server.config.backlog)
+    except OSError as error:
+        raise ValueError(_reason(error, host, port)) from None
+    log.info("serving at http://%s:%d", f"[{host}]" if ":" in host else host, port)
+    log_lines = open_request_log(sys.stdout)
+    server.run(sockets=[listener])
+    log.info("stopped; the running requests have finished")
+    # Nobody may read the lines that are left.
+    writing = threading.Thread(target=log_lines.stop, daemon=True)
+    writing.start()
+    writing.join(_SECONDS_TO_WRITE)
+    end_at_once()
+
+
+def end_at_once(*_):
+    """Ends the process with status 0. An ordinary end would wait for TensorFlow's threads, or abort because of them."""
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.23,<2", "onnxruntime>=1.31,<2"]
 LITERT = ["ai-edge-litert>=2.3,<3"]
 # Notebooks: running them, and the kernel that runs their code.
 EXAMPLES = ["nbclient>=0.11,<0.12", "nbformat>=5.11,<6", "ipykernel>=7.4,<8"]
-SERVE = ["starlette>=1.10,<2", "uvicorn>=0.54,<0.55", "prometheus-client>=0.26,<0.27"]
+SERVE = ["starlette>=1.10,<2", "uvicorn>=0.54,<0.55", "prometheus-client>=0.26,<0.27", "orjson>=3.11,<4"]
 BROWSER = ["selenium>=4.51,<5"]
 JIEBA = ["jieba>=0.42.1,<0.43"]
 LANGUAGES = ["py3langid>=0.4,<0.5"]

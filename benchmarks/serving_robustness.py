@@ -3,11 +3,11 @@
     python benchmarks/serving_robustness.py
     python benchmarks/serving_robustness.py --num_requests=2000 --minutes=5
 
-The models are small, with random weights: a checkpoint for four tasks, and a SavedModel for TensorFlow Serving's
-interface. First come --num_requests random requests (see `fuzzed_requests.py`): broken JSON, wrong types, Unicode, huge
-and slow bodies, wrong paths and headers, clients that go away. None may get a status 5xx or no answer, and none may
-keep its place. Then several clients send valid requests of all lengths for --minutes, and the program prints the memory
-of the server each minute. It ends with status 1 after a mistake of the server.
+The model is small, with random weights: a checkpoint for four tasks. First come --num_requests random requests (see
+`fuzzed_requests.py`): broken JSON, wrong types, Unicode, huge and slow bodies, wrong paths and headers, clients that go
+away. None may get a status 5xx or no answer, and none may keep its place. Then several clients send valid requests of
+all lengths for --minutes, and the program prints the memory of the server each minute. It ends with status 1 after a
+mistake of the server.
 """
 
 import asyncio
@@ -27,7 +27,6 @@ from bert_keras.cli.start import start_tensorflow
 start_tensorflow()
 
 import requests
-import tensorflow as tf
 from absl import flags
 
 from benchmarks import fuzzed_requests, load_client
@@ -58,16 +57,18 @@ def main(argv):
     parse(values, argv, __doc__)
     print_machine(" ".join(argv), ("tensorflow", "starlette", "uvicorn"))
     with tempfile.TemporaryDirectory() as folder:
-        write_models(pathlib.Path(folder))
-        models = [f"--model={name}={folder}/{name}" for name in ("bert", "add")]
+        write_model(pathlib.Path(folder))
         limits = [f"--max_body_bytes={_MAX_BODY_BYTES}", "--max_queue=64", "--max_items=100"]
-        with started_server(["serve.py", "--port=0", f"--tasks={_TASKS}", *models, *limits]) as (process, url):
+        with started_server(["serve.py", "--port=0", f"--tasks={_TASKS}", f"--model=bert={folder}/bert", *limits]) as (
+            process,
+            url,
+        ):
             send_random(url, process.pid, values.num_requests, values.num_clients, values.seed)
             print_memory(url, process.pid, values.minutes, values.num_clients)
 
 
-def write_models(folder):
-    """Writes a checkpoint of BERT-Tiny's size, and a SavedModel that adds 1."""
+def write_model(folder):
+    """Writes a checkpoint of BERT-Tiny's size."""
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *_WORDS]
     sizes = {"num_hidden_layers": 2, "hidden_size": 128, "num_attention_heads": 2, "intermediate_size": 512}
     model = PretrainingModel(BertConfig(vocab_size=len(tokens), **sizes))
@@ -75,10 +76,6 @@ def write_models(folder):
     save_checkpoint(folder / "bert" / "bert_model.ckpt", weights_by_name(model))
     model.config.to_json_file(folder / "bert" / "bert_config.json")
     (folder / "bert" / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
-    module = tf.Module()
-    x = tf.TensorSpec([None], tf.float32, name="x")
-    module.add = tf.function(lambda x: {"y": x + 1}, input_signature=[x])
-    tf.saved_model.save(module, str(folder / "add" / "1"), signatures=module.add)
 
 
 def valid_requests(num_words):
@@ -91,8 +88,6 @@ def valid_requests(num_words):
         ("/v1/score", {"items": [" ".join(words[:30])]}),
         ("/v1/embeddings", {"items": [text, other], "model": "bert"}),
         ("/v1/embeddings", {"input": [text, other], "model": "bert", "encoding_format": "base64"}),
-        ("/v1/models/add:predict", {"instances": [1.0, 2.5] * num_words}),
-        ("/v1/models/add:predict", {"inputs": {"x": [3.0] * num_words}}),
     ]
 
 

@@ -11,9 +11,6 @@ def define_served_models(flag_values: flags.FlagValues) -> None:
     define: dict[str, Any] = {"flag_values": flag_values}
     flags.DEFINE_string("model_dir", None, "A model. Its name is that of its folder.", **define)
     flags.DEFINE_multi_string("model", [], "NAME=FOLDER of a model; you can give this flag several times.", **define)
-    flags.DEFINE_list(
-        "version_labels", [], "NAME/LABEL=NUMBER: labels of versions of SavedModels, separated by commas.", **define
-    )
 
 
 def folders_by_name(values: flags.FlagValues) -> dict[str, str]:
@@ -42,15 +39,3 @@ def read_token(file: str | None) -> str | None:
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise ValueError(f"{file} must have one word of ASCII characters, the token; take a long random one")
     return token
-
-
-def labels_by_name(values: flags.FlagValues) -> dict[str, dict[str, int]]:
-    """Returns the numbers of labelled versions: a dict by the name of a model, of dicts by label."""
-    labels = {}
-    for entry in values.version_labels:
-        place, _, number = entry.rpartition("=")
-        name, _, label = place.rpartition("/")
-        if not name or not label or not number.isdecimal():
-            raise ValueError(f"--version_labels has {entry}, but NAME/LABEL=NUMBER is needed, such as news/stable=3")
-        labels.setdefault(name, {})[label] = int(number)
-    return labels

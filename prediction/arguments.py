@@ -5,6 +5,7 @@ import contextvars
 import dataclasses
 import logging
 import math
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
 log = logging.getLogger("bert_keras")
@@ -18,6 +19,11 @@ POOLINGS = ("none", "cls", "mean", "max")
 # Name of the input of the first layer, which the original BERT cannot extract.
 EMBEDDINGS = "embeddings"
 
+# Maximum number of combining marks in a row. Unicode puts them in order in a time that grows with the square of their
+# number, and no other Python thread runs meanwhile. Scripts need fewer than 10; "stream-safe" texts have at most 30.
+_MOST_MARKS = 100
+# Marks whose own class is 0, but which decompose to others.
+_COMPOSED_MARKS = "\u0f73\u0f75\u0f81"
 # The original BERT's default.
 _DEFAULT_LAYERS = (-1, -2, -3, -4)
 # Flags of arguments that have another name, in a block of `told_with_flags`; None elsewhere.
@@ -113,6 +119,24 @@ class Limits:
                 f"{source}: {place} is \\u{ord(text[error.start]):04x}, half of a surrogate pair, which is not a "
                 "character; give text that was read as UTF-8"
             ) from None
+        if not text.isascii() and (place := _too_many_marks(text)) is not None:
+            raise ValueError(
+                f"{source}: from character {place + 1} of its {what} on there are more than {_MOST_MARKS} combining "
+                "marks in a row, which no script has; remove them"
+            )
+
+
+def _too_many_marks(text):
+    """Returns the place of the first of too many combining marks in a row; None if there are none."""
+    start = None
+    for place, char in enumerate(text):
+        if not unicodedata.combining(char) and char not in _COMPOSED_MARKS:
+            start = None
+        elif start is None:
+            start = place
+        elif place - start == _MOST_MARKS:
+            return start
+    return None
 
 
 def renamed_labels(labels: Sequence[str], names: Sequence[str] | Mapping[str, str]) -> list[str]:

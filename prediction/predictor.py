@@ -70,6 +70,7 @@ class _Row:
     text: Any
     error: ValueError | None = None
     encoded: Any = None
+    is_cut: bool = False
     found: list = dataclasses.field(default_factory=list)
 
 
@@ -140,6 +141,13 @@ class Predictor(LoadedModel[Text, Answer]):
         Raises:
             ValueError: a text cannot be answered, or an argument is not valid.
         """
+        return (answer for answer, _ in self._pipe(texts, batch_size, sources, on_error, options))
+
+    def pipe_with_cuts(self, texts: Iterable[Text], **options: Any) -> Iterator[tuple[Any, bool]]:
+        """Yields the answer to each text as `pipe` does, and whether the model ignored a part of the text."""
+        return self._pipe(texts, None, None, "stop", options)
+
+    def _pipe(self, texts, batch_size, sources, on_error, options):
         check_choice("on_error", on_error, ON_ERROR)
         if batch_size is not None:
             check_batch_size(batch_size)
@@ -171,7 +179,7 @@ class Predictor(LoadedModel[Text, Answer]):
             if error and call.is_stopping:
                 raise error
             for row in self._asked(group, call):
-                yield self._finished(row, call)
+                yield self._finished(row, call), row.is_cut
         self._report(counts)
 
     def _groups(self, rows, batch_size):

@@ -5,6 +5,7 @@ import concurrent.futures
 import contextlib
 import contextvars
 import dataclasses
+import itertools
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -40,6 +41,15 @@ class Ticket:
             if self._future:
                 self._future.cancel()
 
+    def check(self) -> None:
+        """Ends work that nobody waits for any more.
+
+        Raises:
+            concurrent.futures.CancelledError: the request was cancelled.
+        """
+        if self._is_cancelled:
+            raise concurrent.futures.CancelledError
+
     def new_future(self) -> concurrent.futures.Future:
         """Returns the future of the next sequences; it is cancelled already if the ticket is."""
         future = concurrent.futures.Future()
@@ -54,13 +64,14 @@ class Ticket:
 current_ticket: contextvars.ContextVar[Ticket | None] = contextvars.ContextVar("current_ticket", default=None)
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class _Call:
-    """The sequences of one call of `answer`, and their results so far."""
+    """The sequences of one call of `answer`, and their results so far. The call with the lowest `turn` is the next."""
 
     future: concurrent.futures.Future
     results: list[Any]
     num_left: int
+    turn: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +89,8 @@ class BatchingNetwork:
 
     Put it in the place of a predictor's network; then call the predictor from many threads. A batch starts when it is
     full, or when its first sequence has waited for `batch_timeout` seconds. After a batch with one sequence, which a
-    single client sends, the next one starts at once. The number of requests that the server admits limits the queue.
+    single client sends, the next one starts at once. Calls take turns, so that one with many sequences does not let
+    others wait for all its batches. The number of requests that the server admits limits the queue.
 
     Args:
         network: the network that computes the batches.
@@ -93,8 +105,9 @@ class BatchingNetwork:
         self.lengths, self.batch_size = network.lengths, network.batch_size
         self._network, self._max_batch_tokens, self._batch_timeout = network, max_batch_tokens, batch_timeout
         self._metrics, self._labels = metrics, labels
-        # (padded length, values of the extra features) -> its queue. Sequences of one key may share a batch.
-        self._queues: dict[Any, collections.deque[_Waiting]] = {}
+        # (padded length, values of the extra features) -> queue of each call. Sequences of one key may share a batch.
+        self._queues: dict[Any, dict[_Call, collections.deque[_Waiting]]] = {}
+        self._turns = itertools.count()
         self._changed, self._is_closed, self._waits = threading.Condition(), False, True
         self._thread = threading.Thread(target=self._run, name=f"batches of {labels['model']}", daemon=True)
         self._thread.start()
@@ -116,7 +129,7 @@ class BatchingNetwork:
         if not questions:
             return []
         ticket = current_ticket.get() or Ticket()
-        call = _Call(ticket.new_future(), [None] * len(questions), len(questions))
+        call = _Call(ticket.new_future(), [None] * len(questions), len(questions), next(self._turns))
         values = tuple((name, tuple(v) if isinstance(v, list) else v) for name, v in sorted(extra.items()))
         now = time.monotonic()
         with self._changed:
@@ -126,8 +139,8 @@ class BatchingNetwork:
                 length = next(length for length in self.lengths if length >= len(question.input_ids))
                 ticket.num_tokens += len(question.input_ids)
                 ticket.longest = max(ticket.longest, length)
-                queue = self._queues.setdefault((length, values), collections.deque())
-                queue.append(_Waiting(question, call, index, now))
+                queues = self._queues.setdefault((length, values), {})
+                queues.setdefault(call, collections.deque()).append(_Waiting(question, call, index, now))
             self._changed.notify_all()
         return call.future.result()
 
@@ -137,12 +150,12 @@ class BatchingNetwork:
         """Yields the index and the rows of each question."""
         yield from enumerate(self.answer(questions, batch_size, **extra))
 
-    def close(self) -> None:
-        """Answers what waits, and ends the thread."""
+    def close(self, seconds: float | None = None) -> None:
+        """Answers what waits, and ends the thread; waits for its end, at most for some seconds."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-        self._thread.join()
+        self._thread.join(seconds)
 
     def _run(self):
         while (taken := self._take()) is not None:
@@ -159,21 +172,35 @@ class BatchingNetwork:
                         return None
                     self._changed.wait()
                     continue
-                key = min(self._queues, key=lambda key: self._queues[key][0].since)
-                queue, most = self._queues[key], self._most(key)
-                left = queue[0].since + self._batch_timeout * self._waits - time.monotonic()
-                if len(queue) < most and left > 0 and not self._is_closed:
+                key = min(self._queues, key=lambda key: min(call.turn for call in self._queues[key]))
+                queues, most = self._queues[key], self._most(key)
+                first = min(queue[0].since for queue in queues.values())
+                left = first + self._batch_timeout * self._waits - time.monotonic()
+                if sum(map(len, queues.values())) < most and left > 0 and not self._is_closed:
                     self._changed.wait(left)
                     continue
-                batch = []
-                while queue and len(batch) < most:
-                    waiting = queue.popleft()
-                    if not waiting.call.future.done():  # cancelled, or another of its batches failed
-                        batch.append(waiting)
-                if not queue:
+                batch = self._next_batch(queues, most)
+                if not queues:
                     del self._queues[key]
                 self._waits = len(batch) > 1
                 return key, batch
+
+    def _next_batch(self, queues, most):
+        """Takes a sequence of each call in turn, until the batch is full."""
+        batch, calls = [], collections.deque(sorted(queues, key=lambda call: call.turn))
+        while calls and len(batch) < most:
+            call = calls.popleft()
+            if call.future.done():  # cancelled, or another of its batches failed
+                del queues[call]
+                continue
+            batch.append(queues[call].popleft())
+            if queues[call]:
+                calls.append(call)
+            else:
+                del queues[call]
+        for waiting in batch:
+            waiting.call.turn = next(self._turns)
+        return batch
 
     def _most(self, key):
         return max(1, self._max_batch_tokens // key[0])

@@ -1,5 +1,6 @@
 """How a model reads an item: the tokens with their places in the texts, and the attention of a layer."""
 
+import contextlib
 import itertools
 import threading
 from typing import Any
@@ -13,6 +14,7 @@ from bert_keras.prediction.arguments import shown
 from bert_keras.prediction.attention import HEAD_COLUMNS, looks_at
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.tasks.pretrained import MASK, UNKNOWN, PretrainedPredictor
+from bert_keras.serving.batching import ModelError, Ticket
 from bert_keras.serving.served_models import ServedModel, body_of
 
 # Maximum number of values in an answer: 16 heads and 362 tokens.
@@ -20,6 +22,7 @@ _MOST_VALUES = 1 << 21
 _DECIMALS = 4
 # The layers of a model are all in memory while the attention is computed.
 _one_at_a_time = threading.Lock()
+_SECONDS_BETWEEN_CHECKS = 0.1
 
 # A token and its start and end in a text.
 _Token = tuple[str, int, int]
@@ -32,7 +35,7 @@ def encoder_of(model: ServedModel) -> BertModel | None:
     return encoder if isinstance(encoder, BertModel) else None
 
 
-def tokens_content(model: ServedModel, body: dict[str, Any], *_: Any) -> bytes:
+def tokens_content(model: ServedModel, body: dict[str, Any], ticket: Ticket, max_items: int) -> bytes:
     """Returns the response to a request for the sequences that a model reads for an item, each as {"tokens": [...]}.
 
     A token has its "start" and "end" in the text of the item's field "text". They are code points; [CLS] and [SEP] have
@@ -46,7 +49,7 @@ def tokens_content(model: ServedModel, body: dict[str, Any], *_: Any) -> bytes:
     return body_of({"model": model.name, "sequences": sequences})
 
 
-def attention_content(model: ServedModel, body: dict[str, Any], *_: Any) -> bytes:
+def attention_content(model: ServedModel, body: dict[str, Any], ticket: Ticket, max_items: int) -> bytes:
     """Returns the response to a request for attention: tokens as above of the first sequence, and [N, T, T] of a layer.
 
     "looks_at" has the means of each head over the tokens; see `prediction.attention`.
@@ -69,12 +72,26 @@ def attention_content(model: ServedModel, body: dict[str, Any], *_: Any) -> byte
             f"{_MOST_VALUES:,} are allowed; give a shorter text"
         )
     ids, segment_ids = (np.array([values], np.int32) for values in (question.input_ids, question.segment_ids))
-    with _one_at_a_time:
+    with _turn(ticket):
         values = keras.ops.convert_to_numpy(encoder.attention_probabilities(ids, segment_ids=segment_ids)[layer])
+    if not np.isfinite(values).all():
+        raise ModelError("its attention is not finite numbers, so its weights are broken")
     rounded = np.round(values[0].astype(np.float64), _DECIMALS)  # [N, T, T]
     [means] = looks_at(values, [token["token"] for token in tokens]).round(_DECIMALS).tolist()
     heads = [dict(zip(HEAD_COLUMNS, row, strict=True)) for row in means]
-    return body_of({"model": model.name, "tokens": tokens, "attention": rounded.tolist(), "looks_at": heads})
+    return body_of({"model": model.name, "tokens": tokens, "attention": rounded, "looks_at": heads})
+
+
+@contextlib.contextmanager
+def _turn(ticket):
+    """Waits for the turn of a request, which ends when nobody waits for its answer any more."""
+    while not _one_at_a_time.acquire(timeout=_SECONDS_BETWEEN_CHECKS):
+        ticket.check()
+    try:
+        ticket.check()
+        yield
+    finally:
+        _one_at_a_time.release()
 
 
 def _fields_of(body, *names):

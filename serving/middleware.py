@@ -1,4 +1,4 @@
-"""What every request passes: an id and a line of the log, and the check of the token."""
+"""What every request passes: an id and a line of the log, and the checks of the host and the token."""
 
 import hmac
 import json
@@ -7,11 +7,14 @@ import logging.handlers
 import queue
 import re
 import time
+import urllib.parse
 import uuid
+from collections.abc import Sequence
 from typing import TextIO
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+log = logging.getLogger("bert_keras")
 # Lines of JSON, one for each request. They have no texts.
 requests_log = logging.getLogger("bert_keras.requests")
 
@@ -19,6 +22,20 @@ requests_log = logging.getLogger("bert_keras.requests")
 _MOST_LINES = 10_000
 _VALID_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 _OPEN_PATHS = ("/", "/livez", "/readyz")
+
+
+class _Lines(logging.StreamHandler):
+    """Writes lines until that fails, and then none: a closed standard output must not fill standard error."""
+
+    has_failed = False
+
+    def emit(self, record):
+        if not self.has_failed:
+            super().emit(record)
+
+    def handleError(self, record):  # noqa: N802 (the name in logging)
+        self.has_failed = True
+        log.warning("standard output is closed or full, so the server does not log further requests")
 
 
 class _Dropping(logging.handlers.QueueHandler):
@@ -31,7 +48,7 @@ def open_request_log(stream: TextIO) -> logging.handlers.QueueListener:
     lines = queue.Queue(_MOST_LINES)
     requests_log.handlers, requests_log.propagate = [_Dropping(lines)], False
     requests_log.setLevel(logging.INFO)
-    listener = logging.handlers.QueueListener(lines, logging.StreamHandler(stream))
+    listener = logging.handlers.QueueListener(lines, _Lines(stream))
     listener.start()
     return listener
 
@@ -71,6 +88,42 @@ class RequestLog:
             requests_log.info(json.dumps(line | scope.get("served", {})))
 
 
+class HostCheck:
+    """Answers 403 to requests for another host than the given ones.
+
+    A web page of another site can make its own name lead to this machine (DNS rebinding), and then reads the answers of
+    a server that only listens here. Its requests name its own host.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str]):
+        self._app, self._hosts = app, [host.lower() for host in hosts]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = dict(scope.get("headers", ())).get(b"host", b"").decode("latin-1")
+        if scope["type"] == "http" and given and _name_of(given) not in self._hosts:
+            reason = (
+                f"this server answers only requests for {', '.join(self._hosts)}, not for {given[:100]}; a proxy in "
+                "front of it must set the header Host, or the server needs a token (--token_file)"
+            )
+            await _refuse(send, 403, reason)
+            return
+        await self._app(scope, receive, send)
+
+
+def _name_of(host):
+    """Returns the name in a header Host, without its port and without the brackets of an IPv6 address."""
+    try:
+        return urllib.parse.urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
+
+
+async def _refuse(send, status, reason, *headers):
+    headers = [(b"content-type", b"application/json"), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps({"error": reason}).encode()})
+
+
 class TokenCheck:
     """Answers 401 to requests without the bearer token, except for the page and the paths of health checks."""
 
@@ -82,9 +135,7 @@ class TokenCheck:
         if scope["type"] == "http" and path not in _OPEN_PATHS and not path.startswith("/page/"):
             given = dict(scope["headers"]).get(b"authorization", b"")
             if not hmac.compare_digest(given, self._needed):
-                headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
-                await send({"type": "http.response.start", "status": 401, "headers": headers})
-                body = json.dumps({"error": "the token is missing or wrong (header Authorization: Bearer ...)"})
-                await send({"type": "http.response.body", "body": body.encode()})
+                reason = "the token is missing or wrong (header Authorization: Bearer ...)"
+                await _refuse(send, 401, reason, (b"www-authenticate", b"Bearer"))
                 return
         await self._app(scope, receive, send)

@@ -21,6 +21,7 @@ _OPTIONS = {
     "pll": {"enum": list(PLL_CHOICES)},
 }
 _FIELDS = {"choices": {"type": "array", "items": {"type": "string"}, "minItems": 2}}
+_ADDED = {"num_tokens": {"type": "integer"}, "is_cut": {"type": "boolean"}}
 _CHOICES = ["It is.", "It was."]
 # Task -> the class of its answers, for those whose predictor does not name one.
 _ANSWERS = {
@@ -31,6 +32,7 @@ _ANSWERS = {
 _ERRORS = {
     "400": "The body is not JSON.",
     "401": "The token is missing or wrong.",
+    "403": "The header Host names another server.",
     "404": "The model does not exist.",
     "408": "The body did not arrive before the deadline.",
     "413": "The body is too large.",
@@ -79,7 +81,9 @@ def _operation(route, models, url, schemas):
         bodies += _bodies(model, len(models) == 1)
         answers.append(_answer(model, schemas))
     example = {"model": models[0].name, "items": [_example(models[0])]}
-    reply = _object(model={"type": "string"}, answers={"type": "array", "items": _any_of(answers)})
+    # `_answer` describes the objects of the Python API, to which the server adds two fields.
+    answer = {"allOf": [_any_of(answers), {"type": "object", "required": list(_ADDED), "properties": _ADDED}]}
+    reply = _object(model={"type": "string"}, answers={"type": "array", "items": answer})
     replies = [reply, _openai_reply()] if route == "embeddings" else [reply]
     return _post(route, url, _any_of(bodies), example, _any_of(replies))
 
@@ -176,7 +180,7 @@ def _example(model):
 
 def _openai_reply():
     vector = _any_of([{"type": "array", "items": {"type": "number"}}, {"type": "string"}])
-    properties = {"object": {"const": "embedding"}, "index": {"type": "integer"}, "embedding": vector}
+    properties = {"object": {"const": "embedding"}, "index": {"type": "integer"}, "embedding": vector, **_ADDED}
     data = {"type": "object", "required": list(properties), "properties": properties}
     counts = {name: {"type": "integer"} for name in ("prompt_tokens", "total_tokens")}
     of_list = {

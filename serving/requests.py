@@ -1,11 +1,21 @@
-"""Reads the body of a request: size, time, JSON, items and options."""
+"""Reads a request: the time it gives, its body, JSON, items and options."""
 
-import json
+import asyncio
+import threading
+import time
 from typing import Any
 
-from starlette.requests import Request
+import orjson
+from starlette.requests import ClientDisconnect, Request
 
 from bert_keras.prediction.arguments import shown
+
+# Time for a client to send its body.
+_SECONDS_TO_SEND = 10.0
+# Maximum number of lists and objects in a body: small ones take much more memory and time than their bytes.
+_MOST_CONTAINERS = 500_000
+# Parsing lets no other thread run, so only one body at a time is parsed, and other threads run in between.
+_one_at_a_time = threading.Lock()
 
 
 class RefusedError(Exception):
@@ -17,42 +27,57 @@ class RefusedError(Exception):
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-class TooLongError(RefusedError):
-    """A body above the limit, which the server does not read to its end."""
+def timeout_of(request: Request, longest: float) -> float:
+    """Returns the seconds until a request's deadline: those of the header X-Timeout-Ms, and at most `longest`."""
+    given = request.headers.get("x-timeout-ms")
+    if given is None:
+        return longest
+    if not _is_number(given) or int(given) == 0:
+        raise RefusedError(
+            422, f"X-Timeout-Ms is {shown(given)}, but must be a whole number of milliseconds above 0, below 10^9"
+        )
+    return min(longest, int(given) / 1000)
 
-    def __init__(self, max_bytes: int):
-        reason = f"the body is larger than {max_bytes:,} bytes (--max_body_bytes); send fewer texts"
-        super().__init__(413, reason, Connection="close")
+
+def _is_number(text):
+    return text.isascii() and text.isdecimal() and len(text) < 10
 
 
-async def read_body(request: Request, max_bytes: int) -> bytes:
-    """Reads a body and refuses one above the limit before it is all in memory."""
-    told = request.headers.get("content-length", "")
-    if told.isdecimal() and int(told) > max_bytes:
-        raise TooLongError(max_bytes)
+async def read_body(request: Request, max_bytes: int, deadline: float) -> bytes:
+    """Reads a body and refuses one above the limit before it is all in memory, or one that takes too long."""
+    too_large = f"the body is larger than {max_bytes:,} bytes (--max_body_bytes); send fewer texts"
+    told = request.headers.get("content-length", "0")
+    if not _is_number(told) or int(told) > max_bytes:
+        raise RefusedError(413, too_large, Connection="close")
     parts, num_bytes = [], 0
-    async for part in request.stream():
-        num_bytes += len(part)
-        if num_bytes > max_bytes:
-            raise TooLongError(max_bytes)
-        parts.append(part)
+    try:
+        async with asyncio.timeout(min(deadline - time.monotonic(), _SECONDS_TO_SEND)):
+            async for part in request.stream():
+                num_bytes += len(part)
+                if num_bytes > max_bytes:
+                    raise RefusedError(413, too_large, Connection="close")
+                parts.append(part)
+    except TimeoutError:
+        reason = f"the body did not arrive before the deadline, or within {_SECONDS_TO_SEND:g} seconds"
+        raise RefusedError(408, reason, Connection="close") from None
+    except ClientDisconnect:
+        raise RefusedError(499, "the client closed the connection") from None
     return b"".join(parts)
 
 
 def read_json(body: bytes) -> dict[str, Any]:
     """Returns the JSON object of a body."""
-
-    def refuse(name):
-        raise ValueError(f"{name} is not a number of JSON")
-
+    if body.count(b"[") + body.count(b"{") > _MOST_CONTAINERS:
+        raise RefusedError(
+            422, f"the body has more than {_MOST_CONTAINERS:,} opening brackets; send fewer texts in one request"
+        )
     try:
-        value = json.loads(body.decode("utf-8"), parse_constant=refuse)
-    except RecursionError:
-        raise RefusedError(400, "the body has too many lists or objects inside each other") from None
-    except ValueError as error:
+        with _one_at_a_time:
+            value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
         raise RefusedError(400, f"the body is not valid JSON: {error}") from None
     if not isinstance(value, dict):
-        raise RefusedError(422, f"the body is {shown(value)}, but a JSON object is needed")
+        raise RefusedError(422, f"the body is of the type {type(value).__name__}, but a JSON object is needed")
     return value
 
 

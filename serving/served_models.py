@@ -1,11 +1,14 @@
 """The models of a server: opening, warming up, and answers to the items of a request."""
 
-import dataclasses
+import contextlib
 import itertools
-import json
 import pathlib
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
+import orjson
 
 from bert_keras import prediction
 from bert_keras.modeling.checkpoints.hub import local_model
@@ -13,16 +16,23 @@ from bert_keras.prediction.arguments import Limits, shown
 from bert_keras.prediction.loading.model_files import TASK_FILE, is_export, read_settings
 from bert_keras.prediction.loading.sentence_transformers import has_modules
 from bert_keras.prediction.tasks.features import Features
+from bert_keras.prediction.tasks.pretrained import PretrainedPredictor, encode_with_masks
 from bert_keras.prediction.tasks.registry import PRETRAINED_TASKS, TASKS
 from bert_keras.serving.batching import BatchingNetwork
 from bert_keras.serving.metrics import Metrics
-from bert_keras.serving.versions import VersionedModel, has_versions
 
 # Tasks of a checkpoint of pre-training. Vectors are means over the tokens of the second to last layer.
 SERVED_PRETRAINED = (*PRETRAINED_TASKS, "vectors")
 # Padded lengths that differ by this many tokens get another one between them.
 _GAP = 16
 _VECTORS = {"layers": (-2,), "pooling": "mean", "max_seq_length": None}
+# Maximum size of the answers to a request: a short request can have large ones.
+_MOST_ANSWER_BYTES = 16 << 20
+# Seconds that the end of the server waits for a model.
+_SECONDS_TO_STOP = 2.0
+_SAVED_MODEL = "saved_model.pb"
+# A folder that has one of these is a model, so its numbered folders are not versions.
+_FILES_OF_MODELS = (_SAVED_MODEL, "bert_config.json", "config.json", "modules.json", "vocab.txt")
 
 
 class ServedModel:
@@ -39,6 +49,7 @@ class ServedModel:
         self.name, self.task, self.predictor = name, task, predictor
         has_pairs = bool((predictor.settings or {}).get("is_pair"))
         self.fields = TASKS[task].texts + (("text_pair",) if has_pairs else ())
+        self._changed, self._num_users, self._is_retired = threading.Condition(), 0, False
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -53,10 +64,30 @@ class ServedModel:
         labels = {"model": self.name, "task": self.task}
         self.predictor.network = BatchingNetwork(network, max_batch_tokens, batch_timeout, metrics, labels)
 
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[bool]:
+        """Keeps the model open in the block. Yields False if it is not open any more, because another replaced it."""
+        with self._changed:
+            is_open = not self._is_retired
+            self._num_users += 1
+        try:
+            yield is_open
+        finally:
+            with self._changed:
+                self._num_users -= 1
+                self._changed.notify_all()
+
+    def retire(self) -> None:
+        """Ends the thread of the batches when no request uses the model any more."""
+        with self._changed:
+            self._is_retired = True
+            self._changed.wait_for(lambda: not self._num_users)
+        self.stop()
+
     def stop(self) -> None:
-        """Answers what waits, and ends the thread of the batches."""
+        """Answers what waits, and ends the thread of the batches; waits for it only a short time."""
         if isinstance(self.predictor.network, BatchingNetwork):
-            self.predictor.network.close()
+            self.predictor.network.close(_SECONDS_TO_STOP)
 
     def text_of(self, item: Any, source: str) -> Any:
         """Returns an item of a request in the form that the predictor takes.
@@ -75,8 +106,11 @@ class ServedModel:
         values = [item[field] for field in self.fields]
         return values[0] if len(values) == 1 else tuple(values)
 
-    def answers(self, items: Sequence[Any], options: dict[str, Any]) -> list[dict[str, Any]]:
-        """Returns the answer to each item as a dict for JSON.
+    def answers(self, items: Sequence[Any], options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yields the answer to each item as a dict for `body_of`.
+
+        In addition to the fields of the Python API, "num_tokens" is the number of tokens that the tokenizer makes of
+        the item's texts, and "is_cut" whether the model ignored some of them, because there are too many.
 
         Raises:
             ValueError: an item or an option is not valid.
@@ -84,10 +118,20 @@ class ServedModel:
         texts = [self.text_of(item, f"text {number}") for number, item in enumerate(items, 1)]
         if unknown := [name for name in options if name not in self.options]:
             raise ValueError(f'"{unknown[0]}" is not a field of this request; its options are: {self._listed()}')
-        answers = self.predictor.pipe(texts, **options)
-        if isinstance(self.predictor, prediction.FeatureExtractor):
-            return [_vector(text, features) for text, features in zip(texts, answers, strict=True)]
-        return [dataclasses.asdict(answer) for answer in answers]
+        for text, (answer, is_cut) in zip(texts, self.predictor.pipe_with_cuts(texts, **options), strict=True):
+            fields = dict(vars(answer))
+            if self.task == "vectors":
+                vector = answer.values[0] if isinstance(answer, Features) else np.array(answer.vector, np.float32)
+                fields = {"text": text, "vector": vector}
+            yield fields | {"num_tokens": self._num_tokens(text), "is_cut": is_cut}
+
+    def _num_tokens(self, text):
+        if not isinstance(text, str):
+            return sum(map(self._num_tokens, text))
+        tokenizer = self.predictor.tokenizer
+        if isinstance(self.predictor, PretrainedPredictor):
+            return len(encode_with_masks(tokenizer, text))
+        return len(tokenizer.encode(text))
 
     def _listed(self):
         return ", ".join(self.options) or "none"
@@ -102,50 +146,57 @@ def finer(lengths: Sequence[int]) -> list[int]:
     return sorted({*lengths, *((lower + upper) // 2 for lower, upper in gaps)})
 
 
-def _vector(text: str, features: Features) -> dict[str, Any]:
-    return {"text": text, "vector": features.values[0].tolist()}
-
-
 def open_models(folders: dict[str, str], tasks: Sequence[str], limits: Limits) -> list[ServedModel]:
-    """Opens models.
+    """Opens models, but not those that have versions.
 
     Args:
         folders: run folders, exports or checkpoints of pre-training, by name.
         tasks: the tasks of the checkpoints of pre-training. They share the weights of the encoder.
         limits: Limits of the input.
     """
-    models = []
-    for name, path in folders.items():
-        folder = local_model(path)
-        if has_versions(folder) and not is_export(folder):
-            continue  # `open_versions` opens it
-        if _has_task(folder) or not tasks and has_modules(folder) or not pathlib.Path(folder).exists() and not tasks:
-            _, settings = read_settings(folder)
-            models.append(ServedModel(name, settings["task"], prediction.open_model(folder, limits=limits)))
-            continue
-        if not tasks:
-            raise ValueError(
-                f"{path} has no {TASK_FILE}, so it is a checkpoint of pre-training; choose its --tasks: "
-                f"{', '.join(SERVED_PRETRAINED)}"
-            )
-        shared: Any = None
-        for task in sorted(
-            dict.fromkeys(tasks), key="vectors".__eq__
-        ):  # last, because its network has no heads to share
-            class_ = prediction.FeatureExtractor if task == "vectors" else getattr(prediction, TASKS[task].predictor)
-            predictor = class_(folder, limits=limits, model=shared, **(_VECTORS if task == "vectors" else {}))
-            shared = predictor.model
-            models.append(ServedModel(name, task, predictor))
+    local = [(name, local_model(path)) for name, path in folders.items()]
+    return [
+        model
+        for name, folder in local
+        if not numbered_folders(folder)
+        for model in open_model(name, folder, tasks, limits)
+    ]
+
+
+def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> list[ServedModel]:
+    """Opens the model in a local folder. Returns it once for each of its tasks."""
+    path = pathlib.Path(folder)
+    if (path / _SAVED_MODEL).is_file() and not is_export(folder):
+        raise ValueError(
+            f"{folder} is a SavedModel alone; give the folder of an export, which has an export.json, or serve the "
+            "SavedModel with TensorFlow Serving (docs/guides/serve.md shows how)"
+        )
+    if _has_task(folder) or not tasks and has_modules(folder) or not path.exists() and not tasks:
+        _, settings = read_settings(folder)
+        return [ServedModel(name, settings["task"], prediction.open_model(folder, limits=limits))]
+    if not tasks:
+        raise ValueError(
+            f"{folder} has no {TASK_FILE}, so it is a checkpoint of pre-training; choose its --tasks: "
+            f"{', '.join(SERVED_PRETRAINED)}"
+        )
+    models: list[ServedModel] = []
+    shared: Any = None
+    # Vectors are the last, because their network has no heads to share.
+    for task in sorted(dict.fromkeys(tasks), key="vectors".__eq__):
+        class_ = prediction.FeatureExtractor if task == "vectors" else getattr(prediction, TASKS[task].predictor)
+        predictor = class_(folder, limits=limits, model=shared, **(_VECTORS if task == "vectors" else {}))
+        shared = predictor.model
+        models.append(ServedModel(name, task, predictor))
     return models
 
 
-def open_versions(folders: dict[str, str], labels: dict[str, dict[str, int]]) -> list[VersionedModel]:
-    """Opens the SavedModels among the folders, also those of exports; `labels` is for `VersionedModel`, by name."""
-    local = {name: local_model(path) for name, path in folders.items()}
-    versioned = [VersionedModel(name, path, labels.get(name, {})) for name, path in local.items() if has_versions(path)]
-    if unknown := set(labels) - {model.name for model in versioned}:
-        raise ValueError(f"there is a label for {min(unknown)}, but no model of this name has numbered SavedModels")
-    return versioned
+def numbered_folders(folder: str) -> dict[int, pathlib.Path]:
+    """Returns the versions in a folder, each by its number; none if the folder itself is a model."""
+    path = pathlib.Path(folder)
+    if not path.is_dir() or _has_task(folder) or any((path / name).is_file() for name in _FILES_OF_MODELS):
+        return {}
+    named = (each for each in path.iterdir() if each.name.isascii() and each.name.isdecimal())
+    return {int(each.name): each for each in sorted(named) if each.is_dir()}
 
 
 def _has_task(folder):
@@ -154,5 +205,25 @@ def _has_task(folder):
 
 
 def body_of(value: Any) -> bytes:
-    """Returns a value as JSON."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    """Returns a value as JSON; arrays become lists, and objects of dataclasses become objects.
+
+    Numbers must be finite: JSON has no others, and this function would write null.
+    """
+    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def body_with_answers(fields: dict[str, Any], name: str, answers: Iterator[Any]) -> bytes:
+    """Returns an object with some fields and a list of answers as JSON.
+
+    Raises:
+        ValueError: the answers are too large.
+    """
+    parts, num_bytes = [], 0
+    for answer in answers:
+        parts.append(body_of(answer))
+        num_bytes += len(parts[-1])
+        if num_bytes > _MOST_ANSWER_BYTES:
+            raise ValueError(
+                f"the answers are larger than {_MOST_ANSWER_BYTES:,} bytes; send fewer texts, or choose a smaller top_k"
+            )
+    return b'%s"%s":[%s]}' % (body_of(fields)[:-1] + b"," * bool(fields), name.encode(), b",".join(parts))

@@ -1,167 +1,131 @@
-"""SavedModels with numbered versions: loading, labels, and the change to a new version while requests run."""
+"""Models with numbered versions: the server answers with the newest one and changes to another while requests run."""
 
-import contextlib
-import dataclasses
+import functools
+import gc
 import logging
 import pathlib
 import threading
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Sequence
 
-import tensorflow as tf
-from google.protobuf import json_format
-from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+from bert_keras.modeling.checkpoints.hub import local_model
+from bert_keras.prediction.arguments import Limits
+from bert_keras.serving.served_models import ServedModel, numbered_folders, open_model
 
 log = logging.getLogger("bert_keras")
 
-_FILE = "saved_model.pb"
-_INIT = "__saved_model_init_op"  # a signature that no client may call
-_OPTIONS: Any = {"always_print_fields_with_no_presence": True, "preserving_proto_field_name": True}
-
-
-class NotFoundError(Exception):
-    """A model or a version does not exist."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Version:
-    """A loaded version of a SavedModel.
-
-    Attributes:
-        number: as in the name of its folder.
-        definitions: SignatureDef by name.
-    """
-
-    number: int
-    definitions: Mapping[str, meta_graph_pb2.SignatureDef]
-    _loaded: Any
-
-    def definition(self, name: str) -> meta_graph_pb2.SignatureDef:
-        """Returns a signature."""
-        if name not in self.definitions:
-            raise ValueError(f'Serving signature key "{name}" not found.')
-        return self.definitions[name]
-
-    def run(self, name: str, inputs: Mapping[str, tf.Tensor]) -> dict[str, Any]:
-        """Returns the outputs of a signature as arrays."""
-        return {key: value.numpy() for key, value in self._loaded.signatures[name](**inputs).items()}
-
-    def warm_up(self) -> None:
-        """Runs each signature once with zeros and empty strings, so that the first request is as fast as later ones."""
-        for name, definition in self.definitions.items():
-            inputs = {key: _made_up(info) for key, info in definition.inputs.items()}
-            try:
-                self.run(name, inputs)
-            except (tf.errors.OpError, ValueError, TypeError) as error:
-                reason = str(error).splitlines()[0]
-                log.info("version %d: the signature %s takes no made-up input: %s", self.number, name, reason)
-
-    def metadata(self) -> dict[str, Any]:
-        """Returns all signatures as JSON."""
-        return {name: json_format.MessageToDict(value, **_OPTIONS) for name, value in self.definitions.items()}
-
-
-def _made_up(info):
-    """Returns an input of a signature; its axes have the length 1 where the signature leaves them open."""
-    dtype = tf.as_dtype(info.dtype)
-    shape = [max(1, dim.size) if dim.size else 0 for dim in info.tensor_shape.dim]
-    return tf.fill(shape, tf.constant("", dtype) if dtype == tf.string else tf.zeros([], dtype))
-
-
-def has_versions(folder: str) -> bool:
-    """Returns whether a folder is a SavedModel, or has numbered folders with SavedModels."""
-    return bool(_numbers(folder))
-
-
-def _numbers(folder):
-    """Returns the path of each version by its number."""
-    if not pathlib.Path(folder).is_dir():
-        return {}
-    if pathlib.Path(folder, _FILE).is_file():
-        return {1: pathlib.Path(folder)}
-    paths = (path for path in pathlib.Path(folder).iterdir() if path.name.isascii() and path.name.isdecimal())
-    return {int(path.name): path for path in sorted(paths) if (path / _FILE).is_file()}
-
-
-def _load(number, path):
-    with contextlib.suppress(ImportError):  # its operations tokenize; not every model needs them
-        import tensorflow_text  # noqa: F401
-    definition = saved_model_pb2.SavedModel.FromString((path / _FILE).read_bytes())
-    [graph] = [graph for graph in definition.meta_graphs if "serve" in graph.meta_info_def.tags]
-    signatures = {name: value for name, value in graph.signature_def.items() if name != _INIT}
-    log.info("%s: version %d is loaded", path.parent, number)
-    return Version(number, signatures, tf.saved_model.load(str(path), tags=["serve"]))
+# A version that could not be loaded is tried again after this time, or when its files change.
+_SECONDS_UNTIL_RETRY = 300.0
 
 
 class VersionedModel:
-    """A model whose folder has numbered versions. The newest one is served, and those that have a label.
+    """The newest of the models in numbered folders, such as news/1 and news/2.
+
+    A new version must get its final name when its files are complete.
 
     Args:
-        name: as in requests.
-        folder: the folder of the versions, or one SavedModel, which is version 1. A new version must get its final name
-            when its files are complete.
-        labels: number of the version of each label.
+        folder: the folder of the versions.
+        open_version: returns the models in the folder of a version, one for each task.
+
+    Attributes:
+        number: the number of the version that answers.
+        models: its ServedModels. A change replaces the list and does not touch the old one.
+
+    Raises:
+        ValueError, OSError: the newest version cannot be opened.
     """
 
-    def __init__(self, name: str, folder: str, labels: Mapping[str, int]):
-        self.name, self.folder, self.labels = name, folder, dict(labels)
-        self._versions: dict[int, Version] = {}
-        self._broken: set[int] = set()
+    def __init__(self, folder: str, open_version: Callable[[str], list[ServedModel]]):
+        self.folder, self._open = folder, open_version
+        # Number of a version -> its files when it failed, and when that was.
+        self._failures: dict[int, tuple[object, float]] = {}
         self._is_stopped = threading.Event()
-        paths = _numbers(folder)
-        for label, number in self.labels.items():
-            if number not in paths:
-                raise ValueError(
-                    f"the label {label} is for version {number} of {name}, but {folder} has no such version"
-                )
-        wanted = {max(paths), *self.labels.values()}
-        self._versions = {number: _load(number, paths[number]) for number in sorted(wanted)}
+        self._problem = ""
+        paths = numbered_folders(folder)
+        self.number = max(paths)
+        self.models = self._open(str(paths[self.number]))
 
-    @property
-    def versions(self) -> list[Version]:
-        """The loaded versions, the newest first."""
-        return sorted(self._versions.values(), key=lambda version: -version.number)
+    def update(self, start: Callable[[ServedModel], None]) -> None:
+        """Changes to the newest version that works, also to an older one if the present one was deleted.
 
-    def version(self, number: int | None = None, label: str | None = None) -> Version:
-        """Returns a loaded version: by its number, by its label, or the newest."""
-        versions = self._versions  # a change makes a new dict, and does not touch this one
-        if label is not None:
-            if label not in self.labels:
-                raise ValueError(f"Unrecognized servable version label: {label}")
-            number = self.labels[label]
-        if number is None:
-            return versions[max(versions)]
-        if number not in versions:
-            raise NotFoundError(f"Servable not found for request: Specific({self.name}, {number})")
-        return versions[number]
+        The old models are freed when their requests have ended.
 
-    def update(self) -> None:
-        """Loads a newer version if there is one; the old one is dropped afterwards, when its requests have ended."""
-        paths = _numbers(self.folder)
-        newest = max((number for number in paths if number not in self._broken), default=0)
-        if newest <= max(self._versions):
-            return
+        Args:
+            start: warms up a model.
+        """
+        paths = numbered_folders(self.folder)
+        for number in sorted(paths, reverse=True):
+            if number == self.number:
+                return
+            files, failed, failed_at = _files_in(paths[number]), *self._failures.get(number, (None, 0.0))
+            if files == failed and time.monotonic() - failed_at < _SECONDS_UNTIL_RETRY:
+                continue
+            try:
+                self._change(number, paths[number], start)
+                return
+            except Exception as error:  # the present version stays
+                self._failures[number] = files, time.monotonic()
+                log.error("%s: version %d cannot be served: %s", self.folder, number, error)
+
+    def _change(self, number, path, start):
+        loaded = self._open(str(path))
         try:
-            loaded = _load(newest, paths[newest])
-            loaded.warm_up()
-        except Exception as error:  # the old version stays
-            self._broken.add(newest)
-            log.error("%s: version %d cannot be loaded: %s", self.folder, newest, error)
-            return
-        kept = {number: self._versions[number] for number in self.labels.values()}
-        self._versions = {**kept, newest: loaded}
+            tasks, needed = ([model.task for model in models] for models in (loaded, self.models))
+            if tasks != needed:
+                raise ValueError(
+                    f"its tasks are {', '.join(tasks)}, but those of version {self.number} are {', '.join(needed)}; "
+                    "give a model for other tasks its own name and start the server again"
+                )
+            for model in loaded:
+                start(model)
+        except BaseException:
+            for model in loaded:
+                model.stop()
+            raise
+        old, self.models, self.number = self.models, loaded, number
+        self._failures.pop(number, None)
+        log.info("%s: version %d answers from now on", self.folder, number)
+        for model in old:
+            model.retire()
+        del old, model
+        # Networks refer to themselves, so they stay in memory until Python collects such cycles.
+        gc.collect()
 
-    def watch(self, seconds: float) -> None:
-        """Warms up the versions, then looks for new ones in a thread."""
-        for version in self.versions:
-            version.warm_up()
+    def watch(self, seconds: float, start: Callable[[ServedModel], None]) -> None:
+        """Looks for another version in a thread, each time after some seconds."""
 
         def look():
             while not self._is_stopped.wait(seconds):
-                self.update()
+                try:
+                    self.update(start)
+                    self._problem = ""
+                except Exception as error:  # a disk that does not answer; the next look may succeed
+                    if str(error) != self._problem:
+                        log.error("%s: its versions cannot be listed: %s", self.folder, error)
+                    self._problem = str(error)
 
-        threading.Thread(target=look, name=f"versions of {self.name}", daemon=True).start()
+        threading.Thread(target=look, name=f"versions in {self.folder}", daemon=True).start()
 
     def stop(self) -> None:
         """Ends the thread of `watch`."""
         self._is_stopped.set()
+
+
+def _files_in(folder: pathlib.Path) -> list[tuple[str, int, int]]:
+    """Returns the path, the size and the time of each file in a folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+
+
+def open_versioned(folders: dict[str, str], tasks: Sequence[str], limits: Limits) -> list[VersionedModel]:
+    """Opens the models that have versions; the arguments are those of `open_models`."""
+    local = [(name, local_model(path)) for name, path in folders.items()]
+    return [
+        VersionedModel(folder, functools.partial(_open, name, tasks, limits))
+        for name, folder in local
+        if numbered_folders(folder)
+    ]
+
+
+def _open(name, tasks, limits, folder):
+    return open_model(name, folder, tasks, limits)

@@ -83,8 +83,6 @@ def test_the_program_serves_and_a_signal_lets_running_requests_finish(folder):
         ([], "missing: --model_dir or --model"),
         (["--model=bert"], "--model=bert, but NAME=FOLDER is needed"),
         (["--model=a=b", "--model=a=c"], "there are two models with the name a"),
-        (["--model=a=b", "--version_labels=a/b"], "--version_labels has a/b, but NAME/LABEL=NUMBER is needed"),
-        (["--model=a={tmp}", "--version_labels=a/b=1", "--port=0"], "there is a label for a, but no model"),
         (["--model=a=b", "--tasks=squad"], "--tasks has squad, but the tasks are"),
         (["--model=a=b", "--token_file={tmp}/empty"], "must have one word of ASCII characters"),
         (["--model=a={tmp}/none", "--port=0"], "does not exist; give the folder of a run"),

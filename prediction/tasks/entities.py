@@ -98,12 +98,11 @@ class EntityTagger(FineTunedPredictor[str, TaggedText]):
             raise ValueError(f"{source} has no word in its text; give a text")
         return Sentence([text[start:end] for start, end in spans]), spans
 
-    def _features(self, examples, counts):
-        sentences = [sentence for sentence, _ in examples]
+    def _features(self, example, counts):
+        sentence, _ = example
         # Each text is its own document, so it has no neighbours for context.
         labels = self.settings["labels"]
-        features = make_features(sentences, labels, self.tokenizer, self.max_seq_length, counts=counts)
-        return features, features["sentence_index"]
+        return make_features([sentence], labels, self.tokenizer, self.max_seq_length, counts=counts)
 
     def _read_out(self, outputs, features):
         return (outputs["logits"],)  # [B, T, C]

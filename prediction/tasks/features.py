@@ -192,7 +192,12 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
         """
         if batch_size is not None:
             check_batch_size(batch_size)
-        return self._pipe(several(texts), batch_size or self.network.batch_size, advance)
+        found = self._pipe(several(texts), batch_size or self.network.batch_size, advance)
+        return (features for features, _ in found)
+
+    def pipe_with_cuts(self, texts: Iterable[str]) -> Iterator[tuple[Features, bool]]:
+        """Yields the vectors of each text as `pipe` does, and whether the text lost its end."""
+        return self._pipe(texts, self.network.batch_size, None)
 
     def sequences(self, text: str | tuple[str, str]) -> tuple[None, list[Question]]:
         """Returns None, and the sequence of tokens that the network reads for a text; see `Predictor.sequences`."""
@@ -200,7 +205,7 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
         return None, [Question(input_ids, segment_ids)]
 
     def _pipe(self, texts, batch_size, advance):
-        group, num_values = [], 0
+        group, cuts, num_values = [], [], 0
         num_texts, num_cut_texts, num_cut_tokens = 0, 0, 0
         for text in texts:
             num_texts += 1
@@ -209,12 +214,13 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
             num_cut_texts += num_cut > 0
             num_cut_tokens += num_cut
             group.append(Question(input_ids, segment_ids))
+            cuts.append(num_cut > 0)
             num_vectors = 1 if self.pooling != "none" else len(input_ids)
             num_values += num_vectors * len(self.layers) * self.config.hidden_size
             if len(group) == _BATCHES_A_GROUP * batch_size or 4 * num_values >= _BYTES_A_GROUP:
-                yield from self._of_group(group, batch_size, advance)
-                group, num_values = [], 0
-        yield from self._of_group(group, batch_size, advance)
+                yield from zip(self._of_group(group, batch_size, advance), cuts, strict=True)
+                group, cuts, num_values = [], [], 0
+        yield from zip(self._of_group(group, batch_size, advance), cuts, strict=True)
         if num_cut_texts:
             told = "%d of %d texts are longer than %d tokens; tokens cut off their ends: %d"
             log.warning(told, num_cut_texts, num_texts, self.max_seq_length, num_cut_tokens)
@@ -298,11 +304,9 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], Any]):
         self._check_text(text, source)
         return (text,)
 
-    def _features(self, examples, counts):
+    def _features(self, example, counts):
         prefix = self.settings.get("prefix", "")
-        texts = [Example("", prefix + text) for texts in examples for text in texts]
-        features, _ = super()._features(texts, counts)
-        return features, np.repeat(np.arange(len(examples)), list(map(len, examples)))
+        return self._features_of([Example("", prefix + text) for text in example], counts)
 
     def _report(self, counts):
         if counts["cut"]:

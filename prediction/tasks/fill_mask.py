@@ -21,8 +21,8 @@ from bert_keras.prediction.tasks.pretrained import (
 
 # A sequence with more masks is split into several questions, to bound memory.
 _MASKS_A_QUESTION = 20
-# Maximum characters of an answer, as a multiple of the longest text.
-_TEXTS_AN_ANSWER = 20
+# Maximum characters of an answer, as a multiple of the longest text. A guess has its sentence and some more.
+_TEXTS_AN_ANSWER, _CHARS_A_GUESS = 20, 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +112,7 @@ class FillMask(PretrainedPredictor[str, FilledText]):
         if not words or not all(isinstance(word, str) for word in words):
             raise ValueError(f"{name} is {shown(candidates)}, but a list of one word or more is needed")
         for word in words:
+            self.limits.check_text(word, name)
             of_word = [vocab[word]] if word in vocab else self.tokenizer.encode(word)
             if len(of_word) != 1 or (of_word == [vocab[UNKNOWN]] and word != UNKNOWN):
                 tokens = " ".join(self.tokenizer.convert_ids_to_tokens(of_word)) or "no token"
@@ -154,7 +155,10 @@ class FillMask(PretrainedPredictor[str, FilledText]):
     def _check_size(self, text, num_guesses, source):
         """Refuses a text whose answer would be very large, because the answer repeats the text for every guess."""
         num_masks = text.count(MASK)
-        num_chars, most = num_masks * num_guesses * len(text), _TEXTS_AN_ANSWER * self.limits.max_chars
+        num_chars, most = (
+            num_masks * num_guesses * (len(text) + _CHARS_A_GUESS),
+            _TEXTS_AN_ANSWER * self.limits.max_chars,
+        )
         if num_chars > most:
             raise ValueError(
                 f"{source} has {num_masks} {MASK} in {len(text):,} characters: {num_guesses} guesses for each, with "

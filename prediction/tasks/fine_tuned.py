@@ -1,5 +1,6 @@
 """The base class of the fine-tuned tasks: it loads the model and turns texts into features."""
 
+import collections
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -110,31 +111,29 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         raise NotImplementedError
 
     def _encode_all(self, rows, counts, options):
-        """Encodes the rows of a group together, as (example, features of its sequences)."""
+        """Encodes each row as (example, features of its sequences)."""
         super()._encode_all(rows, counts, options)
-        rows = [row for row in rows if row.error is None]
-        if not rows:
-            return
-        features, example_index = self._features([row.encoded for row in rows], counts)
-        ends = np.searchsorted(example_index, np.arange(len(rows) + 1))
-        for row, start, end in zip(rows, ends[:-1], ends[1:], strict=True):
-            row.encoded = row.encoded, {name: values[start:end] for name, values in features.items()}
+        for row in rows:
+            if row.error is not None:
+                continue
+            counts_of_row = collections.Counter()
+            features = self._features(row.encoded, counts_of_row)
+            row.encoded, row.is_cut = (row.encoded, features), counts_of_row["cut"] > 0
+            counts.update(counts_of_row)
             try:
-                self.limits.check("max_sequences", int(end - start), row.source, "sequences of the model's length")
+                num_sequences = len(features["input_ids"])
+                self.limits.check("max_sequences", num_sequences, row.source, "sequences of the model's length")
             except ValueError as error:
                 row.error = error
 
-    def _features(self, examples, counts):
-        """Returns the features of all examples, and int [N], the index of the example of each row, ascending.
+    def _features(self, example, counts):
+        """Returns the features of an example. Adds 1 to "cut" of `counts` if it is cut, to "windows" if it has some."""
+        return self._features_of([example], counts)
 
-        Adds the numbers of texts cut and read through windows to `counts`.
-        """
+    def _features_of(self, examples, counts):
+        """Returns the features of texts or pairs, which have no labels, so their kind does not matter."""
         stride = self.settings.get("doc_stride")
-        # The examples have no labels, so their kind does not matter.
-        features = make_features(
-            examples, (), "single_label", self.tokenizer, self.max_seq_length, stride, counts=counts
-        )
-        return features, features["example_index"]
+        return make_features(examples, (), "single_label", self.tokenizer, self.max_seq_length, stride, counts=counts)
 
     def _report(self, counts):
         if counts["windows"]:

@@ -61,11 +61,9 @@ class ChoicePicker(FineTunedPredictor[tuple[str, list[str]], Choice]):
             self._check_text(choice, source, f"choice {number}")
         return text, list(choices)
 
-    def _features(self, examples, counts):
-        pairs = [Example("", text, choice) for text, choices in examples for choice in choices]
-        features, _ = super()._features(pairs, counts)
-        num_choices = [len(choices) for _, choices in examples]
-        return features, np.repeat(np.arange(len(examples)), num_choices)
+    def _features(self, example, counts):
+        text, choices = example
+        return self._features_of([Example("", text, choice) for choice in choices], counts)
 
     def _read_out(self, outputs, features):
         return (outputs["logits"][:, 0],)  # [B]

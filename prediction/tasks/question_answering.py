@@ -105,9 +105,9 @@ class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
         question, context = pair
         return SquadExample(source, question, Passage(context))
 
-    def _features(self, examples, counts):
-        features = make_features(
-            examples,
+    def _features(self, example, counts):
+        return make_features(
+            [example],
             self.tokenizer,
             self.max_seq_length,
             self.settings["doc_stride"],
@@ -115,7 +115,6 @@ class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
             is_training=False,
             counts=counts,
         )
-        return features, features["example_index"]
 
     def _read_out(self, outputs, features):
         return outputs["start_logits"], outputs["end_logits"]  # [B, T]

@@ -89,7 +89,7 @@ def questions_of(model, item, monkeypatch):
             yield from enumerate(self.answer(questions, *arguments, **extra))
 
     monkeypatch.setattr(model.predictor, "network", Recorder())
-    model.answers([item], {})
+    list(model.answers([item], {}))
     monkeypatch.undo()
     return asked
 

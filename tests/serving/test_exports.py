@@ -10,16 +10,15 @@ pytest.importorskip("starlette", reason="needs the extra [serve]")
 pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 
 import requests
-from fine_tuned_models import FINE_TUNED, OF_TEXTS, random_classifier, write_fine_tuned
+from fine_tuned_models import FINE_TUNED, write_fine_tuned
 from running_server import serving
 from tiny_exports import write_export, write_network
 
-from bert_keras.export.api import export_model
 from bert_keras.export.formats.choices import PLACES
 from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.prediction import open_model
 from bert_keras.prediction.arguments import Limits
-from bert_keras.serving.served_models import open_models, open_versions
+from bert_keras.serving.served_models import open_models
 
 PAIRS = [("he was hungry", "so he ate"), ("paris", ""), ("she " * 20, "london")]
 
@@ -48,20 +47,3 @@ def test_every_format_answers_like_the_run(tmp_path):
             for answer, each in zip(answers, expected, strict=True):
                 assert (answer["label"], answer["text_pair"]) == (each.label, each.text_pair)
                 assert answer["probabilities"] == pytest.approx(each.probabilities, rel=1e-5, abs=1e-5)
-
-
-@pytest.mark.slow
-def test_an_export_answers_in_both_forms(tmp_path):
-    settings = OF_TEXTS | {"labels": ["bad", "good"]}
-    run = write_fine_tuned(tmp_path / "run", random_classifier(2, num_hidden_layers=1), "classification", **settings)
-    export_model(run, export_dir=tmp_path / "export", format=["saved_model", "onnx", "litert"], verbose=False)
-    texts = [text for text, _ in PAIRS]
-    expected = open_model(run)(texts)
-    folders = {"export": str(tmp_path / "export")}
-    with serving(open_models(folders, [], Limits()), open_versions(folders, {})) as server:
-        answers = asked(server, "classify", {"items": texts})["answers"]
-        predicted = asked(server, "models/export:predict", {"instances": texts})["predictions"]
-    for answer, row, each in zip(answers, predicted, expected, strict=True):
-        assert answer["probabilities"] == pytest.approx(each.probabilities, rel=1e-5, abs=1e-5)
-        assert row["probabilities"] == pytest.approx(list(each.probabilities.values()), rel=1e-5, abs=1e-5)
-        assert row["label"] == each.label

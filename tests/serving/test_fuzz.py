@@ -11,18 +11,16 @@ pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 
 import requests
 from known_models import random_model, write_model
-from running_server import serving, wait_until, write_adder
+from running_server import serving, wait_until
 
 from benchmarks import fuzzed_requests
 from bert_keras.prediction.arguments import Limits
 from bert_keras.serving.served_models import open_models
-from bert_keras.serving.versions import VersionedModel
 
 SAMPLES = [
     ("/v1/fill-mask", {"text": "paris is the [MASK] of france", "top_k": 2}),
     ("/v1/embeddings", {"input": ["he was hungry", "paris"], "model": "bert"}),
     ("/v1/next-sentence", {"items": [{"text_a": "he was hungry", "text_b": "so he ate"}]}),
-    ("/v1/models/add:predict", {"instances": [1.0, 2.5]}),
 ]
 MAX_BODY_BYTES = 20_000
 
@@ -30,12 +28,10 @@ MAX_BODY_BYTES = 20_000
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
-    write_adder(folder / "add", 1)
     model = random_model(num_hidden_layers=2, max_position_embeddings=16)  # one padded length
     bert = str(write_model(folder / "bert", model))
     models = open_models({"bert": bert}, ["fill_mask", "next_sentence", "vectors"], Limits(max_chars=2000))
-    versioned = [VersionedModel("add", str(folder / "add"), {})]
-    with serving(models, versioned, max_body_bytes=MAX_BODY_BYTES, max_queue=16) as running:
+    with serving(models, max_body_bytes=MAX_BODY_BYTES, max_queue=16) as running:
         yield running
 
 

@@ -39,7 +39,7 @@ def test_requests_get_503_until_every_length_is_warm(folder):
     warmup = model.predictor.warmup
     model.predictor.warmup = lambda: (may_end.wait(60), warmup())
     with serving([model], is_ready=False) as server:
-        for method, path in (("GET", "readyz"), ("POST", "v1/score"), ("GET", "v1/models/x")):
+        for method, path in (("GET", "readyz"), ("POST", "v1/score")):
             response = requests.request(method, f"{server.url}/{path}", json={"text": "paris"}, timeout=60)
             assert (response.status_code, "warming up" in response.text) == (503, True)
         assert response.headers["Retry-After"] == "5"
@@ -95,9 +95,7 @@ def test_a_client_that_goes_away_while_it_sends_its_body_is_no_error_of_the_serv
     with serving([open_scorer(folder)]) as server:
         with connect(server) as connection:
             connection.sendall(b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
-            wait_until(lambda: server.metrics.admitted._value.get() == 1)
         wait_until(lambda: 'bert_rejections_total{status="499"} 1.0' in server.metrics.exposed().decode())
-        assert server.metrics.admitted._value.get() == 0
     assert not [record for record in caplog.records if record.exc_info]
 
 

@@ -6,10 +6,9 @@ import threading
 import time
 
 import requests
-import tensorflow as tf
-import uvicorn
 
 from bert_keras.serving.app import Server, ServerSettings
+from bert_keras.serving.connections import BoundedServer, config_of
 
 
 @contextlib.contextmanager
@@ -23,7 +22,7 @@ def serving(models, versioned=(), is_ready=True, **settings):
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as in serve.py
     server.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    running = uvicorn.Server(uvicorn.Config(server.app, log_config=None, access_log=False, timeout_graceful_shutdown=5))
+    running = BoundedServer(config_of(server.app, 4.0), server.settings.max_queue, server.settings.timeout)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
@@ -36,15 +35,6 @@ def serving(models, versioned=(), is_ready=True, **settings):
         running.should_exit = True
         thread.join()
         listener.close()
-
-
-def write_adder(folder, number):
-    """Writes a version of a SavedModel that adds its number to x, under its final name when it is complete."""
-    module = tf.Module()
-    x = tf.TensorSpec([None], tf.float32, name="x")
-    module.add = tf.function(lambda x: {"y": x + number}, input_signature=[x])
-    tf.saved_model.save(module, str(folder / f".{number}"), signatures=module.add)
-    (folder / f".{number}").rename(folder / str(number))
 
 
 def wait_until(is_true):

@@ -1,0 +1,184 @@
+"""Models in numbered folders: which one answers, and what becomes of the others."""
+
+import gc
+import shutil
+import threading
+import weakref
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra [serve]")
+pytest.importorskip("starlette", reason="needs the extra [serve]")
+pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
+
+import requests
+from fine_tuned_models import OF_TEXTS, fixed_classifier, random_classifier, write_fine_tuned
+from running_server import serving, wait_until
+
+from bert_keras.prediction.arguments import Limits
+from bert_keras.serving import versions
+from bert_keras.serving.metrics import Metrics
+from bert_keras.serving.served_models import open_models
+from bert_keras.serving.versions import open_versioned
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Runs of a classifier whose version 1 answers with the label 1, and so on; one of another task; a broken one."""
+    folder = tmp_path_factory.mktemp("written")
+    for number in (1, 2, 3):
+        logits = [float(label == number) for label in (1, 2, 3)]
+        write_fine_tuned(
+            folder / str(number), fixed_classifier(*logits), "classification", **OF_TEXTS, labels=["1", "2", "3"]
+        )
+    write_fine_tuned(folder / "other", random_classifier(1, num_hidden_layers=1), "regression", **OF_TEXTS)
+    shutil.copytree(folder / "3", folder / "broken")
+    (folder / "broken" / "model" / "vocab.txt").unlink()
+    return folder
+
+
+@pytest.fixture
+def add(written, tmp_path):
+    """Return a function that adds a version, a copy of one of the runs, as a server needs it: complete at once."""
+
+    def copy(number, name=None):
+        shutil.copytree(written / (name or str(number)), tmp_path / ".new")
+        (tmp_path / ".new").rename(tmp_path / str(number))
+
+    return copy
+
+
+@pytest.fixture
+def opened(add, tmp_path):
+    add(1)
+    [model] = open_versioned({"news": str(tmp_path)}, (), Limits())
+    start(model.models[0])
+    yield model
+    model.stop()
+    for each in model.models:
+        each.stop()
+
+
+def start(model):
+    model.start(64, 0.0, Metrics())
+
+
+def label_of(versioned):
+    [model] = versioned.models
+    with model.in_use():
+        [answer] = model.answers(["paris"], {})
+    return answer["label"]
+
+
+def test_a_new_version_replaces_the_old_one_whose_memory_is_freed(opened, add):
+    assert (opened.number, label_of(opened)) == (1, "1")
+    [old] = opened.models
+    things = [weakref.ref(each) for each in (old, old.predictor, old.predictor.model, old.predictor.network._network)]
+    del old
+    add(3)
+    opened.update(start)
+    assert (opened.number, label_of(opened)) == (3, "3")
+    gc.collect()
+    assert [thing() for thing in things] == [None] * 4
+    add(2)  # an older one
+    opened.update(start)
+    assert opened.number == 3
+
+
+def test_a_request_keeps_the_version_that_it_began_with(opened, add):
+    add(2)
+    [old] = opened.models
+    with old.in_use() as is_open:
+        assert is_open
+        changing = threading.Thread(target=opened.update, args=(start,))
+        changing.start()
+        wait_until(lambda: opened.number == 2)
+        [answer] = old.answers(["paris"], {})
+        assert answer["label"] == "1"
+        assert changing.is_alive()
+    changing.join()
+    with old.in_use() as is_open:
+        assert not is_open
+
+
+def test_without_the_newest_version_the_one_before_answers(opened, add, tmp_path):
+    add(3)
+    opened.update(start)
+    assert opened.number == 3
+    shutil.rmtree(tmp_path / "3")
+    opened.update(start)
+    assert (opened.number, label_of(opened)) == (1, "1")
+    shutil.rmtree(tmp_path / "1")
+    opened.update(start)
+    assert label_of(opened) == "1"
+
+
+def test_a_version_that_fails_is_tried_again_when_its_files_change_and_after_a_while(
+    opened, add, written, tmp_path, messages, monkeypatch
+):
+    tried = []
+    opening = opened._open
+    opened._open = lambda folder: (tried.append(folder[-1]), opening(folder))[1]
+    add(2)
+    add(3, "broken")
+    opened.update(start)
+    assert (opened.number, tried) == (2, ["3", "2"])
+    assert any("version 3 cannot be served: " in line and "vocab.txt" in line for line in messages)
+    opened.update(start)
+    assert tried == ["3", "2"]
+    monkeypatch.setattr(versions, "_SECONDS_UNTIL_RETRY", 0.0)
+    opened.update(start)
+    assert tried == ["3", "2", "3"]
+    monkeypatch.undo()
+    shutil.copy(written / "3" / "model" / "vocab.txt", tmp_path / "3" / "model" / "vocab.txt")
+    opened.update(start)
+    assert (opened.number, label_of(opened)) == (3, "3")
+
+
+def test_a_version_for_another_task_is_not_served(opened, add, messages):
+    add(2, "other")
+    opened.update(start)
+    assert (opened.number, label_of(opened)) == (1, "1")
+    assert any("its tasks are regression, but those of version 1 are classification" in line for line in messages)
+
+
+def test_an_error_while_listing_does_not_end_the_search(opened, add, tmp_path, messages, monkeypatch):
+    listing, calls = versions.numbered_folders, []
+
+    def fail_thrice(folder):
+        calls.append(folder)
+        if len(calls) < 4:
+            raise PermissionError("the disk does not answer")
+        return listing(folder)
+
+    monkeypatch.setattr(versions, "numbered_folders", fail_thrice)
+    add(2)
+    opened.watch(0.01, start)
+    wait_until(lambda: opened.number == 2)
+    assert [line for line in messages if "cannot be listed: the disk does not answer" in line] == messages[:1]
+
+
+def test_a_server_changes_to_a_new_version(add, tmp_path, monkeypatch):
+    monkeypatch.setattr("bert_keras.serving.app._SECONDS_BETWEEN_LOOKS", 0.02)
+    add(1)
+    with serving([], open_versioned({"news": str(tmp_path)}, (), Limits())) as server:
+
+        def answer():
+            [found] = requests.post(f"{server.url}/v1/classify", json={"text": "paris"}, timeout=60).json()["answers"]
+            [model] = requests.get(f"{server.url}/models", timeout=60).json()["models"]
+            return found["label"], model["version"]
+
+        assert answer() == ("1", 1)
+        add(2)
+        wait_until(lambda: answer() == ("2", 2))
+
+
+def test_a_saved_model_alone_is_refused(tmp_path):
+    for folder in (tmp_path, tmp_path / "1"):
+        folder.mkdir(exist_ok=True)
+        (folder / "saved_model.pb").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"is a SavedModel alone; .* with TensorFlow Serving"):
+        open_models({"a": str(tmp_path)}, (), Limits())
+    (tmp_path / "saved_model.pb").unlink()
+    with pytest.raises(ValueError, match="1 is a SavedModel alone"):
+        open_versioned({"a": str(tmp_path)}, (), Limits())
