@@ -33,7 +33,9 @@ def test_the_requests_of_the_page_are_answered(tmp_path):
         "bert": str(write_model(tmp_path / "bert", random_model(num_hidden_layers=2))),
     }
     blocks = blocks_of("docs/guides/serve.md")
-    curls = [line for block in blocks for line in logical_lines(block.text) if ADDRESS in line and line.startswith("curl ")]
+    curls = [
+        line for block in blocks for line in logical_lines(block.text) if ADDRESS in line and line.startswith("curl ")
+    ]
     scripts = [block.text for block in blocks if block.kind == "python"]
     assert (len(curls), len(scripts)) == (4, 1)
     with serving(open_models(folders, ["fill_mask", "vectors"], Limits())) as server:
