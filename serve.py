@@ -13,12 +13,9 @@ goes to standard error. SIGTERM and Ctrl-C let the running requests finish.
 """
 
 import concurrent.futures
-import errno
-import ipaddress
 import logging
 import os
 import signal
-import socket
 import sys
 import threading
 from typing import Any
@@ -28,6 +25,7 @@ from absl import flags
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
 from bert_keras.cli.served_models import define_served_models, folders_by_name, read_token
+from bert_keras.cli.server_address import hosts_of, listen, open_port
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.prediction.arguments import Limits, told_with_flags
 from bert_keras.prediction.tasks.registry import PRETRAINED_TASKS
@@ -91,39 +89,6 @@ def main(argv):
         serve(app, listener, values.max_queue, timeout)
 
 
-def open_port(host, port):
-    """Returns a socket with its address. Clients cannot connect to it yet.
-
-    Raises:
-        ValueError: the address is not one of this machine, or another program has the port.
-    """
-    try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
-            0
-        ]
-    except OSError as error:
-        raise ValueError(f"--host is {host}, which is not an address of this machine ({error.strerror})") from None
-    listener = socket.socket(family, kind)
-    try:
-        # A port is free again at once when a server has ended.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Without it, an answer may wait 40 ms for the client to confirm its first part.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        listener.bind(address)
-    except OSError as error:
-        listener.close()
-        raise ValueError(_reason(error, host, port)) from None
-    return listener
-
-
-def _reason(error, host, port):
-    if error.errno == errno.EADDRINUSE:
-        return f"another program listens at port {port} of {host}; stop it, or choose another --port (0: a free one)"
-    if error.errno == errno.EACCES:
-        return f"--port={port} needs more rights; choose one above 1023"
-    return f"--host is {host}, which is not an address of this machine ({error.strerror})"
-
-
 def open_app(values, folders, token):
     """Returns the application with its models, and the seconds until a request has its answer."""
     from bert_keras.serving.app import Server, ServerSettings  # loads TensorFlow
@@ -148,30 +113,15 @@ def open_app(values, folders, token):
     return Server(models, settings, versioned).app, settings.timeout
 
 
-def hosts_of(host):
-    """Returns the names of a server that only listens to its own machine; () if it listens to others."""
-    names = ("localhost", "127.0.0.1", "::1")
-    try:
-        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = False
-    return tuple(dict.fromkeys((*names, host))) if is_loopback else ()
-
-
 def serve(app, listener, max_queue, timeout):
     """Serves an application until a signal, lets the running requests finish, and ends the process."""
     from bert_keras.serving.connections import BoundedServer, config_of
     from bert_keras.serving.middleware import open_request_log
 
-    host, port = listener.getsockname()[:2]
     server = BoundedServer(config_of(app, timeout), max_queue, timeout)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.handle_exit)
-    try:
-        listener.listen(server.config.backlog)
-    except OSError as error:
-        raise ValueError(_reason(error, host, port)) from None
-    log.info("serving at http://%s:%d", f"[{host}]" if ":" in host else host, port)
+    log.info("serving at %s", listen(listener, server.config.backlog))
     log_lines = open_request_log(sys.stdout)
     server.run(sockets=[listener])
     log.info("stopped; the running requests have finished")
