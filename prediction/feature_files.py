@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.storage import paths
+from bert_keras.storage import paths, text_files
 from bert_keras.storage.writing import replace_file
 
 FORMATS = ("jsonl", "npz", "hdf5")
@@ -29,7 +29,7 @@ def count_lines(path: str | os.PathLike) -> int:
         raise FileNotFoundError(f"{path} is not a file; give a text file, one text a line")
     number = 0
     with paths.open_file(path) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(text_files.iterate_lines(file), 1):
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:
@@ -44,7 +44,7 @@ def count_lines(path: str | os.PathLike) -> int:
 def read_lines(path: str | os.PathLike) -> Iterator[str | tuple[str, str]]:
     """Yields each line of a file as `split_line` returns it; blank lines are empty texts."""
     with paths.open_file(path) as file:
-        for number, line in enumerate(file):
+        for number, line in enumerate(text_files.iterate_lines(file)):
             yield split_line((line if number else line.removeprefix(codecs.BOM_UTF8)).decode("utf-8"))
 
 

@@ -1,4 +1,8 @@
-"""Reads users' text files: detects encoding and compression, and rejects files that are not text."""
+"""Reads users' text files: detects encoding and compression, and rejects files that are not text.
+
+A line ends with a line feed, a carriage return, or carriage returns and a line feed: in tables, in files of words and
+tags, and in files of texts. No other character ends a line; U+2028, U+0085 and form feeds may be in a text.
+"""
 
 import bz2
 import codecs
@@ -11,6 +15,8 @@ import re
 import unicodedata
 import zipfile
 import zlib
+from collections.abc import Iterator
+from typing import Any
 
 from bert_keras.storage import paths
 
@@ -49,6 +55,9 @@ _BYTE_ORDER_MARKS = {
 _NO_INK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
+LINE_END = re.compile(r"\r*\n|\r")
+_LINE_END_OF_BYTES = re.compile(rb"\r*\n|\r")
+_CHUNK = 1 << 24
 _SAVE_AS_UTF8 = "save it as UTF-8 (in Excel: File > Save As > CSV UTF-8)"
 _EXPORT_SHEET = "export the sheet as text: File > Save As > CSV UTF-8"
 _HEAD = 4096
@@ -85,6 +94,33 @@ def without_invisible(text: str) -> str:
 
 def _is_invisible(char):
     return unicodedata.category(char) in ("Cc", "Cf") or _NO_INK.match(char) is not None
+
+
+def unify_line_ends(text: str) -> str:
+    """Returns a text whose lines end with a line feed; see the top of this module for what ends a line."""
+    return LINE_END.sub("\n", text) if "\r" in text else text
+
+
+def iterate_lines(file: Any, most_bytes: int = 0) -> Iterator[bytes | None]:
+    """Yields the lines of a binary file without their ends; None for one of more than `most_bytes` (0: no limit).
+
+    It holds a part of the file at a time, and yields a line that ends with a line feed as soon as it is there.
+    """
+    rest, is_long = b"", False
+    for chunk in iter(lambda: file.readline(most_bytes + 1 if most_bytes else _CHUNK), b""):
+        rest += chunk
+        # A carriage return at the end may belong to a line feed that follows.
+        held = b"" if rest.endswith(b"\n") else rest[len(rest.rstrip(b"\r")) :]
+        *lines, rest = _LINE_END_OF_BYTES.split(rest[: len(rest) - len(held)])
+        for line in lines:
+            yield None if is_long or 0 < most_bytes < len(line) else line
+            is_long = False
+        is_long = is_long or 0 < most_bytes < len(rest)
+        rest = (b"" if is_long else rest) + held
+    *lines, rest = _LINE_END_OF_BYTES.split(rest)
+    for line in [*lines, rest] if rest or (is_long and not lines) else lines:
+        yield None if is_long else line
+        is_long = False
 
 
 def ending_of(path: str | os.PathLike) -> str:

@@ -52,7 +52,7 @@ def read_conll(
     """
     path = os.fspath(path)
     text = text_files.read_text(path, "give a file of CoNLL columns or JSON lines")
-    lines = re.sub("\r+\n|\r", "\n", text).split("\n")
+    lines = text_files.unify_line_ends(text).split("\n")
     if is_json_lines(path):
         if word_column is not None or tag_column is not None:
             raise ValueError(f"{path} is JSON lines, which have no columns; leave out --word_column and --tag_column")

@@ -56,7 +56,7 @@ def read_paradigms(path: str | os.PathLike) -> list[Paradigm]:
     if _GROUPS_FILE in names:
         names.remove(_GROUPS_FILE)
         file = paths.join(path, _GROUPS_FILE)
-        rows = [line.split("\t") for line in text_files.read_text(file).splitlines()]
+        rows = [line.split("\t") for line in text_files.unify_line_ends(text_files.read_text(file)).split("\n")]
         groups = {row[0]: row[1] for row in rows if len(row) > 1}
     if not names:
         raise ValueError(f"{path} has no file that ends in {', '.join(_ENDINGS)}; {_NEEDED}")

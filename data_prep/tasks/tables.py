@@ -8,7 +8,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from bert_keras.data_prep.corpus.sentences import JSON_ENDINGS
 from bert_keras.storage import paths, text_files
@@ -27,8 +27,10 @@ _CHARACTERS_LOOKED_AT = 1 << 20
 # Excel takes the delimiter from a first line such as sep=; in every country.
 _SEPARATOR_LINE = re.compile(r'"?sep=([^\r\n"])"?\r*(?:\n|$)', re.IGNORECASE)
 _COMMA_OUTSIDE_NUMBER = re.compile(r"(?<!\d),|,(?!\d)")
-# A quoted cell of a TSV file; quotes in it are doubled.
-_QUOTED_CELL = re.compile(r'(?<![^\t\n])"[^"]*(?:""[^"]*)*"(?![^\t\r\n])')
+# A cell of a TSV file that quotes enclose, quotes in it are doubled; and any other cell.
+_QUOTED_CELL = re.compile(r'"[^"]*(?:""[^"]*)*"(?![^\t\r\n])')
+_PLAIN_CELL = re.compile(r"[^\t\r\n]*")
+_QUOTE_AFTER_BLANK = re.compile(r'(?:^|[,;|\t\r\n]) +"')
 
 
 class Row(NamedTuple):
@@ -68,21 +70,21 @@ def iterate_rows(path: str | os.PathLike, is_csv: bool | None = None) -> Iterato
     """Yields the rows of a CSV or TSV file. The call reads the whole file; the iterator splits rows one by one.
 
     In CSV, quoted cells may contain the delimiter, line ends, and doubled quotes. The delimiter is the comma,
-    semicolon, tab or vertical bar that fits most rows, or that of a first line such as `sep=;`. In TSV, quotes are
-    ordinary characters, as in the files of GLUE. `is_csv` is None for a user's file: the ending of its name decides,
-    and if every quote of a TSV file belongs to a quoted cell, the quotes are removed.
+    semicolon, tab or vertical bar that fits most rows, or that of a first line such as `sep=;`. Blanks before the quote
+    of a cell do not count. In TSV, quotes are ordinary characters, as in the files of GLUE. `is_csv` is None for a
+    user's file: the ending of its name decides, and a cell of a TSV file loses the quotes that enclose all of it. This
+    depends on the cell alone, so all files of a data set are read in the same way.
     Differs from the original: it fails at a blank line, and at a cell of more than 131,072 characters.
     """
     name = paths.name(path)
     is_own = is_csv is None
     is_tsv = _ending_of(path) in TSV_ENDINGS if is_own else not is_csv
-    text = _unify_line_ends(text_files.read_text(path, _NEEDED), name)
+    text = text_files.read_text(path, _NEEDED)
     separator = _SEPARATOR_LINE.match(text)
     if is_tsv and not (is_own and separator):
-        if not (is_own and _is_quoted_tsv(text)):
-            return _split_tsv(text, name)
-        log.info("%s: cells are quoted; the quotes are removed", name)
-        return _split_quoted(text, name, "\t")
+        return _split_tsv(text, name, may_quote=is_own)
+    text = _with_usual_line_ends(text)
+    separator = _SEPARATOR_LINE.match(text)
     if not separator:
         return _split_quoted(text, name, _find_delimiter(text, name))
     log.info('%s: cells are separated by "%s" (set in its first line)', name, separator[1])
@@ -95,7 +97,7 @@ def read_json_rows(path: str | os.PathLike) -> tuple[tuple[str, ...], list[Row |
     Returns all keys of the objects, and a Row for each object with a cell for each key, a BadRow for each other line.
     """
     name = paths.name(path)
-    text = _unify_line_ends(text_files.read_text(path, _NEEDED), name)
+    text = text_files.unify_line_ends(text_files.read_text(path, _NEEDED))
     if text.lstrip().startswith("["):
         raise ValueError(f"{name} is a JSON list; write one object on each line, for example with jq -c .[]")
     values, num_blank = {}, 0
@@ -120,21 +122,14 @@ def read_json_rows(path: str | os.PathLike) -> tuple[tuple[str, ...], list[Row |
     return keys, rows
 
 
-def _unify_line_ends(text, name):
-    """Returns a text whose lines end with a line feed, with or without a carriage return before it.
+def _with_usual_line_ends(text):
+    """Returns the text of a CSV file without carriage returns that `csv.reader` would take for blank lines.
 
-    Programs of old Macs end lines with only a carriage return. A file whose line ends were converted twice has two
-    carriage returns before each line feed, which would look like blank lines.
+    It ends a line where `text_files` says, but keeps the line ends in quoted cells. A file whose line ends were
+    converted twice has two carriage returns before each line feed.
     """
-    if "\r" not in text:
-        return text
-    lines = text.rstrip("\r\n")
-    if "\r" in lines and "\n" not in lines:
-        log.info("%s: lines end with carriage returns only", name)
-        return text.replace("\r", "\n")
-    if "\n" in lines and text.count("\n") == text.count("\r\r\n"):
-        return text.replace("\r\r\n", "\r\n")
-    return text
+    is_converted_twice = "\r\r\n" in text and text.rstrip("\r\n").count("\n") <= text.count("\r\r\n")
+    return text.replace("\r\r\n", "\r\n") if is_converted_twice else text
 
 
 def _ending_of(path):
@@ -144,16 +139,6 @@ def _ending_of(path):
             text_files.read_text(path, _NEEDED)  # raises an error with the format, such as an Excel workbook
         raise ValueError(f'the name of "{os.fspath(path)}" must end with one of {", ".join(ENDINGS)}; rename the file')
     return ending
-
-
-def _is_quoted_tsv(text):
-    """Returns whether quotes in a TSV file enclose cells: every quote belongs to a quoted cell.
-
-    If a quoted cell contains a line end and a tab, the result is False: it is probably two cells with one quote each.
-    """
-    if '"' not in text or "\t" not in text or '"' in _QUOTED_CELL.sub("", text):
-        return False
-    return not any("\n" in cell and "\t" in cell for cell in _QUOTED_CELL.findall(text))
 
 
 def _find_delimiter(text, name):
@@ -176,7 +161,7 @@ def _find_delimiter(text, name):
 
 def _share_of_same_length(sample, delimiter):
     """Returns the share of rows with the most frequent number of cells; 0 if it is one or not that of the first row."""
-    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter)
+    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, skipinitialspace=True)
     rows = itertools.islice(iter(lambda: _next_row(reader), None), _ROWS_LOOKED_AT)
     lengths = [len(row) for row in rows if any(map(str.strip, row))]
     if not lengths:
@@ -194,19 +179,55 @@ def _next_row(reader):
         csv.field_size_limit(limit)
 
 
-def _split_tsv(text, name):
-    lines, num_blank = _open_text(text, newline="\n"), 0
-    del text
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            yield Row(number, line.removesuffix("\n").removesuffix("\r").split("\t"))
+def _split_tsv(text, name, may_quote):
+    rows = _rows_with_quotes(text, name) if may_quote and '"' in text else _rows_without_quotes(text)
+    num_blank = 0
+    for row in rows:
+        if any(map(str.strip, row.cells)):
+            yield row
         else:
             num_blank += 1
     _tell_blank_lines(name, num_blank)
 
 
+def _rows_without_quotes(text):
+    for number, line in enumerate(_open_text(text_files.unify_line_ends(text), newline="\n"), 1):
+        yield Row(number, line.removesuffix("\n").split("\t"))
+
+
+def _rows_with_quotes(text, name):
+    """Yields the rows of a TSV file without the quotes that enclose a whole cell.
+
+    Such a cell may contain tabs or line ends. With both it is probably two cells with one quote each.
+    """
+    place, line, start, cells, num_quoted, has_tabs = 0, 1, 1, [], 0, "\t" in text
+    while place < len(text) or cells:
+        quoted = _QUOTED_CELL.match(text, place)
+        num_ends = len(text_files.LINE_END.findall(quoted[0])) if quoted else 0
+        if quoted and not (num_ends and ("\t" in quoted[0] or not has_tabs)):
+            cells.append(quoted[0][1:-1].replace('""', '"'))
+            place, line, num_quoted = quoted.end(), line + num_ends, num_quoted + 1
+        else:
+            plain = cast(re.Match, _PLAIN_CELL.match(text, place))
+            cells.append(plain[0])
+            place = plain.end()
+        if text[place : place + 1] == "\t":
+            place += 1
+            continue
+        yield Row(start, cells)
+        end = text_files.LINE_END.match(text, place)
+        place, cells = end.end() if end else len(text), []
+        line += 1
+        start = line
+    if num_quoted:
+        log.info("%s: the quotes around %s cells are removed", name, f"{num_quoted:,}")
+
+
 def _split_quoted(text, name, delimiter, lines_before=0):
-    reader = csv.reader(_open_text(text, newline=""), delimiter=delimiter, strict=True)
+    skips_blanks = _has_blanks_before_quotes(text, delimiter)
+    if skips_blanks:
+        log.info("%s: blanks before quotes are left out", name)
+    reader = csv.reader(_open_text(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=skips_blanks)
     del text
     start, num_rows, num_blank = 1 + lines_before, 0, 0
     try:
@@ -225,6 +246,24 @@ def _split_quoted(text, name, delimiter, lines_before=0):
     if not num_rows:
         raise ValueError(f"{name} has only empty cells; check how it was made")
     _tell_blank_lines(name, num_blank)
+
+
+def _has_blanks_before_quotes(text, delimiter):
+    """Returns whether cells begin with blanks and a quote that opens them, as in `great, "a, b"`.
+
+    Such a quote would be a character of its cell. All rows must fit the first if the blanks are left out.
+    """
+    if not _QUOTE_AFTER_BLANK.search(text):
+        return False
+    plain = csv.reader(_open_text(text, newline=""), delimiter=delimiter)
+    cells = itertools.chain.from_iterable(iter(lambda: _next_row(plain), None))
+    if not any(cell.startswith(" ") and cell.lstrip(" ").startswith('"') for cell in cells):
+        return False
+    reader = csv.reader(_open_text(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=True)
+    try:
+        return len({len(row) for row in iter(lambda: _next_row(reader), None) if any(map(str.strip, row))}) == 1
+    except csv.Error:
+        return False
 
 
 def _open_text(text, newline):

@@ -81,12 +81,13 @@ def test_a_first_line_may_name_the_delimiter(read, messages, name, line):
     assert messages == [f'{name}: cells are separated by ";" (set in its first line)']
 
 
-@pytest.mark.parametrize("line_end", ["\r", "\r\r\n", "\r\n"])
+@pytest.mark.parametrize("line_end", ["\r", "\r\r\n", "\r\n", ["\r", "\n", "\r\n"]])
 @pytest.mark.parametrize(("name", "delimiter"), [("a.csv", ","), ("a.tsv", "\t")])
 def test_line_ends_of_other_systems(read, write, line_end, name, delimiter):
-    content = line_end.join([f"text{delimiter}label", f"a{delimiter}1", f"b{delimiter}0", ""])
+    ends = line_end if isinstance(line_end, list) else [line_end] * 3
+    content = "".join(map(str.__add__, [f"text{delimiter}label", f"a{delimiter}1", f"b{delimiter}0"], ends))
     assert read(name, content) == [Row(1, ["text", "label"]), Row(2, ["a", "1"]), Row(3, ["b", "0"])]
-    content = line_end.join(['{"text": "a"}', '{"text": "b"}', ""])
+    content = "".join(map(str.__add__, ['{"text": "a"}', '{"text": "b"}'], ends))
     assert read_json_rows(write("a.jsonl", content))[1] == [Row(1, ["a"]), Row(2, ["b"])]
 
 
@@ -95,19 +96,43 @@ def test_compressed_files_in_another_encoding(read):
 
 
 @pytest.mark.parametrize(
-    ("content", "rows", "is_quoted"),
+    ("content", "rows", "num_quoted"),
     [
-        ('text\tlabel\n"a\tb ""c"""\t1\n', [["text", "label"], ['a\tb "c"', "1"]], True),
-        ('"text"\t"label"\r\n"a\nb"\t"1"\r\n', [["text", "label"], ["a\nb", "1"]], True),
-        ('text\tlabel\n"a" b\t1\n', [["text", "label"], ['"a" b', "1"]], False),
-        ('"a\t1\nb"\t0\n', [['"a', "1"], ['b"', "0"]], False),
-        ('he said "a"\t1\n"b"\t0\n', [['he said "a"', "1"], ['"b"', "0"]], False),
-        ('"one\ntwo"\n', [['"one'], ['two"']], False),
+        ('text\tlabel\n"a\tb ""c"""\t1\n', [(1, ["text", "label"]), (2, ['a\tb "c"', "1"])], 1),
+        ('"text"\t"label"\r\n"a\nb"\t"1"\r\nc\t2', [(1, ["text", "label"]), (2, ["a\nb", "1"]), (4, ["c", "2"])], 4),
+        ('text\tlabel\n"a" b\t1\n', [(1, ["text", "label"]), (2, ['"a" b', "1"])], 0),
+        ('"a\t1\nb"\t0\n', [(1, ['"a', "1"]), (2, ['b"', "0"])], 0),
+        ('"one\ntwo"\n', [(1, ['"one']), (2, ['two"'])], 0),
+        # Each cell is read alone: a stray quote elsewhere changes nothing.
+        ('he said "a"\t1\n"b"\t0\n', [(1, ['he said "a"', "1"]), (2, ["b", "0"])], 1),
+        ('5" disk\t1\r"b"\t\r"c"', [(1, ['5" disk', "1"]), (2, ["b", ""]), (3, ["c"])], 2),
+        ('"a" "b"\t""\t"\n"\t', [(1, ['"a" "b"', "", "\n", ""])], 2),
     ],
 )
-def test_quotes_of_tsv_files_protect_cells_only_if_all_of_them_do(read, messages, content, rows, is_quoted):
-    assert [row.cells for row in read("a.tsv", content)] == rows
-    assert messages == (["a.tsv: cells are quoted; the quotes are removed"] if is_quoted else [])
+def test_a_cell_of_a_tsv_file_loses_the_quotes_that_enclose_it(read, messages, content, rows, num_quoted):
+    assert read("a.tsv", content) == [Row(*row) for row in rows]
+    assert messages == ([f"a.tsv: the quotes around {num_quoted} cells are removed"] if num_quoted else [])
+
+
+@pytest.mark.parametrize(
+    ("content", "rows", "is_told"),
+    [
+        ('text, label\n"a, b", pos\n"c", neg\n', [["text", " label"], ["a, b", " pos"], ["c", " neg"]], False),
+        ('label, text\npos, "a, b"\nneg,  "c"\n', [["label", "text"], ["pos", "a, b"], ["neg", "c"]], True),
+        ('text; label\na;  "b; ""c"""\n d; e\n', [["text", "label"], ["a", 'b; "c"'], ["d", "e"]], True),
+        ('a,b\n "x",1\n"y" , 2\n', [["a", "b"], [' "x"', "1"]], None),
+        # A quote within a cell, or in text that is not enclosed.
+        ('a,b\nhe said "x", "y" and z,1\n', [["a", "b"], ['he said "x"', ' "y" and z', "1"]], False),
+        ('a,b\n"said, ""x""",1\n', [["a", "b"], ['said, "x"', "1"]], False),
+    ],
+)
+def test_blanks_before_the_quote_of_a_csv_cell(read, messages, content, rows, is_told):
+    if is_told is None:
+        with pytest.raises(ValueError, match="line 3: text follows a closing quote"):
+            read("a.csv", content)
+        return
+    assert [row.cells for row in read("a.csv", content)] == rows
+    assert ("a.csv: blanks before quotes are left out" in messages) == is_told
 
 
 def test_quotes_of_distributed_tsv_files_are_ordinary_characters(read):

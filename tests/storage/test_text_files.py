@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 
-from bert_keras.storage.text_files import decode, decompress, is_blank, read_text
+from bert_keras.storage.text_files import decode, decompress, is_blank, iterate_lines, read_text, unify_line_ends
 
 TEXT = "text,label\nGrüße aus 北京,1\n"
 
@@ -95,3 +95,31 @@ def test_texts_without_a_visible_character(text):
     assert is_blank(text)
     for visible in (".", "\u0301", "\U0001f600", "\u4e2d"):
         assert not is_blank(text + visible)
+
+
+class Slowly(io.BytesIO):
+    """A stream that gives a few bytes at a time, as a pipe may."""
+
+    def readline(self, size=-1):
+        return super().readline(min(size, 3))
+
+
+@pytest.mark.parametrize("open_bytes", [io.BytesIO, Slowly])
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        ("a\nb", ["a", "b"]),
+        ("a\rb\r", ["a", "b"]),
+        ("a\r\nb\r\r\nc\rd\n", ["a", "b", "c", "d"]),
+        ("\r\n\r\na\n\n\rb", ["", "", "a", "", "", "b"]),
+        ("a\u2028b\x0cc\x85d\x1ee\x0bf\n", ["a\u2028b\x0cc\x85d\x1ee\x0bf"]),
+        ("longer line\rb\n", ["longer line", "b"]),
+        ("", []),
+    ],
+)
+def test_what_ends_a_line(open_bytes, content, lines):
+    found = list(iterate_lines(open_bytes(content.encode())))
+    assert found == [line.encode() for line in lines]
+    assert unify_line_ends(content).removesuffix("\n").split("\n") == (lines or [""])
+    cut = [None if len(line.encode()) > 4 else line.encode() for line in lines]
+    assert list(iterate_lines(open_bytes(content.encode()), 4)) == cut
