@@ -91,6 +91,15 @@ def real_pictures(_no_drawing, monkeypatch):
         monkeypatch.setattr(owner, name, function)
 
 
+@pytest.fixture
+def no_graphs():
+    """Run each `tf.function` of a test as Python, for runs of a few steps."""
+    from eager import without_graphs
+
+    with without_graphs():
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared_dir():
     """Return the path of a folder of shared reference data, or skip the test if the folder is missing."""

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from eager import without_graphs
 from known_models import TOKENS, make_config, write_model
 from states import assert_bit_equal, weights_in
 from tiny_squad import LEARNING, paragraphs, write_squad
@@ -41,14 +42,17 @@ def tagger(tmp_path_factory):
 def test_a_tagger_learns_from_its_teacher_and_resumes_exactly(tagger, tmp_path, monkeypatch):
     flags, teacher = tagger
     flags = flags | TEACHER_ONLY | {"teacher": teacher, "max_steps": 80, "iterations_per_loop": 1}
-    whole, halves = tmp_path / "whole", tmp_path / "halves"
     actions = ("do_train", "do_eval", "deterministic")
-    assert call(run_ner, flags | {"output_dir": whole}, *actions)["f1"] == 1.0
-    with monkeypatch.context() as patch:
-        stop_after(patch, 50)
-        assert call(run_ner, flags | {"output_dir": halves}, *actions) is None
-    call(run_ner, flags | {"output_dir": halves}, *actions)
-    assert_bit_equal(*(weights_in(folder / "model.ckpt-80") for folder in (whole, halves)))
+    assert call(run_ner, flags | {"output_dir": tmp_path / "learnt"}, *actions)["f1"] == 1.0
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    flags = flags | {"max_steps": 5}
+    with without_graphs():
+        call(run_ner, flags | {"output_dir": whole}, *actions)
+        with monkeypatch.context() as patch:
+            stop_after(patch, 3)
+            assert call(run_ner, flags | {"output_dir": halves}, *actions) is None
+        call(run_ner, flags | {"output_dir": halves}, *actions)
+    assert_bit_equal(*(weights_in(folder / "model.ckpt-5") for folder in (whole, halves)))
 
 
 @pytest.mark.parametrize(
@@ -72,28 +76,28 @@ def test_flags_of_a_teacher_need_one(tagger, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory):
-    """The flags of a finished run of run_squad.py, its folder and its metrics."""
-    folder = tmp_path_factory.mktemp("answers")
+def squad(tmp_path_factory):
+    """The flags of a run of run_squad.py, without an output folder."""
+    folder = tmp_path_factory.mktemp("squad")
     keras.utils.set_random_seed(1)
-    flags = LEARNING | {
+    return LEARNING | {
         "init_checkpoint": write_squad_start(folder / "start"),
         "train_file": write_squad(folder / "train.json", paragraphs(160, 1)),
         "eval_file": write_squad(folder / "dev.json", paragraphs(24, 2)),
     }
-    metrics = call(run_squad, flags | {"output_dir": folder / "run"}, "do_train")
-    return flags, folder / "run", metrics
 
 
-def test_answers_are_learnt_from_a_teacher(answers, tmp_path):
-    flags, teacher, metrics = answers
-    taught = call(run_squad, flags | TEACHER_ONLY | {"teacher": teacher, "output_dir": tmp_path / "out"}, "do_train")
-    assert taught["f1"] > 0.9 * metrics["f1"] > 50.0
+@pytest.mark.slow  # two runs; test_run_distillation.py learns from a teacher, test_distillation_loss.py has the losses
+def test_answers_are_learnt_from_a_teacher(squad, tmp_path):
+    metrics = call(run_squad, squad | {"output_dir": tmp_path / "teacher"}, "do_train")
+    taught = squad | TEACHER_ONLY | {"teacher": tmp_path / "teacher", "output_dir": tmp_path / "out"}
+    assert call(run_squad, taught, "do_train")["f1"] > 0.9 * metrics["f1"] > 50.0
 
 
-def test_mistakes_with_a_teacher_of_answers(answers, tagger, tmp_path):
-    flags, teacher, _ = answers
-    flags = flags | {"teacher": teacher, "output_dir": tmp_path / "out"}
+@pytest.mark.usefixtures("no_graphs")
+def test_mistakes_with_a_teacher_of_answers(squad, tagger, tmp_path):
+    call(run_squad, squad | {"max_steps": 1, "output_dir": tmp_path / "teacher"}, "do_train")
+    flags = squad | {"teacher": tmp_path / "teacher", "output_dir": tmp_path / "out"}
     with pytest.raises(ValueError, match="was trained with --version_2_with_negative=False, but this run has .*=True"):
         call(run_squad, flags | {"version_2_with_negative": True}, "do_train")
     with pytest.raises(ValueError, match="is a model for token_classification; give a model of run_squad.py"):

@@ -13,6 +13,7 @@ import warnings
 
 import pytest
 from blocks import blocks_in, blocks_of, logical_lines, pages, scripts_of
+from eager import without_graphs
 from guards import at_least
 from packaging.requirements import Requirement
 from record import Recorder, main, rewritten, run_script, selected_lines, steps_of
@@ -123,20 +124,6 @@ def is_used(block, later):
     """Returns whether a block is on the page, or makes what a later block uses and not only the output on the page."""
     names = re.findall(r"--(?:output|export)\w*=([\w.]+)", block.text)
     return "first" not in block.marks or any(name in other.text for name in names for other in later)
-
-
-@contextlib.contextmanager
-def without_graphs():
-    """Runs each `tf.function` as Python: to trace a graph takes longer than a few steps of a tiny model."""
-    import tensorflow as tf
-
-    tf.config.run_functions_eagerly(True)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Even though the .*this option does not apply to tf.data functions")
-            yield
-    finally:
-        tf.config.run_functions_eagerly(False)
 
 
 @contextlib.contextmanager

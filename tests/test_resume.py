@@ -113,6 +113,7 @@ def test_a_finished_run_may_be_made_longer_but_not_shorter_or_different(whole, t
     assert float(last[2]) == pytest.approx(0.01 * (1 - 13 / 14))
 
 
+@pytest.mark.slow  # the run; tests/training/test_run_dir.py compares facts
 def test_other_examples_under_the_same_names_are_refused(files, whole, write_records):
     shutil.copytree(whole[0]["output_dir"], files["output_dir"])
     config = json.loads((files["output_dir"] / "run_config.json").read_text())

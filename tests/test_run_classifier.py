@@ -93,6 +93,7 @@ def test_training_learns_and_leaves_what_it_promises(trained, files):
     assert (last["step"], last["split"], last["accuracy"]) == ("100", "eval", "1")
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_the_folder_of_a_run_is_all_that_prediction_and_evaluation_need(out, tmp_path, files, capsys):
     rows = [(f"n{number}", *row[:1], "?") for number, row in enumerate(texts(9, 7))]
     path = write_rows(tmp_path / "new.csv", "name,text,label", rows, ",")
@@ -149,6 +150,7 @@ def mrpc(tmp_path):
     return write_mrpc(tmp_path / "MRPC")
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_a_task_of_glue_from_its_files_to_its_submission(files, mrpc, tmp_path):
     flags = {"task_name": "MRPC", "data_dir": mrpc, "train_file": None, "eval_file": None, "num_train_epochs": 1}
     flags = {**files, **flags, "output_dir": tmp_path / "out", "eval_batch_size": 4, "max_seq_length": 16}
@@ -189,6 +191,7 @@ def test_a_task_of_glue_from_its_files_to_its_submission(files, mrpc, tmp_path):
     assert (tmp_path / "again" / "MRPC.tsv").read_text() == expected
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_long_texts_are_answered_by_the_mean_over_their_windows(out, tmp_path):
     words = [*FILLERS, "good", *FILLERS, "bad", *FILLERS][:23]
     path = write_rows(tmp_path / "long.csv", "text", [(" ".join(words),), ("good film",)])

@@ -57,6 +57,7 @@ def check_losses(out, losses):
     assert float(results["loss"]) == pytest.approx(mean_of_batches(losses), abs=2e-5)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_pairs_of_ones_own(flags, out, tmp_path, capsys):
     for seed, (name, count) in enumerate({"train": 16, "dev": 7, "test": 5}.items()):
         rows = [
@@ -218,6 +219,7 @@ def test_a_data_set_of_tensorflow_datasets(flags, out, tfds, tmp_path):
         run({"output_dir": out}, "do_eval", eval_file=path, tfds_eval_split="test")
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_a_share_is_held_out(flags, out, tmp_path, capsys):
     rows = [(f"n{number}", *row) for number, row in enumerate(texts(40, 3))]
     flags["train_file"] = write_rows(tmp_path / "all.csv", "id,text,label", rows, ",")

@@ -151,6 +151,7 @@ def test_labels_and_layers_and_texts_together(flags, teacher, tmp_path):
     assert "loss/projection" not in weights_in(tmp_path / "out" / "model")
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_a_stopped_run_continues_as_if_it_had_not(flags, tmp_path, monkeypatch):
     more = {"max_steps": 8, "hidden_loss_weight": 1.0, "teacher_layers": "0,1", "iterations_per_loop": 1}
     distil(flags, "do_train", "deterministic", **more, output_dir=tmp_path / "whole")

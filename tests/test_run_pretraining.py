@@ -98,6 +98,7 @@ def test_training_and_evaluation_leave_what_they_promise(trained, golden_dir):
     assert reader.get_tensor("global_step") == 12
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_evaluation_alone_takes_the_newest_checkpoint(trained, again, capsys):
     results = again["output_dir"] / "eval_results.txt"
     before = results.read_text()
@@ -110,6 +111,7 @@ def test_evaluation_alone_takes_the_newest_checkpoint(trained, again, capsys):
     assert "warning: no --eval_file: evaluating on the training records (--input_file)" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_a_finished_run_is_not_trained_again_but_evaluated_if_that_is_missing(trained, again, capsys):
     def run_again():
         run(again)
@@ -175,6 +177,7 @@ def test_a_packed_run_is_the_run_that_it_would_be_unpacked(plain, tmp_path, caps
         run(packed)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_damaged_records_are_named_when_they_are_packed_or_evaluated(files, again):
     data = bytearray(files["input_file"].read_bytes())
     data[-20] ^= 1
@@ -190,6 +193,7 @@ def test_damaged_records_are_named_when_they_are_packed_or_evaluated(files, agai
         run({**again, "eval_file": path}, do_train=False, eval_steps=0)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_a_model_is_evaluated_and_trained_from_the_weights_of_the_original_bert(
     files, golden_dir, write_records, capsys
 ):
@@ -207,6 +211,7 @@ def test_a_model_is_evaluated_and_trained_from_the_weights_of_the_original_bert(
     assert np.abs(weights["bert/pooler/dense/kernel"] - start.read("bert/pooler/dense/kernel")).max() > 0
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_checkpoints_and_configs_that_do_not_match_are_refused(files, golden_dir, tmp_path, write_records):
     golden = golden_dir / "pretraining_a"
     checkpoint = open_checkpoint(golden / "bert_model.ckpt")

@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+from eager import without_graphs
 from pretraining_runs import TOKENS, WORDS, make_files, run, write_text
 from states import assert_bit_equal, weights_in
 from tiny_classes import write_rows
@@ -56,7 +57,8 @@ def trained(tmp_path_factory, tiny_config, write_records):
     write_records(folder / "train.tfrecord", 40, vocab_size=len(TOKENS))
     write_records(folder / "held_out.tfrecord", 11, seed=5, vocab_size=len(TOKENS))
     flags |= {"vocab_file": folder / "vocab.txt"}
-    return flags, run(flags)
+    with without_graphs():
+        return flags, run(flags)
 
 
 @pytest.fixture
@@ -65,6 +67,7 @@ def again(trained, tmp_path):
     return {**trained[0], "output_dir": shutil.copytree(trained[0]["output_dir"], tmp_path / "again")}
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_a_run_evaluates_both_networks_and_saves_them(trained, again):
     flags, metrics = trained
     results = dict(line.split(" = ") for line in (flags["output_dir"] / "eval_results.txt").read_text().splitlines())
@@ -83,6 +86,7 @@ def test_a_run_evaluates_both_networks_and_saves_them(trained, again):
         run({name: value for name, value in again.items() if name not in ("objective", "generator_size")})
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_the_discriminator_becomes_a_file_of_transformers_and_is_read_again(trained, tmp_path):
     flags, _ = trained
     arguments = {"input": flags["output_dir"], "output": tmp_path / "copy", "format": "safetensors"}
@@ -107,6 +111,7 @@ def test_the_discriminator_becomes_a_file_of_transformers_and_is_read_again(trai
 
 
 @pytest.mark.slow  # three programs
+@pytest.mark.usefixtures("no_graphs")
 def test_every_program_of_fine_tuning_starts_from_the_run(trained, tmp_path, capsys):
     start = [f"--init_checkpoint={trained[0]['output_dir']}", "--do_train", "--train_batch_size=2"]
     start += ["--max_seq_length=12", "--num_train_epochs=1"]

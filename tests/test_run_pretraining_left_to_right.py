@@ -65,6 +65,7 @@ def next_token_loss(flags):
     return np.mean(losses)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_the_loss_is_that_of_the_next_tokens(flags, tmp_path, capsys):
     flags["eval_file"] = tmp_path / "held_out.tfrecord"
     metrics = run(flags)
@@ -79,6 +80,7 @@ def test_the_loss_is_that_of_the_next_tokens(flags, tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_a_stopped_run_continues_as_if_it_had_not(flags, tmp_path, monkeypatch):
     flags |= {"deterministic": True, "iterations_per_loop": 1}
     metrics = run(flags)
@@ -91,6 +93,7 @@ def test_a_stopped_run_continues_as_if_it_had_not(flags, tmp_path, monkeypatch):
     assert rows_of(stopped["output_dir"]) == rows_of(flags["output_dir"])
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_a_run_of_the_other_direction_is_refused(flags, tiny_config):
     run({**flags, "num_train_steps": 1, "do_eval": False})
     tiny_config.to_json_file(flags["bert_config_file"])

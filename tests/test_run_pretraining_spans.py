@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from eager import without_graphs
 from pretraining_runs import argv_of, run
 from states import assert_bit_equal, weights_in
 from tiny_bert import make_config
@@ -79,9 +80,11 @@ def plain(files):
         "deterministic": True,
         "iterations_per_loop": 1,
     }
-    return flags, run(flags)
+    with without_graphs():
+        return flags, run(flags)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_a_packed_run_is_the_run_that_it_would_be_unpacked(plain, tmp_path):
     flags, metrics = plain
     packed = {**flags, "output_dir": tmp_path / "packed", "gradient_accumulation_steps": 2, "pack": True}
@@ -97,6 +100,7 @@ def test_a_packed_run_is_the_run_that_it_would_be_unpacked(plain, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_a_stopped_run_continues_as_if_it_had_not(plain, tmp_path, monkeypatch):
     flags, metrics = plain
     stopped = {**flags, "output_dir": tmp_path / "stopped"}
@@ -141,6 +145,7 @@ def test_two_devices_compute_as_one(plain, tmp_path):
 
 
 @pytest.mark.slow  # trains for each task
+@pytest.mark.usefixtures("no_graphs")
 def test_the_head_is_ignored_after_pretraining(plain, tmp_path, capsys):
     flags, model = plain[0], plain[0]["output_dir"]
     assert len(FillMask(model, top_k=2)("a [MASK] c").masks) == 1
@@ -177,6 +182,7 @@ def test_the_head_is_ignored_after_pretraining(plain, tmp_path, capsys):
     run({**more, "output_dir": tmp_path / "student"}, teacher=model, init_checkpoint=tmp_path / "more")
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_mistakes(files, plain, tmp_path, capsys):
     flags = {**plain[0], "output_dir": tmp_path / "model", "do_eval": False}
     dataclasses.replace(CONFIG, is_decoder=True).to_json_file(tmp_path / "left.json")

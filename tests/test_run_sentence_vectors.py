@@ -111,6 +111,7 @@ def test_the_columns_decide_the_loss_and_the_metrics(run, capsys, train_file, ev
     assert line in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_an_interrupted_run_with_micro_batches_resumes_exactly(run, tmp_path, monkeypatch):
     changes = {"train_file": "triplets.tsv", "gradient_accumulation_steps": 2, "log_steps": 1}
     run("train", **changes)

@@ -27,6 +27,7 @@ def make_files(folder, tiny_config, write_records):
         "max_predictions_per_seq": 3,
         "train_batch_size": 8,
         "eval_batch_size": 4,
+        "max_eval_steps": 3,
         "learning_rate": 0.01,
         "num_train_steps": 12,
         "num_warmup_steps": 2,

@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
+from eager import without_graphs
 from states import assert_bit_equal, weights_in
 from tiny_classes import run, texts, write_start, write_texts
 from training_runs import rows_of
@@ -51,17 +52,18 @@ def calls():
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, short, calls):
     """A finished run on rows in memory."""
-    return train_classifier(
-        TRAIN,
-        DEV,
-        [text for text, _ in DEV],
-        output_dir=tmp_path_factory.mktemp("runs") / "of_python",
-        on_step=lambda *arguments: calls["step"].append(arguments),
-        on_evaluation=lambda *arguments: calls["evaluation"].append(arguments),
-        on_save=lambda *arguments: calls["save"].append(arguments),
-        verbose=False,
-        **short,
-    )
+    with without_graphs():
+        return train_classifier(
+            TRAIN,
+            DEV,
+            [text for text, _ in DEV],
+            output_dir=tmp_path_factory.mktemp("runs") / "of_python",
+            on_step=lambda *arguments: calls["step"].append(arguments),
+            on_evaluation=lambda *arguments: calls["evaluation"].append(arguments),
+            on_save=lambda *arguments: calls["save"].append(arguments),
+            verbose=False,
+            **short,
+        )
 
 
 def call(data, folder, short, **more):
@@ -73,6 +75,7 @@ def facts_in(folder):
     return json.loads((pathlib.Path(folder) / "run_config.json").read_text())["facts"]
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_the_run_is_that_of_the_program(trained, short, tmp_path):
     files = {
         "train_file": write_texts(tmp_path / "train.csv", 48, 1),
@@ -116,6 +119,7 @@ def test_the_callbacks_get_the_rows_and_the_checkpoints(trained, calls):
     assert os.path.exists(calls["save"][-1][1] + ".index")
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_another_call_evaluates_the_model_and_the_same_call_trains_nothing(trained, short, messages):
     again = train_classifier(eval_data=DEV, output_dir=trained.folder)
     assert again.metrics == pytest.approx(trained.metrics, rel=1e-5)
@@ -125,6 +129,7 @@ def test_another_call_evaluates_the_model_and_the_same_call_trains_nothing(train
     assert len(os.listdir(os.path.join(trained.folder, "data"))) == 3
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_evaluations_end_training_if_the_callback_returns_true(short, tmp_path):
     steps = []
     ended = call(
@@ -140,6 +145,7 @@ def test_evaluations_end_training_if_the_callback_returns_true(short, tmp_path):
     assert ended.predictor()("the film was good").label in ("neg", "pos")
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_an_exception_of_a_callback_ends_the_run_which_continues_later(short, tmp_path, messages):
     def fail(step, metrics):
         if step == 6:
@@ -170,6 +176,7 @@ def test_what_is_set_for_the_process_is_restored(short, tmp_path, capsys):
     log.removeHandler(handler)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_the_log_names_the_arguments_of_the_call(short, tmp_path, capsys):
     call(TRAIN, tmp_path, short, num_train_epochs=0.5, verbose=True)
     out = capsys.readouterr().out

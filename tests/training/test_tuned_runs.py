@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from eager import without_graphs
 from made_up_task import MadeUp, run, task_of
 from pretraining_runs import make_files
 from pretraining_runs import run as pretrain
@@ -21,14 +22,16 @@ AVERAGED = {"ema_decay": 0.9, "eval_steps": 2, "save_checkpoints_steps": 2, "kee
 def averaged(start, tmp_path_factory):
     """A run that averages its weights, and its return value; its best step is not the last one."""
     folder = tmp_path_factory.mktemp("averaged") / "run"
-    return folder, run(MadeUp(scores=[0.1, 0.9, 0.2]), folder, init_checkpoint=start, **AVERAGED)
+    with without_graphs():
+        return folder, run(MadeUp(scores=[0.1, 0.9, 0.2]), folder, init_checkpoint=start, **AVERAGED)
 
 
 @pytest.fixture(scope="module")
 def plain(start, tmp_path_factory):
     """The folder of the same run without averages."""
     folder = tmp_path_factory.mktemp("plain") / "run"
-    run(MadeUp(scores=[0.1, 0.9, 0.2]), folder, init_checkpoint=start, **{**AVERAGED, "ema_decay": 0})
+    with without_graphs():
+        run(MadeUp(scores=[0.1, 0.9, 0.2]), folder, init_checkpoint=start, **{**AVERAGED, "ema_decay": 0})
     return folder
 
 
@@ -36,6 +39,7 @@ def values_of(state, suffix):
     return {name.removesuffix(suffix): value for name, value in state.items() if name.endswith(suffix)}
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_the_model_and_the_evaluation_have_the_averages(averaged, plain, tmp_path):
     folder, metrics = averaged
     assert task_of(folder)["step"] == 4
@@ -65,6 +69,7 @@ def test_the_model_and_the_evaluation_have_the_averages(averaged, plain, tmp_pat
 
 
 @pytest.mark.slow  # two runs
+@pytest.mark.usefixtures("no_graphs")
 def test_without_an_evaluation_the_model_has_the_averages_of_the_last_step(start, tmp_path):
     flags = {"init_checkpoint": start, "ema_decay": 0.9, "num_train_epochs": 1, "train_batch_size": 12}
     run(MadeUp(does_evaluate=False), tmp_path, **flags)
@@ -78,6 +83,7 @@ def test_without_an_evaluation_the_model_has_the_averages_of_the_last_step(start
 
 
 @pytest.mark.slow  # two runs; tests/training/test_tuning.py continues single steps
+@pytest.mark.usefixtures("no_graphs")
 def test_a_run_with_averages_that_was_stopped_ends_as_if_it_had_not(averaged, start, tmp_path, monkeypatch):
     folder, metrics = averaged
     with monkeypatch.context() as patch:
@@ -120,6 +126,7 @@ def test_a_run_of_an_earlier_version_resumes(plain, start, tmp_path, capsys):
         run(MadeUp(), tmp_path, **flags, clip_norm=0)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_steps_replace_epochs_the_schedule_follows_and_labels_are_smoothed(plain, start, tmp_path):
     flags = {"init_checkpoint": start, "max_steps": 5, "warmup_proportion": 0.2, "learning_rate_schedule": "cosine"}
     flags |= {"num_train_epochs": 100, "label_smoothing": 0.4}
@@ -150,9 +157,11 @@ def pretraining(tmp_path_factory, tiny_config, write_records):
     flags = make_files(tmp_path_factory.mktemp("pretraining"), tiny_config, write_records)
     flags |= {"num_train_steps": 4, "num_warmup_steps": 0, "do_eval": True, "log_steps": 1, "ema_decay": 0.5}
     flags |= {"masked_lm_loss_weight": 0, "next_sentence_loss_weight": 2, "do_train": True}
-    return flags, pretrain(flags)
+    with without_graphs():
+        return flags, pretrain(flags)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_pretraining_evaluates_the_averages_and_weighs_its_losses(pretraining):
     flags, metrics = pretraining
     assert pretrain(flags, do_train=False) == metrics
