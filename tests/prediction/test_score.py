@@ -12,6 +12,7 @@ from known_models import (
     constant_model,
     ids_of,
     plain_call,
+    plain_calls,
     random_model,
     write_model,
 )
@@ -27,11 +28,18 @@ def random(tmp_path_factory):
     return model, write_model(tmp_path_factory.mktemp("random"), model)
 
 
-def expected_score(model, tokens, place):
-    """Returns the log-probability of one of the tokens by a plain call that masks only this token."""
+def expected_scores(model, tokens, ends=None):
+    """Returns the log-probability of each token by a plain call without padding.
+
+    Each sequence masks one token, or all from it to before its place in `ends`.
+    """
     ids = ids_of(" ".join(["[CLS]", *tokens, "[SEP]"]))
-    masked = [*ids[: place + 1], ID["[MASK]"], *ids[place + 2 :]]
-    return plain_call(model, masked, position=place + 1)[0][ids[place + 1]]
+    rows = []
+    for place, end in enumerate(ends or range(1, len(tokens) + 1)):
+        rows.append([*ids[: place + 1], *[ID["[MASK]"]] * (end - place), *ids[end + 1 :]])
+    places = range(1, len(tokens) + 1)
+    found, _ = plain_calls(model, rows, np.zeros_like(rows), places)
+    return [row[ids[place]] for row, place in zip(found, places, strict=True)]
 
 
 def test_a_score_is_the_sum_over_its_tokens(tmp_path):
@@ -52,7 +60,7 @@ def test_scores_are_those_of_plain_calls_without_padding(random):
     scorer = SentenceScorer(folder, batch_size=4)
     answers = scorer([text.replace(" ##", "") for text in texts])
     for answer, text in zip(answers, texts, strict=True):
-        scores = [expected_score(model, text.split(), place) for place in range(len(text.split()))]
+        scores = expected_scores(model, text.split())
         assert [score.token for score in answer.tokens] == text.split()
         np.testing.assert_allclose([score.log_probability for score in answer.tokens], scores, atol=1e-4)
         assert answer.log_probability == pytest.approx(sum(scores), abs=1e-4)
@@ -72,9 +80,9 @@ def test_longer_texts(random, messages, long, num_scored, start_by_place, told):
     tokens = [TOKENS[5 + i * i % 14] for i in range(60)]
     answer = SentenceScorer(folder, long=long)(" ".join(tokens))
     assert [score.token for score in answer.tokens] == tokens[:num_scored]
+    windows = {start: expected_scores(model, tokens[start : start + 38]) for start in set(start_by_place.values())}
     for place, start in start_by_place.items():
-        expected = expected_score(model, tokens[start : start + 38], place - start)
-        assert answer.tokens[place].log_probability == pytest.approx(expected, abs=1e-4)
+        assert answer.tokens[place].log_probability == pytest.approx(windows[start][place - start], abs=1e-4)
     assert f"text 1 has 60 tokens, 22 more than the 38 that the model takes; {told}" in messages
 
 
@@ -132,11 +140,7 @@ def test_within_word_l2r_masks_the_rest_of_the_word(random):
     model, folder = random
     tokens = ["he", "walk", "##ed", "##s", "so", "##ing", "."]
     ends = [1, 4, 4, 4, 6, 6, 7]
-    ids = ids_of(" ".join(["[CLS]", *tokens, "[SEP]"]))
-    expected = []
-    for place, end in enumerate(ends):
-        masked = [*ids[: place + 1], *[ID["[MASK]"]] * (end - place), *ids[end + 1 :]]
-        expected.append(plain_call(model, masked, position=place + 1)[0][ids[place + 1]])
+    expected = expected_scores(model, tokens, ends)
     scorer = SentenceScorer(folder)
     text = "he walkeds soing ."
     within, original = scorer(text, pll="within_word_l2r"), scorer(text)
@@ -177,18 +181,19 @@ def expected_from_the_left(model, tokens, place):
     return plain_call(model, [*ids[:-1], ID["[MASK]"]], position=place)[0][ids[-1]]
 
 
-@pytest.mark.parametrize("pll", ["original", "within_word_l2r"])
-def test_from_left_to_right_a_text_needs_one_sequence(left_to_right, pll):
+def test_from_left_to_right_a_text_needs_one_sequence(left_to_right):
     model, folder = left_to_right
     texts = ["paris is the capital of france .", "a", "he walk ##ed so", " ".join(TOKENS[5:19] * 2) + " ."]
-    scorer = SentenceScorer(folder, pll=pll)
+    scorer = SentenceScorer(folder)
     answers = scorer([text.replace(" ##", "") for text in texts])
+    assert scorer([text.replace(" ##", "") for text in texts], pll="within_word_l2r") == answers
     for answer, text in zip(answers, texts, strict=True):
         tokens = text.split()
         assert [score.token for score in answer.tokens] == tokens
-        expected = [expected_from_the_left(model, tokens, place) for place in range(len(tokens))]
-        np.testing.assert_allclose([score.log_probability for score in answer.tokens], expected, atol=1e-4)
-        assert answer.log_probability == pytest.approx(sum(expected), abs=1e-4)
+        scores = [score.log_probability for score in answer.tokens]
+        for place in range(0, len(tokens), 3):
+            assert scores[place] == pytest.approx(expected_from_the_left(model, tokens, place), abs=1e-4)
+        assert answer.log_probability == pytest.approx(sum(scores), abs=1e-4)
         assert len(scorer.sequences(text)[1]) == 1
 
 

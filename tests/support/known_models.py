@@ -106,14 +106,21 @@ KNOWN_PROBABILITY = _known_probability()
 
 def plain_call(model, ids, segment_ids=None, position=0):
     """Returns the masked-LM log-probabilities of one unpadded sequence and the probability that B follows A."""
+    log_probabilities, follows = plain_calls(model, [ids], [segment_ids or [0] * len(ids)], [position])
+    return log_probabilities[0], follows[0]
+
+
+def plain_calls(model, rows, segment_ids, positions):
+    """Returns the same of several sequences of one length: the log-probabilities at a position of each."""
     features = {
-        "input_ids": np.array([ids], np.int32),
-        "input_mask": np.ones((1, len(ids)), np.int32),
-        "segment_ids": np.array([segment_ids or [0] * len(ids)], np.int32),
-        "masked_lm_positions": np.array([[position]], np.int32),
+        "input_ids": np.array(rows, np.int32),
+        "input_mask": np.ones_like(rows, np.int32),
+        "segment_ids": np.array(segment_ids, np.int32),
+        "masked_lm_positions": np.array(positions, np.int32)[:, None],
     }
     outputs = {name: np.array(value, np.float64) for name, value in model(features).items()}
-    return _log_softmax(outputs["masked_lm_logits"][0, 0]), np.exp(_log_softmax(outputs["next_sentence_logits"][0]))[0]
+    log_probabilities = [_log_softmax(logits) for logits in outputs["masked_lm_logits"][:, 0]]
+    return log_probabilities, [np.exp(_log_softmax(logits))[0] for logits in outputs["next_sentence_logits"]]
 
 
 def ids_of(tokens):

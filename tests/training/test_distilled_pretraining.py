@@ -32,6 +32,7 @@ def flags(tmp_path, tiny_config, write_records, teacher):
     return given | {"do_train": True, "teacher": teacher, "masked_lm_loss_weight": 2, "log_steps": 1}
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_a_student_of_every_second_layer_comes_closer_to_its_teacher(flags, teacher, tmp_path):
     copy = tmp_path / "student"
     arguments = {"input": teacher, "output": copy, "format": "tensorflow", "layers": "2,4"}
@@ -43,7 +44,7 @@ def test_a_student_of_every_second_layer_comes_closer_to_its_teacher(flags, teac
     assert len(of_student) == len(of_teacher) - 2 * 16
 
     flags["bert_config_file"] = copy / "bert_config.json"
-    run(flags, init_checkpoint=copy, do_eval=True, num_train_steps=20)
+    run(flags, init_checkpoint=copy, do_eval=True, num_train_steps=8)
     rows = [row for row in rows_of(flags["output_dir"]) if row["split"] == "train"]
     for name in ("soft_loss", "cosine_loss"):
         assert float(rows[-1][name]) < float(rows[0][name])
@@ -51,6 +52,7 @@ def test_a_student_of_every_second_layer_comes_closer_to_its_teacher(flags, teac
 
 
 @pytest.mark.slow  # three runs
+@pytest.mark.usefixtures("no_graphs")
 def test_a_narrower_student_resumes_exactly_and_can_be_loaded(flags, tmp_path, monkeypatch, tiny_config):
     (tmp_path / "teacher").mkdir()
     flags["teacher"] = write_teacher(tmp_path / "teacher", tiny_config)

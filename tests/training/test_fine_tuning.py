@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from eager import without_graphs
 from made_up_task import MadeUp, run, task_of, write_start
 from states import assert_bit_equal, weights_in
 from training_runs import rows_of, stop_after
@@ -29,7 +30,9 @@ def whole(start, tmp_path_factory):
     """An uninterrupted run with an evaluation every two steps, and its return value."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     task = MadeUp(does_predict=True)
-    return folder, run(task, folder, init_checkpoint=start, eval_steps=2, save_checkpoints_steps=4, do_predict=True)
+    flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4, "do_predict": True}
+    with without_graphs():
+        return folder, run(task, folder, **flags)
 
 
 def files_below(folder):
@@ -75,6 +78,7 @@ def test_the_model_to_use_is_complete_and_holds_no_more_than_weights(whole, star
 
 
 @pytest.mark.slow  # several runs
+@pytest.mark.usefixtures("no_graphs")
 def test_a_run_that_was_stopped_three_times_ends_as_if_it_had_not(whole, start, tmp_path, monkeypatch, capsys):
     folder, metrics = whole
     flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4, "do_predict": True}
@@ -114,6 +118,7 @@ def test_a_run_that_was_stopped_three_times_ends_as_if_it_had_not(whole, start, 
         assert (folder / name).read_bytes() == (stopped / name).read_bytes(), name
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_the_same_command_again_trains_nothing_and_says_the_same(whole, start, tmp_path, capsys):
     folder, metrics = whole
     before = files_below(folder)
@@ -127,6 +132,7 @@ def test_the_same_command_again_trains_nothing_and_says_the_same(whole, start, t
     assert {name for name in changed if not name.endswith(".png")} == set()
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_evaluation_and_prediction_alone_take_the_model_and_the_settings_of_the_run(whole, tmp_path, capsys):
     original, metrics = whole
     folder = tmp_path / "run"  # a copy, because other tests use the run
@@ -146,6 +152,7 @@ def test_evaluation_and_prediction_alone_take_the_model_and_the_settings_of_the_
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_the_best_checkpoint_is_kept_and_early_stopping_ends_training(start, tmp_path, capsys):
     flags = {"init_checkpoint": start, "eval_steps": 1, "save_checkpoints_steps": 1, "early_stopping": 3}
     metrics = run(MadeUp(scores=[0.5, 0.7, 0.7, 0.6, 0.7, 0.1]), tmp_path, **flags)
@@ -173,6 +180,7 @@ def test_the_best_checkpoint_is_kept_and_early_stopping_ends_training(start, tmp
     assert task_of(tmp_path)["step"] == 6
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_from_random_numbers_and_without_an_evaluation_the_last_weights_are_kept(start, tmp_path, capsys):
     files = {"bert_config_file": start / "bert_config.json", "vocab_file": start / "vocab.txt"}
     assert run(MadeUp(does_evaluate=False), tmp_path, num_train_epochs=1, **files) is None
@@ -199,6 +207,7 @@ def test_a_batch_that_is_too_large_to_evaluate_or_predict_is_named(whole, tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_frozen_layers_keep_their_bits_and_lower_layers_move_less_by_the_decay(deep_start, tmp_path, capsys):
     before, after = weights_in(deep_start), {}
     flags = {"init_checkpoint": deep_start, "train_batch_size": 24, "num_train_epochs": 1, "warmup_proportion": 0}
@@ -235,6 +244,7 @@ def test_a_head_of_another_shape_is_refused_unless_a_new_one_is_asked_for(whole,
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_a_head_that_is_there_is_trained_on_unless_a_new_one_is_asked_for(whole, tmp_path):
     folder, _ = whole
     # At this rate the weights do not change, so that the final weights are the initial ones.
@@ -282,6 +292,7 @@ def test_batches_that_do_not_fit_are_refused_before_anything_is_made(start, tmp_
 
 
 @pytest.mark.slow  # five runs
+@pytest.mark.usefixtures("no_graphs")
 def test_several_seeds_that_were_interrupted_end_as_if_they_had_not(start, tmp_path, monkeypatch, messages):
     flags = {"init_checkpoint": start, "num_train_epochs": 1, "num_seeds": 2, "learning_rate": 0.05}
     metrics = run(MadeUp(baseline=2.0), tmp_path / "whole", **flags)
@@ -308,6 +319,7 @@ def test_several_seeds_that_were_interrupted_end_as_if_they_had_not(start, tmp_p
 
 
 @pytest.mark.slow  # several runs
+@pytest.mark.usefixtures("no_graphs")
 def test_a_try_is_the_run_that_its_settings_alone_would_be(whole, start, tmp_path):
     folder, metrics = whole
     flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4, "do_predict": True}
@@ -325,6 +337,7 @@ def test_a_try_is_the_run_that_its_settings_alone_would_be(whole, start, tmp_pat
         assert not is_model_of(str(path), str(start))
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_settings_that_only_change_the_memory_may_change_when_a_run_resumes(whole, start, tmp_path, capsys):
     flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4, "do_predict": True}
     original, metrics = whole
@@ -335,6 +348,7 @@ def test_settings_that_only_change_the_memory_may_change_when_a_run_resumes(whol
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_products_of_16_bits_train_weights_of_32_to_nearly_the_same(whole, start, tmp_path):
     folder, _ = whole
     flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4, "precision": "bfloat16"}

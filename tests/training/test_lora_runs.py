@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from eager import without_graphs
 from made_up_task import MadeUp, run, task_of
 from states import assert_bit_equal, weights_in
 from training_runs import stop_after
@@ -19,7 +20,8 @@ def whole(start, tmp_path_factory):
     """A run whose second evaluation of three is the best, and its return value."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     task = MadeUp(does_predict=True, scores=[0.1, 0.9, 0.5, 0.9])
-    return folder, run(task, folder, init_checkpoint=start, do_predict=True, **FLAGS)
+    with without_graphs():
+        return folder, run(task, folder, init_checkpoint=start, do_predict=True, **FLAGS)
 
 
 def adapted_model(start, adapter):
@@ -30,6 +32,7 @@ def adapted_model(start, adapter):
     return model, load_lora(model, adapter)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_the_model_to_use_is_merged_and_has_the_original_names(whole, start):
     folder, metrics = whole
     before, after = weights_in(start), weights_in(folder / "model")
@@ -63,6 +66,7 @@ def test_the_adapter_is_that_of_the_model_to_use(whole, start):
 
 
 @pytest.mark.slow  # several runs
+@pytest.mark.usefixtures("no_graphs")
 def test_a_stopped_run_ends_as_if_it_had_not_been_stopped(whole, start, tmp_path, monkeypatch):
     folder, _ = whole
     flags = {"init_checkpoint": start, "do_predict": True, **FLAGS}

@@ -227,6 +227,7 @@ def test_a_weight_that_the_loss_does_not_depend_on_keeps_its_bits(tiny_config, s
     assert {"bert/pooler/dense/kernel/adam_m", "bert/pooler/dense/bias/adam_v"} <= after.keys()
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_without_a_sentence_task_its_weights_keep_their_bits(tiny_config, make_examples):
     keras.utils.set_random_seed(3)
     task = PretrainingTask(PretrainingModel(tiny_config), has_sentence_task=False)

@@ -109,6 +109,7 @@ def test_flags_are_checked_before_anything_else(tmp_path, fake_tpu, flags, messa
     assert fake_tpu == []
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_on_a_tpu_all_batches_of_fine_tuning_have_one_length(tmp_path, monkeypatch):
     start = write_start(tmp_path / "tiny")
     shapes = []
