@@ -16,15 +16,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
     [
         (
             "several_devices.py",
-            ["2", "train"],
-            # 25 weights, two slots of each, and the step.
-            ["as one in 76 of 76 values of the state, and without a gradient nothing moves"],
-        ),
-        (
-            "several_devices.py",
-            ["4", "pack", "train", "copy"],  # a graph four times as large, which takes long to build
+            ["4", "pack", "train", "copy"],
             [
                 "packed as one",
+                # 25 weights, two slots of each, and the step.
                 "as one in 76 of 76 values of the state, and without a gradient nothing moves",
                 "masks of their own, and one of them with a loss that is not finite is seen",
             ],
@@ -44,7 +39,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
         # builds a network five times
         ("sentence_vectors_on_devices.py", [], ["compared with the texts of both devices, and in 16 bits as in 32"]),
     ],
-    ids=["two", "four", "float16", "compiled", "replaced_tokens", "sentence_vectors"],
+    ids=["four", "float16", "compiled", "replaced_tokens", "sentence_vectors"],
 )
 def test_several_devices_compute_as_one(script, arguments, last_lines):
     # A new process, because devices must be configured before TensorFlow starts.
