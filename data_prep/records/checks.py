@@ -31,7 +31,8 @@ def count_records(path, is_compressed, progress=None):
             while is_compressed or position < size:
                 file.seek(position)
                 header = file.read(_HEADER)
-                if not header and is_compressed:
+                # Seeking beyond the end of a compressed file stops at the end without an error.
+                if not header and is_compressed and file.tell() == position:
                     break
                 if len(header) == _HEADER:
                     position += _HEADER + struct.unpack("<Q", header[:_LENGTH])[0] + _CHECKSUM

@@ -157,13 +157,13 @@ def learn_vocabulary(
             characters[character] += count
     if alphabet_size is None:
         alphabet_size = _enough_characters(characters)
-    num_characters = min(alphabet_size, len(characters))
-    num_fixed = len(reserved) + 2 * num_characters
+    used = _used_characters(frequent, characters, alphabet_size)
+    num_fixed = len(reserved) + len(used)
     if num_fixed > vocab_size:
         raise ValueError(
-            f"--vocab_size={vocab_size} is too small for {len(reserved)} reserved tokens and an alphabet of "
-            f"{num_characters} characters, at the beginning of words and inside, which need {num_fixed}; "
-            "give more, or a smaller --num_unused or --alphabet_size"
+            f"--vocab_size={vocab_size} is too small for {len(reserved)} reserved tokens and {len(used)} characters at "
+            f"the beginning of words and inside, which need {num_fixed}; give more, or a smaller --num_unused or "
+            "--alphabet_size"
         )
     log.info(
         "learning from %s of %s different words, %.2f %% of the text",
@@ -174,7 +174,7 @@ def learn_vocabulary(
     pieces = _learn(frequent, vocab_size, reserved, alphabet_size) if frequent else reserved
     if len(pieces) < vocab_size:
         log.warning("the text gives only %d tokens, fewer than --vocab_size=%d", len(pieces), vocab_size)
-    return _shorten(pieces, vocab_size, set(reserved))
+    return _shorten(pieces, vocab_size, used.union(reserved))
 
 
 def _words_to_learn_from(counts: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -199,6 +199,16 @@ def _enough_characters(characters: collections.Counter) -> int:
     return _SMALLEST_ALPHABET
 
 
+def _used_characters(
+    frequent: Sequence[tuple[str, int]], characters: collections.Counter, alphabet_size: int
+) -> set[str]:
+    """Returns the tokens of single characters that the words with characters of the alphabet alone need."""
+    most_frequent = sorted(characters.items(), key=lambda item: (-item[1], item[0]))[:alphabet_size]
+    alphabet = {character for character, _ in most_frequent}
+    words = [word for word, _ in frequent if alphabet.issuperset(word)]
+    return {word[0] for word in words} | {f"##{character}" for word in words for character in word[1:]}
+
+
 def _learn(frequent: list[tuple[str, int]], vocab_size: int, reserved: list[str], alphabet_size: int) -> list[str]:
     """Learns slightly more tokens than requested, if the words give enough."""
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib
@@ -217,16 +227,15 @@ def _learn(frequent: list[tuple[str, int]], vocab_size: int, reserved: list[str]
     )
 
 
-def _shorten(pieces: list[str], vocab_size: int, reserved: set[str]) -> list[str]:
-    """Removes the least used tokens; keeps reserved tokens and single characters."""
-    excess = len(pieces) - vocab_size
-    kept = []
-    for piece in reversed(pieces):
-        if excess > 0 and piece not in reserved and len(piece.removeprefix("##") or piece) > 1:
-            excess -= 1
-        else:
-            kept.append(piece)
-    return kept[::-1]
+def _shorten(pieces: list[str], vocab_size: int, needed: set[str]) -> list[str]:
+    """Removes the least used tokens of several characters, then single characters where no word has them."""
+    removed = set()
+    for is_character in (False, True):
+        for piece in reversed(pieces):
+            is_single = len(piece.removeprefix("##") or piece) == 1
+            if len(pieces) - len(removed) > vocab_size and piece not in needed and is_single == is_character:
+                removed.add(piece)
+    return [piece for piece in pieces if piece not in removed]
 
 
 def cover(counts: Mapping[str, int], pieces: Sequence[str]) -> Coverage:

@@ -291,7 +291,10 @@ def test_compressed_records_are_read_and_counted(text, letters_tokenizer, tmp_pa
     assert len(ids) == 2 * plain.total_examples
     (tmp_path / "small.gz.json").unlink()
     assert open_records(str(tmp_path / "small.gz"), 16, 4, 57).num_examples == plain.num_examples
-    content = (tmp_path / "small.gz").read_bytes()
-    (tmp_path / "small.gz").write_bytes(content[: len(content) // 2])
-    with pytest.raises(ValueError, match="small.gz is not a whole TFRecord file: it ends or is damaged in example"):
-        open_records(str(tmp_path / "small.gz"), 16, 4, 57)
+    compressed, content = ((tmp_path / name).read_bytes() for name in ("small.gz", "plain"))
+    # The compressed file is cut short, or whole and its last record is: in the record, its checksum or its header.
+    cut_records = [content[:-1], content[:-4], content[:-90], content + bytes(11)]
+    for damaged in [compressed[: len(compressed) // 2], *map(gzip.compress, cut_records)]:
+        (tmp_path / "small.gz").write_bytes(damaged)
+        with pytest.raises(ValueError, match="small.gz is not a whole TFRecord file: it ends or is damaged in example"):
+            open_records(str(tmp_path / "small.gz"), 16, 4, 57)

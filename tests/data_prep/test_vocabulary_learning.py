@@ -99,11 +99,26 @@ def test_text_with_few_tokens_is_reported(messages):
 
 
 def test_an_alphabet_that_does_not_fit_is_refused():
-    message = "--vocab_size=10 is too small for 7 reserved tokens and an alphabet of 2 characters, .* need 11; give"
+    message = "--vocab_size=8 is too small for 7 reserved tokens and 2 characters at the beginning .* need 9; give"
     with pytest.raises(ValueError, match=message):
-        learn_vocabulary({"ab": 3}, vocab_size=10, num_unused=2)
+        learn_vocabulary({"ab": 3}, vocab_size=8, num_unused=2)
     pieces = learn_vocabulary({"ab": 3, "aac": 5, "a": 9}, vocab_size=9, num_unused=0, alphabet_size=1)
     assert set(pieces[5:]) <= {"a", "##a", "aa"}
+
+
+@pytest.mark.parametrize(
+    ("counts", "size", "expected"),
+    [
+        ({"ab": 3}, 2, {"a", "##b"}),
+        ({"ab": 3, "b": 1}, 3, {"a", "##b", "b"}),
+        ({"ab": 3, "cd": 2, "ea": 2, "ae": 1, "c": 1}, 7, {"a", "##b", "c", "##d", "e", "##a", "##e"}),
+        ({"力": 5, "加": 3}, 2, {"力", "加"}),  # a Chinese character is always a word
+    ],
+)
+def test_a_size_that_only_the_characters_of_the_words_need_is_enough(counts, size, expected):
+    pieces = learn_vocabulary(counts, 5 + size, num_unused=0)
+    assert set(pieces[5:]) == expected
+    assert cover(counts, pieces).unknown_share == 0
 
 
 def test_coverage_counts_words_as_often_as_they_occur():
