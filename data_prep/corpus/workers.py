@@ -24,7 +24,10 @@ _LINES_AT_ONCE = 1024
 
 
 class NotedFile(contextlib.AbstractContextManager):
-    """File whose size and CRC-32 are tracked while writing; it gets its final name only when complete."""
+    """File whose size and CRC-32 are tracked while writing; it gets its final name only when complete.
+
+    Nothing waits for the disk: after a power failure, the checksums show which files to make again.
+    """
 
     def __init__(self, folder: str, name: str):
         self.name, self._path = name, os.path.join(folder, name)
@@ -37,7 +40,6 @@ class NotedFile(contextlib.AbstractContextManager):
         try:
             self._file.close()
             if kind is None:
-                writing.flush(self._partial)
                 os.replace(self._partial, self._path)
         finally:
             paths.remove(self._partial)
@@ -69,18 +71,34 @@ class WorkFolder:
 
     def __enter__(self) -> "WorkFolder":
         os.makedirs(self.path, exist_ok=True)
-        try:
-            self._lock = writing.lock(self.file("lock"))
-        except BlockingIOError:
-            raise ValueError(
-                f"another process is building the same files in {self.path} now; wait for it, or stop it"
-            ) from None
-        self._forget_damaged()
+        with contextlib.ExitStack() as stack:
+            try:
+                self._lock = writing.lock(self.file("lock"))
+                if self._lock is not None:
+                    stack.callback(self._lock.close)
+                    # Another process may have deleted its folder with the lock since this one opened the file.
+                    if not os.path.samestat(os.fstat(self._lock.fileno()), os.stat(self._lock.name)):
+                        raise FileNotFoundError
+            except (BlockingIOError, FileNotFoundError):
+                raise ValueError(
+                    f"another process is building the same files in {self.path} now; wait for it, or stop it"
+                ) from None
+            self._forget_damaged()
+            stack.pop_all()
         return self
 
     def __exit__(self, *exception) -> None:
         if self._lock is not None:
             self._lock.close()
+
+    def delete(self) -> None:
+        """Removes the folder. It gets another name before its lock ends, so no other process can begin in it."""
+        root, ending = os.path.splitext(self.path)
+        removed = f"{root}.{secrets.token_hex(4)}{ending}"
+        os.rename(self.path, removed)
+        if self._lock is not None:
+            self._lock.close()  # before the files go, because some network file systems keep open files
+        paths.remove_dir(removed)
 
     def __getstate__(self) -> dict:
         return {"path": self.path}
@@ -114,7 +132,6 @@ class WorkFolder:
         }
         with self.create(f"{task}.json") as file:
             file.write(json.dumps(note).encode("utf-8"))
-        writing.flush(self.path)
         return result
 
     def forget(self, task: str) -> None:

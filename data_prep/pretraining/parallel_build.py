@@ -46,24 +46,21 @@ def build_with_workers(build: Build, start_workers: Callable[[Tools], Workers]) 
     new_folders = missing_folders([*places.files, places.work_dir])
     create_folders([*places.files, places.work_dir])
     places.tell_what_is_left()
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(WorkFolder(places.work_dir))
+    with WorkFolder(places.work_dir) as folder:
         try:
             result = _run(build, places, workers, folder)
         except BaseException as error:
-            is_kept = folder.has_results and not isinstance(error, UnusableTextError)
-            stack.close()
-            if is_kept:
+            if folder.has_results and not isinstance(error, UnusableTextError):
                 log.warning(
                     "finished work is kept in %s; run the same command to continue, or delete it", places.work_dir
                 )
             else:
-                places.remove_unfinished()
+                places.remove_unfinished(folder)
                 remove_empty(new_folders)
             if isinstance(error, OSError) and error.errno in writing.FULL:
                 raise cannot_write(f'in "{build.folder}"', error) from error
             raise
-    places.remove_unfinished()
+        places.remove_unfinished(folder)
     return result
 
 
@@ -95,15 +92,16 @@ class _Places:
         if others:
             log.warning("%s: left by a build with other text or settings; delete it if not needed", ", ".join(others))
 
-    def remove_unfinished(self) -> None:
-        """Removes everything except the finished record files."""
+    def remove_unfinished(self, folder: WorkFolder) -> None:
+        """Removes everything except the finished record files; `folder` is the locked work folder."""
         for partial in self.partials:
             for file in glob.glob(glob.escape(os.path.join(self.work_dir, partial)) + "*"):
                 paths.remove(file)
         try:
-            paths.remove_dir(self.work_dir)
+            folder.delete()
         except OSError as error:
-            log.warning("%s is not needed any longer, but cannot be removed: %s", self.work_dir, error.strerror)
+            name = error.filename or self.work_dir
+            log.warning("%s is not needed any longer, but cannot be removed: %s", name, error.strerror)
 
 
 def _hidden(file: str, digest: str, ending: str) -> str:

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
+from bert_keras.storage import paths, writing
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -155,14 +156,53 @@ def test_files_that_another_task_replaced_may_be_missing(tmp_path, messages):
         assert [folder.result(name) for name in ("a", "b", "ab")] == [None] * 3
 
 
-def test_files_of_a_task_are_flushed_to_the_disk(tmp_path, monkeypatch):
-    flushed = []
-    monkeypatch.setattr(
-        "bert_keras.storage.writing.flush", lambda path: flushed.append(os.path.basename(path).split(".")[0])
-    )
+def test_no_task_waits_for_the_disk(tmp_path, monkeypatch):
+    """The checksums of the notes show which files a power failure damaged."""
+    monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("waited for the disk"))
     with WorkFolder(str(tmp_path / "work")) as folder:
         write(None, folder, "a", [b"one"])
-    assert flushed == ["a", "a", "work"]  # the file, the note, and the folder that holds their names
+
+
+@pytest.fixture
+def has_locks():
+    pytest.importorskip("fcntl")
+
+
+def test_a_folder_can_be_used_again_while_it_is_deleted(tmp_path, monkeypatch, has_locks):
+    """As long as the lock is held, no other process can enter; then the folder has another name already."""
+    remove, path = paths.remove_dir, str(tmp_path / "work")
+
+    def use_and_remove(old):
+        with WorkFolder(path) as folder:
+            assert folder.result("a") is None
+            write(None, folder, "b", [b"two"])
+            remove(old)
+
+    with WorkFolder(path) as folder:
+        write(None, folder, "a", [b"one"])
+        with pytest.raises(ValueError, match="another process is building the same files"):
+            WorkFolder(path).__enter__()
+        monkeypatch.setattr(paths, "remove_dir", use_and_remove)
+        folder.delete()
+    assert os.listdir(tmp_path) == ["work"]
+    assert sorted(os.listdir(path)) == ["b.0", "b.json", "lock"]
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_lock_in_a_folder_that_was_just_deleted_is_not_taken(tmp_path, monkeypatch, has_locks, is_new):
+    path, lock = str(tmp_path / "work"), writing.lock
+
+    def delete_and_lock(file):
+        taken = lock(file)
+        paths.remove_dir(path)
+        if is_new:
+            os.mkdir(path)
+            pathlib.Path(file).touch()
+        return taken
+
+    monkeypatch.setattr(writing, "lock", delete_and_lock)
+    with pytest.raises(ValueError, match="another process is building the same files"):
+        WorkFolder(path).__enter__()
 
 
 def test_failed_file_leaves_nothing(tmp_path):
