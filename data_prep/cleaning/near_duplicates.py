@@ -1,22 +1,28 @@
 """Finds documents that share most of their word 5-grams (MinHash with bands), in memory that does not hold the text.
 
 The estimated Jaccard similarity of two documents is the share of their `NUM_HASHES` minima that are equal. Only
-documents that share a band of minima are compared.
+documents that share a band of minima are compared: first by this estimate, then exactly by their 5-grams. The number of
+comparisons of a document has a limit, so the time is proportional to the number of documents.
 
 Source: Broder, On the resemblance and containment of documents (1997); Leskovec, Rajaraman and Ullman, Mining of
 Massive Datasets, chapter 3.
 """
 
 import collections
+import dataclasses
 import hashlib
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 NUM_HASHES = 128
 _WORDS_AT_ONCE = 5
 _RECALL = 0.99  # of pairs exactly at the threshold
+# Comparisons of a document with earlier ones: by the estimate, and of the most similar of these by the 5-grams.
+MOST_ESTIMATED, MOST_COMPARED = 256, 16
+_MARGIN = 4  # standard errors by which an estimate may be below the threshold
 _SCRIPTS_WITHOUT_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
 # In scripts without spaces each character is a word.
 _WORDS = re.compile(f"[{_SCRIPTS_WITHOUT_SPACES}]|[^\\s{_SCRIPTS_WITHOUT_SPACES}]+")
@@ -47,19 +53,25 @@ class _WordHashes(dict):
         return number
 
 
-def minima_of(documents: Sequence[list[str]]) -> np.ndarray:
-    """Returns the minima of the hashed 5-grams of each document, uint32 [NUM_HASHES, documents].
+def grams_of(words: Sequence[str], hashes: dict[str, int] | None = None) -> np.ndarray:
+    """Returns the hashed 5-grams of a document without repetitions, sorted, uint64 [n].
 
-    A document of fewer than five words has one shorter n-gram.
+    A document of fewer than five words has one shorter n-gram. `hashes` keeps the hashes of words for other calls.
     """
+    hashes = _WordHashes() if hashes is None else hashes
+    keys = np.array([hashes[word] for word in words] or [0], np.uint64)
+    num_grams = max(1, len(keys) - _WORDS_AT_ONCE + 1)
+    grams = np.zeros(num_grams, np.uint64)
+    for place in range(min(_WORDS_AT_ONCE, len(keys))):
+        grams = mix(grams + keys[place : place + num_grams] + np.uint64(place))
+    return np.unique(grams)
+
+
+def minima_of(documents: Sequence[list[str]]) -> np.ndarray:
+    """Returns the minima of the hashed 5-grams of each document, uint32 [NUM_HASHES, documents]."""
     minima, hashes = np.empty((NUM_HASHES, len(documents)), np.uint32), _WordHashes()
     for number, words in enumerate(documents):
-        keys = np.array([hashes[word] for word in words] or [0], np.uint64)
-        num_grams = max(1, len(keys) - _WORDS_AT_ONCE + 1)
-        grams = np.zeros(num_grams, np.uint64)
-        for place in range(min(_WORDS_AT_ONCE, len(keys))):
-            grams = mix(grams + keys[place : place + num_grams] + np.uint64(place))
-        grams = np.unique((grams >> np.uint64(32)).astype(np.uint32))
+        grams = (grams_of(words, hashes) >> np.uint64(32)).astype(np.uint32)
         for first in range(0, NUM_HASHES, 16):  # small blocks stay in the processor's cache
             part = slice(first, first + 16)
             minima[part, number] = (grams * _MULTIPLIERS[part, None] + _OFFSETS[part, None]).min(axis=1)
@@ -72,19 +84,75 @@ def rows_of_band(threshold: float) -> int:
     return max((rows for rows, recall in recalls if recall >= _RECALL), default=1)
 
 
-def find_near_duplicates(parts: Sequence[np.ndarray], is_candidate: np.ndarray, threshold: float) -> np.ndarray:
-    """Returns which documents are near duplicates of an earlier one that stays.
+def similarity_of(first: np.ndarray, second: np.ndarray) -> float:
+    """Returns the Jaccard similarity of two documents from their sorted 5-grams; see `grams_of`."""
+    num_shared = len(np.intersect1d(first, second, assume_unique=True))
+    return num_shared / (len(first) + len(second) - num_shared)
+
+
+@dataclasses.dataclass
+class NearDuplicates:
+    """Near duplicates, and the comparisons that found them.
+
+    Attributes:
+        is_near: bool [documents]; whether a document is a near duplicate of an earlier one that stays.
+        num_estimated, num_compared: pairs of documents compared by the estimate, and exactly.
+        num_limited: documents that reached a limit of comparisons, so that they may stay next to a near duplicate.
+    """
+
+    is_near: np.ndarray
+    num_estimated: int = 0
+    num_compared: int = 0
+    num_limited: int = 0
+
+
+def find_near_duplicates(
+    parts: Sequence[np.ndarray], is_candidate: np.ndarray, threshold: float, read_grams: Callable[[int], np.ndarray]
+) -> NearDuplicates:
+    """Finds documents that are near duplicates of an earlier one that stays.
 
     Args:
         parts: the minima of consecutive documents, uint32 [NUM_HASHES, documents of the part]; may be memory maps.
         is_candidate: bool [documents]; the others are ignored.
-        threshold: estimated Jaccard similarity from which a document is a duplicate, above 0 and at most 1.
+        threshold: Jaccard similarity from which a document is a duplicate, above 0 and at most 1.
+        read_grams: returns the 5-grams of a document by its number, as `grams_of` does.
 
     Returns:
-        bool [documents]. Memory: about 40 bytes a document, and 2 kB more for each that shares a band.
+        The near duplicates. Memory: about 40 bytes a document, and 2 kB more for each that shares a band.
     """
     rows = rows_of_band(threshold)
     bands = [slice(first, first + rows) for first in range(0, NUM_HASHES - rows + 1, rows)]
+    documents = _sharing_documents(parts, is_candidate, bands)
+    starts = np.cumsum([0, *(part.shape[1] for part in parts)])
+    found = NearDuplicates(np.zeros(len(is_candidate), bool))
+    kept, kept_minima = [], np.empty((len(documents), NUM_HASHES), np.uint32)
+    lowest = threshold - _MARGIN * math.sqrt(threshold * (1 - threshold) / NUM_HASHES)
+    buckets = [collections.defaultdict(list) for _ in bands]
+    for document in documents:
+        part = int(np.searchsorted(starts, document, "right")) - 1
+        minima = np.array(parts[part][:, document - starts[part]])
+        own_buckets = [bucket[minima[band].tobytes()] for bucket, band in zip(buckets, bands, strict=True)]
+        others, is_limited = _candidates(own_buckets)
+        estimates = np.count_nonzero(kept_minima[others] == minima, axis=1) / NUM_HASHES
+        similar = [others[place] for place in np.argsort(-estimates, kind="stable") if estimates[place] >= lowest]
+        found.num_estimated += len(others)
+        grams = read_grams(document) if similar else minima
+        for other in similar[:MOST_COMPARED]:
+            found.num_compared += 1
+            if similarity_of(read_grams(kept[other]), grams) >= threshold:
+                found.is_near[document] = True
+                break
+        else:
+            found.num_limited += is_limited or len(similar) > MOST_COMPARED
+            kept_minima[len(kept)] = minima
+            for bucket in own_buckets:
+                bucket.append(len(kept))
+            kept.append(document)
+    return found
+
+
+def _sharing_documents(parts: Sequence[np.ndarray], is_candidate: np.ndarray, bands: Iterable[slice]) -> list[int]:
+    """Returns the candidates that share a band of minima with another one, ascending."""
     is_shared = np.zeros(len(is_candidate), bool)
     for band in bands:
         keys = np.concatenate([_keys(part[band]) for part in parts])
@@ -93,21 +161,23 @@ def find_near_duplicates(parts: Sequence[np.ndarray], is_candidate: np.ndarray, 
         keys = keys[order]
         is_equal = keys[1:] == keys[:-1]
         is_shared[order[1:][is_equal]] = is_shared[order[:-1][is_equal]] = True
-    starts = np.cumsum([0, *(part.shape[1] for part in parts)])
-    is_near, kept = np.zeros(len(is_candidate), bool), {}
-    buckets = [collections.defaultdict(list) for _ in bands]
-    for document in np.flatnonzero(is_shared).tolist():
-        part = int(np.searchsorted(starts, document, "right")) - 1
-        minima = np.array(parts[part][:, document - starts[part]])
-        keys = [minima[band].tobytes() for band in bands]
-        similar = {other for bucket, key in zip(buckets, keys, strict=True) for other in bucket.get(key, ())}
-        if any(np.count_nonzero(kept[other] == minima) >= threshold * NUM_HASHES for other in similar):
-            is_near[document] = True
-            continue
-        kept[document] = minima
-        for bucket, key in zip(buckets, keys, strict=True):
-            bucket[key].append(document)
-    return is_near
+    return np.flatnonzero(is_shared).tolist()
+
+
+def _candidates(buckets: Sequence[list[int]]) -> tuple[list[int], bool]:
+    """Returns the documents of some buckets, and whether there are more than the limit.
+
+    Small buckets come first, because similar documents share more than what thousands have. Of a large one, the last
+    documents count.
+    """
+    found: dict[int, None] = {}
+    for bucket in sorted(buckets, key=len):
+        # Never more of a bucket than the limit: this alone bounds the time.
+        for document in reversed(bucket[-MOST_ESTIMATED - 1 :]):
+            if document not in found and len(found) == MOST_ESTIMATED:
+                return list(found), True
+            found[document] = None
+    return list(found), False
 
 
 def _keys(band: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.cleaning import near_duplicates
-from bert_keras.data_prep.cleaning.filters import Cleaning, log, tell_removed
+from bert_keras.data_prep.cleaning.filters import Cleaning, comparable, log, tell_removed
 from bert_keras.data_prep.cleaning.tasks import DROP, EVAL, TRAIN, Task, clean_documents, list_lines, write_kept
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.raw_text import TextOptions
@@ -27,6 +27,7 @@ from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
 CHUNK_BYTES = 4 << 20
 _PREFIXES = ("lines-", "documents-", "kept-", "source-")
 _PAIRS_AT_ONCE = 1 << 22  # of a line and a document; 16 bytes each
+_MOST_GRAMS = 1 << 23  # word 5-grams of documents in memory; 8 bytes each
 _UNITS = ("documents", "lines", "characters")
 
 
@@ -183,8 +184,7 @@ def _choose(
         is_kept[np.unique(hashes, return_index=True)[1]] = True
         _count(counts, "exact_duplicates", indexes, ~is_kept)
     if cleaning.remove_duplicates == "near":
-        minima = [_minima(folder.file(f"documents-{name}.minima"), len(index)) for name, index in indexes.items()]
-        is_near = near_duplicates.find_near_duplicates(minima, is_kept, cleaning.duplicate_threshold)
+        is_near = _near_duplicates(indexes, cleaning.duplicate_threshold, folder, is_kept)
         _count(counts, "near_duplicates", indexes, is_near)
         is_kept &= ~is_near
     sides = np.where(is_kept, np.uint8(TRAIN), np.uint8(DROP))
@@ -192,6 +192,58 @@ def _choose(
         sides[is_kept & cleaning.is_held_out(hashes)] = EVAL
         _count(counts, "held_out", indexes, sides == EVAL)
     return sides
+
+
+def _near_duplicates(
+    indexes: dict[str, np.ndarray], threshold: float, folder: WorkFolder, is_candidate: np.ndarray
+) -> np.ndarray:
+    """Returns which of the candidates are near duplicates, bool [documents], and logs what was compared."""
+    minima = [_minima(folder.file(f"documents-{name}.minima"), len(index)) for name, index in indexes.items()]
+    grams = _Grams({name: index[:, 3] for name, index in indexes.items()}, folder)
+    found = near_duplicates.find_near_duplicates(minima, is_candidate, threshold, grams.read)
+    log.info(
+        "near duplicates: compared %s pairs of %s documents, %s of them by all word 5-grams",
+        f"{found.num_estimated:,}",
+        f"{np.count_nonzero(is_candidate):,}",
+        f"{found.num_compared:,}",
+    )
+    if found.num_limited:
+        log.warning(
+            "near duplicates: %s documents resemble more earlier ones than the %d that are compared, so they may stay "
+            "beside a near duplicate; --drop_repeated_lines removes lines that many documents share",
+            f"{found.num_limited:,}",
+            near_duplicates.MOST_COMPARED,
+        )
+    return found.is_near
+
+
+class _Grams:
+    """Reads the word 5-grams of cleaned documents, and keeps those of the last ones."""
+
+    def __init__(self, ends: dict[str, np.ndarray], folder: WorkFolder):
+        self._ends, self._folder = list(ends.items()), folder  # the last bytes of the documents of each chunk
+        self._firsts = np.cumsum([0, *(len(each) for each in ends.values())])
+        self._kept, self._size = collections.OrderedDict(), 0
+
+    def read(self, document: int) -> np.ndarray:
+        """Returns the 5-grams of a document, as `near_duplicates.grams_of` does."""
+        if document in self._kept:
+            self._kept.move_to_end(document)
+            return self._kept[document]
+        grams = near_duplicates.grams_of(near_duplicates.words_of(comparable(self._text(document))))
+        self._kept[document] = grams
+        self._size += len(grams)
+        while self._size > _MOST_GRAMS and len(self._kept) > 1:
+            self._size -= len(self._kept.popitem(last=False)[1])
+        return grams
+
+    def _text(self, document: int) -> str:
+        part = int(np.searchsorted(self._firsts, document, "right")) - 1
+        (name, ends), number = self._ends[part], document - int(self._firsts[part])
+        start = int(ends[number - 1]) if number else 0
+        with open(self._folder.file(f"documents-{name}.text"), "rb") as file:
+            file.seek(start)
+            return file.read(int(ends[number]) - start).decode().replace("\n", " ")
 
 
 def _minima(file: str, num_documents: int) -> np.ndarray:

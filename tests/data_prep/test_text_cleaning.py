@@ -13,9 +13,16 @@ from tiny_data import examples_of
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep import create_pretraining_data
-from bert_keras.data_prep.cleaning import filters, text_cleaning
+from bert_keras.data_prep.cleaning import filters, near_duplicates, text_cleaning
 from bert_keras.data_prep.cleaning.filters import Cleaning, hash_of
-from bert_keras.data_prep.cleaning.near_duplicates import find_near_duplicates, minima_of, rows_of_band, words_of
+from bert_keras.data_prep.cleaning.near_duplicates import (
+    find_near_duplicates,
+    grams_of,
+    minima_of,
+    rows_of_band,
+    similarity_of,
+    words_of,
+)
 from bert_keras.data_prep.corpus.text_lines import TextFile, UnusableTextError
 from bert_keras.data_prep.corpus.workers import ThisProcess, WorkFolder
 from bert_keras.data_prep.pretraining import build_steps, parallel_build
@@ -142,19 +149,27 @@ def changed(lines, share, rng):
     return [" ".join("zz" if rng.random() < share else word for word in line.split()) for line in lines]
 
 
-def check_against_brute_force(documents, threshold):
-    """Compares the removed documents with all pairs; returns how many are similar for certain."""
+def find(documents, threshold):
+    """Returns the words of each document, and the near duplicates among the documents."""
     words = [words_of(" ".join(lines)) for lines in documents]
-    removed = find_near_duplicates([minima_of(words[:7]), minima_of(words[7:])], np.ones(len(words), bool), threshold)
+    minima, grams = [minima_of(words[:7]), minima_of(words[7:])], list(map(grams_of, words))
+    return words, find_near_duplicates(minima, np.ones(len(words), bool), threshold, grams.__getitem__)
+
+
+def check_against_brute_force(documents, threshold):
+    """Compares the removed documents with all pairs; returns how many are similar, and how many are removed."""
+    words, found = find(documents, threshold)
+    removed = found.is_near
     similarity = collections.defaultdict(float)
     for first, second in itertools.combinations(range(len(words)), 2):
         similarity[first, second] = jaccard(words[first], words[second])
     kept = np.flatnonzero(~removed).tolist()
-    # The estimate has a standard error of at most 0.045; the margin is three of them.
-    assert max(similarity[pair] for pair in itertools.combinations(kept, 2)) < threshold + 0.13
+    # A pair just above the threshold shares a band with a probability of 99 %.
+    assert max(similarity[pair] for pair in itertools.combinations(kept, 2)) < threshold + 0.03
     for document in np.flatnonzero(removed).tolist():
-        assert max(similarity[other, document] for other in kept if other < document) > threshold - 0.13
-    return sum(similarity[pair] > threshold + 0.13 for pair in similarity), int(removed.sum())
+        assert max(similarity[other, document] for other in kept if other < document) >= threshold
+    assert found.num_limited == 0
+    return sum(similarity[pair] >= threshold + 0.03 for pair in similarity), int(removed.sum())
 
 
 @pytest.mark.parametrize("threshold", [0.5, 0.8])
@@ -185,6 +200,55 @@ def test_the_estimate_is_close_to_the_similarity():
     errors = [np.mean(minima[:, 0] == minima[:, i]) - jaccard(words[0], words[i]) for i in range(1, len(words))]
     assert abs(np.mean(errors)) < 0.03
     assert np.sqrt(np.mean(np.square(errors))) < 0.06
+
+
+def test_the_exact_similarity_is_that_of_brute_force():
+    for first, second in (("a b c d e f g", "b c d e f g h"), ("a b", "a b"), ("a b", "b a"), ("", "a"), ("", "")):
+        both = words_of(first), words_of(second)
+        assert similarity_of(*map(grams_of, both)) == jaccard(*both)
+
+
+def documents_with_equal_parts(number, num_equal, num_own, rng):
+    """Returns one-line documents that begin with the same words."""
+    equal = " ".join(f"e{word}" for word in range(num_equal))
+    return [[equal + "".join(f" o{rng.random()}" for _ in range(num_own))] for _ in range(number)]
+
+
+def test_a_document_that_reached_the_limit_is_reported(tmp_path, monkeypatch, messages):
+    monkeypatch.setattr(near_duplicates, "MOST_COMPARED", 4)
+    documents = documents_with_equal_parts(12, 80, 13, random.Random(0))
+    clean(tmp_path, documents, Cleaning(remove_duplicates="near"))
+    assert any("7 documents resemble more earlier ones than the 4 that are compared" in line for line in messages)
+
+
+def test_documents_below_the_threshold_stay_however_many_are_alike(monkeypatch):
+    """The comparisons of thousands in one bucket grow with the documents, and real near duplicates are still found."""
+    counts = {}
+    for number in (150, 300):
+        rng = random.Random(number)
+        documents = documents_with_equal_parts(number, 80, 13, rng)
+        near = documents[:number:10]
+        documents += [[f"{line} added at the end"] for [line] in near]
+        monkeypatch.setattr(near_duplicates, "MOST_ESTIMATED", 64)
+        words, found = find(documents, 0.8)
+        assert 0.7 < jaccard(words[0], words[1]) < 0.8 < jaccard(words[0], words[number])
+        assert not found.is_near[:number].any()
+        assert found.is_near[number:].all()
+        assert found.num_limited > number / 2
+        counts[number] = found.num_estimated, found.num_compared
+        assert found.num_estimated <= 64 * len(documents)
+        assert found.num_compared <= near_duplicates.MOST_COMPARED * len(documents)
+    for small, large in zip(counts[150], counts[300], strict=True):
+        assert 1.5 * small < large < 2.6 * small
+
+
+@pytest.mark.parametrize("num_own", [11, 7])
+def test_the_threshold_decides_exactly(num_own):
+    """A document of 60 words with some replaced at the end: similarity (56 - n) / (56 + n)."""
+    documents = documents_with_equal_parts(40, 60 - num_own, num_own, random.Random(0))
+    for threshold, num_removed in (((56 - num_own) / (56 + num_own), 39), ((56 - num_own) / (56 + num_own) + 1e-9, 0)):
+        _, found = find(documents, threshold)
+        assert found.is_near.sum() == num_removed
 
 
 def test_bands():
@@ -268,13 +332,15 @@ def read(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_the_program_writes_both_parts(text, letters_vocab_file, letters_tokenizer, tmp_path):
+def test_the_program_writes_both_parts(text, letters_vocab_file, letters_tokenizer, tmp_path, capsys):
     command = arguments(text, letters_vocab_file, tmp_path / "out")
     summary = create_pretraining_data.main(command)
     assert sorted(read(tmp_path / "out")) == [f"{n}.tfrecord{e}" for n in ("eval", "train") for e in ("", ".json")]
     counts = summary["cleaning"]
     assert counts["exact_duplicates"]["documents"] == 10
     assert counts["near_duplicates"]["documents"] == 10  # of 40 words the last one is missing
+    output = capsys.readouterr().out
+    assert "near duplicates: compared 10 pairs of 90 documents, 10 of them by all word 5-grams" in output
     assert summary["documents"] + summary["eval"]["documents"] == 80
     assert counts["repeated_lines"]["lines"] == 100
     for name, part in (("train", summary), ("eval", summary["eval"])):
