@@ -133,7 +133,7 @@ def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_pa
         (
             ["do_train"],
             {"tag_column": 1, "train_file": "a.jsonl"},
-            "^--tag_column is for files of columns, but .*a.jsonl are JSON lines$",
+            "^--tag_column is for files of columns, but .*a.jsonl are JSON lines; leave it out$",
         ),
         (["do_train"], {"pack": True, "tagger": "bilstm"}, "^--pack puts .* row, but the LSTMs of --tagger=bilstm"),
     ],

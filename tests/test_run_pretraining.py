@@ -242,7 +242,10 @@ def test_checkpoints_and_configs_that_do_not_match_are_refused(files, golden_dir
             r"--train_batch_size=8 cannot be divided evenly by 1 device\(s\) x --gradient_accumulation_steps=3; give a",
         ),
         ({"do_eval": True}, "nothing to evaluate: --output_dir=.*model holds no checkpoint; train first"),
-        ({"do_train": True, "eval_steps": 2}, "--eval_file and --eval_steps say how to evaluate; give --do"),
+        (
+            {"do_train": True, "eval_steps": 2},
+            "--eval_steps says when to evaluate; give --do_eval as well, or leave it out",
+        ),
         ({"do_train": True, "learning_rate": 0}, "--learning_rate=0 is not a number above 0"),
         ({"do_train": True, "learning_rate": "nan"}, "--learning_rate=nan is not a number above 0"),
         (

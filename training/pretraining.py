@@ -45,12 +45,13 @@ from bert_keras.training.input.pretraining_batches import (
 from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves
 from bert_keras.training.report import NO_CALLBACKS, in_words
+from bert_keras.training.run_settings import check_effects
 from bert_keras.training.settings import FREE_SETTINGS
 
 log = logging.getLogger("bert_keras")
 
 
-def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS):
+def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS, given=frozenset()):
     """Trains and evaluates according to the settings, and returns the metrics of the last evaluation or None.
 
     Args:
@@ -58,6 +59,7 @@ def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS):
         settings, defaults: dicts of flag values by name.
         console: a `rich.console.Console`.
         callbacks: a `training.report.Callbacks`.
+        given: names of the flags on the command line; others may come from an earlier run.
     """
     if not settings["do_train"] and not settings["do_eval"]:
         raise ValueError("nothing to do: give --do_train, --do_eval or both")
@@ -69,6 +71,7 @@ def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS):
     workers = Workers(strategy)
     with open_run_dir(settings["output_dir"], program, workers, settings) as run_dir:
         config, records, eval_records = _read_input(settings)
+        check_effects(settings, defaults, given, {"has_sentence_task": records.has_sentence_task})
         checkpoint = _checkpoint_to_start_from(settings, run_dir)
         if checkpoint is not None:
             check_config(config, checkpoint)
@@ -128,8 +131,6 @@ def _check_packing(settings):
 
 def _read_input(settings):
     """Reads and checks the input of training: config and records."""
-    if not settings["do_eval"] and (settings["eval_file"] or settings["eval_steps"]):
-        raise ValueError("--eval_file and --eval_steps say how to evaluate; give --do_eval as well, or leave them out")
     name = settings["bert_config_file"]
     config = given_config(name)
     if settings["max_seq_length"] > config.max_position_embeddings:

@@ -1,6 +1,8 @@
-"""Compares the settings of a command with those of the run in its folder."""
+"""Checks the settings of a command: their effect, and whether they are those of the run in its folder."""
 
+import dataclasses
 import logging
+from typing import Any
 
 log = logging.getLogger("bert_keras")
 
@@ -53,3 +55,266 @@ def _difference(name, old, new):
 
 def _shown(value):
     return "not given" if value is None else value
+
+
+class Other:
+    """Stands for all values but one, in the condition of a `NoEffect`."""
+
+    def __init__(self, than):
+        self.than = than
+
+
+@dataclasses.dataclass(frozen=True)
+class NoEffect:
+    """A setting, and the runs in which it would change nothing.
+
+    Attributes:
+        setting: name of the setting.
+        when: dict of values by the name of a setting or of a fact, see `check_effects`. All must be those of the run; a
+            set holds several values, and `Other` stands for all but one.
+        reason: continues the sentence that begins with the setting. Names in braces become their values.
+        remedy: what to do.
+        in_training: whether the row is for runs that train. The settings of other runs may come from their training.
+        harmless: a value that says the same as the run does; the program accepts it.
+    """
+
+    setting: str
+    when: dict
+    reason: str
+    remedy: str = "leave it out"
+    in_training: bool = True
+    harmless: Any = None
+
+
+def _rows(settings, when, reason, remedy="leave it out", **options):
+    return [NoEffect(setting, when, reason, remedy, **options) for setting in settings.split()]
+
+
+_ANY = {"in_training": False}
+_UNCHANGED = {"unchanged_encoder": Other("")}
+_ALL_FROZEN = {"frozen": "all"}
+_OF_TEACHER = "label_loss_weight soft_loss_weight hidden_loss_weight attention_loss_weight cosine_loss_weight"
+_OF_TEACHER += " temperature teacher_layers"
+_OTHER_OBJECTIVES = {"objective": {"span_boundary", "electra"}}
+_COLUMNS = "text_column text_pair_column label_column id_column label_separator choice_columns has_header"
+
+# The settings that have no effect in some runs. A new setting that not every run reads gets a row here.
+NO_EFFECT = (
+    # The device.
+    *_rows(
+        "tpu_name tpu_zone gcp_project master num_tpu_cores",
+        {"use_tpu": False, "strategy": Other("tpu")},
+        "is for a TPU",
+        "give --use_tpu as well, or leave it out",
+        **_ANY,
+    ),
+    *_rows("tpu_zone gcp_project", {"tpu_name": None}, "is for --tpu_name", "give both, or leave it out", **_ANY),
+    # The schedule, and evaluations in training.
+    *_rows(
+        "smooth_learning_rate",
+        {"learning_rate_schedule": Other("linear")},
+        "removes the jump of the linear schedule, but --learning_rate_schedule={learning_rate_schedule} has none",
+    ),
+    *_rows("smooth_learning_rate", {"warmup_proportion": 0.0}, "removes the jump after the warm-up, but there is none"),
+    *_rows("smooth_learning_rate", {"num_warmup_steps": 0}, "removes the jump after the warm-up, but there is none"),
+    *_rows("eval_steps", {"do_eval": False}, "says when to evaluate", "give --do_eval as well, or leave it out"),
+    *_rows("metric", {"do_eval": False}, "is for evaluations", "give --do_eval as well, or leave it out"),
+    *_rows(
+        "eval_file",
+        {"do_eval": False, "program": "run_pretraining"},
+        "says what to evaluate on",
+        "give --do_eval as well, or leave it out",
+    ),
+    *_rows(
+        "early_stopping",
+        {"eval_steps": 0},
+        "counts evaluations in training",
+        "give --eval_steps as well, or leave it out",
+    ),
+    *_rows(
+        "early_stopping_delta", {"early_stopping": 0}, "is for --early_stopping", "give that as well, or leave it out"
+    ),
+    # The weights that training starts from and changes.
+    *_rows(
+        "allow_partial_checkpoint",
+        {"init_checkpoint": None},
+        "accepts an --init_checkpoint that lacks weights",
+        "give that as well, or leave it out",
+    ),
+    *_rows("new_head", {"init_checkpoint": None}, "is for an --init_checkpoint; without one, all weights are random"),
+    *_rows("new_head", {"has_head": False}, "is for the head of a task, but this one has none"),
+    *_rows("freeze_layers", _UNCHANGED, "freezes the first layers, but {unchanged_encoder}"),
+    *_rows("layer_decay", _UNCHANGED, "changes the rates of the layers, but {unchanged_encoder}", harmless=1.0),
+    *_rows("lora_rank", _UNCHANGED, "adapts the layers, but {unchanged_encoder}"),
+    *_rows("recompute", _UNCHANGED, "is for the gradients of the layers, but {unchanged_encoder}"),
+    *_rows(
+        "layer_decay",
+        _ALL_FROZEN,
+        "changes the rates of the layers, but --freeze_layers freezes all of them",
+        harmless=1.0,
+    ),
+    *_rows(
+        "lora_rank",
+        _ALL_FROZEN,
+        "adapts the layers, but --freeze_layers freezes all of them",
+        "freeze fewer layers, or leave one of the two out",
+    ),
+    *_rows("recompute", _ALL_FROZEN, "is for the gradients of the layers, but --freeze_layers freezes all of them"),
+    *_rows(
+        "freeze_layers",
+        _ALL_FROZEN | {"has_head": False},
+        "freezes all weights that the loss depends on",
+        "freeze fewer layers",
+    ),
+    *_rows(
+        "freeze_layers", {"frozen": "embeddings", "has_lora": True}, "freezes only the embeddings, as --lora_rank does"
+    ),
+    *_rows(
+        "lora_alpha lora_targets", {"lora_rank": 0}, "is for LoRA", "give --lora_rank as well, or leave it out", **_ANY
+    ),
+    # The losses.
+    *_rows("pack", {"cannot_pack": Other("")}, "puts several examples into a row, but {cannot_pack}"),
+    *_rows("label_smoothing", {"cannot_smooth": Other("")}, "spreads labels over classes, but {cannot_smooth}"),
+    *_rows(
+        "class_weights",
+        {"kind": {"regression", "multi_label", "multiple_choice"}},
+        "is for data with one label each, but these are {kind}",
+    ),
+    *_rows(
+        "label_smoothing class_weights",
+        {"label_loss_weight": 0.0, "teacher": Other(None)},
+        "is for the loss of the labels, but --label_loss_weight is 0",
+    ),
+    *_rows(
+        "label_loss_weight label_smoothing class_weights",
+        {"has_labels": False},
+        "is for the loss of the labels, but no training example has a label",
+        harmless=0.0,
+    ),
+    *_rows("scale", {"kind": "scores"}, "is for the ranking loss, but pairs with scores have another loss"),
+    *_rows(
+        "max_score",
+        {"kind": {"pairs", "texts", "classes"}},
+        "is for pairs with scores, but --train_file has no scores",
+    ),
+    # Distillation.
+    *_rows(_OF_TEACHER, {"teacher": None}, "needs --do_train and --teacher", "give both, or leave it out", **_ANY),
+    *_rows(
+        f"teacher {_OF_TEACHER}",
+        {"do_train": False},
+        "needs --do_train and --teacher",
+        "give both, or leave it out",
+        **_ANY,
+    ),
+    *_rows("teacher", _OTHER_OBJECTIVES, "teaches masked LM, and --objective={objective} has another loss"),
+    *_rows("temperature", {"soft_loss_weight": 0.0}, "is for the soft loss, but --soft_loss_weight is 0"),
+    *_rows("temperature", {"kind": "regression"}, "divides the logits of classes, but a regression has none"),
+    *_rows(
+        "teacher_layers",
+        {"hidden_loss_weight": 0.0, "attention_loss_weight": 0.0},
+        "is for --hidden_loss_weight and --attention_loss_weight",
+        "give one of them, or leave it out",
+    ),
+    # Pre-training.
+    *_rows(
+        "generator_size replaced_token_loss_weight",
+        {"objective": Other("electra")},
+        "needs --objective=electra",
+        "give both, or leave it out",
+        **_ANY,
+    ),
+    *_rows(
+        "next_sentence_loss_weight",
+        _OTHER_OBJECTIVES,
+        "is for the sentence task, but --objective={objective} has no sentence task",
+        harmless=0.0,
+        **_ANY,
+    ),
+    *_rows(
+        "next_sentence_loss_weight",
+        {"has_sentence_task": False},
+        "is for the sentence task, but the records have no sentence task",
+        harmless=0.0,
+    ),
+    # The data.
+    *_rows(
+        f"kind {_COLUMNS} eval_share tfds_eval_split tfds_predict_split",
+        {"source": "task_name"},
+        "does not apply to the data of --task_name",
+        **_ANY,
+    ),
+    *_rows("xnli_language", {"data_name": Other("xnli")}, "is for --task_name=xnli", **_ANY),
+    *_rows(
+        "choice_columns eval_share skip_bad_rows has_header",
+        {"source": "tfds"},
+        "does not apply to the data of --tfds",
+        **_ANY,
+    ),
+    *_rows(
+        "data_dir tfds_eval_split tfds_predict_split",
+        {"source": "your own files"},
+        "does not apply to your own files",
+        **_ANY,
+    ),
+    *_rows(
+        "label_separator",
+        {"source": Other("task_name"), "kind": Other("multi_label")},
+        "is for --kind=multi_label, but it is {kind}",
+        **_ANY,
+    ),
+    *_rows(
+        "choice_columns",
+        {"source": Other("task_name"), "kind": Other("multiple_choice")},
+        "is for --kind=multiple_choice, but it is {kind}",
+        **_ANY,
+    ),
+    *_rows(
+        "word_column tag_column",
+        {"without_columns": Other("")},
+        "is for files of columns, but {without_columns} are JSON lines",
+        **_ANY,
+    ),
+    *_rows(
+        "null_score_diff_threshold",
+        {"version_2_with_negative": False, "program": "run_squad"},
+        "is for questions without an answer",
+        "give --version_2_with_negative as well, or leave it out",
+        **_ANY,
+    ),
+)
+
+
+def check_effects(settings, defaults, given, facts, table=NO_EFFECT):
+    """Refuses settings that would have no effect.
+
+    A row of the table whose condition names something that is neither a setting of the program nor among the facts does
+    not count. So programs check as soon as they can, and again when they know more.
+
+    Args:
+        settings: dict of flag values by name.
+        defaults: dict of the flags' default values by name.
+        given: names of the flags that the command line has. In training, a setting also counts as given if it has
+            another value than its default, because it may come from a run_config.json.
+        facts: dict of what is known about the run besides its settings: "program"; "source" of the data of
+            run_classifier, and their "data_name"; "kind" of the data or labels; "has_labels", whether a training
+            example has one; "frozen", the layers that --freeze_layers freezes: "none", "embeddings", "some" or "all";
+            "has_lora"; "has_head", whether the network has weights above the encoder; "unchanged_encoder",
+            "cannot_pack", "cannot_smooth" and "without_columns", each a reason or empty; "has_sentence_task", whether
+            the records have it.
+    """
+    known = {**settings, **facts}
+    is_training = settings["do_train"]
+    for row in table:
+        value = settings.get(row.setting, row.harmless)
+        is_given = row.setting in given or (is_training and value != defaults.get(row.setting, value))
+        is_off = value == row.harmless or (not value and value == defaults.get(row.setting))
+        if not is_given or is_off or (row.in_training and not is_training):
+            continue
+        if all(name in known and _fits(known[name], wanted) for name, wanted in row.when.items()):
+            raise ValueError(f"--{row.setting} {row.reason.format(**known)}; {row.remedy}")
+
+
+def _fits(value, wanted):
+    if isinstance(wanted, Other):
+        return value != wanted.than
+    return value in wanted if isinstance(wanted, set) else value == wanted

@@ -187,11 +187,6 @@ def settings_of(flag_values, paths, path_lists=()):
     for name in path_lists:
         if settings[name]:
             settings[name] = ",".join(path.strip() and _absolute(path.strip()) for path in settings[name].split(","))
-    if settings["smooth_learning_rate"] and settings["learning_rate_schedule"] != "linear":
-        raise ValueError(
-            "--smooth_learning_rate removes the jump of the linear schedule, but "
-            f"--learning_rate_schedule={settings['learning_rate_schedule']} has none; leave it out"
-        )
     check_computing(settings)
     check_paths(settings)
     take_precision(settings)

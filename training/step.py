@@ -8,6 +8,7 @@ averages the weights, if that is wanted.
 """
 
 import functools
+import logging
 import weakref
 
 import tensorflow as tf
@@ -16,11 +17,14 @@ from bert_keras.modeling.checkpoints.loading import weights_by_name
 from bert_keras.modeling.optimization import clip_by_global_norm
 from bert_keras.training.updates import choose_updates
 
+log = logging.getLogger("bert_keras")
+
 # Devices exchange gradients in packs of this size, so that the exchange starts before the backward pass ends. Otherwise
 # TensorFlow copies all gradients into one pack.
 _COMMUNICATION = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=50 * 2**20)
 # At this loss scale the loss is unchanged, so scaling cannot be the cause of values that are not finite.
 _LOWEST_SCALE = 1.0
+_NOTHING_TO_TRAIN = "nothing to train: the loss depends only on weights that are frozen; freeze fewer layers"
 _HIGHEST_SCALE = 2.0**24
 
 
@@ -41,6 +45,9 @@ class Trainer:
             not compile the update with it, because the update is for all replicas at once.
         ema_decay: d of the average of each trained weight, see `_average`; 0: weights are not averaged. The averages
             start from the weights at this moment.
+
+    Raises:
+        ValueError: no weight is trained; the first step raises it if the loss depends on none of them.
 
     Attributes:
         train: `take_steps` as a `tf.function`.
@@ -73,6 +80,9 @@ class Trainer:
             name: weight for name, weight in self._all_weights.items() if not is_trained or is_trained(name)
         }
         self._units = {name: unit for name, unit in task.weight_units.items() if name in self._weights}
+        if not self._weights:
+            raise ValueError(_NOTHING_TO_TRAIN)
+        self._is_reported = False
         self.train = graph_function(self, "take_steps")
         self._compiled_gradients = graph_function(self, "_gradients", jit_compile=True) if is_compiled else None
         self._compiled_vectors = graph_function(self, "_vectors", jit_compile=True) if is_compiled else None
@@ -214,6 +224,7 @@ class Trainer:
             numerators = self.task.numerators(features, dropout_seed=seed)
             loss = self.task.loss(numerators, denominators)
         gradients = tape.gradient(loss, self._weights, scale)
+        self._report_trained([name for name, gradient in gradients.items() if gradient is not None])
         # A weight that the loss does not depend on has no gradient. The update leaves it out, as in the original BERT;
         # weight decay alone would shrink it.
         # The gradient of a lookup is a list of slices, and several of them may be of the same row. The dense gradient
@@ -225,6 +236,18 @@ class Trainer:
             if gradient is not None
         }
         return gradients, numerators
+
+    def _report_trained(self, names):
+        """Logs how many numbers training changes, once; `names` are those of the weights with a gradient."""
+        if not names:
+            raise ValueError(_NOTHING_TO_TRAIN)
+        if self._is_reported:
+            return
+        self._is_reported = True
+        num_trained, num_all = (
+            sum(self._all_weights[name].shape.num_elements() for name in group) for group in (names, self._all_weights)
+        )
+        log.info("training changes %s of %s numbers", f"{num_trained:,}", f"{num_all:,}")
 
     def _apply(self, strategy, gradients, learning_rate, is_finite=None):
         if not self._loss_scale:

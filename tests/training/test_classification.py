@@ -219,10 +219,6 @@ def test_weights_of_classes(make):
             '^--class_weights=1,2 is neither "balanced" nor 3 numbers, one for each of a, b, c in',
         ),
         ({"class_weights": "0,0,0"}, "^--class_weights=0,0,0 gives every label the weight 0; give weights above 0$"),
-        (
-            {"kind": "multi_label", "class_weights": "balanced"},
-            "^--class_weights is for data with one label each, but th",
-        ),
         ({"doc_stride": 11}, "^--doc_stride is 11, but must be from 1 to 10"),
         (
             {"max_seq_length": 4},

@@ -149,10 +149,13 @@ TFDS = {"do_train": True, "tfds": "imdb_reviews"}
             {"do_eval": True, "eval_file": "train.csv"},
             "the labels are not known: give the --output_dir of a run that has trained, or train with --do_train",
         ),
-        ({**TRAIN, "label_separator": ","}, "--label_separator is for --kind=multi_label, but it is single_label"),
+        (
+            {**TRAIN, "label_separator": ","},
+            "--label_separator is for --kind=multi_label, but it is single_label; leave it out",
+        ),
         (
             {**TRAIN, "choice_columns": ["a", "b"]},
-            "--choice_columns is for --kind=multiple_choice, but it is single_label",
+            "--choice_columns is for --kind=multiple_choice, but it is single_label; leave it out",
         ),
         (
             {**TRAIN, "kind": "multiple_choice", "choice_columns": ["a"]},

@@ -263,7 +263,6 @@ def test_the_recipe_spaces_layers_evenly():
         (THEIRS, {"teacher_layers": (3,)}, "--teacher_layers=3 must be 2 numbers from 1 to 3, one for each layer"),
         (THEIRS, {"teacher_layers": (1, 4)}, "--teacher_layers=1,4 must be 2 numbers from 1 to 3"),
         (THEIRS, {"teacher_layers": (0, 0)}, "--teacher_layers=0,0 must be 2 numbers from 1 to 3"),
-        (THEIRS, {"hidden_loss_weight": 0.0, "teacher_layers": (1, 3)}, "--teacher_layers is for --hidden_loss_weight"),
         (DECODER, {}, "the teacher reads left to right (is_decoder in its config), but the student sees all tokens"),
         (None, {}, "--hidden_loss_weight and --attention_loss_weight compare layers, which an export does not give"),
         (

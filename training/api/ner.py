@@ -6,13 +6,13 @@ from typing import Any
 
 from absl import flags
 
-from bert_keras.cli.flags import given_flags, tell_unused
+from bert_keras.cli.flags import tell_unused
 from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.modeling import TAGGERS
 from bert_keras.training.api.calls import Program, TrainedModel, read_json_lines
 from bert_keras.training.api.data import json_lines, rows_of
 from bert_keras.training.distillation.finetuning import TaughtTagger
-from bert_keras.training.distillation.recipe import check_teacher_flags, define_teacher_flags
+from bert_keras.training.distillation.recipe import define_teacher_flags
 from bert_keras.training.distillation.teacher import open_teacher
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.ner import TokenClassification, find_files
@@ -23,6 +23,7 @@ from bert_keras.training.finetuning.settings import (
     open_fine_tuning,
 )
 from bert_keras.training.report import NO_CALLBACKS, Callbacks
+from bert_keras.training.run_settings import check_effects
 
 _FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
 
@@ -66,7 +67,6 @@ def define_flags():
 def run(flag_values, console, callbacks=NO_CALLBACKS):
     """Runs run_ner.py with parsed flags; returns the metrics of the last evaluation or None."""
     tell_unused(flag_values, _FILES)
-    check_teacher_flags(flag_values)
     opened = open_fine_tuning(
         flag_values,
         "run_ner",
@@ -75,7 +75,9 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
         settled=("tagger", "document_context", "max_seq_length"),
         fixed=("tagger",),
     )
-    _check_columns(find_files(opened.settings).values(), given_flags(flag_values))
+    files = find_files(opened.settings).values()
+    without_columns = ", ".join(files) if all(map(is_json_lines, files)) else ""
+    check_effects(opened.settings, opened.defaults, opened.given, {"without_columns": without_columns})
     strategy = strategy_of(opened.settings)
     settings, data = opened.settings, (opened.settings, opened.files, opened.stored)
     if settings["do_train"] and settings["teacher"]:
@@ -85,13 +87,6 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
     else:
         task = TokenClassification(*data)
     return finetune(task, opened, strategy, console, callbacks)
-
-
-def _check_columns(paths, given):
-    """Refuses column flags if no file has columns."""
-    for name in ("word_column", "tag_column"):
-        if name in given and all(map(is_json_lines, paths)):
-            raise ValueError(f"--{name} is for files of columns, but {', '.join(paths)} are JSON lines")
 
 
 def train_ner(

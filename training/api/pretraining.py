@@ -23,13 +23,12 @@ from bert_keras.training.api.calls import Program, TrainedModel
 from bert_keras.training.api.data import iterate, to_json
 from bert_keras.training.distillation.recipe import define_loss_flags
 from bert_keras.training.report import NO_CALLBACKS, Callbacks
+from bert_keras.training.run_settings import check_effects
 from bert_keras.training.settings import NumberParser, define_run_flags, settings_of, take_run_config
 
 _PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file", "teacher")
 # Those of DistilBERT; its masked LM has the weight 2.
 _WEIGHTS_WITH_TEACHER = {"soft_loss_weight": 5.0, "cosine_loss_weight": 1.0}
-# Flags that only --objective=electra reads.
-_OF_ELECTRA = ("generator_size", "replaced_token_loss_weight")
 _TEXT = re.compile(r"\.(txt|jsonl|ndjson|json|parquet|arrow)(\.\w+)?$")
 # Flags of create_pretraining_data.py that are not settings of the examples.
 _OF_FILES = {"input_file", "output_file", "work_dir", "num_shards", "compression", "dry_run", "histogram_file"}
@@ -123,30 +122,14 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
         take_run_config(flag_values, flag_values.run_config, "run_pretraining")
     is_only_evaluated = flag_values.eval_file and not flag_values.do_train
     require(flag_values, ("bert_config_file", *(() if is_only_evaluated else ("input_file",)), "output_dir"))
-    of_teacher = {"teacher", "temperature", *_WEIGHTS_WITH_TEACHER} & given_flags(flag_values)
-    if of_teacher and not (flag_values.teacher and flag_values.do_train):
-        raise ValueError(f"--{min(of_teacher)} needs --do_train and --teacher; give both, or leave it out")
-    _check_objective(flag_values)
     settings = settings_of(flag_values, _PATHS, path_lists=("input_file", "eval_file"))
-    defaults = {name: flag_values[name].default for name in flag_values}
-    return pretraining.pretrain("run_pretraining", settings, defaults, console, callbacks)
-
-
-def _check_objective(flag_values):
-    """Refuses flags that the objective does not read."""
-    given, objective = given_flags(flag_values), flag_values.objective
-    if objective != "electra" and (of_electra := given & set(_OF_ELECTRA)):
-        raise ValueError(f"--{min(of_electra)} needs --objective=electra; give both, or leave it out")
-    if objective == "masked_lm":
-        return
-    if flag_values.teacher:
-        raise ValueError(f"--teacher teaches masked LM, and --objective={objective} has another loss; leave one out")
-    if "next_sentence_loss_weight" in given and flag_values.next_sentence_loss_weight:
-        raise ValueError(f"--next_sentence_loss_weight: --objective={objective} has no sentence task; leave it out")
-    if objective == "span_boundary" and not flag_values.masked_lm_loss_weight:
+    defaults, given = {name: flag_values[name].default for name in flag_values}, given_flags(flag_values)
+    check_effects(settings, defaults, given, {"program": "run_pretraining"})
+    if settings["objective"] == "span_boundary" and not settings["masked_lm_loss_weight"]:
         raise ValueError(
-            f"--masked_lm_loss_weight=0: --objective={objective} adds to the loss of masked LM; give a weight above 0"
+            "--masked_lm_loss_weight=0: --objective=span_boundary adds to the loss of masked LM; give a weight above 0"
         )
+    return pretraining.pretrain("run_pretraining", settings, defaults, console, callbacks, given)
 
 
 def pretrain(

@@ -15,7 +15,7 @@ from bert_keras.evaluation.squad import LANGUAGES
 from bert_keras.training.api.calls import Program, TrainedModel, read_answers
 from bert_keras.training.api.data import rows_of
 from bert_keras.training.distillation.finetuning import TaughtAnswers
-from bert_keras.training.distillation.recipe import check_teacher_flags, define_teacher_flags
+from bert_keras.training.distillation.recipe import define_teacher_flags
 from bert_keras.training.distillation.teacher import open_teacher
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.run import finetune
@@ -91,7 +91,6 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
         # To evaluate is to predict questions that have answers.
         take_values(flag_values, {"do_predict": True, "predict_file": flag_values.eval_file}, "run_squad")
     tell_unused(flag_values, {"train_file": "do_train", "predict_file": "do_predict"})
-    check_teacher_flags(flag_values)
     tasks = ("question_answering",)
     opened = open_fine_tuning(flag_values, "run_squad", (*_FILES, "teacher"), tasks, (*WINDOW_FLAGS, *_ANSWERS))
     settings, given = opened.settings, given_flags(flag_values)

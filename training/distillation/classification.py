@@ -29,7 +29,7 @@ class Distillation(Taught, Classification):
         has_labels = source_of(settings) != "your own files" or bool(settings["train_file"])
         stored = teacher.settings if teacher else stored
         super().__init__({**settings, "do_train": settings["do_train"] and has_labels}, files, stored)
-        self._unlabeled = []
+        self._unlabeled, self.has_labels = [], has_labels
         if teacher is None:
             return
         recipe = self.learn_from(teacher, settings, files, has_labels)

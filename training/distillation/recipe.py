@@ -4,7 +4,6 @@ import dataclasses
 
 from absl import flags
 
-from bert_keras.cli.flags import given_flags
 from bert_keras.training.finetuning.settings import NumbersParser
 from bert_keras.training.settings import NumberParser
 
@@ -100,13 +99,6 @@ def define_teacher_flags(flag_values):
     define_teaching_flags(flag_values)
 
 
-def check_teacher_flags(flag_values):
-    """Refuses flags of a teacher that the run would not use."""
-    given = {"teacher", "temperature", "teacher_layers", *_FINE_TUNING} & given_flags(flag_values)
-    if given and not (flag_values.teacher and flag_values.do_train):
-        raise ValueError(f"--{min(given)} needs --do_train and --teacher; give both, or leave it out")
-
-
 def recipe_of(settings, teacher, config):
     """Returns the Recipe of the settings, and checks it.
 
@@ -135,11 +127,6 @@ def recipe_of(settings, teacher, config):
             "them out, or give the run that was exported as --teacher"
         )
     if not recipe.hidden and not recipe.attention:
-        if settings.get("teacher_layers"):
-            raise ValueError(
-                "--teacher_layers is for --hidden_loss_weight and --attention_loss_weight; give one of them, or leave "
-                "it out"
-            )
         return recipe
     ours, theirs = config.num_hidden_layers, teacher.num_hidden_layers
     return dataclasses.replace(recipe, teacher_layers=_layers(settings["teacher_layers"], ours, theirs))

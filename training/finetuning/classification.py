@@ -48,6 +48,7 @@ class Classification(Task):
         self.metric_names = ("loss", *self.data.metrics)
         self.baseline_name = _BASELINES.get(self.data.kind, "most frequent class")
         self.num_train_examples = len(self.data.train or ())
+        self.kind = self.data.kind
         if self.data.kind == "multiple_choice":
             self.cannot_pack = "the choices of an example are rows that are compared with each other"
         if self.data.kind == "regression":
@@ -196,10 +197,8 @@ class Classification(Task):
 
     def _class_weights(self, text):
         """Returns one weight per class from --class_weights: "balanced", or one number for each label in order."""
-        if text is None or self.data.train is None:
+        if text is None or self.data.train is None or self.data.kind != "single_label":
             return None
-        if self.data.kind != "single_label":
-            raise ValueError(f"--class_weights is for data with one label each, but these are {self.data.kind}")
         labels = self.data.labels
         if text == "balanced":
             counts = collections.Counter(example.label for example in self.data.train)

@@ -1,5 +1,7 @@
 """Completes and checks the settings of a classification run: its data source and its kind of task."""
 
+from bert_keras.training.run_settings import NO_EFFECT, check_effects
+
 # Names of the kinds in task.json.
 TASK_NAMES = {
     "single_label": "classification",
@@ -22,12 +24,6 @@ _COLUMNS = (
     "choice_columns",
     "has_header",
 )
-# Flags that a source does not use.
-_OF_NO_USE = {
-    "task_name": ("kind", *_COLUMNS, "eval_share", "tfds_eval_split", "tfds_predict_split"),
-    "tfds": ("choice_columns", "eval_share", "skip_bad_rows", "has_header"),
-    "your own files": ("data_dir", "tfds_eval_split", "tfds_predict_split"),
-}
 
 
 def complete_settings(settings, given, defaults, stored):
@@ -46,7 +42,9 @@ def complete_settings(settings, given, defaults, stored):
         if "kind" in given and settings["kind"] != kind:
             raise ValueError(f"--kind={settings['kind']}, but the model is one of the kind {kind}; leave it out")
         settings = {**settings, "kind": kind}
-    _check_source(settings, given)
+    data = {"source": source_of(settings), "data_name": (settings["task_name"] or "").lower()}
+    check_effects(settings, defaults, given, data)
+    _check_source(settings)
     _check_kind(settings)
     return settings
 
@@ -74,20 +72,14 @@ def _of_one_source(settings, given, defaults):
     forgotten = [name for source in _SOURCES if source not in asked for name in source if settings[name]]
     if not forgotten:
         return settings
-    # The columns of the earlier data do not apply to the new data.
-    forgotten += [name for name in (*_COLUMNS, "eval_share") if name not in given]
-    return {**settings, **{name: defaults[name] for name in forgotten}}
+    settings = {**settings, **{name: defaults[name] for name in forgotten}}
+    # The columns of the earlier data do not apply to the new data, nor do flags that the new source does not use.
+    unused = {row.setting for row in NO_EFFECT if row.when == {"source": source_of(settings)}}
+    return {**settings, **{name: defaults[name] for name in {*_COLUMNS, "eval_share", *unused} - given}}
 
 
-def _check_source(settings, given):
-    source = source_of(settings)
-    for name in _OF_NO_USE[source]:
-        if name in given:
-            is_own = source == "your own files"
-            raise ValueError(
-                f"--{name} does not apply to {source if is_own else f'the data of --{source}'}; leave it out"
-            )
-    if source == "task_name" and not settings["data_dir"]:
+def _check_source(settings):
+    if source_of(settings) == "task_name" and not settings["data_dir"]:
         raise ValueError(f"--task_name={settings['task_name']} needs --data_dir, the folder with its files")
     if settings["do_train"] and settings["eval_share"] and settings["eval_file"]:
         raise ValueError("--eval_share and --eval_file both say what to evaluate on; give one of them")
@@ -97,10 +89,6 @@ def _check_kind(settings):
     if settings["task_name"]:
         return
     kind = settings["kind"]
-    if settings["label_separator"] and kind != "multi_label":
-        raise ValueError(f"--label_separator is for --kind=multi_label, but it is {kind}")
-    if settings["choice_columns"] and kind != "multiple_choice":
-        raise ValueError(f"--choice_columns is for --kind=multiple_choice, but it is {kind}")
     if kind != "multiple_choice":
         return
     if settings["tfds"]:

@@ -6,7 +6,6 @@ the model (`training.finetuning.model_dir`).
 
 import json
 import logging
-import math
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves
 from bert_keras.training.report import NO_CALLBACKS, in_words
 from bert_keras.training.run_dir import MODEL_DIR
+from bert_keras.training.run_settings import check_effects
 from bert_keras.training.settings import FREE_SETTINGS
 
 log = logging.getLogger("bert_keras")
@@ -62,10 +62,7 @@ def finetune(task, opened, strategy, console, callbacks=NO_CALLBACKS):
         dict of the metrics of the model to use; None without an evaluation, or if training was stopped.
     """
     settings, files = opened.settings, opened.files
-    if settings.get("pack") and task.cannot_pack:
-        raise ValueError(f"--pack puts several examples into a row, but {task.cannot_pack}; leave it out")
-    if settings["label_smoothing"] and task.cannot_smooth:
-        raise ValueError(f"--label_smoothing spreads labels over classes, but {task.cannot_smooth}; leave it out")
+    check_effects(settings, opened.defaults, opened.given, _facts_of(task, opened))
     workers = Workers(strategy)
     if settings["deterministic"]:
         tf.config.experimental.enable_op_determinism()
@@ -92,6 +89,25 @@ def finetune(task, opened, strategy, console, callbacks=NO_CALLBACKS):
             note_model(run_dir)
         workers.wait()  # until the chief has written the whole model
         return session.use_model(settings, run_dir)
+
+
+# The attributes of a task that `training.run_settings.check_effects` reads.
+_FACTS = ("kind", "has_labels", "has_head", "cannot_pack", "cannot_smooth")
+
+
+def _facts_of(task, opened):
+    """Returns the facts of `training.run_settings.check_effects`."""
+    settings, num_layers = opened.settings, opened.files.config.num_layers_of_weights
+    num_frozen = settings["freeze_layers"]
+    is_unchanged = any("bert/encoder/".startswith(prefix) for prefix in task.frozen)
+    reader = f"--tagger={settings['tagger']}" if "tagger" in settings else "this task"
+    return {
+        "program": task.program,
+        **{name: getattr(task, name) for name in _FACTS},
+        "frozen": "none" if num_frozen is None else {num_layers: "all", 0: "embeddings"}.get(num_frozen, "some"),
+        "has_lora": settings["lora_rank"] > 0,
+        "unchanged_encoder": f"{reader} leaves the encoder as it is" if is_unchanged else "",
+    }
 
 
 def _count_steps(task, settings, strategy):
@@ -240,9 +256,7 @@ class _Session:
         model, targets = self._network.model, settings["lora_targets"].split(",")
         with self._strategy.scope():
             enable_lora(model, settings["lora_rank"], settings["lora_alpha"], targets)
-        num_trained = sum(math.prod(weight.shape) for weight in model.trainable_weights)
-        shares = (f"{num_trained:,}", f"{model.count_params():,}")
-        log.info("LoRA of rank %d on %s: trains %s of %s numbers", settings["lora_rank"], ", ".join(targets), *shares)
+        log.info("LoRA of rank %d on %s", settings["lora_rank"], ", ".join(targets))
 
     def _make_trainer(self, settings):
         weights = {**weights_by_name(self._network.model), **self._network.own_weights}

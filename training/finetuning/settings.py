@@ -3,6 +3,7 @@
 Flags of the original BERT keep their names.
 """
 
+import collections.abc
 import dataclasses
 import logging
 import math
@@ -10,11 +11,12 @@ from typing import Any
 
 from absl import flags
 
-from bert_keras.cli.flags import require
+from bert_keras.cli.flags import given_flags, require
 from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.modeling.lora import DEFAULT_TARGETS, TARGETS, check_lora
 from bert_keras.prediction.loading.model_files import ModelFiles, find_task, open_model_files
 from bert_keras.training.run_dir import RunDir
+from bert_keras.training.run_settings import check_effects
 from bert_keras.training.settings import (
     NumberParser,
     define_run_flags,
@@ -167,12 +169,14 @@ class Opened:
         defaults: dict of the flags' default values by name.
         files: the model to train, evaluate or predict with.
         stored: the model's task.json if the run does not train; None if the run trains or the file is missing.
+        given: names of the flags on the command line; others may come from an earlier run.
     """
 
     settings: dict
     defaults: dict
     files: ModelFiles
     stored: dict | None
+    given: collections.abc.Set[str] = frozenset()
 
 
 def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
@@ -195,6 +199,8 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
         raise ValueError(f"nothing to do: give one or more of {names}")
     require(flag_values, ("output_dir",))
     settings = settings_of(flag_values, (*_PATHS, *paths))
+    defaults = {name: flag_values[name].default for name in flag_values}
+    check_effects(settings, defaults, given_flags(flag_values), {"program": program})
     _check_choices(settings)
     run_dir = RunDir(settings["output_dir"], program)
     folder, stored = _trained_model(settings, run_dir)
@@ -217,7 +223,7 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
             f"--freeze_layers={num_frozen}, but the model has {num_layers} layers; give {num_layers} or less"
         )
     _check_lora(settings, files.config.hidden_size)
-    return Opened(settings, {name: flag_values[name].default for name in flag_values}, files, stored)
+    return Opened(settings, defaults, files, stored, given_flags(flag_values))
 
 
 def _check_choices(settings):
@@ -229,12 +235,6 @@ def _check_choices(settings):
         num_tries *= len(settings[name])
     if num_tries > 1 and not does_evaluate:
         raise ValueError("several seeds or settings are compared by an evaluation; give --do_eval as well")
-    if settings["eval_steps"] and not does_evaluate:
-        raise ValueError("--eval_steps says when to evaluate; give --do_eval as well, or leave it out")
-    if settings["early_stopping"] and not settings["eval_steps"]:
-        raise ValueError("--early_stopping counts evaluations in training; give --eval_steps as well")
-    if settings["early_stopping_delta"] and not settings["early_stopping"]:
-        raise ValueError("--early_stopping_delta is for --early_stopping; give that as well, or leave it out")
     if settings["max_steps"] and len(settings["num_train_epochs"]) > 1:
         raise ValueError(
             f"--max_steps={settings['max_steps']} replaces the epochs, but --num_train_epochs has several values; "
@@ -252,9 +252,6 @@ def _check_lora(settings, hidden_size):
             check_lora(rank, rank if alpha is None else alpha, targets, hidden_size)
         except ValueError as error:
             raise ValueError(f"--lora_{error}") from None
-    elif alpha is not None or targets != DEFAULT_TARGETS:
-        name = "lora_targets" if alpha is None else "lora_alpha"
-        raise ValueError(f"--{name} is for LoRA; give --lora_rank as well, or leave it out")
 
 
 def _trained_model(settings, run_dir):

@@ -27,6 +27,9 @@ class Task:
         baseline_name: str; what the baseline predicts, for the log, such as "most frequent class".
         results: dict of numbers by name, which `evaluate` may set: the entries of eval_results.txt. None: the metrics
             with the prefix "eval_", as in the original BERT.
+        kind: str; the kind of the data or labels, if some settings are only for some kinds.
+        has_labels: bool; whether a training example has a label.
+        has_head: bool; whether the network has weights above the encoder.
         frozen: tuple of str; training does not change weights whose names begin with one of these.
         is_trimmed: bool; whether batches may be cut to their longest sequence.
         cannot_pack: str; the reason why examples cannot share a row; empty if they can.
@@ -46,6 +49,9 @@ class Task:
     baseline = {}
     baseline_name = ""
     results = None
+    kind = ""
+    has_labels = True
+    has_head = True
     frozen = ()
     is_trimmed = True
     cannot_pack = ""

@@ -47,6 +47,7 @@ class SentenceVectors(Task):
 
     program = "run_sentence_vectors"
     metric = "spearman"
+    has_head = False
     free_settings = ("text_columns", "score_column", "label_column")
     cannot_pack = "an example of vectors is several texts"
     cannot_smooth = "the loss of vectors has no labels"
@@ -60,6 +61,7 @@ class SentenceVectors(Task):
         # None for each action that the run leaves out; the methods below run only where there is something.
         texts: list[Any] = [found.get(name) for name in FILES]
         self._train, self._eval, self._predict = texts
+        self.kind = self._train.kind if self._train else ""
         self.facts = {f"{name}_sha256": texts.digest for name, texts in found.items() if name != "predict_file"}
 
         def features(name):
