@@ -18,6 +18,7 @@ from bert_keras.modeling.checkpoints.loading import (
     IncompleteMatchError,
     LoadReport,
     check_config,
+    check_sizes,
     load_weights,
     open_checkpoint,
     weights_by_name,

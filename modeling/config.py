@@ -27,6 +27,9 @@ RELEASED_EXTRA_KEYS = (
 # Constant of the original BERT; its config files do not contain it.
 LAYER_NORM_EPS = 1e-12
 
+# Layers may share their weights, so nothing else bounds their number in a file.
+MAX_LAYERS = 1000
+
 # The default of the original BERT for files without type_vocab_size.
 TYPE_VOCAB_SIZE_OF_SILENT_FILES = 16
 
@@ -99,6 +102,8 @@ class BertConfig:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ValueError(f"{name} is {value!r}, but must be a whole number of at least {least}")
+        if self.num_hidden_layers > MAX_LAYERS:
+            raise ValueError(f"num_hidden_layers is {self.num_hidden_layers}, but must be at most {MAX_LAYERS}")
         for name in _PROBABILITIES:
             value = getattr(self, name)
             value = 0 if value is None else value  # null in a file means no dropout, as in the original BERT

@@ -8,10 +8,13 @@ or a subclass; an address that TensorFlow does not support raises `ValueError`.
 import contextlib
 import glob as local_glob
 import io
+import json
 import os
+import pathlib
 import posixpath
 import re
 import shutil
+import stat
 from typing import Any
 
 _BUFFER_SIZE = 1 << 20  # large, because every remote read costs a request
@@ -25,6 +28,29 @@ def is_remote(path: str | os.PathLike) -> bool:
 def join(folder: str | os.PathLike, *names: str | os.PathLike) -> str:
     folder = os.fspath(folder)
     return posixpath.join(folder, *names) if is_remote(folder) else os.path.join(folder, *names)
+
+
+def inside(folder: str | os.PathLike, name: object, source: str) -> str:
+    """Returns the path of a file that another file names, and checks that the name does not leave the folder.
+
+    A symbolic link in the folder may lead out of it: the caches of Hugging Face consist of such links, and only the
+    owner of a folder makes them.
+
+    Args:
+        folder: of the file, local or remote.
+        name: relative path in the folder; "" is the folder itself.
+        source: the file that gives the name, for the message.
+
+    Raises:
+        ValueError: the name is not a str, is absolute or contains "..".
+    """
+    parts = pathlib.PureWindowsPath(str(name))  # splits at both kinds of slashes
+    if not isinstance(name, str) or parts.anchor or ".." in parts.parts or is_remote(name) or "\0" in name:
+        raise ValueError(
+            f"{source} names {json.dumps(name)}, but a model names only files in its own folder; take the model from "
+            "somebody you trust"
+        )
+    return join(folder, name)
 
 
 def parent(path: str | os.PathLike) -> str:
@@ -78,20 +104,36 @@ def read_text(path: str | os.PathLike, encoding: str = "utf-8", errors: str | No
 
 
 def exists(path: str | os.PathLike) -> bool:
-    return _gfile("exists", path) if is_remote(path) else os.path.exists(path)
+    """Returns whether a path exists. Like `is_dir` and `is_file`, it raises PermissionError if its folder is closed."""
+    return _gfile("exists", path) if is_remote(path) else _mode(path) is not None
 
 
 def is_dir(path: str | os.PathLike) -> bool:
-    return _gfile("isdir", path) if is_remote(path) else os.path.isdir(path)
+    return _gfile("isdir", path) if is_remote(path) else stat.S_ISDIR(_mode(path) or 0)
 
 
 def is_file(path: str | os.PathLike) -> bool:
-    return exists(path) and not is_dir(path) if is_remote(path) else os.path.isfile(path)
+    return exists(path) and not is_dir(path) if is_remote(path) else stat.S_ISREG(_mode(path) or 0)
 
 
 def is_special(path: str | os.PathLike) -> bool:
     """Returns whether a local path exists but is neither a file nor a folder, such as a device or a pipe."""
     return not is_remote(path) and os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+
+
+def check_readable(path: str | os.PathLike) -> None:
+    """Raises PermissionError if a local file, or a file in a local folder, exists and this user may not read it.
+
+    Call it before a library opens the path: some say that such a file does not exist, or is damaged.
+    """
+    if is_remote(path):
+        return
+    found = [os.fspath(path), *(os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)]
+    for each in found:
+        if os.path.exists(each) and not os.access(each, os.R_OK):
+            raise PermissionError(
+                f"{each} exists, but you may not read it; ask its owner for the permission (chmod a+r), or copy it"
+            )
 
 
 def size(path: str | os.PathLike) -> int:
@@ -216,6 +258,16 @@ class _RemoteFile(io.RawIOBase):
                     self._file.close()
             finally:
                 super().close()
+
+
+def _mode(path):
+    """Returns the mode of a local file or folder; None if it does not exist."""
+    try:
+        return os.stat(path).st_mode
+    except PermissionError:  # `os.path.exists` would say that it does not exist
+        raise
+    except (OSError, ValueError):
+        return None
 
 
 def _gfile(function, path, *args, **kwargs):

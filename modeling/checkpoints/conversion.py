@@ -11,7 +11,7 @@ import re
 import numpy as np
 
 from bert_keras.modeling.checkpoints.families import BERT, family_of
-from bert_keras.modeling.checkpoints.loading import Checkpoint, check_config
+from bert_keras.modeling.checkpoints.loading import Checkpoint, check_config, check_sizes
 from bert_keras.modeling.checkpoints.names import (
     HEAD_PATTERNS,
     LOSS_PREFIX,
@@ -199,6 +199,7 @@ def select(checkpoint, config, format_, head, keep_optimizer, task=None, head_of
             f"{checkpoint.prefix} has no config next to it; give the --bert_config_file that belongs to it"
         )
     check_config(config, checkpoint)
+    check_sizes(config, checkpoint)
     if head_of_task and head in TOP_LEVEL_HEADS and head != head_of_task:
         raise ValueError(
             f"--head={head}: {checkpoint.prefix} was trained for {task} and has the head {head_of_task}, as task.json "

@@ -27,6 +27,7 @@ from bert_keras.storage import paths
 from bert_keras.storage.vocabulary import vocabulary_in
 
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
+_LAYER = re.compile(r"bert/encoder/layer_(\d+)/")
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 # Items of a list in an error message.
 _NUM_SHOWN = 8
@@ -160,10 +161,13 @@ def open_checkpoint(path: str | os.PathLike) -> Checkpoint:
         if path.endswith(PICKLE_ENDINGS) and paths.is_file(path):
             raise pickle_refusal(path)
         raise not_found(prefix, f"{prefix} (no {prefix}.index)")
-    if not fnmatch.filter(paths.list_dir(folder), f"{glob.escape(paths.name(prefix))}{DATA_FILES}"):
+    data_files = fnmatch.filter(paths.list_dir(folder), f"{glob.escape(paths.name(prefix))}{DATA_FILES}")
+    if not data_files:
         raise FileNotFoundError(
             f"{prefix}.index exists, but {prefix}.data-00000-of-00001 does not; copy both files{others_of(prefix)}"
         )
+    for name in (f"{paths.name(prefix)}.index", *data_files):
+        paths.check_readable(paths.join(folder, name))
     return Checkpoint(prefix, TensorFlowReader(prefix))
 
 
@@ -230,6 +234,29 @@ def entries_of_other_heads(checkpoint: Checkpoint, names: Collection[str]) -> li
     ]
 
 
+def check_sizes(config: BertConfig, checkpoint: Checkpoint) -> None:
+    """Compares the sizes in a config with the shapes in a checkpoint, before a network of any size is made.
+
+    Raises:
+        ValueError: a size differs.
+    """
+    layers = {int(match[1]) for name in checkpoint.names if (match := _LAYER.match(name))}
+    if layers and len(layers) < config.num_layers_of_weights:
+        raise ValueError(
+            f"{checkpoint.prefix} has {len(layers)} encoder layers, but num_hidden_layers in the config is "
+            f"{config.num_hidden_layers}; take the config file that belongs to the checkpoint"
+        )
+    width, layer = config.embedding_width, "bert/encoder/layer_0"
+    shapes = {
+        "bert/embeddings/word_embeddings": (config.vocab_size, width),
+        "bert/embeddings/position_embeddings": (config.max_position_embeddings, width),
+        "bert/embeddings/token_type_embeddings": (config.type_vocab_size, width),
+        f"{layer}/attention/self/query/kernel": (config.hidden_size, config.hidden_size),
+        f"{layer}/intermediate/dense/kernel": (config.hidden_size, config.intermediate_size),
+    }
+    _refuse_other_shapes(checkpoint, {name: shape for name, shape in shapes.items() if name in checkpoint.names})
+
+
 def load_weights(
     variables_by_name: Mapping[str, keras.Variable],
     checkpoint: Checkpoint | str | os.PathLike,
@@ -285,11 +312,14 @@ def _check_shapes(report, checkpoint, variables_by_name):
         if _OBJECT_GRAPH in checkpoint.names:
             reason = "it is an object-based checkpoint of TensorFlow 2, but a name-based one is needed"
         raise ValueError(f"{checkpoint.prefix} cannot be loaded: {reason}")
+    _refuse_other_shapes(checkpoint, {name: tuple(variables_by_name[name].shape) for name in report.loaded})
+
+
+def _refuse_other_shapes(checkpoint, shapes):
     mismatches = [
-        f"{name} is {list(checkpoint.shape(name))} in the checkpoint and {list(variables_by_name[name].shape)} "
-        "in the model"
-        for name in report.loaded
-        if checkpoint.shape(name) != tuple(variables_by_name[name].shape)
+        f"{name} is {list(checkpoint.shape(name))} in the checkpoint and {list(shape)} in the model"
+        for name, shape in shapes.items()
+        if checkpoint.shape(name) != shape
     ]
     if mismatches:
         raise ValueError(

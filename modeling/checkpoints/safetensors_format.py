@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -138,6 +139,8 @@ def save_safetensors(
             config_file.write(f"{json.dumps(values, indent=2, sort_keys=True)}\n".encode())
             config_file.flush()
             save_file(arrays, unfinished, metadata={"format": "pt"})
+            # The library gives only the owner a permission. The config has those of all other files.
+            os.chmod(unfinished, stat.S_IMODE(os.fstat(config_file.fileno()).st_mode))
             # If the next step fails, old weights must not be left with the new config.
             paths.remove(weights_file)
         writing.publish(unfinished, weights_file)
@@ -175,6 +178,7 @@ def _to_array(value, transposed):
 @contextlib.contextmanager
 def open_tensors(file):
     """Opens a file for one access, so that only the values read stay in memory."""
+    paths.check_readable(file)
     try:
         with safe_open(file, framework="numpy") as tensors:
             yield tensors
@@ -214,7 +218,7 @@ def _read_index(path):
         raise ValueError(f'{path} has no "weight_map" of names to files; get it again')
     shards = {}
     for name, shard in weight_map.items():
-        shards.setdefault(paths.join(paths.parent(path), str(shard)), []).append(name)
+        shards.setdefault(paths.inside(paths.parent(path), shard, path), []).append(name)
     missing = sorted(paths.name(shard) for shard in shards if not paths.is_file(shard))
     if missing:
         raise FileNotFoundError(f"{path} names missing files: {', '.join(missing)}; copy all files of the checkpoint")

@@ -13,6 +13,7 @@ import tensorflow as tf
 from bert_keras.modeling.config import read_json_object
 from bert_keras.prediction.arguments import name_of
 from bert_keras.prediction.loading.model_files import EXPORT_FILE, is_export
+from bert_keras.storage import paths
 
 # Name of the network in a folder for web browsers.
 WEB_MODEL = "model.onnx"
@@ -36,12 +37,12 @@ def open_exported(folder: str | os.PathLike, format: str | None = None, device: 
         raise FileNotFoundError(
             f"{folder} is not an export: it has no {EXPORT_FILE}; give a folder that export_model.py wrote"
         )
-    paths = _paths_of_formats(folder / EXPORT_FILE)
-    found = [name for name in OPENERS if name in paths and format in (None, name)]
+    files = _files_of_formats(folder)
+    found = [name for name in OPENERS if name in files and format in (None, name)]
     if not found:
         needed = format or f"one of {', '.join(OPENERS)}"
         raise FileNotFoundError(
-            f"{folder} has the network as {', '.join(paths) or 'nothing'}, and {needed} is needed; choose one that it "
+            f"{folder} has the network as {', '.join(files) or 'nothing'}, and {needed} is needed; choose one that it "
             f"has, or export the model with --format={format or 'saved_model'}"
         )
     if found[0] != "saved_model" and device and "GPU" in device:
@@ -49,9 +50,10 @@ def open_exported(folder: str | os.PathLike, format: str | None = None, device: 
             f"{folder} runs on the CPU as {found[0]}, but {name_of('device')} is a GPU; leave out the device, or take "
             "an export with --format=saved_model"
         )
-    path = folder / paths[found[0]]
+    path = files[found[0]]
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist, but {folder / EXPORT_FILE} names it; take the whole export")
+    paths.check_readable(path)
     opened = OPENERS[found[0]](path)
     return opened if found[0] == "saved_model" else _as_operation(opened)
 
@@ -156,8 +158,9 @@ def open_web(folder: str | os.PathLike) -> Callable:
 OPENERS = {"saved_model": open_saved_model, "onnx": open_onnx, "litert": open_litert, "web": open_web}
 
 
-def _paths_of_formats(file):
-    """Returns the path of each format in an export.json and checks that it is inside the export."""
+def _files_of_formats(folder):
+    """Returns the path of each format in the export.json of a folder, and checks that it is inside the folder."""
+    file = folder / EXPORT_FILE
     formats: Any = read_json_object(file).get("formats")
     try:
         found = {name: os.fspath(values["path"]) for name, values in formats.items()}
@@ -165,14 +168,7 @@ def _paths_of_formats(file):
         raise ValueError(
             f'{file} does not give the "path" of each of its "formats"; take the file that export_model.py wrote'
         ) from None
-    for name, path in found.items():
-        parts = pathlib.PureWindowsPath(path)  # splits at both kinds of slashes
-        if not parts.parts or parts.anchor or ".." in parts.parts:
-            raise ValueError(
-                f'{file}: the path of {name} is "{path}", but must be inside the export; take the file that '
-                "export_model.py wrote"
-            )
-    return found
+    return {name: pathlib.Path(paths.inside(folder, path, str(file))) for name, path in found.items()}
 
 
 def _as_operation(run):

@@ -16,13 +16,13 @@ from bert_keras.data_prep.text.vocabulary_files import (
     tokenizer_config_text,
     tokenizer_file_of,
 )
-from bert_keras.modeling import BertConfig, check_config, check_vocabulary, open_checkpoint, read_config
+from bert_keras.modeling import BertConfig, check_config, check_sizes, check_vocabulary, open_checkpoint, read_config
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.config import read_json_object, released_names
 from bert_keras.modeling.released import find_released
 from bert_keras.prediction.arguments import name_of
-from bert_keras.prediction.loading.sentence_transformers import has_modules, read_modules
+from bert_keras.prediction.loading.sentence_transformers import has_modules, lower_cases_first, read_modules
 from bert_keras.prediction.tasks.registry import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS
 from bert_keras.storage import paths
 
@@ -123,8 +123,10 @@ def open_model_files(
             f"{folder} has no bert_config.json or config.json; put it there, or give --bert_config_file (from "
             "Python: config_file)"
         )
-    if config_file and checkpoint:
-        check_config(config, checkpoint)
+    if checkpoint:
+        check_sizes(config, checkpoint)
+        if config_file:
+            check_config(config, checkpoint)
     vocab_file = vocab_file or (checkpoint and checkpoint.vocab_file)
     if vocab_file is None:
         raise FileNotFoundError(
@@ -158,6 +160,9 @@ def find_preparation(
     told = read_tokenizer_config(paths.join(folder, TOKENIZER_FILE))
     if not told:  # build_vocab.py writes one next to a vocabulary, which may be in another folder
         told = read_tokenizer_config(tokenizer_file_of(vocab_file))
+    if lower_cases_first(folder) and told.get("do_lower_case") is not True:
+        kept = {"strip_accents": False} if told.get("strip_accents") is None else {}
+        told = told | kept | {"do_lower_case": True, "casing_file": f"the sentence-transformers config in {folder}"}
     do_lower_case, strip_accents, lines = find_casing(told, vocab_file, do_lower_case, strip_accents)
     check_vocabulary(vocab_file, config, do_lower_case, strip_accents)
     for line in lines:

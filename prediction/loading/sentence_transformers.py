@@ -2,9 +2,11 @@
 
 modules.json                        the modules in their order, each with its folder
 config.json, model.safetensors, …   the encoder, in the folder itself or in that of the first module
-sentence_bert_config.json           next to the encoder: the maximum length
+sentence_bert_config.json           next to the encoder: the maximum length, and whether texts are lower-cased first
 1_Pooling/config.json               how the vectors of tokens become one
 config_sentence_transformers.json   prompts: texts before each text, by name
+
+Values that would give other vectors are refused, by the name of their key. docs/guides/checkpoints.md lists the keys.
 """
 
 import json
@@ -19,6 +21,34 @@ MODULES_FILE = "modules.json"
 
 _PROMPTS_FILE = "config_sentence_transformers.json"
 _LENGTH_FILE = "sentence_bert_config.json"
+# The names of this file in old folders of the other families.
+_LENGTH_FILES = (_LENGTH_FILE, "sentence_distilbert_config.json", "sentence_albert_config.json")
+# The keys of each file that are read, and those that are not: the latter with the values that change nothing.
+_KEYS_OF_ENCODER = {
+    "max_seq_length": ...,
+    "do_lower_case": (True, False),
+    "transformer_task": ("feature-extraction",),
+    "modality_config": ({"text": {"method": "forward", "method_output_name": "last_hidden_state"}},),
+    "module_output_name": ("token_embeddings",),
+    "unpad_inputs": ...,
+    **dict.fromkeys(("processing_kwargs", "model_args", "tokenizer_args", "config_args"), ({},)),
+    **dict.fromkeys(("query_length", "document_length", "query_expansion"), ()),
+}
+_KEYS_OF_POOLING = {
+    "word_embedding_dimension": ...,
+    "embedding_dimension": ...,
+    "pooling_mode": ...,
+    "include_prompt": (True,),
+}
+_KEYS_OF_MODEL = {
+    "model_type": ("SentenceTransformer",),
+    "truncate_dim": (),
+    "prompts": ...,
+    "default_prompt_name": ...,
+    "similarity_fn_name": ...,
+    "__version__": ...,
+    "requirements": ...,
+}
 _NEEDED = "take the whole folder that sentence-transformers wrote"
 _POOLINGS = {
     "pooling_mode_cls_token": "cls",
@@ -48,16 +78,17 @@ def read_modules(folder: str | os.PathLike) -> tuple[str, dict[str, Any]]:
     file = paths.join(folder, MODULES_FILE)
     modules = json_files.parse_json(text_files.read_text(file, _NEEDED), file, _NEEDED)
     try:
-        # The first part of a type differs between versions of sentence-transformers.
-        found = {module["type"].rpartition(".")[2]: paths.join(folder, module["path"]) for module in modules}
+        named = [(module["type"], module["path"]) for module in modules]
+        # The middle part of a type differs between versions of sentence-transformers.
+        kinds = [kind.rpartition(".")[2] if kind.startswith("sentence_transformers.") else kind for kind, _ in named]
     except (AttributeError, KeyError, TypeError):
         raise ValueError(f"{file} does not list modules with their type and path; {_NEEDED}") from None
-    kinds = list(found)
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         raise ValueError(
             f"{file} has the modules {', '.join(kinds)}; bert-keras reads Transformer, Pooling and Normalize, in this "
             "order, so take a model with these"
         )
+    found = {kind: paths.inside(folder, path, file) for kind, (_, path) in zip(kinds, named, strict=True)}
     encoder = found["Transformer"].rstrip("/")
     return encoder, {
         "task": "vectors",
@@ -96,9 +127,22 @@ def module_files(settings: dict[str, Any], width: int) -> dict[str, str]:
     return {name: json.dumps(value, indent=2, ensure_ascii=False) + "\n" for name, value in contents.items()}
 
 
+def lower_cases_first(encoder: str | os.PathLike) -> bool:
+    """Returns whether sentence-transformers lower-cases texts for the encoder in a folder, whatever its tokenizer does.
+
+    Raises ValueError if the file of the encoder has values that would give other vectors.
+    """
+    return bool(_of_encoder(encoder).get("do_lower_case"))
+
+
+def _of_encoder(encoder):
+    files = (paths.join(encoder, name) for name in _LENGTH_FILES)
+    return _optional(next((file for file in files if paths.is_file(file)), ""), _KEYS_OF_ENCODER)
+
+
 def _length(encoder):
     """Returns the maximum number of tokens, which newer versions store with the tokenizer."""
-    length = _optional(paths.join(encoder, _LENGTH_FILE)).get("max_seq_length")
+    length = _of_encoder(encoder).get("max_seq_length")
     if length is not None:
         return length
     longest = _optional(paths.join(encoder, "config.json")).get("max_position_embeddings")
@@ -109,21 +153,33 @@ def _length(encoder):
 
 def _pooling(file):
     """Returns the pooling of a config.json, whose form differs between versions of sentence-transformers."""
-    config = read_json_object(file)
+    config = _checked(read_json_object(file), file, _KEYS_OF_POOLING | dict.fromkeys(_POOLINGS, ...))
     found = config.get("pooling_mode") or [name for key, name in _POOLINGS.items() if config.get(key)] or ["mean"]
     found = [found] if isinstance(found, str) else list(found)
     if len(found) != 1 or found[0] not in ("cls", "mean", "max"):
         raise ValueError(f"{file}: the pooling is {' and '.join(map(str, found))}, but must be one of cls, mean, max")
-    if config.get("include_prompt") is False:
-        raise ValueError(f"{file}: include_prompt is false, but bert-keras pools all tokens; take a model that does so")
     return found[0]
 
 
 def _prefix(file):
-    config = _optional(file)
-    name = config.get("default_prompt_name")
-    return (config.get("prompts") or {}).get(name) or "" if name else ""
+    config = _optional(file, _KEYS_OF_MODEL)
+    name, prompts = config.get("default_prompt_name"), config.get("prompts") or {}
+    if name and name not in prompts:
+        raise ValueError(f"{file}: default_prompt_name is {json.dumps(name)}, which is not in prompts; {_NEEDED}")
+    return prompts[name] or "" if name else ""
 
 
-def _optional(file):
-    return read_json_object(file) if paths.is_file(file) else {}
+def _optional(file, keys=None):
+    values = read_json_object(file) if file and paths.is_file(file) else {}
+    return values if keys is None else _checked(values, file, keys)
+
+
+def _checked(values, file, keys):
+    """Returns the values of a file, and refuses unknown keys, and values other than those that change nothing."""
+    for key, value in values.items():
+        harmless = keys.get(key, ())
+        if harmless is not ... and value is not None and value not in harmless:
+            raise ValueError(
+                f"{file}: {key} is {json.dumps(value)}, which bert-keras does not support; take a model without it"
+            )
+    return values

@@ -56,6 +56,16 @@ class TestDamage:
         with pytest.raises(ValueError, match=re.escape(f"{path} is only a pointer of Git LFS; run `git lfs pull` to")):
             open_checkpoint(tmp_path)
 
+    def test_a_file_that_may_not_be_read_is_not_called_missing(self, path, monkeypatch):
+        monkeypatch.setattr(os, "access", lambda path, mode: False)
+        with pytest.raises(PermissionError, match=r"model\.safetensors exists, but you may not read it; ask its owner"):
+            open_checkpoint(path)
+
+    def test_both_files_have_the_permissions_of_other_files(self, path, tmp_path):
+        (tmp_path / "other").write_text("")
+        modes = {name: os.stat(tmp_path / name).st_mode for name in ("other", "config.json", "model.safetensors")}
+        assert len(set(modes.values())) == 1, modes
+
     def test_a_missing_file_is_refused_with_what_is_there(self, path, tmp_path):
         sentence = (
             f"the checkpoint {tmp_path}/other.safetensors does not exist; the checkpoints in {tmp_path} are model.safe"
@@ -86,6 +96,8 @@ class TestShards:
             ('{"weight_map": ["x"]}', 'has no "weight_map" of names to files; get it again'),
             ('{"weight_map": {"x": "model-00002-of-00002.safetensors"}}',
              "names missing files: model-00002-of-00002.safetensors; copy all files of the checkpoint"),
+            ('{"weight_map": {"x": "../model.safetensors"}}',
+             'names "../model.safetensors", but a model names only files in its own folder; take the model from'),
             ('{"weight_map": {"y": "model-00001-of-00002.safetensors"}}',
              "lists y in model-00001-of-00002.safetensors, which lacks it; get both again"),
             ('{"weight_map": {"bert.pooler.dense.bias": "model-00001-of-00002.safetensors"}}',

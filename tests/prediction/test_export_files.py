@@ -18,8 +18,8 @@ def test_folders_without_the_network_are_refused(tmp_path):
         open_exported(tmp_path)
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../secret", "a/../../b", "C:\\a", "a\\..\\b", ""])
+@pytest.mark.parametrize("path", ["/etc/passwd", "../secret", "a/../../b", "C:\\a", "a\\..\\b"])
 def test_an_export_cannot_name_files_outside(tmp_path, path):
     (tmp_path / "export.json").write_text(json.dumps({"formats": {"onnx": {"path": path}}}))
-    with pytest.raises(ValueError, match=r'export.json: the path of onnx is ".*", but must be inside the export; ta'):
+    with pytest.raises(ValueError, match=r'export.json names ".*", but a model names only files in its own folder;'):
         open_exported(tmp_path)

@@ -182,6 +182,33 @@ def test_damaged_files_are_refused(folder, name, content, message):
         open_model_files(folder)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_hidden_layers": 10**7}, r"bert_config\.json: num_hidden_layers is 10000000, but must be at most 1000$"),
+        (
+            {"num_hidden_layers": 999},
+            "has 1 encoder layers, but num_hidden_layers in the config is 999; take the config",
+        ),
+        (
+            {"vocab_size": 10**12},
+            r"does not fit the config: bert/embeddings/word_embeddings is \[40, 16\] in the check",
+        ),
+        ({"max_position_embeddings": 10**12}, r"bert/embeddings/position_embeddings is \[40, 16\] in the checkpoint"),
+        ({"intermediate_size": 10**12}, r"bert/encoder/layer_0/intermediate/dense/kernel is \[16, 8\] in the checkpo"),
+        (
+            {"hidden_size": 10**12},
+            r"word_embeddings is \[40, 16\] in the checkpoint and \[40, 1000000000000\] in the m",
+        ),
+    ],
+)
+def test_sizes_are_compared_before_a_network_is_made(folder, changes, message):
+    file = folder / "bert_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    with pytest.raises(ValueError, match=message):
+        open_model_files(folder)
+
+
 def test_accents_may_be_kept_under_lower_casing(tmp_path, model, messages):
     tokens = ["é" if token == "e" else token for token in TOKENS]
     folder = write_model(tmp_path / "accents", model, tokens)

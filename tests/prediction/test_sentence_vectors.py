@@ -98,6 +98,18 @@ def test_the_encoder_may_be_in_the_folder_of_the_first_module(model_of, convert)
     np.testing.assert_allclose(vectors_of(folder), vectors_of(run), atol=1e-6)
 
 
+@pytest.mark.parametrize("casing", [{"do_lower_case": False}, {"do_lower_case": False, "strip_accents": True}, {}])
+@pytest.mark.parametrize("name", ["sentence_bert_config.json", "sentence_distilbert_config.json"])
+def test_texts_are_lower_cased_whatever_the_tokenizer_does(model_of, convert, casing, name):
+    folder = convert(model_of(prefix=""))
+    expected = vectors_of(folder, TEXTS)
+    (folder / "task.json").unlink()
+    (folder / "tokenizer_config.json").write_text(json.dumps(casing))
+    (folder / "sentence_bert_config.json").unlink()
+    (folder / name).write_text('{"max_seq_length": 16, "do_lower_case": true}')
+    np.testing.assert_array_equal(vectors_of(folder, [text.upper() for text in TEXTS]), expected)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -113,7 +125,41 @@ def test_the_encoder_may_be_in_the_folder_of_the_first_module(model_of, convert)
             "the pooling is cls and mean, but must be one of cls, mean, max",
         ),
         ("1_Pooling/config.json", '{"pooling_mode": "lasttoken"}', "the pooling is lasttoken, but must be one of cls"),
-        ("1_Pooling/config.json", '{"include_prompt": false}', "include_prompt is false, but bert-keras pools all"),
+        ("1_Pooling/config.json", '{"include_prompt": false}', "include_prompt is false, which bert-keras does not su"),
+        ("1_Pooling/config.json", '{"pooling_mode": "mean", "gamma": 2}', "gamma is 2, which bert-keras does not supp"),
+        ("sentence_bert_config.json", '{"do_lower_case": "yes"}', "do_lower_case is .yes., which bert-keras does not"),
+        (
+            "sentence_bert_config.json",
+            '{"max_seq_length": 8, "query_length": 4}',
+            "query_length is 4, which bert-keras",
+        ),
+        ("sentence_bert_config.json", '{"tokenizer_args": {"a": 1}}', 'tokenizer_args is {"a": 1}, which bert-keras'),
+        ("config_sentence_transformers.json", '{"truncate_dim": 4}', "truncate_dim is 4, which bert-keras does not"),
+        (
+            "config_sentence_transformers.json",
+            '{"model_type": "SparseEncoder"}',
+            "model_type is .SparseEncoder., which",
+        ),
+        (
+            "config_sentence_transformers.json",
+            '{"default_prompt_name": "a"}',
+            "default_prompt_name is .a., which is not",
+        ),
+        (
+            "modules.json",
+            json.dumps([{"type": f"{TYPES}{kind}", "path": kind} for kind in ("Transformer", "Pooling", "Pooling")]),
+            "has the modules Transformer, Pooling, Pooling; bert-keras reads Transformer, Pooling and Normalize, in th",
+        ),
+        (
+            "modules.json",
+            json.dumps([{"type": "custom.Transformer", "path": ""}, {"type": f"{TYPES}Pooling", "path": "1_Pooling"}]),
+            "has the modules custom.Transformer, Pooling; bert-keras reads",
+        ),
+        (
+            "modules.json",
+            json.dumps([{"type": f"{TYPES}{kind}", "path": "../x"} for kind in ("Transformer", "Pooling")]),
+            'modules.json names "../x", but a model names only files in its own folder; take the model from somebody',
+        ),
     ],
 )
 def test_other_modules_are_refused(tmp_path, name, content, message):

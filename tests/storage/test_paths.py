@@ -1,5 +1,6 @@
 """Local and remote paths behave alike. TensorFlow's file system in memory, `ram://`, simulates an object store."""
 
+import os
 import subprocess
 import sys
 import uuid
@@ -125,3 +126,40 @@ def test_reason_is_tensorflows_message_without_names_of_operations():
     assert paths.reason_of(error) == "Socket closed"
     assert paths.reason_of(tf.errors.UnknownError(None, None, "a; No space [Op:SaveV2]")) == "a; No space"
     assert paths.reason_of(tf.errors.UnknownError(None, None, "")) == "UnknownError"
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "../a", "a/../../b", "C:\\a", "C:a", "a\\..\\b", "gs://bucket/a", "a\0b", None, 1, ["a"]]
+)
+def test_a_name_in_a_file_cannot_leave_its_folder(folder, name):
+    with pytest.raises(
+        ValueError, match=r"^index\.json names .*, but a model names only files in its own folder; take"
+    ):
+        paths.inside(folder, name, "index.json")
+
+
+def test_a_name_in_a_file_may_be_a_folder_or_a_link(tmp_path):
+    (tmp_path / "a").symlink_to("/etc/hostname")  # as in the caches of Hugging Face
+    for name in ("", "a", "1_Pooling/config.json"):
+        assert paths.inside(tmp_path, name, "modules.json") == str(tmp_path / name).rstrip("/") + (
+            "/" if not name else ""
+        )
+
+
+def test_what_this_user_may_not_read_exists(tmp_path, monkeypatch):
+    (tmp_path / "a").write_text("")
+    paths.check_readable(tmp_path)
+    monkeypatch.setattr(os, "access", lambda path, mode: not path.endswith("/a"))
+    for path in (tmp_path, tmp_path / "a"):
+        with pytest.raises(
+            PermissionError, match=r"/a exists, but you may not read it; ask its owner for the permission"
+        ):
+            paths.check_readable(path)
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "stat", refuse)
+    for function in (paths.exists, paths.is_file, paths.is_dir):
+        with pytest.raises(PermissionError, match="Permission denied"):
+            function("closed/a")
