@@ -67,6 +67,8 @@ def define_flags():
 
 def main(argv):
     """Runs the program, given its name and its flags as a list of str, until a signal stops it."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end_at_once)
     values = define_flags()
     parse(values, argv, __doc__)
     open_console(stderr=True)
@@ -80,8 +82,6 @@ def main(argv):
     except ImportError:
         raise ValueError("serve.py needs other packages; install them with pip install 'bert-keras[serve]'") from None
     with open_port(values.host, values.port) as listener:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, end_at_once)
         start_tensorflow()
         # In a thread, so that a signal ends the program while a long step runs.
         with concurrent.futures.ThreadPoolExecutor(1) as loader:

@@ -38,6 +38,7 @@ log = logging.getLogger("bert_keras")
 _MOST_THREADS = 64
 _SECONDS_BETWEEN_LOOKS = 1.0
 _JSON = "application/json"
+_MOST_CHARS_OF_A_REASON = 800
 # Routes for the models of all tasks.
 _EXPLANATIONS = {"tokens": tokens_content, "attention": attention_content}
 
@@ -281,6 +282,8 @@ def _plain(status, text):
 
 
 def _error(status, reason, headers=None):
+    if len(reason) > _MOST_CHARS_OF_A_REASON:  # it may have names of the client
+        reason = f"{reason[:_MOST_CHARS_OF_A_REASON]}..."
     return Response(body_of({"error": reason}), status, headers, _JSON)
 
 

@@ -36,4 +36,4 @@ def page_routes() -> list[Route]:
     async def go_to_page(request: Request) -> Response:
         return RedirectResponse("page/")
 
-    return [Route("/", go_to_page), Route("/page/{name:path}", send_file)]
+    return [Route("/", go_to_page), Route("/page", go_to_page), Route("/page/{name:path}", send_file)]

@@ -1,6 +1,7 @@
 """When a batch starts, and which sequences share it."""
 
 import concurrent.futures
+import threading
 
 import numpy as np
 import pytest
@@ -71,3 +72,31 @@ def test_what_waits_is_answered_when_the_network_closes(network):
         wait_until(lambda: batching._queues)
         batching.close()
         assert alone.result(60)[0][0] == 1
+
+
+def test_calls_take_turns(network):
+    may_run, answer = threading.Event(), network.answer
+    network.answer = lambda *arguments, **extra: (may_run.wait(60), answer(*arguments, **extra))[1]
+    batching = BatchingNetwork(network, 32, 0.0, Metrics(), {"model": "m", "task": "t"})
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+
+        def ask(*lengths):
+            sent = pool.submit(batching.answer, [Question([0] * length, [0] * length) for length in lengths])
+            wait_until(lambda: sum(map(len, batching._queues.values())) or network.batches)
+            return sent
+
+        large = ask(*[1] * 9, *[20] * 3)
+        wait_until(lambda: sum(map(len, batching._queues[16, ()].values())) == 7)  # the first batch has begun
+        others = [pool.submit(batching.answer, [Question([0] * 2, [0] * 2)] * 2)]
+        wait_until(lambda: len(batching._queues[16, ()]) == 2)
+        others.append(pool.submit(batching.answer, [Question([0] * 30, [0] * 30)]))
+        wait_until(lambda: len(batching._queues[32, ()]) == 2)
+        may_run.set()
+        assert [int(rows[0]) for rows in large.result(60)] == [1] * 9 + [20] * 3
+        assert [[int(rows[0]) for rows in other.result(60)] for other in others] == [[2, 2], [30]]
+        batching.close()
+    assert sum(map(len, network.batches)) == 15
+    # The first batch was alone. The large call shares each of the next ones, or lets the others go first.
+    assert network.batches[0] == [1, 1]
+    assert 30 in sum(network.batches[1:4], [])
+    assert 2 in sum(network.batches[1:4], [])

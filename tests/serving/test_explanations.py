@@ -9,47 +9,26 @@ pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 
 import jsonschema
 import requests
-from fine_tuned_models import FINE_TUNED, write_fine_tuned
-from known_models import random_model, write_model
-from running_server import serving
+from fine_tuned_models import FINE_TUNED
+from running_server import LONG_TEXT
 
-from bert_keras.prediction.arguments import Limits
 from bert_keras.prediction.attention import HEAD_COLUMNS, looks_at
-from bert_keras.serving.served_models import open_models
 
 pytestmark = pytest.mark.slow
 
 # Task -> an item. Many are longer than the model, and read through windows.
-LONG = "\U0001f600 he is in paris , she walks . so he ate \u05e9\u05dc\u05d5\u05dd " * 3
 CASES = {
-    "classification": {"text": LONG, "text_pair": "paris is a"},
+    "classification": {"text": LONG_TEXT, "text_pair": "paris is a"},
     "regression": {"text": "paris"},
-    "multi_label": {"text": LONG},
+    "multi_label": {"text": LONG_TEXT},
     "multiple_choice": {"text": "he was hungry", "choices": ["so he ate", "paris", "so he ate"]},
-    "question_answering": {"question": "where is he", "context": LONG},
-    "token_classification": {"text": LONG + "walks-paris's \u200b x" + "s" * 40},
+    "question_answering": {"question": "where is he", "context": LONG_TEXT},
+    "token_classification": {"text": LONG_TEXT + "walks-paris's \u200b x" + "s" * 40},
     "fill_mask": {"text": "[MASK] \U0001f600 is the [MASK]s of france"},
     "next_sentence": {"text_a": "he was hungry", "text_b": "so he walked"},
     "score": {"text": "he was hungry, so he walks"},
     "vectors": {"text": "he was hungry"},
 }
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    folders = {}
-    for task, (make, settings) in FINE_TUNED.items():
-        # Windows of a text, where the task has them.
-        windows = {"doc_stride": 5} if task in ("classification", "multi_label") else {}
-        folders[task] = str(write_fine_tuned(folder / task, make(), task, **settings | windows))
-    folders["bert"] = str(write_model(folder / "bert", random_model(num_hidden_layers=2)))
-    models = open_models(folders, ("fill_mask", "next_sentence", "score", "vectors"), Limits())
-    networks = [model.predictor.network for model in models]
-    with serving(models) as running:
-        yield running
-    for model, network in zip(models, networks, strict=True):
-        model.predictor.network = network
 
 
 @pytest.fixture

@@ -10,29 +10,15 @@ pytest.importorskip("starlette", reason="needs the extra [serve]")
 pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 
 import requests
-from known_models import random_model, write_model
-from running_server import serving, wait_until
+from running_server import wait_until
 
 from benchmarks import fuzzed_requests
-from bert_keras.prediction.arguments import Limits
-from bert_keras.serving.served_models import open_models
 
 SAMPLES = [
     ("/v1/fill-mask", {"text": "paris is the [MASK] of france", "top_k": 2}),
     ("/v1/embeddings", {"input": ["he was hungry", "paris"], "model": "bert"}),
     ("/v1/next-sentence", {"items": [{"text_a": "he was hungry", "text_b": "so he ate"}]}),
 ]
-MAX_BODY_BYTES = 20_000
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    model = random_model(num_hidden_layers=2, max_position_embeddings=16)  # one padded length
-    bert = str(write_model(folder / "bert", model))
-    models = open_models({"bert": bert}, ["fill_mask", "next_sentence", "vectors"], Limits(max_chars=2000))
-    with serving(models, max_body_bytes=MAX_BODY_BYTES, max_queue=16) as running:
-        yield running
 
 
 def test_random_requests_do_no_harm(server, caplog):
@@ -40,7 +26,7 @@ def test_random_requests_do_no_harm(server, caplog):
         return [requests.post(server.url + path, json=body, timeout=60).json() for path, body in SAMPLES]
 
     before = answers()
-    attempts = [fuzzed_requests.make_attempt(number, SAMPLES, MAX_BODY_BYTES) for number in range(250)]
+    attempts = [fuzzed_requests.make_attempt(number, SAMPLES, server.settings.max_body_bytes) for number in range(250)]
     outcomes = asyncio.run(fuzzed_requests.send_all(server.url, attempts, num_clients=16))
     found = collections.Counter(zip((attempt.kind for attempt in attempts), outcomes, strict=True))
     mistakes = [

@@ -17,12 +17,14 @@ pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 
 import jsonschema
 import requests
-from fine_tuned_models import FINE_TUNED, write_fine_tuned
+from fine_tuned_models import FINE_TUNED
 from known_models import random_model, write_model
-from running_server import serving, wait_until
+from running_server import LONG_TEXT, serving, wait_until
 
 from bert_keras.prediction.arguments import Limits
-from bert_keras.serving.served_models import body_of, open_models
+from bert_keras.serving import explanations
+from bert_keras.serving.explanations import encoder_of
+from bert_keras.serving.served_models import open_models
 
 # Task -> route, items with its fields, and an option with its value.
 CASES = {
@@ -38,57 +40,6 @@ CASES = {
     "vectors": ("embeddings", ["he was hungry so he ate .", "paris"]),
 }
 OPTIONS = {"fill_mask": {"top_k": 2}, "multi_label": {"threshold": 0.1, "top_k": 2}, "token_classification": {}}
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    folders = {}
-    for task, (make, settings) in FINE_TUNED.items():
-        folders[task] = str(write_fine_tuned(folder / task, make(), task, **settings))
-    folders["bert"] = str(write_model(folder / "bert", random_model(num_hidden_layers=2)))
-    tasks = ("fill_mask", "next_sentence", "score", "vectors")
-    return open_models(folders, tasks, Limits(max_texts=50, max_chars=10_000, max_sequences=500))
-
-
-@pytest.fixture(scope="module")
-def plain(models):
-    """The networks of the models before a server changes them."""
-    return {model.task: model.predictor.network for model in models}
-
-
-@pytest.fixture(scope="module")
-def server(models, plain):
-    with serving(models, max_items=50, max_body_bytes=20_000) as running:
-        yield running
-
-
-@pytest.fixture
-def ask(server):
-    """Return a function that posts to a route and returns the status and the JSON of the response."""
-
-    def post(route, body=None, data=None, **headers):
-        told = {name.replace("_", "-"): value for name, value in headers.items()}
-        data = json.dumps(body).encode() if data is None else data
-        response = requests.post(f"{server.url}/v1/{route}", data, headers=told, timeout=60)
-        return response.status_code, response.json()
-
-    return post
-
-
-@pytest.fixture
-def answers_of(models, plain):
-    """Return a function that answers items with a model as in Python, without a server."""
-
-    def answer(task, items, **options):
-        [model] = [model for model in models if model.task == task]
-        batching, model.predictor.network = model.predictor.network, plain[task]
-        try:
-            return json.loads(body_of(list(model.answers(items, options))))
-        finally:
-            model.predictor.network = batching
-
-    return answer
 
 
 def name_of(task):
@@ -149,6 +100,82 @@ def test_vectors_in_the_form_of_openai(ask, answers_of):
     np.testing.assert_allclose(decoded, vectors[1], rtol=1e-5, atol=1e-5)
 
 
+# Task -> an item, the tokens of its texts, and whether the model ignores some of them.
+LENGTHS = [
+    ("classification", {"text": LONG_TEXT, "text_pair": "he"}, None, False),  # windows
+    ("classification", {"text": "he", "text_pair": LONG_TEXT}, None, True),
+    ("classification", {"text": "he was", "text_pair": ""}, 2, False),
+    ("regression", "he was hungry", 3, False),
+    ("regression", "he " * 14, 14, False),
+    ("regression", "he " * 15, 15, True),
+    ("multi_label", "he " * 40, 40, False),
+    ("multiple_choice", {"text": "he", "choices": ["he was", "paris"]}, 4, False),
+    ("multiple_choice", {"text": "he", "choices": ["he", "he " * 15]}, 17, True),
+    ("question_answering", {"question": "he was", "context": "he " * 40}, 42, False),
+    ("question_answering", {"question": "he " * 7, "context": "he"}, 8, True),
+    ("token_classification", "he " * 40, 40, False),
+    ("token_classification", "he" + "s" * 40, None, True),
+    ("fill_mask", "paris [MASK] [MASK]", 3, False),
+    ("next_sentence", {"text_a": "he was", "text_b": "he"}, 3, False),
+    ("score", "he was hungry", 3, False),
+    ("vectors", "he " * 24, 24, False),
+    ("vectors", "he " * 25, 25, True),
+]
+
+
+@pytest.mark.parametrize(("task", "item", "num_tokens", "is_cut"), LENGTHS)
+def test_each_answer_says_whether_its_text_was_cut(ask, task, item, num_tokens, is_cut):
+    body = {"model": name_of(task), "items": [item]}
+    status, answer = ask(CASES[task][0], body)
+    [answer] = answer["answers"]
+    assert (status, answer["is_cut"]) == (200, is_cut)
+    assert num_tokens in (None, answer["num_tokens"])
+    if task == "vectors":
+        [entry] = ask("embeddings", {"model": "bert", "input": item})[1]["data"]
+        assert (entry["num_tokens"], entry["is_cut"]) == (num_tokens, is_cut)
+
+
+def test_numbers_that_are_not_finite_are_an_error(ask, models, plain, monkeypatch):
+    [model] = [model for model in models if model.task == "vectors"]
+    network = model.predictor.network._network
+    answer = network.answer
+
+    def broken(*arguments, **extra):
+        return [tuple(np.full_like(array, np.nan) for array in row) for row in answer(*arguments, **extra)]
+
+    monkeypatch.setattr(network, "answer", broken)
+    status, answer_ = ask("embeddings", {"model": "bert", "text": "paris"})
+    assert (status, "not finite numbers" in answer_["error"]) == (500, True)
+    encoder = encoder_of(model)
+    probabilities = encoder.attention_probabilities
+    monkeypatch.setattr(
+        encoder, "attention_probabilities", lambda *_, **__: [each * np.nan for each in probabilities(*_, **__)]
+    )
+    status, answer_ = ask("attention", {"model": "bert", "task": "vectors", "item": "paris", "layer": 0})
+    assert (status, "not finite numbers" in answer_["error"]) == (500, True)
+
+
+def test_attention_that_nobody_waits_for_is_not_computed(server, ask, models, monkeypatch):
+    [model] = [model for model in models if model.task == "vectors"]
+    computed = []
+    monkeypatch.setattr(encoder_of(model), "attention_probabilities", lambda *_, **__: computed.append(1))
+    body = {"model": "bert", "task": "vectors", "item": "paris", "layer": 0}
+    with explanations._one_at_a_time:
+        assert ask("attention", body, X_Timeout_Ms="50")[0] == 504
+        wait_until(lambda: server.metrics.admitted._value.get() == 0)
+    assert not computed
+
+
+def test_vectors_are_written_with_the_digits_of_float32(server, ask, answers_of):
+    text = requests.post(
+        f"{server.url}/v1/embeddings", json={"model": "bert", "text": "he was hungry"}, timeout=60
+    ).text
+    digits = text.partition("[")[2].partition("[")[2].partition("]")[0].split(",")
+    for number in digits:
+        assert np.float32(number) == np.float32(float(number))
+        assert len(number.lstrip("-").replace("0.", "").replace(".", "")) <= 12
+
+
 def test_the_description_is_valid_and_describes_requests_and_answers(server, ask, capsys):
     validator = pytest.importorskip("openapi_spec_validator")
     document = requests.get(f"{server.url}/openapi.json", timeout=60).json()
@@ -182,14 +209,14 @@ MISTAKES = {
     "a list": ("score", b"[]", 422, "a JSON object is needed"),
     "no item": ("score", b'{"items": []}', 422, "a list of one item or more"),
     "too many items": ("score", json.dumps({"items": ["a"] * 51}).encode(), 422, "there are 51 items"),
-    "too large": ("score", b" " * 20_001, 413, "larger than 20,000 bytes"),
+    "too large": ("score", b" " * ((1 << 20) + 1), 413, "larger than 1,048,576 bytes"),
     "a wrong field": ("score", b'{"txt": "a"}', 422, 'text 1 has "txt", but the model bert needs "text"'),
     "a number": ("score", b'{"items": [1]}', 422, "an object with"),
     "an unknown option": ("score", b'{"items": ["a"], "top_k": 1}', 422, '"top_k" is not a field'),
     "a wrong option": ("fill-mask", b'{"text": "[MASK]", "top_k": 0}', 422, "top_k is 0"),
     "a text of the wrong type": ("score", b'{"text": 3}', 422, "text 1 is of type int"),
     "half a character": ("score", b'{"text": "\\ud800"}', 400, "not valid JSON: no low surrogate"),
-    "too many characters": ("score", json.dumps({"text": "a" * 10_001}).encode(), 422, "10,001 characters"),
+    "too many characters": ("score", json.dumps({"text": "a" * 100_001}).encode(), 422, "100,001 characters"),
     "a text of many": ("fill-mask", b'{"items": ["[MASK]", "a"]}', 422, "text 2 has no [MASK]"),
     "which model": ("classify", b'{"text": "a"}', 422, '"model" is missing'),
     "no such model": ("classify", b'{"text": "a", "model": "x"}', 404, "there is no model 'x'"),
@@ -221,7 +248,7 @@ def test_health_models_and_metrics(server, ask):
     for name in ("request_seconds", "queue_seconds", "inference_seconds", "batch_fill"):
         assert f'bert_{name}_count{{length="4",model="bert"' in metrics
     assert 'bert_tokens_total{model="bert",task="score"}' in metrics
-    assert "bert_requests_admitted 0.0" in metrics
+    wait_until(lambda: "bert_requests_admitted 0.0" in requests.get(f"{server.url}/metrics", timeout=10).text)
 
 
 def test_the_log_has_a_line_of_json_with_the_id_and_without_the_text(server, caplog):

@@ -1,5 +1,6 @@
 """Requests before the server is ready, whose bodies are slow, and whose clients go away."""
 
+import contextlib
 import logging
 import socket
 import threading
@@ -14,7 +15,9 @@ import requests
 from known_models import random_model, write_model
 from running_server import serving, wait_until
 
+from bert_keras.cli.server_address import hosts_of
 from bert_keras.prediction.arguments import Limits
+from bert_keras.serving.middleware import open_request_log, requests_log
 from bert_keras.serving.served_models import finer, open_models
 
 
@@ -97,6 +100,106 @@ def test_a_client_that_goes_away_while_it_sends_its_body_is_no_error_of_the_serv
             connection.sendall(b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
         wait_until(lambda: 'bert_rejections_total{status="499"} 1.0' in server.metrics.exposed().decode())
     assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_bodies_that_arrive_slowly_take_no_places(monkeypatch):
+    with serving([], max_queue=1) as server, contextlib.ExitStack() as stack:
+        for _ in range(8):
+            connection = stack.enter_context(connect(server))
+            connection.sendall(b"POST /v1/tokens HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
+        wait_until(lambda: len(server.running.server_state.tasks) == 8)
+        assert requests.post(f"{server.url}/v1/tokens", json={"model": "x"}, timeout=60).status_code == 404
+        monkeypatch.setattr("bert_keras.serving.requests._SECONDS_TO_SEND", 0.05)
+        slow = stack.enter_context(connect(server))
+        slow.sendall(b"POST /v1/tokens HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n")
+        assert slow.makefile("rb").read().startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /v1/tok", b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\nGET /li"])
+def test_a_client_that_does_not_send_its_headers_loses_its_connection(monkeypatch, sent):
+    monkeypatch.setattr("bert_keras.serving.connections._SECONDS_OF_HEADERS", 0.1)
+    with serving([]) as server, connect(server) as connection:
+        connection.sendall(sent)
+        with contextlib.suppress(ConnectionResetError):
+            while connection.recv(1000):
+                pass
+
+
+def test_of_too_many_connections_the_oldest_are_closed(monkeypatch):
+    monkeypatch.setattr("bert_keras.serving.connections._MORE_CONNECTIONS", 4)
+    with serving([], max_queue=1) as server, contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(connect(server)) for _ in range(20)]
+        for connection in connections[:10]:
+            connection.sendall(b"POST /v1/tokens HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
+        wait_until(lambda: len(server.running.server_state.connections) == 6)
+        for _ in range(5):
+            assert requests.post(f"{server.url}/v1/tokens", json={"model": "x"}, timeout=60).status_code == 404
+
+
+def test_the_end_of_the_server_does_not_wait_for_work_that_was_given_up(folder, monkeypatch):
+    monkeypatch.setattr("bert_keras.serving.served_models._SECONDS_TO_STOP", 0.1)
+    model, may_run = open_scorer(folder), threading.Event()
+    with serving([model]) as server:
+        network = model.predictor.network._network
+        network.answer = lambda *_, **__: may_run.wait(60)
+        answer = requests.post(
+            f"{server.url}/v1/score", json={"text": "paris"}, headers={"X-Timeout-Ms": "50"}, timeout=60
+        )
+        assert answer.status_code == 504
+    assert not may_run.is_set()  # the server has ended, and the network has not answered
+    may_run.set()
+
+
+def test_only_the_names_of_a_local_server_are_its_hosts():
+    with serving([], hosts=hosts_of("127.0.0.1")) as server:
+        port = server.url.rpartition(":")[2]
+        for host, status in [
+            (f"localhost:{port}", 200),
+            (f"127.0.0.1:{port}", 200),
+            ("LOCALHOST", 200),
+            (f"[::1]:{port}", 200),
+            (f"evil.example:{port}", 403),
+            ("127.0.0.1.evil.example", 403),
+            ("localhost@evil.example", 403),
+            ("[::1", 403),
+            ("::1", 403),
+        ]:
+            for path in ("livez", "page/main.js", "v1/nothing"):
+                found = requests.get(f"{server.url}/{path}", headers={"Host": host}, timeout=60)
+                assert found.status_code == (404 if path == "v1/nothing" and status == 200 else status), (host, path)
+        assert (
+            "answers only requests for localhost, 127.0.0.1, ::1, not for [::1"
+            in requests.get(server.url, headers={"Host": "[::1"}, timeout=60).text
+        )
+    assert hosts_of("127.0.0.2") == ("localhost", "127.0.0.1", "::1", "127.0.0.2")
+    assert hosts_of("0.0.0.0") == hosts_of("::") == hosts_of("192.168.0.1") == hosts_of("my-machine") == ()
+
+
+def test_unknown_paths_are_not_redirected():
+    with serving([]) as server:
+        for path in ("x", "livez/", "models/", "v1", "page/x/", "v1/tokens/", "//evil.example", "/evil.example/.."):
+            found = requests.get(f"{server.url}/{path}", allow_redirects=False, timeout=60)
+            assert found.status_code == 404, path
+        for path in ("", "page"):
+            found = requests.get(f"{server.url}/{path}", allow_redirects=False, timeout=60)
+            assert (found.status_code, found.headers["Location"]) == (307, "page/")
+
+
+def test_a_closed_standard_output_is_one_warning(messages, capsys):
+    class Closed:
+        def write(self, text):
+            raise BrokenPipeError
+
+        def flush(self):
+            raise BrokenPipeError
+
+    lines = open_request_log(Closed())
+    for number in range(20):
+        requests_log.info("%d", number)
+    lines.stop()
+    requests_log.handlers.clear()
+    assert messages == ["standard output is closed or full, so the server does not log further requests"]
+    assert capsys.readouterr().err == ""
 
 
 def test_a_server_has_a_padded_length_between_each_two_that_are_far_apart():

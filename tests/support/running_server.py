@@ -10,10 +10,13 @@ import requests
 from bert_keras.serving.app import Server, ServerSettings
 from bert_keras.serving.connections import BoundedServer, config_of
 
+# Longer than the models of these tests read at once.
+LONG_TEXT = "\U0001f600 he is in paris , she walks . so he ate \u05e9\u05dc\u05d5\u05dd " * 3
+
 
 @contextlib.contextmanager
 def serving(models, versioned=(), is_ready=True, **settings):
-    """Serves models while the block runs. Yields the Server, whose `url` is its address.
+    """Serves models while the block runs. Yields the Server; `url` is its address, `running` the server of uvicorn.
 
     Args:
         is_ready: whether to wait until the models are warm.
@@ -23,6 +26,7 @@ def serving(models, versioned=(), is_ready=True, **settings):
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as in serve.py
     server.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     running = BoundedServer(config_of(server.app, 4.0), server.settings.max_queue, server.settings.timeout)
+    server.running = running
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
