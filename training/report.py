@@ -37,11 +37,13 @@ class Callbacks:
         on_step: takes the step and a dict of the averages since its last call: a training row of metrics.csv.
         on_evaluation: takes the step and a dict of the metrics. Training ends there if it returns True.
         on_save: takes the step and the path of a new checkpoint.
+        on_predictions: takes nothing. Fine-tuning with --do_predict calls it in every worker when all results are written.
     """
 
     on_step: collections.abc.Callable | None = None
     on_evaluation: collections.abc.Callable | None = None
     on_save: collections.abc.Callable | None = None
+    on_predictions: collections.abc.Callable | None = None
 
     def __post_init__(self):
         for name, function in vars(self).items():
@@ -93,11 +95,12 @@ class Report:
             )
         self._since_row.append(totals)
         self._calls.append((num_steps, seconds))
-        self._screen.show(step, {**self._metrics([totals]), "lr": self._rate_of(step)}, *self._speed())
         if self._is_first_call:
             # The first call builds the graph, so its duration does not show the speed.
             self._calls.clear()
             self._is_first_call = False
+        speed = self._speed() if self._calls else None
+        self._screen.show(step, {**self._metrics([totals]), "lr": self._rate_of(step)}, speed)
 
     def row(self, step):
         """Writes the averages since the last row, and returns them."""
@@ -161,15 +164,18 @@ class _Screen:
         group = rich.console.Group(self._bar, self._metrics)
         self.live = rich.live.Live(group, console=console, refresh_per_second=4) if console.is_terminal else None
 
-    def show(self, step, metrics, examples_per_second, steps_per_second):
-        seconds_left = round((self._num_train_steps - step) / steps_per_second)
-        clock = f"{seconds_left // 3600}:{seconds_left // 60 % 60:02}:{seconds_left % 60:02}"
-        speed = f"{examples_per_second:.4g} examples/s, {clock} left"
+    def show(self, step, metrics, speed):
+        """Shows the metrics at a step. `speed` is None, or the numbers of examples and of steps per second."""
+        if speed:
+            seconds_left = round((self._num_train_steps - step) / speed[1])
+            clock = f"{seconds_left // 3600}:{seconds_left // 60 % 60:02}:{seconds_left % 60:02}"
+            speed = f"{speed[0]:.4g} examples/s, {clock} left"
         if self.live:
-            self._bar.update(self._task, completed=step, speed=speed)
+            self._bar.update(self._task, completed=step, speed=speed or "")
             self._metrics.plain = in_words(metrics)
             return
         now = time.monotonic()
         if step == self._num_train_steps or now - self._last_line >= _SECONDS_BETWEEN_LINES:
             self._last_line = now
-            log.info("step %d/%d: %s, %s", step, self._num_train_steps, in_words(metrics), speed)
+            text = ", ".join(filter(None, (in_words(metrics), speed)))
+            log.info("step %d/%d: %s", step, self._num_train_steps, text)

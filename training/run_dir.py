@@ -69,6 +69,11 @@ class RunDir:
             return
         try:
             paths.make_dirs(self.path)
+        except FileExistsError:
+            found = "a file, not a folder"
+            if not paths.exists(self.path):
+                found = f"a link to {paths.real(self.path)}, which does not exist"
+            raise FileExistsError(f"--output_dir={self.path} is {found}; give another folder") from None
         except OSError as error:
             raise OSError(
                 f"--output_dir={self.path} cannot be created: {error.strerror or error}; give another folder"

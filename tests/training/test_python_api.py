@@ -5,6 +5,7 @@ import logging
 import os
 import pathlib
 import random
+import signal
 import threading
 
 import numpy as np
@@ -13,7 +14,7 @@ import tensorflow as tf
 from eager import without_graphs
 from states import assert_bit_equal, weights_in
 from tiny_classes import run, texts, write_start, write_texts
-from training_runs import rows_of
+from training_runs import rows_of, stop_after
 
 from bert_keras import TextClassifier, train_classifier
 
@@ -143,6 +144,26 @@ def test_evaluations_end_training_if_the_callback_returns_true(short, tmp_path):
     assert steps == [3]
     assert ended.metrics is not None
     assert ended.predictor()("the film was good").label in ("neg", "pos")
+
+
+def test_a_call_that_is_stopped_does_not_return_the_predictions_of_an_earlier_call(
+    trained, short, tmp_path, monkeypatch
+):
+    texts_to_predict = [text for text, _ in DEV]
+    earlier = train_classifier(
+        predict_data=texts_to_predict, init_checkpoint=trained.folder, output_dir=tmp_path / "new", verbose=False
+    )
+    assert [row["prediction"] for row in earlier.predictions] == [row["prediction"] for row in trained.predictions]
+    # The handler of a notebook's user, which does not end the process.
+    before = signal.signal(signal.SIGTERM, lambda number, frame: None)
+    try:
+        with monkeypatch.context() as patch:
+            stop_after(patch, 2)
+            stopped = call(TRAIN, tmp_path, short, predict_data=texts_to_predict[:3])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert stopped.predictions is None
+    assert len(call(TRAIN, tmp_path, short, predict_data=texts_to_predict[:3]).predictions) == 3
 
 
 @pytest.mark.usefixtures("no_graphs")

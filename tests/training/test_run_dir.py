@@ -246,6 +246,10 @@ def test_folders_that_cannot_be_created_or_read_are_refused(tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(OSError, match="--output_dir=.*file/run cannot be created: Not a directory; give another"):
         claim(RunDir(str(tmp_path / "file" / "run"), "run_pretraining"))
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    for name, found in (("file", "a file, not a folder"), ("link", "a link to .*gone, which does not exist")):
+        with pytest.raises(OSError, match=f"--output_dir=.*{name} is {found}; give another folder$"):
+            claim(RunDir(str(tmp_path / name), "run_pretraining"))
     with pytest.raises(ValueError, match=r"TensorFlow takes \[ \* \? in a path for a pattern; rename it"):
         RunDir(str(tmp_path / "run [1]"), "run_pretraining")
 

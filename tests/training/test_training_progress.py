@@ -62,8 +62,19 @@ def test_the_first_step_shows_its_figures(screen, is_terminal):
         report.steps(1, 1, totals(5.0), seconds=2.0)
     shown = screen.getvalue()
     assert "loss 5, masked_lm_loss 2, masked_lm_accuracy 50.0 %, lr 0" in shown
-    assert "4 examples/s, 0:00:16 left" in shown
     assert "step 1/9" in shown
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+@pytest.mark.parametrize("first", [1, 3])
+def test_the_time_left_is_that_of_steps_after_the_first_call_which_compiles(screen, is_terminal, first, monkeypatch):
+    monkeypatch.setattr("bert_keras.training.report._SECONDS_BETWEEN_LINES", 0.0)
+    with make_report(screen, Rows(), is_terminal) as report:
+        report.steps(first, first, totals(5.0, steps=first), seconds=5000.0)
+        before = screen.getvalue()
+        report.steps(first + 2, 2, totals(5.0, steps=2), seconds=4.0)
+    assert "left" not in before and "examples/s" not in before
+    assert f"4 examples/s, 0:00:{2 * (9 - first - 2):02} left" in screen.getvalue()
 
 
 def test_a_row_averages_the_steps_since_the_one_before(screen):

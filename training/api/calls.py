@@ -114,7 +114,8 @@ class Program:
         settings = {name: value for name, value in settings.items() if value is not None}
         if not settings.get("output_dir"):
             raise TypeError(f"{self.function}() needs output_dir, the folder of the run")
-        files = DataFiles(os.fspath(settings["output_dir"]))
+        files, written = DataFiles(os.fspath(settings["output_dir"])), []
+        callbacks = dataclasses.replace(callbacks, on_predictions=lambda: written.append(True))
         with with_names_of_arguments(values, files) as translate, surroundings(verbose, translate) as console:
             take_values(values, {**_actions(values, {**settings, **data}), **settings}, self.function)
             contents = {flag: self._content(flag, content) for flag, content in data.items()}
@@ -130,8 +131,8 @@ class Program:
                 raise
         folder = values["output_dir"].value
         folder = folder if paths.is_remote(folder) else os.path.abspath(folder)
-        has_predicted = "do_predict" in values and values["do_predict"].value
-        return TrainedModel(folder, self.name, metrics, self.read_predictions(folder) if has_predicted else None)
+        # The folder may have the predictions of an earlier call, which are not those of this one.
+        return TrainedModel(folder, self.name, metrics, self.read_predictions(folder) if written else None)
 
     def _content(self, flag, data):
         """Returns a path, or for data in memory the content of a file and the ending of its name."""

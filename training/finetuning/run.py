@@ -221,6 +221,8 @@ class _Session:
             with explain_out_of_memory("predict_batch_size"):
                 outputs = inference.outputs(task.predict_features)
             task.write_predictions(run_dir, outputs)
+        if settings["do_predict"] and self._callbacks.on_predictions:
+            self._callbacks.on_predictions()
         log.info("the run is in %s", run_dir.path)
         return metrics
 
