@@ -37,7 +37,7 @@ class Callbacks:
         on_step: takes the step and a dict of the averages since its last call: a training row of metrics.csv.
         on_evaluation: takes the step and a dict of the metrics. Training ends there if it returns True.
         on_save: takes the step and the path of a new checkpoint.
-        on_predictions: takes nothing. Fine-tuning with --do_predict calls it in every worker when all results are written.
+        on_predictions: takes nothing. Fine-tuning with --do_predict calls it, in every worker, after its last result.
     """
 
     on_step: collections.abc.Callable | None = None
