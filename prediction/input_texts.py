@@ -169,38 +169,34 @@ def _open_file(input_file):
 
 
 def _of_lines(name, lines, form, most_bytes):
-    """Yields the pairs of `read_texts` for the lines of a binary file; skips and counts blank lines."""
+    """Yields the pairs of `read_texts` for the lines of a binary file; a blank line is an error, except at the end."""
     num_blank = 0
-    # Only a line feed ends a line: str.splitlines also splits at characters that may occur within a text.
-    for number in itertools.count(1):
-        line = lines.readline(most_bytes + 1)
-        if not line:
-            break
-        if number == 1:
+    for number, line in enumerate(text_files.iterate_lines(lines, most_bytes), 1):
+        if number == 1 and line:
             line = line.removeprefix(codecs.BOM_UTF8)
             text_files.check_is_text(line[:4096], name)
-        source = f"{name} line {number}"
-        if len(line) > most_bytes:
-            while line and not line.endswith(b"\n"):
-                line = lines.readline(most_bytes + 1)
-            told = (
-                f"{source} has more than {most_bytes:,} bytes; make it shorter, or raise --max_chars (a line may have "
-                f"{_BYTES_A_CHAR} bytes for each)"
-            )
-            yield source, ValueError(told)
-        elif line.strip():
-            yield source, _text_of_line(source, line, form)
-        else:
+        text = _text_of_line(f"{name} line {number}", line, form, most_bytes)
+        if isinstance(text, str) and text_files.is_blank(text):
             num_blank += 1
+            continue
+        for blank in range(number - num_blank, number):
+            yield f"{name} line {blank}", ValueError(f"{name} line {blank} is blank; give a text, or remove the line")
+        num_blank = 0
+        yield f"{name} line {number}", text
     if num_blank:
-        log.info("%s: blank lines that were skipped: %d", name, num_blank)
+        log.info("%s: blank lines at the end that do not count: %d", name, num_blank)
 
 
-def _text_of_line(source, line, form):
-    """Returns the text of a line, or the ValueError that says why it is not valid."""
-    line = line.removesuffix(b"\n").removesuffix(b"\r")
+def _text_of_line(source, line, form, most_bytes):
+    """Returns the text of a line, or the ValueError that says why it is not valid; a blank line is a str."""
+    if line is None:
+        return ValueError(
+            f"{source} has more than {most_bytes:,} bytes; make it shorter, or raise --max_chars (a line may have "
+            f"{_BYTES_A_CHAR} bytes for each)"
+        )
     try:
-        return _split(source, line.decode("utf-8"), form)
+        text = line.decode("utf-8")
+        return text if text_files.is_blank(text) else _split(source, text, form)
     except UnicodeDecodeError as error:
         return ValueError(f"{source}: not UTF-8 (byte 0x{line[error.start]:02x}); save it as UTF-8")
     except ValueError as error:

@@ -113,7 +113,7 @@ def test_arguments_a_file_and_standard_input_give_the_same_json(ask, tmp_path, s
     guess = {"token": "paris", "probability": pytest.approx(0.5, abs=1e-6), "sentence": "paris 首"}
     assert len(first["masks"][0]) == 5
     assert first["masks"][0][0] == guess
-    content = "\ufeff[MASK] 首\r\n\nso [MASK]\n".encode()
+    content = "\ufeff[MASK] 首\r\nso [MASK]\n\n".encode()
     (tmp_path / "texts.txt").write_bytes(content)
     assert ask("fill_mask", "--json", f"--input_file={tmp_path / 'texts.txt'}") == expected
     standard_input(content)

@@ -179,7 +179,11 @@ def find_task(name: str) -> GlueTask:
 
 
 def read_glue(
-    task: GlueTask, data_dir: str | os.PathLike, split: str, xnli_language: str = "zh", skip_bad_rows: bool = False
+    task: GlueTask,
+    data_dir: str | os.PathLike,
+    split: str,
+    xnli_language: str = "zh",
+    skip_bad_rows: bool | None = None,
 ) -> list[Example]:
     """Reads one split ("train", "dev" or "test") of a task from the folder with its distributed files.
 
@@ -194,7 +198,7 @@ def read_glue(
 
 
 def read_glue_file(
-    task: GlueTask, path: str | os.PathLike, split: str, xnli_language: str = "zh", skip_bad_rows: bool = False
+    task: GlueTask, path: str | os.PathLike, split: str, xnli_language: str = "zh", skip_bad_rows: bool | None = None
 ) -> list[Example]:
     """Reads a file in the format of one split of a task; ValueError if there is none, or for the first unreadable row.
 

@@ -132,7 +132,7 @@ def _read_paradigm(path, groups):
     else:
         raise ValueError(f"{path} does not end in {', '.join(_ENDINGS)}; {_NEEDED}")
     for number, pair in enumerate(pairs, 1):
-        if not all(sentence.strip() for sentence in pair):
+        if any(map(text_files.is_blank, pair)):
             raise ValueError(f"{path}: a sentence of pair {number} is empty; each pair needs two sentences")
     if num_equal := sum(good == bad for good, bad in pairs):
         log.warning("%s: pairs of two equal sentences, which no model gets right: %d", path, num_equal)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from bert_keras.data_prep.tasks.squad import Passage, SquadExample
 from bert_keras.evaluation.squad import questions_of
 from bert_keras.storage.json_files import read_json
+from bert_keras.storage.text_files import is_blank
 
 log = logging.getLogger("bert_keras")
 
@@ -123,7 +124,7 @@ def _with_answer(example, question, path, version_2_with_negative):
             "as those for evaluation have several, or keep one of them"
         )
     text, offset = answers[0]["text"], answers[0]["answer_start"]
-    if not text.strip():
+    if is_blank(text):
         raise ValueError(f"{name} has an answer without text; give its text, or take the question out")
     passage = example.passage
     if not 0 <= offset <= offset + len(text) <= len(passage.text):

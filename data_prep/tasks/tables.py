@@ -51,8 +51,11 @@ class BadRow(NamedTuple):
         return ValueError(f"{self.source}: {self.problem}")
 
 
-def without_bad_rows(name: str, rows: Iterable[Any], is_skipping: bool = False) -> list[Any]:
-    """Returns all rows but each BadRow: the log counts them, or the first is a ValueError unless `is_skipping`."""
+def without_bad_rows(name: str, rows: Iterable[Any], is_skipping: bool | None = None) -> list[Any]:
+    """Returns all rows but each BadRow: the log counts them, or the first is a ValueError unless `is_skipping`.
+
+    `is_skipping` is None for programs without the flag --skip_bad_rows; the error then does not advise it.
+    """
     good, bad = [], []
     for row in rows:
         if not isinstance(row, BadRow):
@@ -60,7 +63,8 @@ def without_bad_rows(name: str, rows: Iterable[Any], is_skipping: bool = False) 
         elif is_skipping:
             bad.append(row)
         else:
-            raise ValueError(f"{row.error} (--skip_bad_rows leaves such rows out)")
+            advice = "" if is_skipping is None else " (--skip_bad_rows leaves such rows out)"
+            raise ValueError(f"{row.error}{advice}")
     if bad:
         log.warning("%s: %s bad rows are left out; the first: %s", name, f"{len(bad):,}", bad[0].error)
     return good

@@ -16,7 +16,7 @@ from bert_keras.data_prep.tasks.columns import LABEL_NAMES, NO_COLUMNS, Columns,
 from bert_keras.data_prep.tasks.examples import Example, to_number
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS
 from bert_keras.data_prep.tasks.tables import BadRow, without_bad_rows
-from bert_keras.storage import paths
+from bert_keras.storage import paths, text_files
 
 
 def read_own_file(
@@ -24,12 +24,13 @@ def read_own_file(
     columns: Columns,
     kind: str = "single_label",
     needs_label: bool = False,
-    skip_bad_rows: bool = False,
+    skip_bad_rows: bool | None = None,
     has_header: str = "auto",
 ) -> list[Example]:
     """Reads the examples of a user's file of texts; see `iterate_own_file`.
 
     An unreadable row is a ValueError, with file and line; `skip_bad_rows` leaves such rows out and logs their number.
+    None is for programs that do not have this flag.
     """
     rows = iterate_own_file(path, columns, kind, needs_label, has_header)
     examples = without_bad_rows(paths.name(path), rows, skip_bad_rows)
@@ -177,13 +178,13 @@ def _to_text(cells, column, may_be_empty=False):
     value = cells[column]
     if value is not None and not isinstance(value, str):
         raise ValueError(f'the column "{column}" is {json.dumps(value)[:40]}, but a text is needed')
-    if value is None or not (may_be_empty or value.strip()):
+    if value is None or not may_be_empty and text_files.is_blank(value):
         raise ValueError(f'the column "{column}" is empty; give a text, or remove the row')
     return value
 
 
 def _to_name(value, column):
-    if isinstance(value, str) and value.strip():
+    if isinstance(value, str) and not text_files.is_blank(value):
         return value.strip()
     if value is None or isinstance(value, str):
         raise ValueError(f'the column "{column}" is empty; every row needs one')
@@ -199,7 +200,7 @@ def _to_name(value, column):
 def _to_label(value, columns, kind):
     if kind == "multi_label":
         return _to_labels(value, columns)
-    if value is None or isinstance(value, str) and not value.strip():
+    if value is None or isinstance(value, str) and text_files.is_blank(value):
         return None
     if kind != "regression":
         return _to_name(value, columns.label)
@@ -217,10 +218,10 @@ def _to_labels(value, columns):
         return None
     names = value if isinstance(value, list) else [value]
     if isinstance(value, str):
-        if not value.strip():
+        if text_files.is_blank(value):
             return ()
         names = value.split(columns.label_separator) if columns.label_separator else names
-        if not all(map(str.strip, names)):
+        if any(map(text_files.is_blank, names)):
             raise ValueError(f'the labels "{value}" include an empty label; remove it')
     return tuple(dict.fromkeys(_to_name(name, columns.label) for name in names))
 

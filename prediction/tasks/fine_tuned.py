@@ -16,6 +16,7 @@ from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.loading.model_files import TASK_FILE
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.predictor import Predictor
+from bert_keras.storage.text_files import is_blank
 
 log = logging.getLogger("bert_keras")
 
@@ -146,7 +147,7 @@ class FineTunedPredictor(Predictor[Text, Answer]):
     def _check_text(self, text, source, what="text"):
         """Checks that a value is a text within the limits and is not blank."""
         self.limits.check_text(text, source, what)
-        if not text.strip():
+        if is_blank(text):
             raise ValueError(f"{source} has no word in its {what}; give a {what}")
 
     def _check_pair(self, pair, source, names, may_lack_second=False):
@@ -154,7 +155,7 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise ValueError(f"{source} is {shown(pair)}, but a pair of two texts is needed: {' and '.join(names)}")
         for text, name in zip(pair, names, strict=True):
-            if not (may_lack_second and name == names[1] and text == ""):
+            if not (may_lack_second and name == names[1] and isinstance(text, str) and is_blank(text)):
                 self._check_text(text, source, name)
 
     def _questions(self, encoded):

@@ -2,10 +2,15 @@
 
 import { codePoints } from "./tokenizer.js";
 
-/** Refuses what is not a text, or a text without a word. */
+// As in storage/text_files.py: control and zero-width characters, and others without ink.
+const INVISIBLE =
+  /[\p{Cc}\p{Cf}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\u{e0100}-\u{e01ef}]/u;
+
+/** Refuses what is not a text, or a text without a visible character. */
 export function checkText(model, text, source, what = "text") {
   checkAnyText(model, text, source, what);
-  if (!codePoints(text).some((code) => !model.whiteSpace.has(code))) {
+  const isVisible = (code) => !model.whiteSpace.has(code) && !INVISIBLE.test(String.fromCodePoint(code));
+  if (!codePoints(text).some(isVisible)) {
     throw new Error(`${source} has no word in its ${what}; give a ${what}`);
   }
 }

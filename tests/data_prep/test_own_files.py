@@ -172,6 +172,7 @@ def test_columns_that_are_not_found(write, name, content, message):
         ("a,b\n1,2\n", TEXT_AND_LABEL, 'own.csv has no column "text"; its columns are a, b'),
         ("1,a\n", Columns("2", label="0"), 'own.csv has no column "2"; its columns are 1, a'),
         ("text,text,label\na,b,c\n", TEXT_AND_LABEL, 'has more than one column "text"; rename all but one of them'),
+        ("text,label\n\u200b \u3164,1\n", TEXT_AND_LABEL, 'own.csv line 2: the column "text" is empty; give a text'),
         ("text,label\n ,1\n", TEXT_AND_LABEL, 'own.csv line 2: the column "text" is empty; give a text, or remove'),
         ("text,label\na,\n", TEXT_AND_LABEL, 'line 2: the column "label" is empty; every example needs a label here'),
         (
@@ -204,7 +205,7 @@ def test_mistakes_in_columns(read, content, columns, message):
 @pytest.mark.parametrize(
     ("label", "kind", "message"),
     [
-        ("high", "regression", 'own.csv line 2: the label "high" is not a finite number, as regression needs (--skip'),
+        ("high", "regression", 'own.csv line 2: the label "high" is not a finite number, as regression needs'),
         ("nan", "regression", 'the label "nan" is not a finite number'),
         ('"1.234,5"', "regression", '"1.234,5" is not a finite number, as regression needs; write a decimal point'),
         ("red||blue", "multi_label", 'own.csv line 2: the labels "red||blue" include an empty label; remove it'),

@@ -286,6 +286,7 @@ PARAGRAPH = r'train.json article 1 \("Letters"\) paragraph 1'
         (squad(question(answers=[{"text": "bb"}])), 'question "q1", in its answers, lacks "answer_start"; '),
         (answered("bb", True), 'in its answers, has true for "answer_start", which must be a whole number'),
         (squad(question(is_impossible=1)), 'question "q1" has 1 for "is_impossible", which must be true or false'),
+        (answered("\u200b", 2), 'question "q1" has an answer without text; give its text, or take the question out'),
         (answered(" ", 2), 'question "q1" has an answer without text; give its text, or take the question out'),
         (
             squad(question(answers=[])),

@@ -163,7 +163,7 @@ def test_tokens_have_their_places(of_task):
 # Task -> item, options and error.
 MISTAKES = {
     "regression": [
-        ({"text": " \t"}, {}, "Text 1 has no word in its text; give a text."),
+        ({"text": " \t\u200b\u3164"}, {}, "Text 1 has no word in its text; give a text."),
         ({"words": "a"}, {}, 'Text 1 has "words", but the model run needs "text".'),
         ("a", {}, 'Text 1 is not an object, but one with "text" is needed.'),
         ({"text": 3}, {}, "Text 1 has a text that is not a text; give a text."),

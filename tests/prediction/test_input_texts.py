@@ -2,9 +2,11 @@
 
 import gzip
 import io
+import re
 
 import pytest
 
+import predict
 from bert_keras.prediction.arguments import Limits
 from bert_keras.prediction.input_texts import is_table, read_table, read_texts, settings_of_training
 
@@ -55,13 +57,20 @@ def test_mistakes_in_arguments(form, arguments, message):
         read_texts(None, arguments, None, form, "--task=x", Limits())
 
 
-def test_lines_are_numbered_and_blank_ones_skipped(messages):
-    assert read(b"\xef\xbb\xbfhe\r\n\n \nwas") == [("standard input line 1", "he"), ("standard input line 4", "was")]
-    assert messages == ["standard input: blank lines that were skipped: 2"]
+@pytest.mark.parametrize("form", ["text", "pair"])
+def test_a_blank_line_is_an_error_in_its_place(messages, form):
+    text = ("he", "so") if form == "pair" else "he\tso"
+    content = b"\xef\xbb\xbfhe\tso\r\n\n\xe2\x80\x8b\t \nhe\tso\n \n\n"
+    lines = [(f"standard input line {number}", given) for number, given in enumerate((text, None, None, text), 1)]
+    found = read(content, form)
+    assert [(source, None if isinstance(given, ValueError) else given) for source, given in found] == lines
+    assert str(found[2][1]) == "standard input line 3 is blank; give a text, or remove the line"
+    assert messages == ["standard input: blank lines at the end that do not count: 2"]
 
 
-def test_only_line_feeds_end_a_text(tmp_path):
-    (tmp_path / "texts.txt").write_text("he\u2028was\x0c\nso", encoding="utf-8")
+@pytest.mark.parametrize("line_end", ["\n", "\r", "\r\n", "\r\r\n"])
+def test_only_line_ends_end_a_text(tmp_path, line_end):
+    (tmp_path / "texts.txt").write_bytes(f"he\u2028was\x0c{line_end}so".encode())
     assert read_file(tmp_path / "texts.txt") == ["he\u2028was\x0c", "so"]
 
 
@@ -193,3 +202,28 @@ def test_a_bad_row_is_an_error_in_place_of_its_text(tmp_path, name, lines, error
         assert str(bad[line]).startswith(f"{name} line {line}: {message}")
         assert "--skip_bad_rows" not in str(bad[line])
         assert rows[line - first_line][0] == f"{name} line {line}"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", '["a"]'),
+        ("a.jsonl", '{"text": '),
+        ("a.csv", "a,b\nc,d"),
+        ("a.csv", "text,text\nc,d"),
+        ("a.csv", 'text,b\n"c'),
+        ("a.csv", "text,b\n c"),
+        ("a.csv", "text\n"),
+        ("a.tsv", ""),
+    ],
+)
+@pytest.mark.parametrize("form", ["text", "pair", "choices"])
+def test_no_message_advises_a_flag_that_the_program_lacks(tmp_path, name, content, form):
+    (tmp_path / name).write_text(content)
+    try:
+        errors = [text for text in table_texts(tmp_path / name, form) if isinstance(text, ValueError)]
+    except ValueError as error:
+        errors = [error]
+    assert errors
+    for error in errors:
+        assert set(re.findall(r"--(\w+)", str(error))) <= set(predict.define_flags())

@@ -83,5 +83,5 @@ def test_mistakes_in_questions(answerer, pair, message):
 
 
 def test_a_text_without_a_token_has_no_answer(answerer):
-    answer = answerer(("where", "\u200b"))
+    answer = answerer(("where", "\ufffd"))
     assert (answer.text, answer.start, answer.end, answer.is_impossible) == ("", None, None, True)

@@ -126,6 +126,7 @@ def test_windows_of_a_regression_are_averaged_as_numbers(regressor, open_as):
     [
         ("", "^text 1 has no word in its text; give a text$"),
         (" \n", "^text 1 has no word in its text"),
+        ("\u200b\u3164\ufe0f", "^text 1 has no word in its text"),
         (5, "^text 1 is of type int, but a str is needed$"),
         (("he", "was"), r"^text 1 is \('he', 'was'\), but the model takes single texts; give one str, or"),
     ],

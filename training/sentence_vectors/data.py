@@ -14,6 +14,7 @@ from bert_keras.data_prep.tasks.columns import PAIRS, TEXT_NAMES, Columns, list_
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
 from bert_keras.storage import paths
+from bert_keras.storage.text_files import is_blank
 from bert_keras.training.sentence_vectors.losses import NO_TEXT
 
 log = logging.getLogger("bert_keras")
@@ -81,7 +82,7 @@ def read_file(
     examples = read_own_file(path, columns, kind, needs_label=columns.label is not None, has_header=has_header)
     rows = [(each.text_a, *([each.text_b or ""] if second else []), *each.choices) for each in examples]
     for each, row in zip(examples, rows, strict=True):
-        if not all(text.strip() for text in row):
+        if any(map(is_blank, row)):
             raise ValueError(f"{each.source}: a text is empty; give a text, or remove the row")
     labels = [each.label for each in examples]
     if score is not None:
