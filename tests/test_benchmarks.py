@@ -15,6 +15,8 @@ import tensorflow as tf
 
 from benchmarks import machine, memory, tokenization
 
+# They measure; no program imports them.
+pytestmark = pytest.mark.slow
 SAMPLE_VOCAB = pathlib.Path(__file__).resolve().parents[1] / "data_prep" / "sample" / "vocab.txt"
 
 
@@ -207,7 +209,6 @@ def test_memory_of_a_gpu_is_that_of_its_tensors(monkeypatch):
     assert asked == ["GPU:0"]
 
 
-@pytest.mark.slow  # three processes with TensorFlow
 def test_memory_is_that_of_a_new_process_with_real_steps(tmp_path):
     config = {"vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     config |= {"intermediate_size": 64, "max_position_embeddings": 512}

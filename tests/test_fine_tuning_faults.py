@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from eager import without_graphs
 from made_up_task import MadeUp, run, write_start
 
 from bert_keras.data_prep.records.feature_cache import cached_features
@@ -81,11 +82,13 @@ def start(tmp_path_factory):
 def whole(start, tmp_path_factory):
     """The files of an uninterrupted sweep."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    train(folder, start)
+    with without_graphs():
+        train(folder, start)
     return results_in(folder)
 
 
 @pytest.mark.slow  # fifteen runs
+@pytest.mark.usefixtures("no_graphs")
 def test_a_disk_that_is_full_is_told_and_costs_nothing_that_was_saved(start, whole, tmp_path, monkeypatch):
     for place in PLACES:
         with monkeypatch.context() as patch:
@@ -101,6 +104,7 @@ def test_a_disk_that_is_full_is_told_and_costs_nothing_that_was_saved(start, who
 _KILLED = """
 import os, signal, sys
 sys.path[:0] = sys.argv[1:4]
+from eager import without_graphs
 from test_fine_tuning_faults import interrupt, train
 class Patch:
     setattr = staticmethod(setattr)
@@ -108,7 +112,8 @@ for place in sys.argv[6:]:
     process = os.fork()
     if not process:
         interrupt(Patch, place, lambda: os.kill(os.getpid(), signal.SIGKILL))
-        train(f"{sys.argv[4]}/{'whole' if place == 'whole' else 'run'}", sys.argv[5])
+        with without_graphs():
+            train(f"{sys.argv[4]}/{'whole' if place == 'whole' else 'run'}", sys.argv[5])
         os._exit(0)
     print(place, os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), file=sys.stderr)
 """

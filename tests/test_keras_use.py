@@ -153,6 +153,7 @@ class TestNesting:
         assert array(similarity(features, {name: values[::-1] for name, values in features.items()})).max() < 0.999
         assert len(similarity.trainable_weights) == len(encoder().weights)
 
+    @pytest.mark.usefixtures("no_graphs")
     def test_a_frozen_encoder_leaves_two_weights_to_train(self, folder, features):
         config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
         bert = BertModel(config, trainable=False)
@@ -185,6 +186,7 @@ class TestDropout:
         same(seeded[0], seeded[1])
         assert np.abs(array(seeded[0]) - array(seeded[2])).max() > 1e-3
 
+    @pytest.mark.usefixtures("no_graphs")
     def test_fit_applies_dropout_and_a_seed_repeats_it(self, encoder, features):
         def fit(seed):
             keras.utils.set_random_seed(seed)
@@ -225,6 +227,7 @@ WAYS_TO_COPY = {
 }
 
 
+@pytest.mark.usefixtures("no_graphs")
 class TestCopies:
     @pytest.mark.parametrize("way", WAYS_TO_COPY)
     def test_a_functional_model_gives_the_same_numbers(self, encoder, features, tmp_path, way):

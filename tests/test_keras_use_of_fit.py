@@ -55,6 +55,7 @@ class TestSchedule:
 
 class TestOptimizer:
     @pytest.mark.parametrize("clip_norm", [1.0, 0])
+    @pytest.mark.usefixtures("no_graphs")
     def test_an_update_is_that_of_the_formula(self, clip_norm):
         """The gradients are 3 for the kernel and 1 for the bias: the loss is the output for an input of 3."""
         inputs = keras.Input((1,))
@@ -91,6 +92,7 @@ class TestOptimizer:
 
 
 class TestLora:
+    @pytest.mark.usefixtures("no_graphs")
     def test_train_save_load_and_merge(self, folder, features, tmp_path):
         model = classifier_of(load_encoder(folder))
         head = model.get_layer("scores").get_weights()

@@ -21,8 +21,8 @@ from bert_keras.modeling import BertConfig
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"
-# Scripts that load the weights of a package, need half a gigabyte, or draw many pictures.
-SLOW = ("architecture", "attention", "packing", "paper")
+# A picture changes rarely, and to draw all takes long.
+pytestmark = pytest.mark.slow
 # A script whose pictures a training writes. It ends with other numbers on another processor.
 TRAINING = "run"
 
@@ -47,7 +47,7 @@ def pixels(picture):
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in draw.SCRIPTS if name != TRAINING],
+    [name for name in draw.SCRIPTS if name != TRAINING],
 )
 def test_the_pictures_are_those_that_their_scripts_draw(real_pictures, name):
     for picture, figure in module(name).figures().items():
@@ -57,7 +57,6 @@ def test_the_pictures_are_those_that_their_scripts_draw(real_pictures, name):
         assert np.abs(drawn - kept).mean() < 0.5, f"run python docs/pictures/draw.py {name}"
 
 
-@pytest.mark.slow
 def test_the_pictures_of_a_run_come_from_a_run(real_pictures):
     flags = ["--do_train", "--do_eval", "--eval_share=0.95", "--num_train_epochs=2", "--max_seq_length=8"]
     for name, picture in module(TRAINING).pictures_of_a_run(flags).items():
@@ -122,7 +121,6 @@ def test_the_mask_of_a_packed_row_has_a_block_for_each_example():
     assert f"without --pack: 12 rows of 64 tokens, {padding} % padding" in texts(packing.figures()["packing"])
 
 
-@pytest.mark.slow
 def test_the_sizes_in_the_architecture_are_those_of_bert_base():
     shown = texts(module("architecture").figures()["architecture"])
     config = BertConfig.from_name("uncased_L-12_H-768_A-12")

@@ -110,6 +110,7 @@ class TestTokenizer:
         with pytest.raises(ValueError, match="vocab.txt"):
             tokenizer.save(tmp_path / "my_model")
 
+    @pytest.mark.usefixtures("no_graphs")
     def test_the_layer_gives_the_same_in_a_pipeline_and_in_a_model(self, folder, tmp_path):
         expected = FullTokenizer.from_checkpoint(folder)(TEXTS, sequence_length=12)
         layer = TokenizerLayer.from_checkpoint(folder, sequence_length=12)

@@ -130,6 +130,7 @@ _KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
 import run_pretraining
+import tensorflow as tf
 from bert_keras.training import loop
 places, argv = sys.argv[2].split(","), sys.argv[3:]
 
@@ -153,6 +154,7 @@ loop.steps_until_due = killing_steps
 for place in places:
     process = os.fork()
     if not process:
+        tf.config.run_functions_eagerly(True)
         run_pretraining.main(["run_pretraining.py", *argv])
         sys.stdout.flush()
         os._exit(0)
@@ -161,6 +163,7 @@ for place in places:
 
 
 @pytest.mark.slow  # five processes
+@pytest.mark.usefixtures("no_graphs")
 def test_killed_runs_end_with_the_very_weights_of_one_that_was_not(files, tmp_path, write_records):
     for number in range(3):
         write_records(tmp_path / f"part-{number}.tfrecord", 9 + number, seed=number)
@@ -185,6 +188,7 @@ def test_killed_runs_end_with_the_very_weights_of_one_that_was_not(files, tmp_pa
 
 
 @pytest.mark.slow  # five runs
+@pytest.mark.usefixtures("no_graphs")
 def test_a_fine_tuned_model_is_kept_in_an_object_store(tmp_path, store, monkeypatch):
     start = made_up_task.write_start(tmp_path / "start")
     upload(tmp_path / "start", f"{store}/start")

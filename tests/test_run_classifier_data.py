@@ -142,6 +142,7 @@ def labels_of(text):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_several_labels(flags, out, tmp_path, capsys):
     for seed, (name, count) in enumerate({"train": 16, "dev": 9}.items()):
         lines = [json.dumps({"text": text, "labels": labels_of(text)}) for text, _ in texts(count, seed)]
@@ -168,6 +169,7 @@ def test_several_labels(flags, out, tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_choices_of_ones_own(flags, out, tmp_path):
     def rows(count, seed):
         return [(first, second, first, int(same)) for first, second, same in pairs(count, seed)]
@@ -206,6 +208,7 @@ def tfds():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_a_data_set_of_tensorflow_datasets(flags, out, tfds, tmp_path):
     run({**flags, "tfds": "imdb_reviews"}, "do_train", "do_eval", tfds_eval_split="test")
     assert task_of(out)["labels"] == ["neg", "pos"]

@@ -133,6 +133,7 @@ def test_the_run_folder_works_with_the_other_programs(taught, capsys, tmp_path):
     assert len(task.eval_features["input_ids"]) == 30
 
 
+@pytest.mark.slow  # 120 steps; tests/training/test_distillation_loss.py has each loss, also of packed rows
 def test_labels_and_layers_and_texts_together(flags, teacher, tmp_path):
     """The teacher has one layer and other widths; metrics.csv has the mean of each loss."""
     more = {

@@ -16,6 +16,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from eager import without_graphs
 from pretraining_runs import make_files, run
 from states import assert_bit_equal, weights_in
 from training_runs import assert_near, rows_of
@@ -43,7 +44,7 @@ def trained(tmp_path_factory, tiny_config, write_records):
     (folder / "words.txt").write_text("".join(f"word{number}\n" for number in range(40)))
     flags |= {"do_train": True, "do_eval": True, "eval_file": folder / "held_out.tfrecord"}
     flags |= {"vocab_file": folder / "words.txt", "eval_steps": 6, "log_steps": 5}
-    with contextlib.redirect_stdout(io.StringIO()) as output:
+    with contextlib.redirect_stdout(io.StringIO()) as output, without_graphs():
         metrics = run(flags)
     return flags, metrics, " ".join(output.getvalue().split())
 
@@ -128,6 +129,7 @@ def test_a_finished_run_is_not_trained_again_but_evaluated_if_that_is_missing(tr
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_a_run_config_gives_the_same_run(trained, tmp_path):
     flags, metrics, _ = trained
     config = flags["output_dir"] / "run_config.json"
@@ -136,6 +138,7 @@ def test_a_run_config_gives_the_same_run(trained, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_the_seed_and_a_smooth_rate_change_the_run(trained, files):
     run(files, do_train=True, num_train_steps=6, log_steps=1, smooth_learning_rate=True, seed=1)
     rows = rows_of(files["output_dir"])

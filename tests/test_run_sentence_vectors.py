@@ -105,6 +105,7 @@ def test_it_learns_stores_and_predicts(run, tmp_path, data_dir, capsys):
         ("texts.txt", "scored.tsv", "pearson", "loss: recognize the same text, among the texts of 8 examples"),
     ],
 )
+@pytest.mark.usefixtures("no_graphs")
 def test_the_columns_decide_the_loss_and_the_metrics(run, capsys, train_file, eval_file, metric, line):
     metrics = run("train", "eval", train_file=train_file, eval_file=eval_file)
     assert 0 < metrics[metric] <= 1
@@ -126,6 +127,7 @@ def test_an_interrupted_run_with_micro_batches_resumes_exactly(run, tmp_path, mo
 
 
 @pytest.mark.slow  # a call of the program
+@pytest.mark.usefixtures("no_graphs")
 def test_from_python(tmp_path, start):
     pairs = [("paris is", "paris was"), ("he is", "he was"), ("she is", "she was"), ("london is", "london was")]
     trained = train_sentence_vectors(

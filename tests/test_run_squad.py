@@ -170,6 +170,7 @@ def test_a_run_of_the_second_version_finds_its_threshold(files, data, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_a_threshold_that_is_given_is_used_and_stored(files, data, capsys):
     flags = {**files, "train_file": data["train2"], "version_2_with_negative": True, "num_train_epochs": 0.1}
     out = files["output_dir"]

@@ -10,7 +10,7 @@ from bert_keras.prediction import FeatureExtractor, FillMask, NextSentence, Sent
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return write_model(tmp_path_factory.mktemp("models") / "bert", random_model(num_hidden_layers=2))
+    return write_model(tmp_path_factory.mktemp("models") / "bert", random_model(num_hidden_layers=1))
 
 
 def test_predictors_that_share_weights_answer_as_if_they_were_alone(folder):
@@ -29,7 +29,7 @@ def test_predictors_that_share_weights_answer_as_if_they_were_alone(folder):
 
 
 def test_weights_of_another_model_cannot_be_shared(folder, tmp_path):
-    other = FillMask(write_model(tmp_path / "other", random_model(num_hidden_layers=1)))
+    other = FillMask(write_model(tmp_path / "other", random_model(num_hidden_layers=2)))
     with pytest.raises(ValueError, match="^model has another config than .*; share one of the same checkpoint$"):
         NextSentence(folder, model=other.model)
     with pytest.raises(ValueError, match="^model can only be shared among predictors of a checkpoint of pre-training"):

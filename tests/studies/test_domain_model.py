@@ -30,6 +30,7 @@ FLAGS = "--init_checkpoint=start", "--input_file=text.txt", "--train_file=train.
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_the_report_has_the_accuracies_of_fine_tuned_models(files, tmp_path, monkeypatch, capsys):
     trained = []
     monkeypatch.setattr(

@@ -113,6 +113,7 @@ def run(data, folder, *flags, study=STUDY, scale=SCALE):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_a_study_continues_and_reports(data, tmp_path, monkeypatch):
     trained = []
     pretrain = models.pretrain
@@ -182,6 +183,7 @@ def check_bits(data, folder, results):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_checkpoints_of_one_run_are_probed_and_left_to_right_models_too(data, tmp_path):
     kinds = {"masked": {}, "left": {"is_decoder": True}}
     variants = {
@@ -211,6 +213,7 @@ def test_checkpoints_of_one_run_are_probed_and_left_to_right_models_too(data, tm
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_discriminators_are_trained_and_probed(data, tmp_path):
     study = dataclasses.replace(catalog.STUDIES["electra"], probes=("sst2", "ner"), claims=())
     scale = dataclasses.replace(SCALE, training=SCALE.training | {"num_train_steps": 8})
@@ -222,6 +225,7 @@ def test_discriminators_are_trained_and_probed(data, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_a_model_of_the_user_takes_the_place_of_a_new_one(data, tmp_path):
     run(data, tmp_path, "--variants=random weights", "--seeds=0")
     [model] = tmp_path.glob("cells/model-*/model")

@@ -180,6 +180,7 @@ def test_an_exception_of_a_callback_ends_the_run_which_continues_later(short, tm
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_what_is_set_for_the_process_is_restored(short, tmp_path, capsys):
     log = logging.getLogger("bert_keras")
     handler = logging.NullHandler()

@@ -13,7 +13,7 @@ from tiny_classes import write_start as write_classes
 from bert_keras import EntityTagger, FillMask, QuestionAnswerer, pretrain, train_classifier, train_ner, train_squad
 from bert_keras.modeling import PretrainingModel
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_graphs")]
 SHORT = {"train_batch_size": 4, "num_train_epochs": 1, "learning_rate": 0.01, "verbose": False}
 WORDS, TAGS = ["paris", "is", "the", "capital"], ["B-LOC", "O", "O", "O"]
 
