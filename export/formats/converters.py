@@ -10,7 +10,14 @@ import os
 import re
 import sys
 
+import numpy as np
+
 _OPSET = 17
+_TINY = np.float32(1e-30)  # the least scale of a row or column of zeros, times its largest number
+# Weights have 7 bits: without VNNI, a processor adds two products of 8 bits in 16 bits, and they would overflow.
+_LARGEST_WEIGHT = np.float32(63)
+# Activations from -127 to 127 become 1 to 255.
+_NUMBERS_OF_8_BITS = {"tiny": _TINY, "largest": np.float32(127), "one": np.float32(1), "zero": np.uint8(128)}
 # Start of the last line of the output if a format lacks operations.
 UNKNOWN = "no operation for "
 # Ending of the ONNX file before quantization.
@@ -35,14 +42,76 @@ def _to_onnx(saved_model, signature, output, quantize):
     unknown = sorted({node.op_type for node in model.graph.node if not onnx.defs.has(node.op_type, node.domain)})
     if unknown:
         sys.exit(UNKNOWN + ", ".join(unknown))
+    _name_axes(model.graph)
     plain = f"{output}{PLAIN}" if quantize else output
     with open(plain, "wb") as file:
         file.write(model.SerializeToString())
     if quantize:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
-        # Each dense layer and each embedding has its own scale.
-        quantize_dynamic(plain, output, op_types_to_quantize=["MatMul", "Gather"], weight_type=QuantType.QInt8)
+        _quantize_products(model.graph)
+        # Each embedding table has one scale.
+        quantize_dynamic(model, output, op_types_to_quantize=["Gather"], weight_type=QuantType.QInt8)
+
+
+def _name_axes(graph):
+    """Replaces the names that tf2onnx makes up for axes of unknown length, such as unk__350."""
+    names = [value.name for value in graph.input]
+    for value in (*graph.input, *graph.output):
+        is_masks = value.name == "masked_lm_positions" or (value in graph.output and "masked_lm_positions" in names)
+        axes = zip(value.type.tensor_type.shape.dim, ("batch", "predictions" if is_masks else "length"), strict=False)
+        for axis, name in axes:
+            if not axis.HasField("dim_value"):
+                axis.dim_param = name
+    del graph.value_info[:]  # has the old names, and nothing that a runtime cannot infer
+
+
+def _quantize_products(graph):
+    """Replaces each product with a constant matrix by one of 8 bits; each row and each column has its own scale.
+
+    `quantize_dynamic` has one scale for all rows, so the answer for a text would depend on the others of its batch.
+    """
+    from onnx import helper, numpy_helper
+
+    constants = {each.name: each for each in graph.initializer if len(each.dims) == 2}
+    nodes, rounded, used = [], set(), set()
+    for node in graph.node:
+        if node.op_type != "MatMul" or node.input[1] not in constants:
+            nodes.append(node)
+            used.update(node.input)
+            continue
+        (x, weight), [y] = node.input, node.output
+        steps = [] if x in rounded else _round_rows(x)
+        steps += [
+            ("MatMulInteger", [f"{x}/8_bits", f"{weight}/8_bits", "8_bits/zero"], f"{y}/32_bits", {}),
+            # Not a product of both scales, which ONNX Runtime replaces by an operation for a single one.
+            ("DequantizeLinear", [f"{y}/32_bits", f"{weight}/scale"], f"{y}/columns", {"axis": -1}),
+            ("Mul", [f"{y}/columns", f"{x}/scale"], y, {}),
+        ]
+        nodes += [helper.make_node(kind, inputs, [out], name=out, **options) for kind, inputs, out, options in steps]
+        rounded |= {x, weight}
+    numbers = {f"8_bits/{name}": value for name, value in _NUMBERS_OF_8_BITS.items()}
+    for weight in rounded & set(constants):
+        values = numpy_helper.to_array(constants[weight])
+        scale = np.maximum(np.abs(values).max(axis=0), _TINY) / _LARGEST_WEIGHT
+        numbers |= {f"{weight}/8_bits": np.rint(values / scale).astype(np.int8), f"{weight}/scale": scale}
+    kept = [each for each in graph.initializer if each.name not in rounded - used]
+    for field, values in (("node", nodes), ("initializer", kept)):
+        graph.ClearField(field)
+        getattr(graph, field).extend(values)
+    graph.initializer.extend(numpy_helper.from_array(np.asarray(value), name) for name, value in numbers.items())
+
+
+def _round_rows(x):
+    """Returns the operations that round the rows of a tensor to 8 bits, with a scale for each row."""
+    return [
+        ("Abs", [x], f"{x}/absolute", {}),
+        ("ReduceMax", [f"{x}/absolute"], f"{x}/largest", {"axes": [-1]}),
+        ("Max", [f"{x}/largest", "8_bits/tiny"], f"{x}/range", {}),
+        ("Div", [f"{x}/range", "8_bits/largest"], f"{x}/scale", {}),
+        ("Div", [x, f"{x}/scale"], f"{x}/scaled", {}),
+        ("QuantizeLinear", [f"{x}/scaled", "8_bits/one", "8_bits/zero"], f"{x}/8_bits", {}),
+    ]
 
 
 def _to_litert(saved_model, signature, output, quantize):

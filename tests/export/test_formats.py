@@ -1,5 +1,6 @@
 """Networks, and ONNX and LiteRT files that equal the network when they run, or fail with an error message."""
 
+import importlib
 import logging
 import os
 import re
@@ -18,6 +19,7 @@ from bert_keras.export.formats.choices import check_formats, check_packages, qua
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.networks import IdsNetwork, in_bfloat16
 from bert_keras.modeling import BertModel, ClassifierModel, PretrainingModel
+from bert_keras.modeling.layers import dtype_policy
 from bert_keras.modeling.tagger import FeatureBasedTagger
 from bert_keras.prediction.loading.exported import OPENERS
 
@@ -72,6 +74,8 @@ def test_a_file_gives_the_outputs_of_the_network(networks, tmp_path, in_this_pro
     assert write_ids(name, network, tmp_path / "file")["distance"] < 1e-5
     run = OPENERS[name](tmp_path / "file")
     assert sorted(run.input_names) == sorted(network.input_names)
+    if name == "onnx":
+        check_axes(tmp_path / "file", task)
     features = random_features(network, 1, 1, seed=3)
     expected, found = network(features), run(features)
     assert set(found) == set(expected)
@@ -79,6 +83,16 @@ def test_a_file_gives_the_outputs_of_the_network(networks, tmp_path, in_this_pro
         assert found[output].dtype == np.float32
         np.testing.assert_allclose(found[output], value, rtol=0, atol=1e-5 * np.abs(value).max())
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def check_axes(file, task):
+    session = importlib.import_module("onnxruntime").InferenceSession(file, providers=["CPUExecutionProvider"])
+    shapes = {each.name: each.shape for each in (*session.get_inputs(), *session.get_outputs())}
+    second = {"masked_lm_positions": "predictions", "logits": "predictions" if task == "fill_mask" else 3}
+    for name, (axis, *others) in shapes.items():
+        assert axis == "batch"
+        assert others[0] == (second.get(name, others[0] if name == "pooled_output" else "length")), name
+        assert all(isinstance(size, int) for size in others[1:]), name
 
 
 @pytest.mark.slow
@@ -94,6 +108,51 @@ def check_8_bits(folder, name):
     assert (folder / "file").stat().st_size < 0.45 * num_bytes
     assert 0.001 < agreement["distance"] < LIMITS["int8"] / 3
     assert agreement["largest_difference"] > 1e-4
+
+
+def network_in(name, precision, folder):
+    """Returns a network of one format and precision as a function of arrays; its weights are always the same."""
+    with dtype_policy(precision if name == "keras" else "float32"):
+        model = randomise(ClassifierModel(small_config(num_hidden_layers=1), 3))
+    if name == "keras":
+        return model
+    network = IdsNetwork(in_bfloat16(model) if precision == "bfloat16" else model, "classification")
+    if name == "saved_model":
+        function = tf.function(lambda features: network(features)).get_concrete_function(network.signature)
+        tf.saved_model.save(network, str(folder / "file"), {"ids": function})
+    else:
+        write_ids(name, network, folder / "file", precision if precision == "int8" else None)
+    return OPENERS[name](folder / "file")
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "rounding"),
+    [
+        ("keras", "float32", 1e-5),
+        ("keras", "mixed_float16", 2e-3),
+        ("keras", "mixed_bfloat16", 2e-2),
+        pytest.param("saved_model", "float32", 1e-5, marks=pytest.mark.slow),
+        ("saved_model", "bfloat16", 2e-2),
+        pytest.param("onnx", "float32", 1e-5, marks=pytest.mark.slow),
+        ("onnx", "int8", 1e-5),  # the folder for browsers has the same file
+        pytest.param("litert", "float32", 1e-5, marks=pytest.mark.slow),
+        ("litert", "int8", 1e-5),
+    ],
+)
+def test_a_text_alone_has_the_scores_that_it_has_in_company(tmp_path, in_this_process, name, precision, rounding):
+    run = network_in(name, precision, tmp_path)
+    random, lengths = np.random.default_rng(1), [2, 12, 5, 3, 9, 7]
+    ids = [random.integers(1, 30, (1, length), np.int32) for length in lengths]
+
+    def scores(rows):
+        mask = np.array([np.arange(max(map(np.size, rows))) < row.size for row in rows], np.int32)
+        padded = np.concatenate([np.pad(row, [(0, 0), (0, mask.shape[1] - row.size)]) for row in rows])
+        return np.asarray(run({"input_ids": padded, "input_mask": mask, "segment_ids": 0 * mask})["logits"])
+
+    together = scores(ids)
+    alone = np.concatenate([scores([row]) for row in ids])
+    assert np.ptp(together, axis=0).min() > 0.03 * np.abs(together).max()
+    np.testing.assert_allclose(alone, together, rtol=0, atol=rounding * np.abs(together).max())
 
 
 @pytest.mark.slow  # starts processes with TensorFlow
