@@ -45,20 +45,25 @@ def judge(called, answers, network, quantize=None):
     Returns the largest difference of two numbers, and the largest distance of an output in a batch, as in export.json.
     Raises ValueError if the outputs do not agree, or if a number of either is not finite.
     """
-    expected = [{name: value.numpy() for name, value in network(features).items()} for features in questions(network)]
+    asked = questions(network)
+    expected = [{name: value.numpy() for name, value in network(features).items()} for features in asked]
     if not all(np.isfinite(value).all() for outputs in expected for value in outputs.values()):
         raise ValueError("the scores of the model are not finite: its weights are broken; take another checkpoint")
     largest, farthest = 0.0, 0.0
     for name, many in expected[0].items():
-        variation = _root_mean_square(many - many.mean(axis=0))
+        # Nobody uses the outputs at padding, and rounding to 8 bits can change them much.
+        kept = [features["input_mask"] == 1 for features in asked]
+        if not all(outputs[name].shape[:2] == mask.shape for outputs, mask in zip(expected, kept, strict=True)):
+            kept = [...] * len(asked)  # one output for each sequence
+        variation = _root_mean_square((many - many.mean(axis=0))[kept[0]])
         rounding = _ROUNDING * max(float(np.abs(outputs[name]).max()) for outputs in expected)
         # Wrong names, wrong shapes and numbers that are not finite are errors in every format.
         tolerance = np.finfo(np.float64).max if quantize else LIMITS[None] * variation + rounding
-        for outputs, answer in zip(expected, answers, strict=True):
+        for outputs, answer, places in zip(expected, answers, kept, strict=True):
             _check_names(called, answer, outputs)
             difference = largest_difference({name: outputs[name]}, {name: answer[name]}, tolerance, called)
             largest = max(largest, difference)
-            error = _root_mean_square(answer[name] - outputs[name])
+            error = _root_mean_square((answer[name] - outputs[name])[places])
             distance = error / variation if variation > rounding else 0.0
             farthest = max(farthest, distance)
             if not error <= LIMITS[quantize] * variation + rounding:

@@ -15,7 +15,7 @@ import numpy as np
 _OPSET = 17
 _TINY = np.float32(1e-30)  # the least scale of a row or column of zeros, times its largest number
 # Weights have 7 bits: without VNNI, a processor adds two products of 8 bits in 16 bits, and they would overflow.
-_LARGEST_WEIGHT = np.float32(63)
+_LARGEST_WEIGHT = np.float32(64)
 # Activations from -127 to 127 become 1 to 255.
 _NUMBERS_OF_8_BITS = {"tiny": _TINY, "largest": np.float32(127), "one": np.float32(1), "zero": np.uint8(128)}
 # Start of the last line of the output if a format lacks operations.
