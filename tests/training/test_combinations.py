@@ -1,0 +1,324 @@
+"""Every kind of network with every loss: loss and slope equal NumPy, and the right weights have a gradient."""
+
+import dataclasses
+import functools
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from reference_bert import ReferenceBert, softmax
+from states import weights_of
+from tiny_bert import make_config, make_features, with_random_weights
+
+from bert_keras.modeling import (
+    ClassificationTask,
+    ClassifierModel,
+    FeatureBasedTagger,
+    LstmTagger,
+    MultiLabelTask,
+    MultipleChoiceModel,
+    PretrainingModel,
+    PretrainingTask,
+    RegressionTask,
+    ReplacedTokenModel,
+    ReplacedTokenTask,
+    SentenceModel,
+    SpanBoundaryModel,
+    SpanBoundaryTask,
+    SquadModel,
+    SquadTask,
+    TokenClassificationTask,
+    TokenClassifierModel,
+    weights_by_name,
+)
+from bert_keras.modeling.lora import enable_lora
+from bert_keras.training.distillation.loss import DistillationTask
+from bert_keras.training.distillation.recipe import Recipe
+from bert_keras.training.sentence_vectors.losses import CosineTask, RankingTask
+
+SIZES = {"num_hidden_layers": 1, "hidden_act": "tanh"}  # a smooth function, for slopes
+CONFIGS = {
+    "left to right": make_config(**SIZES, is_decoder=True),
+    "electra": make_config(**SIZES, embedding_size=4, pooler_act="gelu_erf"),
+    "albert": make_config(**SIZES | {"num_hidden_layers": 2}, embedding_size=4, has_shared_layers=True),
+    "lora": make_config(**SIZES),
+}
+INPUTS = ("input_ids", "input_mask", "segment_ids")
+BATCH = make_features(make_config(), batch_size=3, num_tokens=7)
+POOLER = ("bert/pooler/",)
+DRAW = np.random.default_rng(4)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """A task: how to make it from a config, its labels, and its loss from a `Network` of NumPy or None.
+
+    `unused` are the beginnings of the names of weights that the loss does not depend on.
+    """
+
+    make: object
+    labels: dict
+    loss: object = None
+    unused: tuple = ()
+    num_texts: int = 0
+
+
+class Network:
+    """A network in NumPy, and what the losses need from it."""
+
+    def __init__(self, config, weights, features):
+        shape = features["input_ids"].shape
+        flat = [features[name].reshape(-1, shape[-1]) for name in INPUTS]
+        sizes = config.num_hidden_layers, config.num_attention_heads, config.hidden_act
+        self.bert = ReferenceBert(*sizes, weights, config.pooler_act, config.is_decoder)
+        self.embedded, self.layers, self.pooled = self.bert.encode(*flat)
+        self.weights, self.features, self.mask, self.config = self.bert.weights, features, flat[1], config
+
+    def logits(self, x, scope=""):
+        return x @ self.weights[f"{scope}output_weights"].T + self.weights[f"{scope}output_bias"]
+
+    def vectors(self, pooling):
+        values, mask = self.layers[-1], self.mask[..., None] == 1
+        if pooling == "max":
+            vectors = np.where(mask, values, -np.inf).max(1)
+        else:
+            vectors = values[:, 0] if pooling == "cls" else (values * mask).sum(1) / mask.sum(1)
+        vectors = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+        return vectors.reshape(*self.features["input_ids"].shape[:-1], -1)
+
+    def attention(self, number):
+        hidden = [self.embedded, *self.layers][number]
+        layer = 0 if self.config.has_shared_layers else number
+        return self.bert.probabilities(hidden, self.mask, f"bert/encoder/layer_{layer}/attention")
+
+
+def entropy(logits, labels):
+    return -np.take_along_axis(np.log(softmax(logits)), np.asarray(labels)[..., None], -1)[..., 0]
+
+
+def several(net, label_values):
+    shares = 1 / (1 + np.exp(-net.logits(net.pooled)))
+    return -np.mean(label_values * np.log(shares) + (1 - label_values) * np.log(1 - shares))
+
+
+def of_tokens(net, label_ids):
+    losses = entropy(net.logits(net.layers[-1]), np.maximum(label_ids, 0))
+    return losses[label_ids >= 0].mean()
+
+
+def ranking(pooling, net, scale=20.0):
+    vectors = net.vectors(pooling)
+    return entropy(scale * vectors[:, 0] @ vectors[:, 1].T, np.arange(len(vectors))).mean()
+
+
+def scored(pooling, net, scores):
+    vectors = net.vectors(pooling)
+    return np.mean(((vectors[:, 0] * vectors[:, 1]).sum(-1) - scores) ** 2)
+
+
+def pretraining(sentence_weight, net):
+    masked, sentence = net.bert.losses(net.features)
+    return masked + sentence_weight * sentence
+
+
+def teacher_of(config):
+    return with_random_weights(ClassifierModel(config, 3), 2)
+
+
+def distilled(recipe):
+    def make(config):
+        task = ClassificationTask(with_random_weights(ClassifierModel(config, 3), 1))
+        layers = (config.num_hidden_layers, *[0] * (config.num_hidden_layers - 1))
+        return DistillationTask(task, teacher_of(config), dataclasses.replace(recipe, teacher_layers=layers))
+
+    return make
+
+
+def distance(recipe, net, label_ids):
+    theirs = Network(net.config, weights_of(teacher_of(net.config)), net.features)
+    last, is_token = net.config.num_hidden_layers, net.mask == 1
+    ours, soft = net.logits(net.pooled), softmax(theirs.logits(theirs.pooled) / 2.0)
+    found = recipe.label * entropy(ours, label_ids).mean()
+    found += recipe.soft * 4.0 * (soft * (np.log(soft) - np.log(softmax(ours / 2.0)))).sum(-1).mean()
+    found += recipe.hidden * np.mean((net.layers[0] - theirs.layers[-1]) ** 2, -1)[is_token].mean()
+    first, second = net.attention(0), theirs.attention(last - 1)
+    errors = (second * (np.log(second + 1e-6) - np.log(first + 1e-6))).sum(-1).mean(1)
+    found += recipe.attention * errors[is_token].mean()
+    a, b = net.layers[-1], theirs.layers[-1]
+    cosines = (a * b).sum(-1) / np.linalg.norm(a, axis=-1) / np.linalg.norm(b, axis=-1)
+    return found + recipe.cosine * (1 - cosines)[is_token].mean()
+
+
+def taught(recipe, unused=()):
+    return Cell(distilled(recipe), CLASS, functools.partial(distance, recipe), unused)
+
+
+def model_of(make_model, make_task):
+    return lambda config: make_task(with_random_weights(make_model(config), 1))
+
+
+def vectors_of(pooling, make_task=RankingTask, labels=None, loss=None):
+    loss = loss or (lambda net, text_numbers: ranking(pooling, net))
+    labels = labels or {"text_numbers": np.arange(6, dtype=np.int32).reshape(3, 2)}
+    return Cell(model_of(lambda config: SentenceModel(config, pooling), make_task), labels, loss, POOLER, 2)
+
+
+CLASS = {"label_ids": np.array([0, 2, 1], np.int32)}
+SEVERAL = {"label_values": np.array([[1, 0, 1], [0, 0, 0], [0, 1, 1]], np.float32)}
+SCORES = {"label_values": np.array([0.0, 0.5, 1.0], np.float32)}
+TAGS = {"label_ids": np.where(BATCH["input_mask"] == 1, DRAW.integers(-1, 3, (3, 7)), -1).astype(np.int32)}
+SPANS = {"start_positions": np.array([1, 2, 0], np.int32), "end_positions": np.array([2, 2, 1], np.int32)}
+MASKED = {name: values for name, values in BATCH.items() if name not in INPUTS}
+HEAD = ("output_weights", "output_bias")
+CELLS = {
+    "classes": Cell(
+        model_of(lambda config: ClassifierModel(config, 3), ClassificationTask),
+        CLASS,
+        lambda net, label_ids: entropy(net.logits(net.pooled), label_ids).mean(),
+    ),
+    "numbers": Cell(
+        model_of(lambda config: ClassifierModel(config, 1), RegressionTask),
+        SCORES,
+        lambda net, label_values: np.mean((net.logits(net.pooled)[:, 0] - label_values) ** 2),
+    ),
+    "several labels": Cell(model_of(lambda config: ClassifierModel(config, 3), MultiLabelTask), SEVERAL, several),
+    "choices": Cell(
+        model_of(MultipleChoiceModel, ClassificationTask),
+        {"label_ids": np.array([0, 1, 1], np.int32)},
+        lambda net, label_ids: entropy(net.logits(net.pooled).reshape(3, 2), label_ids).mean(),
+        ("output_bias",),
+        2,
+    ),
+    "tags": Cell(
+        model_of(lambda config: TokenClassifierModel(config, 3), TokenClassificationTask),
+        TAGS,
+        of_tokens,
+        POOLER,
+    ),
+    "tags of a frozen encoder": Cell(
+        model_of(lambda config: FeatureBasedTagger(config, 3, units=4), TokenClassificationTask), TAGS, None, ("bert/",)
+    ),
+    "tags of LSTMs": Cell(
+        model_of(lambda config: LstmTagger(config, 3, units=4), TokenClassificationTask), TAGS, None, POOLER
+    ),
+    "answers": Cell(
+        model_of(SquadModel, SquadTask),
+        SPANS,
+        lambda net, start_positions, end_positions: np.mean(
+            [
+                entropy(net.logits(net.layers[-1], "cls/squad/")[..., place], labels)
+                for place, labels in enumerate((start_positions, end_positions))
+            ]
+        ),
+        (*POOLER, "cls/squad/output_bias"),
+    ),
+    "ranked vectors of means": vectors_of("mean"),
+    "ranked vectors of maxima": vectors_of("max"),
+    "ranked vectors of [CLS]": vectors_of("cls"),
+    "scored vectors": vectors_of(
+        "mean", CosineTask, SCORES, lambda net, label_values: scored("mean", net, label_values)
+    ),
+    "labels and soft labels": taught(Recipe(0.5, 0.5, temperature=2.0)),
+    "hidden states": taught(Recipe(0.0, 0.0, hidden=1.0, temperature=2.0), (*POOLER, *HEAD)),
+    "attention": taught(
+        Recipe(0.0, 0.0, attention=1.0, temperature=2.0),
+        (
+            *(*POOLER, *HEAD, "bert/encoder/layer_0/attention/output", "bert/encoder/layer_0/attention/self/value"),
+            *("bert/encoder/layer_0/intermediate", "bert/encoder/layer_0/output"),
+        ),
+    ),
+    "cosines of states": taught(Recipe(0.0, 0.0, cosine=1.0, temperature=2.0), (*POOLER, *HEAD)),
+    "masked words and sentences": Cell(
+        model_of(PretrainingModel, PretrainingTask), MASKED, lambda net, **labels: pretraining(1.0, net)
+    ),
+    "masked words alone": Cell(
+        model_of(PretrainingModel, functools.partial(PretrainingTask, next_sentence_loss_weight=0.0)),
+        MASKED,
+        lambda net, **labels: pretraining(0.0, net),
+        (*POOLER, "cls/seq_relationship/"),
+    ),
+    "spans": Cell(
+        model_of(SpanBoundaryModel, SpanBoundaryTask),
+        MASKED
+        | {
+            "masked_lm_left_positions": np.zeros((3, 3), np.int32),
+            "masked_lm_right_positions": np.full((3, 3), 3, np.int32),
+            "masked_lm_boundary_weights": MASKED["masked_lm_weights"],
+        },
+        None,
+        (*POOLER, "cls/seq_relationship/"),
+    ),
+    "replaced tokens": Cell(
+        model_of(ReplacedTokenModel, functools.partial(ReplacedTokenTask, generator_size=0.5)), MASKED, None, POOLER
+    ),
+}
+# The vector of [CLS] of a model that reads left to right is refused, see test_run_sentence_vectors.py; LSTMs on an
+# encoder that does not change have nothing that LoRA could adapt, see test_run_ner.py.
+REFUSED = {("left to right", "ranked vectors of [CLS]"), ("lora", "tags of a frozen encoder")}
+
+
+def features_for(cell):
+    if not cell.num_texts:
+        return {name: BATCH[name] for name in INPUTS} | cell.labels
+    texts = make_features(make_config(), batch_size=3 * cell.num_texts, num_tokens=7, seed=1)
+    return {name: texts[name].reshape(3, cell.num_texts, -1) for name in INPUTS} | cell.labels
+
+
+def merged(weights):
+    """Returns the weights of the network without LoRA, whose rank is 2 and whose strength is 4."""
+    merged = {name: value for name, value in weights.items() if "/lora_" not in name}
+    for name in weights:
+        if name.endswith("lora_kernel_a"):
+            kernel = name.replace("lora_kernel_a", "kernel")
+            merged[kernel] = weights[kernel] + 2.0 * weights[name] @ weights[name.replace("kernel_a", "kernel_b")]
+    return merged
+
+
+def expected_names(task, cell, variant):
+    """Returns the names of the weights that must have a gradient."""
+    names = {*weights_by_name(task.model), *task.own_weights}
+    if variant == "lora":
+        is_adapted = {"bert/pooler/dense/kernel", "bert/pooler/dense/bias"}
+        names = {name for name in names if not name.startswith("bert/") or "/lora_" in name or name in is_adapted}
+    return {name for name in names if not name.startswith(cell.unused)}
+
+
+@pytest.mark.parametrize(
+    ("variant", "name"), [pair for pair in itertools.product(CONFIGS, CELLS) if pair not in REFUSED]
+)
+def test_each_network_learns_each_task(variant, name):
+    cell, config = CELLS[name], CONFIGS[variant]
+    task = cell.make(config)
+    if variant == "lora":
+        enable_lora(task.model, 2, 4.0)
+        for weight_name, weight in weights_by_name(task.model).items():
+            if "/lora_" in weight_name:
+                weight.assign(0.3 * DRAW.standard_normal(weight.shape))
+    features = features_for(cell)
+    variables = weights_by_name(task.model) | task.own_weights
+    trained = {name: variable.value for name, variable in variables.items() if variable.trainable}
+    with tf.GradientTape() as tape:
+        tensors = {name: tf.constant(value) for name, value in features.items()}
+        loss = task.loss(task.numerators(tensors), task.denominators(tensors))
+    gradients = tape.gradient(loss, trained)
+    gradients = {name: tf.convert_to_tensor(value).numpy() for name, value in gradients.items() if value is not None}
+    assert set(gradients) >= expected_names(task, cell, variant)
+    for weight_name in sorted(set(gradients) - expected_names(task, cell, variant)):
+        assert np.abs(gradients[weight_name]).max() < 1e-6, weight_name
+    if cell.loss is None:
+        assert np.isfinite(float(loss))
+        return
+
+    weights = {name: np.asarray(value, np.float64) for name, value in weights_of(task.model).items()}
+
+    def loss_at(step):
+        moved = {
+            name: value + step * gradients[name] if name in gradients else value for name, value in weights.items()
+        }
+        return float(cell.loss(Network(config, merged(moved), features), **cell.labels))
+
+    np.testing.assert_allclose(float(loss), loss_at(0.0), rtol=2e-5, atol=1e-6)
+    square = sum(float(np.sum(np.square(value, dtype=np.float64))) for value in gradients.values())
+    step = 1e-4 / np.sqrt(square)
+    np.testing.assert_allclose((loss_at(step) - loss_at(-step)) / (2 * step), square, rtol=1e-3)
