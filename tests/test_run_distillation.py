@@ -206,6 +206,13 @@ def test_mistakes_are_one_sentence_and_write_nothing(flags, teacher, tmp_path, c
         f"--teacher={other} has another vocabulary than": {"teacher": other},
         "no data given; give": {"unlabeled_file": None, "eval_file": None},
         "all weights of the losses against the teacher are 0": {"soft_loss_weight": 0},
+        "--label_smoothing is for the loss of the labels, but no training example": {"label_smoothing": 0.1},
+        "--temperature is for the soft loss, but --soft_loss_weight is 0": {
+            "temperature": 3,
+            "soft_loss_weight": 0,
+            "hidden_loss_weight": 1,
+            "teacher_layers": "0,1",
+        },
         "the 1 layers of the teacher are not a multiple of": {"hidden_loss_weight": 1},
         "the model has the labels neg, pos, but the data have 0, 1": {
             "task_name": "mrpc",

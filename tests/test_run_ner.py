@@ -136,6 +136,24 @@ def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_pa
             "^--tag_column is for files of columns, but .*a.jsonl are JSON lines; leave it out$",
         ),
         (["do_train"], {"pack": True, "tagger": "bilstm"}, "^--pack puts .* row, but the LSTMs of --tagger=bilstm"),
+        *(
+            (
+                ["do_train"],
+                {"tagger": "bilstm", name: value},
+                f"^--{name} .*, but --tagger=bilstm leaves the encoder as",
+            )
+            for name, value in {"lora_rank": 2, "freeze_layers": 0, "layer_decay": 0.9, "recompute": True}.items()
+        ),
+        (
+            ["do_train"],
+            {"lora_rank": 2, "freeze_layers": 1},
+            "^--lora_rank adapts the layers, but --freeze_layers freez",
+        ),
+        (
+            ["do_train"],
+            {"lora_rank": 2, "freeze_layers": 0},
+            "^--freeze_layers freezes only the embeddings, as --lora_",
+        ),
     ],
 )
 def test_mistakes_are_one_sentence(run, actions, changes, message):

@@ -4,6 +4,7 @@ import json
 import pathlib
 
 import numpy as np
+import pytest
 from pretraining_runs import make_files, run
 
 from bert_keras.data_prep.create_pretraining_data import main
@@ -49,6 +50,17 @@ def note(path, sentence_task):
     pathlib.Path(f"{path}.json").write_text(
         json.dumps({"kind": "pretraining", "format_version": 1, "settings": {"sentence_task": sentence_task}})
     )
+
+
+def test_a_weight_for_the_sentence_task_needs_records_with_one(tmp_path, tiny_config, write_records):
+    flags = make_files(tmp_path, tiny_config, write_records)
+    note(flags["input_file"], "none")
+    message = (
+        "^--next_sentence_loss_weight is for the sentence task, but the records have no sentence task; leave it out$"
+    )
+    with pytest.raises(ValueError, match=message):
+        run(flags, do_train=True, next_sentence_loss_weight=2)
+    assert not (flags["output_dir"] / "run_config.json").exists()
 
 
 def test_one_file_with_a_sentence_task_is_enough(tmp_path, write_records):

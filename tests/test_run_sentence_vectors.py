@@ -166,6 +166,26 @@ def test_from_python(tmp_path, start):
             {"train_batch_size": "8,1", "train_file": "texts.txt", "eval_file": "pairs.tsv"},
             "leaves nothing to rank",
         ),
+        (
+            ("train",),
+            {"train_file": "scored.tsv", "scale": 30},
+            "--scale is for the ranking loss, but pairs with scores",
+        ),
+        (
+            ("train",),
+            {"train_file": "pairs.tsv", "max_score": 4},
+            "--max_score is for pairs with scores, but --train_fil",
+        ),
+        (
+            ("train",),
+            {"train_file": "pairs.tsv", "freeze_layers": 1},
+            "--freeze_layers freezes all weights that the loss",
+        ),
+        (
+            ("train",),
+            {"train_file": "pairs.tsv", "new_head": True},
+            "--new_head is for the head of a task, but this one",
+        ),
         (("train",), {"train_file": "alike.tsv"}, "alike.tsv: all examples have the same first or the same second"),
         (("train",), {"train_file": "scored.tsv", "pack": True}, "--pack puts several examples into a row, but an exa"),
     ],

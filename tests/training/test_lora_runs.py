@@ -65,6 +65,16 @@ def test_the_adapter_is_that_of_the_model_to_use(whole, start):
     )
 
 
+@pytest.mark.usefixtures("no_graphs")
+@pytest.mark.parametrize("flags", [{"lora_rank": 2}, {"freeze_layers": 1}, {"freeze_layers": 0}, {}], ids=str)
+def test_the_log_counts_the_numbers_that_change(start, tmp_path, capsys, flags):
+    run(MadeUp(), tmp_path, init_checkpoint=start, max_steps=1, seed=3, **flags)
+    after = weights_in(tmp_path / "model.ckpt-1")
+    trained = sum(value.size for name, value in after.items() if name.endswith("/adam_m"))
+    total = sum(after[name].size for name in after if "adam_" not in name and name != "global_step")
+    assert f"training changes {trained:,} of {total:,} numbers" in capsys.readouterr().out
+
+
 @pytest.mark.slow  # several runs
 @pytest.mark.usefixtures("no_graphs")
 def test_a_stopped_run_ends_as_if_it_had_not_been_stopped(whole, start, tmp_path, monkeypatch):

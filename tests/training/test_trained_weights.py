@@ -14,6 +14,8 @@ from bert_keras.modeling import (
     ClassificationTask,
     ClassifierModel,
     LearningRateSchedule,
+    TokenClassificationTask,
+    TokenClassifierModel,
     weights_by_name,
 )
 from bert_keras.training.step import Trainer
@@ -105,3 +107,19 @@ def test_micro_batches_change_nothing_where_classes_weigh_differently(tiny_confi
     assert_equal(whole, parts, tolerance=1e-4)
     slots = [{name: value for name, value in state.items() if name.endswith("adam_m")} for state in (whole, parts)]
     assert_equal(*slots, tolerance=1e-6)
+
+
+def train_tagger(config, is_trained):
+    task = TokenClassificationTask(TokenClassifierModel(config, 3))
+    optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0))
+    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), 7, is_trained=is_trained)
+    features = dict.fromkeys(("input_ids", "input_mask", "segment_ids", "label_ids"), tf.ones((2, 4), tf.int32))
+    trainer.train(iter(tf.data.Dataset.from_tensors(features)), tf.constant(1))
+
+
+@pytest.mark.usefixtures("no_graphs")
+@pytest.mark.parametrize("prefix", ["no weight", "bert/pooler/"])
+def test_nothing_to_train_is_an_error(tiny_config, prefix):
+    """The loss of tags does not depend on the pooler."""
+    with pytest.raises(ValueError, match="^nothing to train: the loss depends only on weights that are frozen; freeze"):
+        train_tagger(tiny_config, lambda name: name.startswith(prefix))
