@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.raw_text import RELEASE, ROWS, TextOptions
-from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, read_lines, text_warnings
+from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, pieces_of, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import check_rows, form_of, opened_texts
 from bert_keras.data_prep.pretraining.masking import shuffle
 from bert_keras.storage import paths
@@ -80,6 +80,13 @@ class Documents:
     def is_open(self) -> bool:
         """bool; whether the current document has sentences but has not ended."""
         return self.num_sentences > self.document_starts[-1]
+
+    def add_line(self, line: str, tokenizer: Any) -> None:
+        """Adds a line as a sentence of the current document; ignores one without tokens."""
+        for piece in pieces_of(line):
+            self.tokens.fromlist(tokenizer.encode(piece))
+        if len(self.tokens) > self.sentence_starts[-1]:
+            self.sentence_starts.append(len(self.tokens))
 
     def add_sentence(self, ids: list[int]) -> None:
         """Adds a sentence to the current document; ignores one without tokens."""
@@ -216,7 +223,7 @@ def read_texts(texts: Sequence[TextFile], tokenizer, strict_utf8: bool, progress
     for number, file in enumerate(texts):
         for size, line in read_lines(file, dropped, strict_utf8):
             if line:
-                documents.add_sentence(tokenizer.encode(line))
+                documents.add_line(line, tokenizer)
             else:
                 documents.end_document()
             progress.advance(size)

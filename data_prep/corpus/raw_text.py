@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from bert_keras.data_prep.corpus.text_lines import UnusableTextError
+from bert_keras.data_prep.corpus.text_lines import UnusableTextError, pieces_of
 from bert_keras.data_prep.text.sentence_splitting import split_sentences
 from bert_keras.storage import text_files
 
@@ -97,8 +97,11 @@ def convert(
     texts = _decode(lines, where)
     if form == "json":
         yield from _convert_rows(_json_texts(texts, where, options), options)
-    elif form == "wiki":
-        yield from _split(_wiki_lines(texts, options), options)
+        return
+    # JSON has its own escapes for the ends of lines in a text; all other lines end as in `storage.text_files`.
+    texts = (part for text in texts for part in text.removesuffix("\n").rstrip("\r").split("\r"))
+    if form == "wiki":
+        yield from _split(_wiki_lines(texts, where, options), options)
     else:
         yield from _split(_paragraphs(texts, options.documents, options.join_lines), options)
         if is_end:
@@ -126,7 +129,7 @@ def _paragraphs(lines: Iterable[str], documents: str, join_lines: bool) -> Itera
     """Yields the paragraphs of a text without extra white space, and "" where `documents` says that one ends."""
     joined, size = [], 0
     for line in lines:
-        words = " ".join(line.split())
+        words = " ".join(part for piece in pieces_of(line) if (part := " ".join(piece.split())))
         is_heading = documents == "heading" and _HEADING.match(words) is not None
         if joined and (not words or is_heading or size > _MOST_JOINED):
             yield " ".join(joined)
@@ -154,7 +157,7 @@ def _split(paragraphs: Iterable[str], options: TextOptions) -> Iterator[str]:
 
 def _convert_rows(texts: Iterable[str], options: TextOptions) -> Iterator[str]:
     for text in texts:
-        yield from _split(_paragraphs(text.splitlines(), "file", options.join_lines), options)
+        yield from _split(_paragraphs(text_files.LINE_END.split(text), "file", options.join_lines), options)
         yield ""
 
 
@@ -189,24 +192,35 @@ def _text_of(row: dict, field: str, where: Callable[[int], str], number: int) ->
     return row[field] or ""
 
 
-def _wiki_lines(lines: Iterable[str], options: TextOptions) -> Iterator[str]:
+def _wiki_lines(lines: Iterable[str], where: Callable[[int], str], options: TextOptions) -> Iterator[str]:
     """Yields the paragraphs of each article without its title, as `_paragraphs` does, and "" after it."""
     article: list[str] | None = None
-    title = ""
-    for line in lines:
+    title, first = "", 0
+    for number, line in enumerate(lines, 1):
         stripped = line.strip()
         start = _WIKI_START.match(stripped)
-        if start:
-            article, title = [], start["title"]
-        elif stripped == "</doc>":
+        if start and article is None:
+            article, title, first = [], start["title"], number
+        elif start:
+            break
+        elif article is None and stripped:
+            raise UnusableTextError(
+                f'{where(number)}: "{stripped[:40]}" is outside the articles, which begin with <doc id=...> and end '
+                "with </doc>; remove the line, or add what is missing"
+            )
+        elif stripped == "</doc>" and article is not None:
             # The first line repeats the title.
-            body = article or []
-            body = body[1:] if body and body[0].strip() == title else body
+            body = article[1:] if article and article[0].strip() == title else article
             yield from _paragraphs(map(html.unescape, body), "file", options.join_lines)
             yield ""
             article = None
         elif article is not None:
             article.append(line)
+    if article is not None:
+        raise UnusableTextError(
+            f'{where(first)}: the article "{title}" has no </doc>; add it, or extract the articles again if the file '
+            "was cut short"
+        )
 
 
 def _table_texts(content: Any, file: str, form: str, options: TextOptions) -> Iterator[str]:

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+_PIECE = 1 << 20
+
 
 class UnusableTextError(ValueError):
     """Text that can never be used with these settings, so finished work is useless too."""
@@ -78,6 +80,18 @@ def read_lines(
         yield size, text.strip()
 
 
+def pieces_of(line: str) -> Iterator[str]:
+    """Yields a line in pieces of about a million characters that end before a space, so words stay whole.
+
+    The words of a line as Python objects would take 20 times its size.
+    """
+    start = 0
+    while len(line) - start > _PIECE and (end := line.find(" ", start + _PIECE)) > 0:
+        yield line[start:end]
+        start = end
+    yield line[start:] if start else line
+
+
 def text_warnings(dropped: Dropped, continuing: Sequence[tuple[str, str]]) -> list[str]:
     """Returns warnings about dropped text, and about files whose last document continues in the next file."""
     warnings = []
@@ -113,7 +127,10 @@ def read_byte_lines(file: TextFile, start: int = 0, end: int | None = None) -> I
         with open(file.path, "rb") as content:
             if start:
                 content.seek(start - 1)
-                content.readline()  # the rest of a line that starts earlier
+                # The rest of a line that starts earlier. It may end far beyond the range, which then has no line.
+                while not (rest := content.readline(_PIECE)).endswith(b"\n") and rest:
+                    if end is not None and content.tell() >= end:
+                        return
             offset = content.tell()
             for line in content:
                 if end is not None and offset >= end:

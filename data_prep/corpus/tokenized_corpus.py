@@ -113,7 +113,7 @@ def _tokenize_chunk(context, folder: WorkFolder, name: str, task: tuple) -> dict
     ends_a_document = False  # a document that started in an earlier chunk
     for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
         if line:
-            documents.add_sentence(tokenizer.encode(line))
+            documents.add_line(line, tokenizer)
         else:
             ends_a_document = ends_a_document or not documents.num_sentences
             documents.end_document()

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
-from bert_keras.data_prep.corpus.text_lines import Dropped, read_lines, text_warnings
+from bert_keras.data_prep.corpus.text_lines import Dropped, pieces_of, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import opened_texts
 from bert_keras.data_prep.corpus.tokenized_corpus import Chunk, cut
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
@@ -120,7 +120,8 @@ def _count_task(tokenizer: BasicTokenizer, folder: WorkFolder, name: str, task: 
     chunk, strict_utf8 = task
     pieces, words, dropped = collections.Counter(), collections.Counter(), Dropped()
     for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
-        pieces.update(line.split(" "))
+        for part in pieces_of(line):
+            pieces.update(part.split(" "))
     for piece, count in pieces.items():
         for word in tokenizer.tokenize(piece):
             words[word] += count

@@ -12,8 +12,8 @@ from tiny_data import examples_of
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep import build_vocab, create_pretraining_data
-from bert_keras.data_prep.corpus import text_sources
-from bert_keras.data_prep.corpus.documents import check_text_files, find_text_files
+from bert_keras.data_prep.corpus import text_lines, text_sources
+from bert_keras.data_prep.corpus.documents import check_text_files, find_text_files, read_documents
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.corpus.text_sources import opened_texts, received
@@ -78,6 +78,79 @@ def test_wikiextractor(write):
     text = article.format(1, 'A "b"', "Ab cd. De &lt;fg&gt;!\nGh ij.") + article.format(2, "K", "Kl mn.")
     assert read([str(write("wiki_00", text))]) == "Ab cd.\nDe <fg>!\nGh ij.\n\nKl mn.\n\n"
     assert read([str(write("wiki_01", text))], TextOptions()) == "Ab cd. De <fg>!\nGh ij.\n\nKl mn.\n\n"
+
+
+ARTICLE = '<doc id="1" url="x" title="A">\nA\n\nBc.\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (ARTICLE, 'wiki line 1: the article "A" has no </doc>; add it, or extract'),
+        (ARTICLE + ARTICLE + "</doc>\n", 'wiki line 1: the article "A" has no </doc>; add it'),
+        (ARTICLE + "</doc>\n\n" + ARTICLE, 'wiki line 7: the article "A" has no </doc>'),
+        (ARTICLE + "De.</doc>\n", 'wiki line 1: the article "A" has no </doc>'),
+        (ARTICLE + "</doc>\n \nDe.\n" + ARTICLE, 'wiki line 7: "De." is outside the articles, which begin with <doc'),
+        (ARTICLE + "</doc>\n</doc>\n", 'wiki line 6: "</doc>" is outside'),
+        (ARTICLE + '</doc>\n<doc id="2">\nDe.\n</doc>\n', 'wiki line 6: "<doc id="2">" is outside'),
+        (ARTICLE.replace("\n", "\r") + "</doc>\rDe.\r", 'wiki line 6: "De." is outside'),
+    ],
+)
+@pytest.mark.parametrize("options", [SPLIT, TextOptions()])
+def test_no_text_of_wikiextractor_vanishes(write, text, problem, options):
+    with pytest.raises(UnusableTextError, match=problem):
+        read([str(write("wiki", text))], options)
+
+
+ENDS = {"a line feed": "\n", "a carriage return": "\r", "both": "\r\n", "a line end written twice": "\r\r\n"}
+SPACES = ["\f", "\v", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\t", "\u00a0"]
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_lines_end_alike_in_text_and_in_rows(write, end):
+    """Only plain text without options keeps the original's rule, which drops carriage returns."""
+    text = end.join(["Ab cd. De", "fg.", "", "Hi."])
+    options = TextOptions(documents="file", split_sentences=True)
+    for last in ("", end):
+        assert read([str(write("a.txt", text + last))], options) == "Ab cd.\nDe\nfg.\nHi.\n\n"
+        assert read([str(write("a.jsonl", json_lines([text + last])))]) == "Ab cd.\nDe\nfg.\nHi.\n\n"
+    assert read([str(write("a.txt", text))]) == "Ab cd.\nDe\nfg.\n\nHi.\n\n"
+    article = end.join(['<doc id="1" url="" title="T">', "T", text, "</doc>", ""])
+    assert read([str(write("wiki", article))]) == "Ab cd.\nDe\nfg.\nHi.\n\n"
+
+
+@pytest.mark.parametrize("space", SPACES, ids=ascii)
+def test_other_white_space_ends_no_line(write, space):
+    text, expected = f"Ab cd. De{space}fg.", "Ab cd.\nDe fg.\n\n"
+    assert read([str(write("a.txt", text))]) == read([str(write("a.jsonl", json_lines([text])))]) == expected
+    assert read([str(write("a.jsonl", json_lines([text])))], TextOptions()) == "Ab cd. De fg.\n\n"
+
+
+def test_a_long_line_is_read_in_pieces(write, monkeypatch, letters_tokenizer):
+    """The pieces change nothing, and a task does not read the rest of a line that ends after its own part."""
+    rng = random.Random(0)
+    line = "".join(rng.choice(["a", "b. ", "C ", " ", "\u0301", "\t", "\u3000", "\x1c"]) for _ in range(3000))
+    plain, converted = (str(write(name, f"{line}\n\nx y.\n")) for name in ("a.txt", "b.txt"))
+
+    def tokens():
+        documents = read_documents([plain, converted], letters_tokenizer)
+        split = read_documents([converted], letters_tokenizer, options=SPLIT)
+        return [list(part) for each in (documents, split) for part in (each.tokens, each.sentence_starts)]
+
+    whole = tokens()
+    monkeypatch.setattr(text_lines, "_PIECE", 50)
+    assert tokens() == whole
+    reads = []
+
+    class Counted(io.FileIO):
+        def readline(self, size=-1):
+            reads.append(size)
+            return super().readline(size)
+
+    monkeypatch.setattr(text_lines, "open", lambda path, mode: Counted(path), raising=False)
+    file = text_lines.TextFile(plain, plain)
+    assert list(text_lines.read_byte_lines(file, 100, 200)) == []
+    assert len(reads) <= 3
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """Sentences of running text: abbreviations, initials, numbers, quotes, ellipses and the marks of other scripts."""
 
+import re
 import string
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bert_keras.data_prep.text import sentence_splitting
 from bert_keras.data_prep.text.sentence_splitting import split_sentences
 
 # "|" is where the rules are to split.
@@ -47,3 +49,32 @@ def test_no_character_is_lost(text):
     sentences = list(split_sentences(text))
     assert "".join("".join(sentences).split()) == "".join(text.split())
     assert all(sentence == sentence.strip() != "" for sentence in sentences)
+
+
+@given(st.text('.!\u3002\u300d)" a\u3000BM1-(', max_size=40))
+def test_looking_at_each_run_of_marks_once_changes_nothing(text):
+    every_start = re.sub(r"\(\?<!\[[^]]*\]\)", "", sentence_splitting._CANDIDATE.pattern)
+    every_start = re.compile(every_start.replace("++", "+").replace("*+", "*"))
+    with pytest.MonkeyPatch.context() as patch:
+        sentences = list(split_sentences(text))
+        patch.setattr(sentence_splitting, "_CANDIDATE", every_start)
+        assert list(split_sentences(text)) == sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "num_sentences"),
+    [
+        (".", 1),
+        ("\u3002", 1),
+        (".)", 1),
+        ("Mr. ", 1),  # the words before each period would be read again
+        ("(", 1),
+        ("a. B.", 1),
+        (". ", 1),
+        ("A bc. ", 100_000),
+    ],
+)
+def test_the_time_grows_with_the_length(text, num_sentences):
+    """A time that grew with the square of the length would be minutes."""
+    assert sum(1 for _ in split_sentences(text * 100_000)) == num_sentences
+    assert list(split_sentences("\u3002" * 100_000 + "\u300d\u3002")) == ["\u3002" * 100_000 + "\u300d\u3002"]
