@@ -18,10 +18,12 @@ DROP, TRAIN, EVAL = range(3)  # the side of a document
 
 
 class Task(NamedTuple):
-    number: int  # of the text
+    """The lines from byte `start` of the text number `first` to byte `end` of the text number `last`."""
+
+    first: int
     start: int
+    last: int
     end: int
-    is_first: bool
     strict_utf8: bool
     cleaning: Cleaning
 
@@ -35,24 +37,33 @@ def _documents_of(
     """
     found: Any = folder.result("cleaning-texts")
     texts = [TextFile(*text) for text in found["texts"]]
-    document, is_begun = [], task.is_first
-    for _, line in read_lines(texts[task.number], dropped, task.strict_utf8, task.start, task.end):
-        if line and is_begun:
-            document.append(line)
-        elif not line and is_begun:
-            if document:
-                yield document
-            document = []
-        elif not line:
-            is_begun = True
-            vars(dropped).update(vars(Dropped()))  # the task of the chunk before counts these lines
+    document, is_begun = [], (task.first, task.start) == (0, 0)
+
+    def go_on(number):
+        if document and not texts[number - 1].continues:
+            continuing.append((texts[number - 1].name, texts[number].name))
+
+    for number in range(task.first, task.last + 1):
+        start, end = (task.start if number == task.first else 0), (task.end if number == task.last else None)
+        if number > task.first:
+            go_on(number)
+        for _, line in read_lines(texts[number], dropped, task.strict_utf8, start, end):
+            if line and is_begun:
+                document.append(line)
+            elif not line and is_begun:
+                if document:
+                    yield document
+                document = []
+            elif not line:
+                is_begun = True
+                vars(dropped).update(vars(Dropped()))  # the task of the chunk before counts these lines
     if not is_begun:
         vars(dropped).update(vars(Dropped()))
         return
-    for number in range(task.number, len(texts)):
-        if number > task.number and document and not texts[number - 1].continues:
-            continuing.append((texts[number - 1].name, texts[number].name))
-        start = task.end if number == task.number else 0
+    for number in range(task.last, len(texts)):
+        if number > task.last:
+            go_on(number)
+        start = task.end if number == task.last else 0
         for _, line in read_lines(texts[number], dropped, task.strict_utf8, start):
             if not line:
                 if document:

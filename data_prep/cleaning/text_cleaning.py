@@ -22,7 +22,7 @@ from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, UnusableTextError, text_warnings
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_texts
-from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
+from bert_keras.data_prep.corpus.workers import Workers, WorkFolder, in_groups
 
 CHUNK_BYTES = 4 << 20
 _PREFIXES = ("lines-", "documents-", "kept-", "source-")
@@ -57,13 +57,15 @@ def clean_texts(
     """
     folder.finish("cleaning-texts", {"texts": texts})
     chunks, sizes = {}, {}
-    for number, text in enumerate(texts):
-        size = os.path.getsize(text.path)
-        for start in range(0, size, CHUNK_BYTES):
-            name = f"{len(chunks):06}"
-            end = min(size, start + CHUNK_BYTES)
-            chunks[name] = Task(number, start, end, not chunks, strict_utf8, cleaning)
-            sizes[name] = end - start
+    ranges = (
+        (number, start, min(size, start + CHUNK_BYTES))
+        for number, size in enumerate(os.path.getsize(text.path) for text in texts)
+        for start in range(0, size, CHUNK_BYTES)
+    )
+    for group in in_groups(ranges, lambda each: each[2] - each[1], CHUNK_BYTES):
+        name = f"{len(chunks):06}"
+        chunks[name] = Task(*group[0][:2], group[-1][0], group[-1][2], strict_utf8, cleaning)
+        sizes[name] = sum(end - start for _, start, end in group)
     if cleaning.drop_repeated_lines:
         _run(list_lines, "lines-", chunks, sizes, folder, run, progress, "finding repeated lines")
         _count_lines(list(chunks), cleaning.drop_repeated_lines, folder)

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions, convert, convert_table, format_of
 from bert_keras.data_prep.corpus.text_lines import Place, TextFile, UnusableTextError, line_of, read_byte_lines
-from bert_keras.data_prep.corpus.workers import ThisProcess, WorkFolder
+from bert_keras.data_prep.corpus.workers import ThisProcess, WorkFolder, in_groups
 from bert_keras.storage import paths, text_files
 
 log = logging.getLogger("bert_keras")
@@ -26,6 +26,7 @@ log = logging.getLogger("bert_keras")
 _HEAD = 1 << 16
 _BLOCK = 1 << 20
 _PART = 1 << 26  # bytes of a large file that one task converts
+_TASK = 1 << 22  # bytes of small files that one task copies
 # Python's decoders of these names read and remove the byte order mark.
 _MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}
 _MARKS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
@@ -114,7 +115,7 @@ def local_texts(
     sentence a line and a blank line after each document. Returns the readable text of each file, or of each part of a
     large file; other files are not copied. The names of copies start with "source-".
     """
-    texts, tasks, sizes = [], {}, {}
+    texts, copies = [], []
     for number, file in enumerate(files):
         if _is_usable(file, options):
             texts.append(TextFile(file, file))
@@ -122,23 +123,25 @@ def local_texts(
         form, size = form_of(file, options), paths.size(file)
         parts = _parts(size) if _can_be_cut(file, form, options) else [(0, None)]
         for part, (start, end) in enumerate(parts):
-            name = f"source-{number:06}-{part:06}"
-            tasks[name] = (file, options, start, end)
-            sizes[name] = (end or size) - start
+            copy = f"source-{number:06}-{part:06}.text"
+            copies.append(((copy, file, options, start, end), (size if end is None else end) - start))
             is_rest = end is not None and form.format == "text"
-            texts.append(TextFile(file, folder.file(f"{name}.text"), is_rest))
-    if tasks:
+            texts.append(TextFile(file, folder.file(copy), is_rest))
+    if copies:
+        groups = list(in_groups(copies, lambda copy: copy[1], _TASK))
+        tasks = {f"source-{number:06}": [task for task, _ in group] for number, group in enumerate(groups)}
+        sizes = [sum(size for _, size in group) for group in groups]
         log.info(
             "copying %s of %s texts as plain UTF-8 to %s",
-            f"{len({file for file, *_ in tasks.values()}):,}",
+            f"{len({file for (_, file, *_), _ in copies}):,}",
             f"{len({*files}):,}",
             folder.path,
         )
-        progress.start("copying", sum(sizes.values()), "bytes")
+        progress.start("copying", sum(sizes), "bytes")
         for name, result in run(_copy, folder, tasks):
             if "mistake" in result:
                 raise UnusableTextError(result["mistake"])
-            progress.advance(sizes[name])
+            progress.advance(sizes[int(name.removeprefix("source-"))])
         progress.finish()
     return texts
 
@@ -155,18 +158,20 @@ def _can_be_cut(file: str, form: Form, options: TextOptions) -> bool:
     return is_by_line and form[:2] == ("", "utf-8") and not paths.is_remote(file)
 
 
-def _copy(context, folder: WorkFolder, name: str, task: tuple) -> dict:
-    file, options, start, end = task
+def _copy(context, folder: WorkFolder, name: str, task: Sequence[tuple]) -> dict:
+    copies = []
     try:
-        form = form_of(file, options)
-        with folder.create(f"{name}.text") as copy:
-            if form.is_ready(options):
-                copy.writelines(_blocks(file, form))
-            else:
-                copy.writelines(f"{line}\n".encode() for line in _converted(file, form, options, start, end))
+        for copy_name, file, options, start, end in task:
+            form = form_of(file, options)
+            with folder.create(copy_name) as copy:
+                if form.is_ready(options):
+                    copy.writelines(_blocks(file, form))
+                else:
+                    copy.writelines(f"{line}\n".encode() for line in _converted(file, form, options, start, end))
+            copies.append(copy)
     except UnusableTextError as error:
-        return folder.finish(name, {"mistake": str(error)})
-    return folder.finish(name, {}, [copy])
+        return folder.finish(name, {"mistake": str(error)}, copies)
+    return folder.finish(name, {}, copies)
 
 
 def _is_usable(file: str, options: TextOptions) -> bool:

@@ -5,6 +5,7 @@ import dataclasses
 import logging
 import os
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import local_texts
-from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
+from bert_keras.data_prep.corpus.workers import Workers, WorkFolder, in_groups
 from bert_keras.data_prep.text.chinese_words import count_unknown
 
 log = logging.getLogger("bert_keras")
@@ -22,8 +23,7 @@ _CHUNK_BYTES = 4 << 20
 _ARRAYS = ("tokens", "sentence_starts", "document_starts")
 
 
-@dataclasses.dataclass(frozen=True)
-class Chunk:
+class Chunk(NamedTuple):
     """The lines of a file that start in the bytes [start, end); `is_last` if the file ends there."""
 
     file: TextFile
@@ -75,13 +75,14 @@ def tokenize_texts(
     if corpus is None:
         chunks = cut(get_texts())
         results = {}
-        tasks = {name: (chunk, strict_utf8) for name, chunk in chunks.items()}
-        progress.start("reading", sum(chunk.size for chunk in chunks.values()), "bytes")
+        tasks = {name: (parts, strict_utf8) for name, parts in chunks.items()}
+        sizes = {name: sum(chunk.size for chunk in parts) for name, parts in chunks.items()}
+        progress.start("reading", sum(sizes.values()), "bytes")
         for name, result in workers.run(_tokenize_chunk, folder, tasks):
             if strict_utf8:
                 Dropped(**result["dropped"]).refuse_invalid()
             results[name] = result
-            progress.advance(chunks[name].size)
+            progress.advance(sizes[name])
         progress.finish()
         corpus = _join(chunks, results, folder)
     folder.remove("text-")
@@ -97,26 +98,32 @@ def open_corpus(folder: WorkFolder, vocab_size: int) -> Documents:
     return Documents.open([folder.file(name) for name in _ARRAYS], vocab_size)
 
 
-def cut(texts: Sequence[TextFile]) -> dict[str, Chunk]:
-    """Cuts texts into tasks of about `_CHUNK_BYTES` bytes; returns the tasks by name, in order."""
+def cut(texts: Sequence[TextFile]) -> dict[str, list[Chunk]]:
+    """Cuts texts into tasks of at most `_CHUNK_BYTES`: parts of large files, and several small files; by name."""
     chunks = [
         Chunk(text, start, min(size, start + _CHUNK_BYTES), start + _CHUNK_BYTES >= size)
         for text, size in ((text, os.path.getsize(text.path)) for text in texts)
         for start in range(0, size, _CHUNK_BYTES)
     ]
-    return {f"text-{number:06}": chunk for number, chunk in enumerate(chunks)}
+    groups = in_groups(chunks, lambda chunk: chunk.size, _CHUNK_BYTES)
+    return {f"text-{number:06}": group for number, group in enumerate(groups)}
 
 
 def _tokenize_chunk(context, folder: WorkFolder, name: str, task: tuple) -> dict:
-    tokenizer, (chunk, strict_utf8) = context[0], task
-    documents, dropped = Documents(tokenizer.vocab_size), Dropped()
-    ends_a_document = False  # a document that started in an earlier chunk
-    for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
-        if line:
-            documents.add_line(line, tokenizer)
-        else:
-            ends_a_document = ends_a_document or not documents.num_sentences
-            documents.end_document()
+    tokenizer, (chunks, strict_utf8) = context[0], task
+    documents, dropped, continuing = Documents(tokenizer.vocab_size), Dropped(), []
+    ends_a_document = False  # a document that started in an earlier task
+    for number, chunk in enumerate(chunks):
+        if number and not chunks[number - 1].file.continues:
+            # Before the first sentence and end of a document, a document of an earlier task may be open.
+            is_open = documents.is_open or (None if not documents.num_sentences and not ends_a_document else False)
+            continuing.append((is_open, chunks[number - 1].file.name, chunk.file.name))
+        for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
+            if line:
+                documents.add_line(line, tokenizer)
+            else:
+                ends_a_document = ends_a_document or not documents.num_sentences
+                documents.end_document()
     files = []
     for array_name in _ARRAYS:
         with folder.create(f"{name}.{array_name}") as file:
@@ -125,12 +132,13 @@ def _tokenize_chunk(context, folder: WorkFolder, name: str, task: tuple) -> dict
     result = {
         "num_unknown": count_unknown(documents.tokens, tokenizer),
         "ends_a_document": ends_a_document,
+        "continuing": [files for files in continuing if files[0] is not False],
         "dropped": dataclasses.asdict(dropped),
     }
     return folder.finish(name, result, files)
 
 
-def _join(chunks: dict[str, Chunk], results: dict[str, dict], folder: WorkFolder) -> dict:
+def _join(chunks: dict[str, list[Chunk]], results: dict[str, dict], folder: WorkFolder) -> dict:
     num_tokens = num_sentences = num_documents = last_end = 0
     dropped, continuing, names = Dropped(), [], list(chunks)
     with contextlib.ExitStack() as stack:
@@ -140,6 +148,8 @@ def _join(chunks: dict[str, Chunk], results: dict[str, dict], folder: WorkFolder
             starts.write(np.zeros(1, np.uint64))
         for number, name in enumerate(names):
             content, sentence_starts, document_starts = _read_chunk(folder, name)
+            is_open = num_sentences > last_end
+            continuing += [files for is_sure, *files in results[name]["continuing"] if is_sure or is_open]
             ends = np.concatenate([[0] if results[name]["ends_a_document"] else [], document_starts[1:]])
             ends = ends.astype(np.uint64) + np.uint64(num_sentences)
             ends = ends[ends > last_end]
@@ -148,9 +158,9 @@ def _join(chunks: dict[str, Chunk], results: dict[str, dict], folder: WorkFolder
             if is_end and num_sentences > (ends[-1] if len(ends) else last_end):
                 ends = np.append(ends, np.uint64(num_sentences))
             last_end = int(ends[-1]) if len(ends) else last_end
-            file = chunks[name].file
-            if chunks[name].is_last and not is_end and not file.continues and num_sentences > last_end:
-                continuing.append((file.name, chunks[names[number + 1]].file.name))
+            last = chunks[name][-1]
+            if last.is_last and not is_end and not last.file.continues and num_sentences > last_end:
+                continuing.append((last.file.name, chunks[names[number + 1]][0].file.name))
             tokens.write(content)
             sentences.write(sentence_starts[1:] + np.uint64(num_tokens))
             documents.write(ends)

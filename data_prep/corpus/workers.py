@@ -23,6 +23,19 @@ _UNFINISHED = ".part"
 _LINES_AT_ONCE = 1024
 
 
+def in_groups(items: Iterable, size_of: Callable[[Any], int], most: int) -> Iterator[list]:
+    """Yields consecutive items in groups whose sizes are at most `most` together; a larger item is a group."""
+    group, size = [], 0
+    for item in items:
+        if group and size + size_of(item) > most:
+            yield group
+            group, size = [], 0
+        group.append(item)
+        size += size_of(item)
+    if group:
+        yield group
+
+
 class NotedFile(contextlib.AbstractContextManager):
     """File whose size and CRC-32 are tracked while writing; it gets its final name only when complete.
 

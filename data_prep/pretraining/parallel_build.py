@@ -30,7 +30,7 @@ from bert_keras.storage import paths, writing
 
 log = logging.getLogger("bert_keras")
 
-_VERSION = 2  # format of a work folder; a build does not continue from another version
+_VERSION = 3  # format of a work folder; a build does not continue from another version
 _BYTES_OF_CORPUS = 1.2  # per byte of text: tokens and sentence starts, stored twice while the chunks are joined
 
 

@@ -75,8 +75,8 @@ def count_words(
     counts, dropped, rare = collections.Counter(), Dropped(), 0
     with opened_texts(files, None, progress, options) as texts:
         chunks = cut(texts)
-        tasks = {name: (chunk, strict_utf8) for name, chunk in chunks.items()}
-        progress.start("reading", sum(chunk.size for chunk in chunks.values()), "bytes")
+        tasks = {name: (parts, strict_utf8) for name, parts in chunks.items()}
+        progress.start("reading", sum(chunk.size for parts in chunks.values() for chunk in parts), "bytes")
         for name, result in _in_order(_run(tokenizer, tasks, num_workers), tasks):
             counts.update(result["words"])
             dropped.add(Dropped(**result["dropped"]))
@@ -87,7 +87,7 @@ def count_words(
                 lowest += 1
                 counts = collections.Counter({word: count for word, count in counts.items() if count > lowest})
             rare = max(rare, lowest)
-            progress.advance(chunks[name].size)
+            progress.advance(sum(chunk.size for chunk in chunks[name]))
         progress.finish()
         for warning in text_warnings(dropped, []):
             log.warning("%s", warning)
@@ -116,12 +116,13 @@ def _in_order(results: Iterator[tuple[str, dict]], names: Mapping) -> Iterator[t
         yield name, early.pop(name)
 
 
-def _count_task(tokenizer: BasicTokenizer, folder: WorkFolder, name: str, task: tuple[Chunk, bool]) -> dict:
-    chunk, strict_utf8 = task
+def _count_task(tokenizer: BasicTokenizer, folder: WorkFolder, name: str, task: tuple[list[Chunk], bool]) -> dict:
+    chunks, strict_utf8 = task
     pieces, words, dropped = collections.Counter(), collections.Counter(), Dropped()
-    for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
-        for part in pieces_of(line):
-            pieces.update(part.split(" "))
+    for chunk in chunks:
+        for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
+            for part in pieces_of(line):
+                pieces.update(part.split(" "))
     for piece, count in pieces.items():
         for word in tokenizer.tokenize(piece):
             words[word] += count

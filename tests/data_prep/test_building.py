@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 from tiny_data import examples_of
 
-from bert_keras.data_prep.corpus.documents import Documents
+from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.corpus import text_sources, tokenized_corpus
+from bert_keras.data_prep.corpus.documents import Documents, read_documents
+from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
 from bert_keras.data_prep.pretraining import build_steps, parallel_build, shuffling
 from bert_keras.data_prep.pretraining.build import build_pretraining_data
@@ -153,6 +156,42 @@ def test_damaged_work_is_done_again(step, pattern, damage, text, letters_tokeniz
     build_here(text, letters_tokenizer, folder)
     assert_is_built(folder)
     assert f"{damaged} is missing or damaged; making it again" in messages
+
+
+def test_small_files_share_tasks_and_keep_their_documents_and_warnings(
+    tmp_path, letters_tokenizer, monkeypatch, messages
+):
+    """Documents and warnings are those of one process, wherever documents, files and tasks begin and end."""
+    rng = random.Random(3)
+    lines = [b"ab\n", b"c d\n", b"\n", b" \n", b"\x01\n", b"\xff\n", b"e\rf\n"]
+    contents = [b"".join(rng.choices(lines, k=rng.randint(1, 4))) for _ in range(200)]
+    files = [str(tmp_path / f"{number:03}") for number in range(len(contents))]
+    for number, (file, content) in enumerate(zip(files, contents, strict=True)):
+        pathlib.Path(file).write_bytes(gzip.compress(content) if number % 5 == 0 else content)
+    expected = read_documents(files, letters_tokenizer)
+    warnings, num_tasks = [line for line in messages if "copying" not in line], []
+    assert sum(map(len, warnings)) > 200
+
+    class Counting(ThisProcess):
+        def run(self, function, folder, tasks):
+            num_tasks[-1] += len(tasks)
+            return super().run(function, folder, tasks)
+
+    monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("waited for the disk"))
+    for size in (1 << 22, 30, 7):
+        monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", size)
+        monkeypatch.setattr(text_sources, "_TASK", 8 * size)
+        messages.clear()
+        num_tasks.append(0)
+        with WorkFolder(str(tmp_path / f"work{size}")) as folder:
+            workers = Counting((letters_tokenizer,))
+            found, _ = tokenize_corpus(files, letters_tokenizer, False, workers, folder, Progress())
+            for name in ("tokens", "sentence_starts", "document_starts"):
+                assert list(getattr(found, name)) == list(getattr(expected, name))
+            found.close()
+        assert [line for line in messages if "copying" not in line] == warnings
+    assert num_tasks[0] == 2
+    assert 20 < num_tasks[1] < 90 < num_tasks[2]
 
 
 def test_merging_changes_no_byte_and_is_continued(text, letters_tokenizer, folder, monkeypatch, messages):
