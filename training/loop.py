@@ -24,6 +24,7 @@ from bert_keras.training.step import LossScale, Trainer
 
 log = logging.getLogger("bert_keras")
 
+_ALL_STEPS = "all steps"
 # Target duration of a device call: long enough to hide its overhead, short enough for frequent progress reports.
 _SECONDS_PER_CALL = 0.5
 
@@ -139,17 +140,17 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
         KeyboardInterrupt: Ctrl-C. The first one finishes and saves the step in progress; a second one stops at once.
     """
     run_dir, settings, last_step = hooks.run_dir, hooks.settings, hooks.settings["num_train_steps"]
-    step, is_evaluation_owed = _resume(trainer, hooks)
-    if step >= last_step and not is_evaluation_owed:
+    step, is_evaluation_owed, end = _resume(trainer, hooks)
+    if end and not is_evaluation_owed:
         trainer.swap_averages()
         return step, None, True
     with _open_report(trainer, hooks, step) as report:
         iterator = iter(make_batches(step))
-        steps_per_call, metrics, is_over, stop = 1, None, False, None
+        steps_per_call, metrics, stop = 1, None, None
         with _stop_requests() as stop_requests:
             if is_evaluation_owed:
-                metrics, is_over, stop = _evaluate(step, trainer, hooks, report, stop_requests)
-            while step < last_step and not is_over and not stop:
+                metrics, end, stop = _evaluate(step, trainer, hooks, report, stop_requests, end)
+            while not end and not stop:
                 asked, num_steps = [*stop_requests], 0
                 if not asked:
                     num_steps = min(steps_per_call, settings["iterations_per_loop"], steps_until_due(settings, step))
@@ -164,6 +165,7 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
                 if not is_finite:
                     raise not_finite(step, num_steps, run_dir)
                 step += num_steps
+                end = _ALL_STEPS if step == last_step else None
                 report.steps(step, num_steps, totals, seconds)
                 if step == 1 or is_due(settings, step, settings["log_steps"]):
                     hooks.call("on_step", step, report.row(step))
@@ -171,11 +173,10 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
                 if is_due(settings, step, settings["save_checkpoints_steps"]):
                     hooks.save(step, trainer.state)
                 if hooks.evaluate is not None and is_due(settings, step, settings["eval_steps"]):
-                    metrics, is_over, stop = _evaluate(step, trainer, hooks, report, stop_requests)
-                steps_per_call = max(
-                    1, min(2 * steps_per_call, int(_SECONDS_PER_CALL * num_steps / max(seconds, 1e-9)))
-                )
-            if (stop or is_over) and step != run_dir.latest_step():
+                    metrics, end, stop = _evaluate(step, trainer, hooks, report, stop_requests, end)
+                longest = int(_SECONDS_PER_CALL * num_steps / max(seconds, 1e-9))
+                steps_per_call = max(1, min(2 * steps_per_call, longest))
+            if (stop or end not in (None, _ALL_STEPS)) and step != run_dir.latest_step():
                 hooks.save(step, trainer.state)
             if stop:
                 log.info("stopped by %s after step %d, which is saved; the same command continues", stop, step)
@@ -184,8 +185,10 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
     if "SIGINT" in stop_requests:
         raise KeyboardInterrupt
     trainer.swap_averages()
-    is_whole = not stop and (is_over or step == last_step)
-    return step, metrics if is_whole else None, is_whole
+    if stop or not end:
+        return step, None, False
+    run_dir.finish(step, end)
+    return step, metrics, True
 
 
 def part_of_batch(settings, strategy):
@@ -205,7 +208,10 @@ def part_of_batch(settings, strategy):
 
 
 def _resume(trainer, hooks):
-    """Restores the newest checkpoint; returns its step, and whether the evaluation of this step is missing."""
+    """Restores the newest checkpoint.
+
+    Returns its step, whether the evaluation of this step is missing, and why the run has ended there, or None.
+    """
     run_dir, settings, num_steps = hooks.run_dir, hooks.settings, hooks.settings["num_train_steps"]
     if run_dir.latest_checkpoint():
         run_dir.restore(trainer.state)
@@ -218,25 +224,31 @@ def _resume(trainer, hooks):
         and is_due(settings, step, settings["eval_steps"])
         and step not in evaluated_steps(run_dir)
     )
+    reason = _ALL_STEPS if step >= num_steps else None
+    if (stored := run_dir.end) and 0 < stored["step"] <= step:
+        reason = reason or stored["reason"]
     batch_size, num_devices = settings["train_batch_size"], trainer.strategy.num_replicas_in_sync
     part = part_of_batch(settings, trainer.strategy)
-    if step < num_steps:
+    if reason is None:
         num_epochs = (num_steps - step) * batch_size / hooks.num_examples
         schedule = f"steps {step + 1} to {num_steps} of {batch_size} examples each, {part} at a time"
         log.info("training: %s: %.3g epochs of %d examples", schedule, num_epochs, hooks.num_examples)
     elif is_evaluation_owed:
         log.info("nothing to train: step %d of %d is reached, but its evaluation is missing", step, num_steps)
+    elif step < num_steps:
+        log.info("nothing to train: the run has ended at step %d of %d (%s)", step, num_steps, reason)
+        return step, False, reason
     else:
         # A fine-tuning run cannot be extended: its epochs or --max_steps determine its schedule.
         remedy = "" if "num_train_epochs" in settings else "; give a higher --num_train_steps to continue"
         log.info("nothing to train: step %d of %d is reached%s", step, num_steps, remedy)
-        return step, False
+        return step, False, reason
     if num_devices > 1:
         parts = f"{num_devices} devices x {trainer.num_micro_batches} part(s) x {part} examples"
         log.info("batch: %d examples = %s", batch_size, parts)
     if settings["num_warmup_steps"] >= num_steps:
         log.warning("all %d steps are warm-up: the learning rate never falls", num_steps)
-    return step, is_evaluation_owed
+    return step, is_evaluation_owed, reason
 
 
 def _open_report(trainer, hooks, step):
@@ -259,8 +271,11 @@ def _open_report(trainer, hooks, step):
     )
 
 
-def _evaluate(step, trainer, hooks, report, stop_requests):
-    """Returns the metrics, whether to end training, and the name of the signal that ended the evaluation or None."""
+def _evaluate(step, trainer, hooks, report, stop_requests, end):
+    """Evaluates a step, where the run ends anyway if `end` is not None.
+
+    Returns the metrics, the reason to end training or None, and the signal that ended the evaluation or None.
+    """
 
     def check_stop():
         if asked := _agree(hooks.workers, stop_requests, 0)[0]:
@@ -271,7 +286,7 @@ def _evaluate(step, trainer, hooks, report, stop_requests):
         metrics = hooks.evaluate(check_stop)
         is_over = hooks.judge(step, metrics)
     except _StopRequestedError as request:
-        return None, False, str(request)
+        return None, end, str(request)
     finally:
         trainer.swap_averages()
     # Report last: a run killed before this line evaluates the step again when it resumes.
@@ -279,7 +294,8 @@ def _evaluate(step, trainer, hooks, report, stop_requests):
     answer = hooks.call("on_evaluation", step, metrics)
     # Trackers return other objects.
     is_asked = isinstance(answer, (bool, np.bool_)) and bool(answer)
-    return metrics, is_over or hooks.workers.sums([int(is_asked)])[0] > 0, None
+    is_asked = hooks.workers.sums([int(is_asked)])[0] > 0
+    return metrics, end or ("early stopping" if is_over else "a callback" if is_asked else None), None
 
 
 class _StopRequestedError(Exception):

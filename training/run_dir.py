@@ -2,9 +2,11 @@
 
 run_config.json       the settings of the run and facts about its input; `--run_config` reads it
 bert_config.json      the architecture; vocab.txt is next to it if the run knows its vocabulary
+end.json              after the end of the run: the last step and the reason, such as "early stopping"
 checkpoint            names the newest checkpoint (as in the original BERT)
 model.ckpt-<step>.*   weights, Adam's slots and the step, under the names of the original BERT
 metrics.csv, eval_results.txt, learning_curves.png, events.out.tfevents.*
+vocab.txt, tokenizer_config.json, task.json   of fine-tuning: with the config, all that its checkpoints need to be used
 tries.tsv             results of a run with several settings or seeds; each of them has a folder in tries/
 model/                after fine-tuning: the complete model to use; model.sha256 is the digest of its weights
 """
@@ -27,6 +29,11 @@ RUN_CONFIG = "run_config.json"
 TRIES_FILE = "tries.tsv"
 TRIES_DIR = "tries"
 MODEL_DIR = "model"
+END_FILE = "end.json"
+# Facts about the evaluation data.
+_OF_EVALUATION = ("evaluation", "eval_file_sha256")
+# Settings that decide when a run ends: with other values of these, a run that has ended goes further.
+_OF_THE_END = ("num_train_steps", "early_stopping", "early_stopping_delta")
 # Files that show that a folder is in use. Evaluation alone also writes eval_results.txt, so it is not among them.
 _FILES_OF_A_RUN = ("checkpoint", "*.index", "metrics.csv", "graph.pbtxt", "bert_config.json")
 
@@ -100,14 +107,36 @@ class RunDir:
                     "give a folder that is new or empty"
                 )
         self._lock()
-        if stored and (self._steps() or paths.exists(self.file(TRIES_FILE))):
+        if stored and self._has_results():
             # Compare what JSON would read back: it has no tuples.
             settings, facts = json.loads(json.dumps([settings, facts]))
             old = {**defaults, **stored["settings"], **stored["facts"]}
+            # The evaluation data choose the best weights of a run; after its end, they only judge its model.
+            free = {*free, *(_OF_EVALUATION if self.end else ())}
             check_same_run(self.path, old, {**settings, **facts}, free, {*stored["facts"], *facts})
+            if any(old.get(name) != settings.get(name) for name in _OF_THE_END if name in settings):
+                self.remove(END_FILE)
         _remove_left_over(self.path)
         config = {"program": self.program, "settings": settings, "facts": facts}
         self.write_text(RUN_CONFIG, json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+    @property
+    def end(self):
+        """The end of the run: a dict with its last "step" and the "reason"; None before it."""
+        try:
+            return json_files.parse_json(paths.read_text(self.file(END_FILE)), self.file(END_FILE), "remove it")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def finish(self, step, reason):
+        """Stores that the run has ended, so that the same command does not train further."""
+        self.write_text(END_FILE, json.dumps({"step": step, "reason": reason}) + "\n")
+
+    def _has_results(self):
+        """Returns whether the folder holds what a run has trained, whichever of its files are left."""
+        return bool(self._steps() or self.end or self.within(MODEL_DIR).latest_step()) or paths.exists(
+            self.file(TRIES_FILE)
+        )
 
     def release(self):
         """Ends the reservation of the folder, for another run in the same process."""
@@ -130,7 +159,7 @@ class RunDir:
         steps = self._steps()
         try:
             text = paths.read_text(self.file("checkpoint"), errors="replace")
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             text = ""
         match = re.search(r'^model_checkpoint_path: ".*model\.ckpt-(\d+)"', text, re.MULTILINE)
         named = int(match[1]) if match else None

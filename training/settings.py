@@ -8,12 +8,13 @@ from typing import Any
 from absl import flags
 
 from bert_keras.cli.flags import ACCUMULATION, define_device_flags
+from bert_keras.modeling import open_checkpoint
 from bert_keras.modeling.config import released_names
 from bert_keras.modeling.optimization import SCHEDULES
-from bert_keras.storage.paths import is_file, is_remote, join
+from bert_keras.storage.paths import is_dir, is_file, is_remote, join, real
 from bert_keras.training.distribution.tpu import check_computing, check_paths
 from bert_keras.training.precision import take_precision
-from bert_keras.training.run_dir import RUN_CONFIG, RunDir, read_run_config
+from bert_keras.training.run_dir import MODEL_DIR, RUN_CONFIG, RunDir, read_run_config
 
 log = logging.getLogger("bert_keras")
 
@@ -66,6 +67,8 @@ TUNING_DEFAULTS: dict[str, Any] = {name: default for name, default, *_ in _NUMBE
     "keep_checkpoint_max": 5,
 }
 
+# Devices belong to a command, never to a run: they are not taken from an earlier one.
+DEVICE_SETTINGS = ("strategy", "use_tpu", "tpu_name", "tpu_zone", "gcp_project", "master", "num_tpu_cores")
 # Settings that may differ when a run resumes, because they do not change what the model learns.
 FREE_SETTINGS = frozenset(
     [
@@ -76,7 +79,7 @@ FREE_SETTINGS = frozenset(
         *("log_steps", "save_checkpoints_steps", "keep_checkpoint_max", "iterations_per_loop"),
         # These change the memory that the same update needs: a run that is out of memory can continue with others.
         *("gradient_accumulation_steps", "recompute"),
-        *("strategy", "use_tpu", "tpu_name", "tpu_zone", "gcp_project", "master", "num_tpu_cores"),
+        *DEVICE_SETTINGS,
     ]
 )
 
@@ -128,7 +131,7 @@ def define_run_flags(flag_values):
 
 
 def take_run_config(flag_values, path, program):
-    """Sets flags that are not on the command line to the values of a run_config.json.
+    """Sets flags that are not on the command line to the values of a run_config.json, except those of devices.
 
     Raises:
         FileNotFoundError: the file does not exist.
@@ -141,7 +144,7 @@ def take_run_config(flag_values, path, program):
         if name not in flag_values:
             raise ValueError(f"--run_config={path} has an unknown setting {name!r}; take it out")
         flag = flag_values[name]
-        if flag.present or (value is None and (flag.default is None or name == "num_tpu_cores")):
+        if flag.present or name in DEVICE_SETTINGS or (value is None and flag.default is None):
             continue
         try:
             setattr(flag_values, name, flag.parser.parse(value))
@@ -166,6 +169,29 @@ def take_settings_of_run(flag_values, program):
         if name in given:
             setattr(flag_values, name, given[name])
     log.info("settings that were not given are taken from the run in %s", flag_values.output_dir)
+
+
+def check_given_checkpoint(flag_values, program):
+    """Refuses an --init_checkpoint that a command without training would not use, because the folder holds a run.
+
+    Raises:
+        FileNotFoundError: the checkpoint does not exist.
+        ValueError: it is not the model of the run in --output_dir.
+    """
+    if flag_values.do_train or not flag_values["init_checkpoint"].present or not flag_values.output_dir:
+        return
+    given = flag_values.init_checkpoint
+    run_dir = RunDir(flag_values.output_dir, program)
+    own = run_dir.within(MODEL_DIR).latest_checkpoint() or run_dir.latest_checkpoint()
+    if own is None:
+        return
+    model = join(given, MODEL_DIR)
+    prefix = open_checkpoint(model if is_dir(model) and RunDir(model, program).latest_step() else given).prefix
+    if real(prefix) != real(own):
+        raise ValueError(
+            f"--output_dir={flag_values.output_dir} holds a run with a model of its own, so --init_checkpoint={given} "
+            "would not be used; give another --output_dir to use that checkpoint, or leave it out to use the run's"
+        )
 
 
 def settings_of(flag_values, paths, path_lists=()):

@@ -352,6 +352,8 @@ def _check_complete(report, num_weights, new_allowed, ignored):
 
 def _advice_on(left):
     """Returns the reason why a model lacks weights, or what to do."""
+    if any(name.endswith(("/lora_kernel_a", "/lora_kernel_b")) for name in left):
+        return "they belong to LoRA; finish the run, whose folder model then holds the merged weights"
     if all(map(is_tied, left)):
         return (
             "BERT's masked-LM head uses the word embeddings instead, so this head cannot be used; use the encoder alone"

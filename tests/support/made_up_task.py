@@ -20,6 +20,7 @@ from bert_keras.training.finetuning.settings import (
     open_fine_tuning,
 )
 from bert_keras.training.finetuning.task import Task
+from bert_keras.training.report import NO_CALLBACKS
 
 PROGRAM = "run_made_up"
 NUM_TOKENS = 8
@@ -69,7 +70,13 @@ class MadeUp(Task):
         self._labels = labels or ["low", "high"]
 
     def describe(self):
-        return {"task": "classification", "labels": self._labels, "max_seq_length": NUM_TOKENS}
+        return {
+            "task": "classification",
+            "labels": self._labels,
+            "is_pair": False,
+            "doc_stride": None,
+            "max_seq_length": NUM_TOKENS,
+        }
 
     def make_network(self, config):
         return ClassificationTask(ClassifierModel(config, self._num_classes))
@@ -115,7 +122,7 @@ def open_run(**given):
     return open_fine_tuning(values, PROGRAM, (), ("classification",), ("max_seq_length",))
 
 
-def run(task, output_dir, **given):
+def run(task, output_dir, callbacks=NO_CALLBACKS, **given):
     """Runs a command; by default it trains six steps of eight rows and evaluates."""
     usual = {"do_train": True, "do_eval": task.eval_features is not None, "do_predict": False}
     usual |= {"train_batch_size": 8, "num_train_epochs": 2, "learning_rate": 0.01, "log_steps": 1}
@@ -124,7 +131,7 @@ def run(task, output_dir, **given):
         usual = {"output_dir": output_dir, "do_eval": task.eval_features is not None}
     opened = open_run(**{name: value for name, value in {**usual, **given}.items() if value is not None})
     console = open_console()
-    return finetune(task, opened, strategy_of(opened.settings), console)
+    return finetune(task, opened, strategy_of(opened.settings), console, callbacks)
 
 
 def task_of(folder):

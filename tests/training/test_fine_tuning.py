@@ -51,6 +51,8 @@ def test_a_run_leaves_what_it_says(whole):
         "program": "run_made_up",
         "task": "classification",
         "labels": ["low", "high"],
+        "is_pair": False,
+        "doc_stride": None,
         "max_seq_length": 8,
         "step": int(best["step"]),
         "metrics": metrics,

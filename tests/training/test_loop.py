@@ -50,6 +50,7 @@ class Recorder:
     """A stand-in for the run folder and the report, which records its calls."""
 
     is_writable = False
+    end = None
 
     def __init__(self):
         self.saved, self.rows, self.evaluated, self.steps_seen, self.order = [], [], [], 0, []
@@ -74,6 +75,9 @@ class Recorder:
         assert int(state["global_step"].numpy()) == step
         self.saved.append(step)
         self.order.append(f"saved {step}")
+
+    def finish(self, step, reason):
+        self.end = {"step": step, "reason": reason}
 
     def steps(self, step, num_steps, totals, seconds):
         self.steps_seen += num_steps

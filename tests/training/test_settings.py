@@ -8,7 +8,7 @@ from absl import flags
 
 from bert_keras.cli.flags import parse
 from bert_keras.training.finetuning.settings import define_fine_tuning_flags
-from bert_keras.training.settings import settings_of, take_run_config, take_settings_of_run
+from bert_keras.training.settings import DEVICE_SETTINGS, settings_of, take_run_config, take_settings_of_run
 
 
 def parsed(*arguments):
@@ -86,11 +86,15 @@ def test_settings_of_another_program_are_refused(tmp_path):
 
 
 def test_without_training_the_settings_of_the_run_are_taken_but_not_what_it_did(tmp_path, messages):
-    stored = {"max_seq_length": 64, "do_train": True, "do_eval": True, "do_predict": True, "predict_batch_size": 2}
+    stored = {"use_tpu": True, "tpu_name": "old", "strategy": "tpu", "master": "grpc://old", "num_tpu_cores": 4}
+    stored |= {"max_seq_length": 64, "do_train": True, "do_eval": True, "do_predict": True, "predict_batch_size": 2}
     write_config(tmp_path / "run_config.json", stored)
     values = parsed(f"--output_dir={tmp_path}", "--do_predict", "--predict_batch_size=3")
     take_settings_of_run(values, "run_made_up")
     assert (values.max_seq_length, values.predict_batch_size) == (64, 3)
+    assert {name: values[name].value for name in DEVICE_SETTINGS} == {
+        name: parsed()[name].value for name in DEVICE_SETTINGS
+    }
     assert (values.do_train, values.do_eval, values.do_predict) == (False, False, True)
     assert messages == [f"settings that were not given are taken from the run in {tmp_path}"]
 

@@ -24,7 +24,13 @@ from bert_keras.training.api.data import iterate, to_json
 from bert_keras.training.distillation.recipe import define_loss_flags
 from bert_keras.training.report import NO_CALLBACKS, Callbacks
 from bert_keras.training.run_settings import check_effects
-from bert_keras.training.settings import NumberParser, define_run_flags, settings_of, take_run_config
+from bert_keras.training.settings import (
+    NumberParser,
+    check_given_checkpoint,
+    define_run_flags,
+    settings_of,
+    take_run_config,
+)
 
 _PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file", "teacher")
 # Those of DistilBERT; its masked LM has the weight 2.
@@ -120,6 +126,7 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
     """Runs run_pretraining.py with parsed flags; returns the metrics of the last evaluation or None."""
     if flag_values.run_config:
         take_run_config(flag_values, flag_values.run_config, "run_pretraining")
+    check_given_checkpoint(flag_values, "run_pretraining")
     is_only_evaluated = flag_values.eval_file and not flag_values.do_train
     require(flag_values, ("bert_config_file", *(() if is_only_evaluated else ("input_file",)), "output_dir"))
     settings = settings_of(flag_values, _PATHS, path_lists=("input_file", "eval_file"))

@@ -1,4 +1,4 @@
-"""The folder `model` in a run folder: a complete model to use.
+"""The folder `model` in a run folder: a complete model to use; and the same files for the run's own checkpoints.
 
 bert_config.json, vocab.txt, tokenizer_config.json   as next to any checkpoint
 task.json                                            the task: its kind, labels, lengths and metrics
@@ -33,15 +33,29 @@ def write_model(run_dir, task, files, model, step, metrics):
     """Writes the model to use, and replaces an earlier one. `metrics` are those of this step's evaluation, or empty."""
     model_dir = run_dir.within(MODEL_DIR)
     model_dir.create()
-    model_dir.write_text("bert_config.json", files.config.to_json_string())
-    model_dir.write_text(VOCABULARY_FILE, vocabulary_bytes(files.vocab_file))
-    model_dir.write_text(TOKENIZER_FILE, preparation_text(files.preparation))
+    _write_surroundings(model_dir, files)
     if has_lora(model):
         base = paths.name(paths.parent(files.checkpoint.prefix))
         model_dir.write_text(ADAPTER_FILE, adapter_bytes(model, base))
     model_dir.save(step, merged_weights(model), num_kept=1)
-    description = {"program": task.program, **task.describe(), "step": step, "metrics": metrics}
-    model_dir.write_text(TASK_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
+    _write_task(model_dir, task, step=step, metrics=metrics)
+
+
+def describe_run(run_dir, task, files):
+    """Writes what the checkpoints of a run need to be used, so that a run that is interrupted is a model, too."""
+    _write_surroundings(run_dir, files)
+    _write_task(run_dir, task)
+
+
+def _write_surroundings(folder, files):
+    folder.write_text("bert_config.json", files.config.to_json_string())
+    folder.write_text(VOCABULARY_FILE, vocabulary_bytes(files.vocab_file))
+    folder.write_text(TOKENIZER_FILE, preparation_text(files.preparation))
+
+
+def _write_task(folder, task, **results):
+    description = {"program": task.program, **task.describe(), **results}
+    folder.write_text(TASK_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
 
 
 def note_model(run_dir):

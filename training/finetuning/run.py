@@ -27,7 +27,7 @@ from bert_keras.training.finetuning.data import (
     warn_of_replaced_reports,
     warn_of_trained_data,
 )
-from bert_keras.training.finetuning.model_dir import load_model, load_start, note_model, write_model
+from bert_keras.training.finetuning.model_dir import describe_run, load_model, load_start, note_model, write_model
 from bert_keras.training.finetuning.sweep import Selection, list_tries, try_all
 from bert_keras.training.input.feature_batches import training_batches
 from bert_keras.training.input.packed_batches import PackedTask, packed_training_batches
@@ -143,6 +143,8 @@ def _claim(run_dir, task, opened, tries, workers):
     else:
         settings = {**settings, **tries[0]}
     run_dir.claim(settings, facts, opened.defaults, free)
+    if len(tries) == 1:
+        describe_run(run_dir, task, files)
 
 
 class _Session:
@@ -169,12 +171,6 @@ class _Session:
         """
         task = self._task
         settings = _count_steps(task, settings, self._strategy)
-        with initial_seed(settings["seed"]):
-            self._build(settings)
-            if not run_dir.latest_checkpoint():
-                labels = task.describe().get("labels")
-                load_start(self._network.model, self._files.checkpoint, settings["new_head"], labels)
-            self._adapt(settings)
         selection = Selection(
             run_dir,
             task.metric,
@@ -182,10 +178,24 @@ class _Session:
             lambda step, metrics: self._save_model(run_dir, step, metrics),
             settings["early_stopping_delta"],
         )
-        if selection.is_over:
+        has_model = run_dir.within(MODEL_DIR).latest_step() > 0
+        if has_model and run_dir.end and not run_dir.latest_step():
+            log.info(
+                "nothing to train: the run has ended (%s); its model is there without checkpoints",
+                run_dir.end["reason"],
+            )
+            selection.is_whole = True
+            return selection
+        if has_model and selection.is_over:
             log.info("nothing to train: %d evaluations did not improve %s", settings["early_stopping"], task.metric)
             selection.is_whole = True
             return selection
+        with initial_seed(settings["seed"]):
+            self._build(settings)
+            if not run_dir.latest_checkpoint():
+                labels = task.describe().get("labels")
+                load_start(self._network.model, self._files.checkpoint, settings["new_head"], labels)
+            self._adapt(settings)
         hooks = Hooks(
             run_dir,
             settings,
@@ -204,6 +214,9 @@ class _Session:
             log.info("training ends early (--early_stopping); the model has the weights with the best %s", task.metric)
         if selection.is_whole and hooks.evaluate is None:
             self._save_model(run_dir, step, {})
+        elif selection.is_whole and not has_model and self._saved is None:
+            log.warning("the folder %s was missing; it has the weights of step %d now", run_dir.file(MODEL_DIR), step)
+            self._save_model(run_dir, step, hooks.evaluate())
         if self._saved != (run_dir.path, step):
             self._saved = None
         draw_learning_curves(run_dir)

@@ -15,10 +15,11 @@ from bert_keras.cli.flags import given_flags, require
 from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.modeling.lora import DEFAULT_TARGETS, TARGETS, check_lora
 from bert_keras.prediction.loading.model_files import ModelFiles, find_task, open_model_files
-from bert_keras.training.run_dir import RunDir
+from bert_keras.training.run_dir import MODEL_DIR, RunDir
 from bert_keras.training.run_settings import check_effects
 from bert_keras.training.settings import (
     NumberParser,
+    check_given_checkpoint,
     define_run_flags,
     settings_of,
     take_run_config,
@@ -192,6 +193,7 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
     """
     if flag_values.run_config:
         take_run_config(flag_values, flag_values.run_config, program)
+    check_given_checkpoint(flag_values, program)
     take_settings_of_run(flag_values, program)
     asked_for = [name for name in ("do_train", "do_eval", "do_predict") if name in flag_values]
     if not any(flag_values[name].value for name in asked_for):
@@ -258,7 +260,8 @@ def _trained_model(settings, run_dir):
     """Returns folder and task.json of the trained model to use; None and None if the run trains or has none."""
     if settings["do_train"]:
         return None, None
-    folder, stored = _fine_tuned(run_dir.path)
+    has_model = run_dir.within(MODEL_DIR).latest_step() or run_dir.latest_step()
+    folder, stored = _fine_tuned(run_dir.path) if has_model else (None, None)
     # A run that was interrupted before it wrote a model uses its own checkpoint, not --init_checkpoint.
     if folder is None and not run_dir.latest_checkpoint():
         folder, stored = _fine_tuned(settings["init_checkpoint"])
