@@ -30,7 +30,14 @@ from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.cli.model_list import print_models
 from bert_keras.cli.progress import progress_on
 from bert_keras.data_prep.text.vocabulary import extend_vocabulary
-from bert_keras.export.converted_task import choose_labels, find_input, read_task, write_task, write_vocabulary
+from bert_keras.export.converted_task import (
+    choose_labels,
+    find_input,
+    find_problem_type,
+    read_task,
+    write_task,
+    write_vocabulary,
+)
 from bert_keras.modeling import open_checkpoint, read_config
 from bert_keras.modeling.checkpoints import conversion
 from bert_keras.modeling.checkpoints.copy_check import check_copy, run_network
@@ -136,6 +143,7 @@ def _select(checkpoint, settings, values):
     # A multiple-choice head has one score, even if its config names classes. Other heads have no classes.
     if {"classifier", "token_classifier"} & set(contents.heads):
         contents.labels = choose_labels(checkpoint, settings, values.labels)
+        contents.problem_type = find_problem_type(checkpoint, settings, contents.heads)
     elif values.labels:
         raise ValueError("--labels: no head with named classes is written; leave the flag out")
     return contents

@@ -4,6 +4,7 @@ import json
 import logging
 
 from bert_keras.modeling.checkpoints.hub import local_model
+from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES
 from bert_keras.modeling.config import read_json_object
 from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
 from bert_keras.prediction.loading.sentence_transformers import has_modules, module_files, read_modules
@@ -12,6 +13,8 @@ from bert_keras.storage import paths
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
 
 log = logging.getLogger("bert_keras")
+
+_PROBLEM_TYPES = dict(zip(("classification", "multi_label", "regression"), PROBLEM_TYPES, strict=True))
 
 
 def find_input(path, keep_optimizer):
@@ -68,6 +71,13 @@ def choose_labels(checkpoint, settings, given):
             f"{len(labels)} labels were given, but the head has {num_rows} rows; give one for each with --labels"
         )
     return labels
+
+
+def find_problem_type(checkpoint, settings, heads):
+    """Returns the problem type of a classifier, by which other libraries make probabilities; None for other heads."""
+    if "classifier" not in heads:
+        return None
+    return _PROBLEM_TYPES.get((settings or {}).get("task"), checkpoint.problem_type)
 
 
 def write_task(folder, settings, contents, format_):

@@ -1,10 +1,12 @@
 """The configuration of a BERT, read from and written to `bert_config.json`."""
 
+import collections
 import dataclasses
 import difflib
 import json
 import logging
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from bert_keras.modeling.released import find_released, released_models
@@ -27,13 +29,16 @@ RELEASED_EXTRA_KEYS = (
 # Constant of the original BERT; its config files do not contain it.
 LAYER_NORM_EPS = 1e-12
 
+# Dropout before a new head in fine-tuning; a constant of the original BERT, too.
+FINE_TUNING_DROPOUT = 0.1
+
 # Layers may share their weights, so nothing else bounds their number in a file.
 MAX_LAYERS = 1000
 
 # The default of the original BERT for files without type_vocab_size.
 TYPE_VOCAB_SIZE_OF_SILENT_FILES = 16
 
-_PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+_PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
 _POSITIVE_NUMBERS = ("initializer_range", "layer_norm_eps")
 
 
@@ -69,6 +74,8 @@ class BertConfig:
         pooler_act: activation of the pooler: "tanh" in BERT, "relu" in DistilBERT and "gelu_erf" in ELECTRA.
         is_decoder: whether the model reads left to right: a token sees only itself and earlier tokens, and the pooler
             reads the last token. The name is that of the Hugging Face config.
+        classifier_dropout: dropout before the linear layer of a classifier, in [0, 1). In the original BERT it is
+            always 0.1; files contain only other values.
         released_extras: pairs of name and value of the extra keys in the original Chinese and multilingual files. The
             network ignores them; `to_dict` writes them back.
 
@@ -92,6 +99,7 @@ class BertConfig:
     has_shared_layers: bool = False
     pooler_act: str = "tanh"
     is_decoder: bool = False
+    classifier_dropout: float = FINE_TUNING_DROPOUT
     released_extras: tuple[tuple[str, object], ...] = ()
 
     def __post_init__(self):
@@ -230,6 +238,7 @@ _DEFAULTS_OF_THE_ORIGINAL = {
     "has_shared_layers": False,
     "pooler_act": "tanh",
     "is_decoder": False,
+    "classifier_dropout": FINE_TUNING_DROPOUT,
 }
 
 
@@ -242,6 +251,14 @@ def read_json_object(json_file: str | os.PathLike) -> dict[str, Any]:
             f"{os.fspath(json_file)} line 1: a JSON {type(values).__name__} where an object {{...}} is needed"
         )
     return values
+
+
+def check_names(names: Sequence[str], place: str) -> None:
+    """Refuses empty and repeated names of classes, which would lose probabilities; `place` begins the message."""
+    repeated = sorted(name for name, count in collections.Counter(names).items() if count > 1)
+    if repeated or not all(name.strip() for name in names):
+        found = f"{', '.join(repeated)} more than once" if repeated else "an empty name"
+        raise ValueError(f"{place} has {found}; give each class its own name")
 
 
 def released_names() -> list[str]:

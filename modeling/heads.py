@@ -24,7 +24,6 @@ from bert_keras.modeling.layers import (
 
 # Constants of the fine-tuning heads. They ignore the config, as in the original BERT.
 FINE_TUNING_INITIALIZER_RANGE = 0.02
-FINE_TUNING_DROPOUT = 0.1
 # Constants of the span boundary objective: `--max-pair-targets` and `--pair-positional-embedding-size` of the published
 # command (facebookresearch/SpanBERT, pretraining/README.md).
 NUM_SPAN_POSITIONS = 15
@@ -148,7 +147,7 @@ class LinearHead(keras.layers.Layer):
     ) -> None:
         super().__init__(name=scope[-1] if scope else "classifier")
         num_dropouts_below = 1 + config.num_hidden_layers * EncoderLayer.NUM_DROPOUTS
-        self.dropout = Dropout(FINE_TUNING_DROPOUT if has_dropout else 0.0, num_dropouts_below)
+        self.dropout = Dropout(config.classifier_dropout if has_dropout else 0.0, num_dropouts_below)
         # add_weight would add the layer name to the names of the weights.
         with contextlib.ExitStack() as scopes:
             for part in scope:

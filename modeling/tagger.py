@@ -10,9 +10,9 @@ from keras import ops
 
 from bert_keras.modeling.base import TOKEN_INPUTS, BaseModel
 from bert_keras.modeling.bert import BertModel
-from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.config import FINE_TUNING_DROPOUT, BertConfig
 from bert_keras.modeling.dropout import Dropout
-from bert_keras.modeling.heads import FINE_TUNING_DROPOUT, FINE_TUNING_INITIALIZER_RANGE
+from bert_keras.modeling.heads import FINE_TUNING_INITIALIZER_RANGE
 from bert_keras.modeling.layers import EncoderLayer, dtype_policy, mark_built, next_seed, truncated_normal
 from bert_keras.modeling.models import TokenClassifierModel
 

@@ -143,6 +143,41 @@ def test_only_the_user_says_what_a_top_level_head_is_for(model_dir, tmp_path, sa
     np.testing.assert_array_equal(open_checkpoint(tmp_path / "back").read("output_bias"), [0, 1, 2])
 
 
+@pytest.mark.parametrize(
+    ("task", "problem_type"),
+    [
+        ("classification", "single_label_classification"),
+        ("multi_label", "multi_label_classification"),
+        ("regression", "regression"),
+        ("token_classification", None),
+    ],
+)
+def test_other_libraries_learn_how_to_make_probabilities(tmp_path, said, task, problem_type):
+    make, settings = FINE_TUNED[task]
+    convert(write_fine_tuned(tmp_path / "run", make(), task, **settings), tmp_path / "safe", "safetensors")
+    (tmp_path / "safe" / "task.json").unlink()
+    convert(tmp_path / "safe", tmp_path / "again", "safetensors")
+    for folder in ("safe", "again"):
+        values = read_json(tmp_path / folder / "config.json")
+        assert values.get("problem_type") == problem_type
+        assert values["classifier_dropout"] == 0.1
+    if task == "multi_label":
+        convert(tmp_path / "safe", tmp_path / "back", "tensorflow")
+        assert "a TensorFlow checkpoint cannot store the problem_type: multi_label_classification" in said()
+
+
+def test_heads_on_another_token_are_refused(tmp_path, said):
+    config = make_config(num_hidden_layers=1, is_decoder=True)
+    save_checkpoint(tmp_path / "run" / "bert_model.ckpt", weights_by_name(make_model(config)))
+    config.to_json_file(tmp_path / "run" / "bert_config.json")
+    with pytest.raises(
+        ValueError, match="has is_decoder and the head next_sentence: with transformers this head reads"
+    ):
+        convert(tmp_path / "run", tmp_path / "refused", "safetensors")
+    convert(tmp_path / "run", tmp_path / "safe", "safetensors", head="masked_lm")
+    assert "is_decoder: transformers pools the first token and bert-keras the last; do not use pooler_output" in said()
+
+
 def test_a_choice_has_one_score(tmp_path):
     weights = weights_by_name(MultipleChoiceModel(CONFIG))
     save_safetensors(tmp_path / "safe", weights, CONFIG, "BertForMultipleChoice")

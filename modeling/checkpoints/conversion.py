@@ -1,6 +1,5 @@
 """Conversion of checkpoints between formats: selects the entries, adds rows for new words, and writes the copy."""
 
-import collections
 import collections.abc
 import copy
 import dataclasses
@@ -10,7 +9,7 @@ import re
 
 import numpy as np
 
-from bert_keras.modeling.checkpoints.families import BERT, family_of
+from bert_keras.modeling.checkpoints.families import BERT, check_pooled_token, family_of
 from bert_keras.modeling.checkpoints.loading import Checkpoint, check_config, check_sizes
 from bert_keras.modeling.checkpoints.names import (
     HEAD_PATTERNS,
@@ -25,7 +24,7 @@ from bert_keras.modeling.checkpoints.names import (
 )
 from bert_keras.modeling.checkpoints.safetensors_format import save_safetensors
 from bert_keras.modeling.checkpoints.tensorflow_format import save_checkpoint
-from bert_keras.modeling.config import LAYER_NORM_EPS, BertConfig
+from bert_keras.modeling.config import LAYER_NORM_EPS, BertConfig, check_names
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -55,12 +54,14 @@ class Contents:
         heads: tuple of the heads it has, see `Checkpoint.heads`.
         config: BertConfig.
         labels: list of str, the class names of its head, or None.
+        problem_type: str, how other libraries make probabilities of a classifier's logits, or None.
     """
 
     checkpoint: Checkpoint
     heads: tuple
     config: BertConfig
     labels: list | None = None
+    problem_type: str | None = None
 
 
 def without_other_entries(checkpoint, heads=None, with_training_state=False):
@@ -177,10 +178,8 @@ class _Tensors(collections.abc.Mapping):
 
 def check_labels(labels):
     """Rejects empty and repeated names of classes, a list of str or None."""
-    if labels is not None and not all(label.strip() for label in labels or [""]):
-        raise ValueError(f'--labels="{",".join(labels)}" has an empty name; give one for each class')
-    if repeated := sorted(label for label, count in collections.Counter(labels or ()).items() if count > 1):
-        raise ValueError(f"--labels has {', '.join(repeated)} more than once; give each class its own name")
+    if labels is not None:
+        check_names(labels or [""], "--labels")
 
 
 def select(checkpoint, config, format_, head, keep_optimizer, task=None, head_of_task=None):
@@ -223,6 +222,7 @@ def select(checkpoint, config, format_, head, keep_optimizer, task=None, head_of
     if format_ == "safetensors":
         family = family_of(config)
         architecture_of(heads, family)  # refuses combinations of heads that no class has
+        check_pooled_token(config, heads, checkpoint.prefix)
         poolers = [name for name in selected.names if name.startswith("bert/pooler/")]
         if poolers and to_hugging_face(poolers[0], family=family, heads=heads) is None:
             log.info("left out the pooler: %s has none in the Hugging Face layout", architecture_of(heads, family))
@@ -303,7 +303,8 @@ def write_contents(contents, folder, format_):
     """Writes weights and config: `bert_model.ckpt` and `bert_config.json`, or `model.safetensors` and `config.json`."""
     config, tensors = contents.config, _Tensors(contents.checkpoint)
     if format_ == "safetensors":
-        save_safetensors(folder, tensors, config, architecture_of(contents.heads, family_of(config)), contents.labels)
+        architecture = architecture_of(contents.heads, family_of(config))
+        save_safetensors(folder, tensors, config, architecture, contents.labels, contents.problem_type)
         return
     save_checkpoint(paths.join(folder, "bert_model.ckpt"), tensors)
     config.to_json_file(paths.join(folder, "bert_config.json"))
@@ -322,5 +323,7 @@ def log_lost_facts(contents):
     """Logs the facts that a TensorFlow checkpoint without a task.json cannot store."""
     if contents.labels:
         log.warning("a TensorFlow checkpoint cannot store the names of classes: %s", ",".join(contents.labels))
+    if contents.problem_type:
+        log.warning("a TensorFlow checkpoint cannot store the problem_type: %s", contents.problem_type)
     for head in {"token_classifier", "multiple_choice"} & set(contents.heads):
         log.info("a TensorFlow checkpoint does not store the type of its head: convert it back with --head=%s", head)

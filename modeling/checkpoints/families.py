@@ -4,6 +4,7 @@ All are the same network with other values in the config. Only the names of weig
 """
 
 import dataclasses
+from collections.abc import Collection
 
 from bert_keras.modeling.config import LAYER_NORM_EPS, BertConfig
 
@@ -17,6 +18,8 @@ _CLASSES = {
     ("multiple_choice",): "ForMultipleChoice",
 }
 _PRETRAINING = {("masked_lm", "next_sentence"): "ForPreTraining"}
+# Heads on the pooled token.
+_POOLED_HEADS = ("next_sentence", "classifier", "multiple_choice")
 # Config fields with which a model belongs to another family.
 _SWITCHES = ("embedding_size", "has_shared_layers", "pooler_act", "is_decoder")
 
@@ -119,8 +122,9 @@ DISTILBERT = Family(
         "hidden_act": "activation",
         "hidden_dropout_prob": "dropout",
         "attention_probs_dropout_prob": "attention_dropout",
+        "classifier_dropout": "seq_classif_dropout",
     },
-    defaults={"num_hidden_layers": 6},
+    defaults={"num_hidden_layers": 6, "classifier_dropout": 0.2},
     switches={
         "type_vocab_size": 0,
         "pooler_act": "relu",
@@ -129,6 +133,7 @@ DISTILBERT = Family(
         "layer_norm_eps": LAYER_NORM_EPS,
     },
     needed={"is_decoder": False},
+    written={"qa_dropout": 0.0},
 )
 ELECTRA = Family(
     "electra",
@@ -182,7 +187,9 @@ ALBERT = Family(
         "predictions.decoder.weight": "bert/embeddings/word_embeddings",
         "predictions.decoder.bias": "cls/predictions/output_bias",
     },
+    config_keys={"classifier_dropout": "classifier_dropout_prob"},
     defaults={
+        "classifier_dropout": 0.1,
         "vocab_size": 30000,
         "embedding_size": 128,
         "hidden_size": 4096,
@@ -210,3 +217,17 @@ def family_of(config: BertConfig) -> Family:
         f"no model of the Hugging Face layout has {values} together; write a TensorFlow checkpoint, or take the "
         f"config of one of {', '.join(FAMILIES)}"
     )
+
+
+def check_pooled_token(config: BertConfig, heads: Collection[str], source: str) -> None:
+    """Refuses a left-to-right model with a head on the pooled token, which is another one in the Hugging Face layout.
+
+    Raises:
+        ValueError: `source`, the place of the model in the message, has such a head.
+    """
+    pooled = [head for head in heads if head in _POOLED_HEADS]
+    if config.is_decoder and pooled:
+        raise ValueError(
+            f"{source} has is_decoder and the head {' and '.join(pooled)}: with transformers this head reads the first "
+            "token, which sees no other, and in bert-keras the last one; take a TensorFlow checkpoint, or no such head"
+        )

@@ -6,8 +6,9 @@ They look alike, but "gelu" is the tanh form in the first and the exact form in 
 import dataclasses
 import os
 
-from bert_keras.modeling.checkpoints.families import BERT, ELECTRA, FAMILIES, family_of
-from bert_keras.modeling.config import RELEASED_EXTRA_KEYS, BertConfig, read_json_object
+from bert_keras.modeling.checkpoints.families import BERT, ELECTRA, FAMILIES, check_pooled_token, family_of
+from bert_keras.modeling.checkpoints.names import heads_of
+from bert_keras.modeling.config import RELEASED_EXTRA_KEYS, BertConfig, check_names, read_json_object
 from bert_keras.storage import paths
 
 RELEASED_FILE = "bert_config.json"
@@ -31,9 +32,16 @@ _DEFAULTS = {"vocab_size": 30522, "hidden_act": "gelu", "type_vocab_size": 2}
 _NEEDED = {
     "position_embedding_type": "absolute",
     "add_cross_attention": False,
+    "is_encoder_decoder": False,
+    "pruned_heads": {},
+    # Weights in other types, and networks of other programs.
+    "quantization_config": None,
+    "auto_map": None,
 }
 # Config fields that these files do not have under our names.
 _OWN_FIELDS = ("embedding_size", "has_shared_layers", "pooler_act")
+# The values of problem_type, by the task in a task.json.
+PROBLEM_TYPES = ("single_label_classification", "multi_label_classification", "regression")
 _MARKS = ("model_type", "architectures", "transformers_version")
 
 
@@ -63,7 +71,8 @@ def read_config(path: str | os.PathLike) -> BertConfig:
     differing = [
         f"{field.name} is {first!r} in the first and {second!r} in the second"
         for field in dataclasses.fields(BertConfig)
-        if field.name != "released_extras"
+        # The original BERT has no place for classifier_dropout.
+        if field.name not in ("released_extras", "classifier_dropout")
         and (first := getattr(configs[0], field.name)) != (second := getattr(configs[-1], field.name))
     ]
     if differing:
@@ -80,7 +89,23 @@ def read_labels(json_file):
         return None
     if not isinstance(labels, dict) or set(labels) != {str(i) for i in range(len(labels))}:
         raise ValueError(f'{json_file}: id2label must name the classes "0", "1", ... without a gap')
-    return [str(labels[str(i)]) for i in range(len(labels))]
+    names = [str(labels[str(i)]) for i in range(len(labels))]
+    check_names(names, f"{json_file}: id2label")
+    if (num_labels := read_json_object(json_file).get("num_labels")) not in (None, len(names)):
+        raise ValueError(
+            f"{json_file}: num_labels is {num_labels}, but id2label names {len(names)} classes; correct one"
+        )
+    return names
+
+
+def read_problem_type(json_file):
+    """Reads from a `config.json` which function makes probabilities of the logits of a classifier, a str or None."""
+    problem_type = read_json_object(json_file).get("problem_type")
+    if problem_type not in (None, *PROBLEM_TYPES):
+        raise ValueError(
+            f"{json_file}: problem_type is {problem_type!r}, but must be one of {', '.join(PROBLEM_TYPES)}"
+        )
+    return problem_type
 
 
 def read_architecture(json_file):
@@ -89,11 +114,12 @@ def read_architecture(json_file):
     return architectures[0] if isinstance(architectures, list) and architectures else None
 
 
-def to_hugging_face_config(config, architecture, labels=None):
-    """Makes the values of a `config.json` for a Hugging Face class and the class names of its head, if any."""
+def to_hugging_face_config(config, architecture, labels=None, problem_type=None):
+    """Makes the values of a `config.json` for a Hugging Face class, and the class names and problem type of a head."""
     activations = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
     family = family_of(config)
-    values = config.to_dict() | {"hidden_act": activations[config.hidden_act], "layer_norm_eps": config.layer_norm_eps}
+    always = {name: getattr(config, name) for name in ("layer_norm_eps", "classifier_dropout")}
+    values = config.to_dict() | always | {"hidden_act": activations[config.hidden_act]}
     for name in {*_OWN_FIELDS, *family.switches} - {"hidden_act"}:
         values.pop(name, None)
     if "embedding_size" in family.defaults:
@@ -109,6 +135,8 @@ def to_hugging_face_config(config, architecture, labels=None):
     if labels is not None:
         values["id2label"] = {str(i): label for i, label in enumerate(labels)}
         values["label2id"] = {label: i for i, label in enumerate(labels)}
+    if problem_type is not None:
+        values["problem_type"] = problem_type
     return values
 
 
@@ -135,6 +163,12 @@ def _read_file(path):
     if hidden_act not in _ACTIVATIONS:
         raise ValueError(f'{path}: hidden_act is "{hidden_act}", but must be one of {", ".join(_ACTIVATIONS)}')
     known["hidden_act"] = _ACTIVATIONS[hidden_act]
+    if known.get("classifier_dropout") is None:
+        known["classifier_dropout"] = known.get("hidden_dropout_prob", BertConfig.hidden_dropout_prob)
     if family is ELECTRA and known["embedding_size"] == known["hidden_size"]:
         known["embedding_size"] = None  # ELECTRA then has no projection, and ALBERT has one
-    return BertConfig.from_dict(known, source=path)
+    config = BertConfig.from_dict(known, source=path)
+    architecture = (values.get("architectures") or [None])[0]
+    if architecture in family.classes.values():
+        check_pooled_token(config, heads_of(architecture, family), path)
+    return config

@@ -18,6 +18,7 @@ from bert_keras.modeling.checkpoints.hugging_face_config import (
     read_architecture,
     read_config,
     read_labels,
+    read_problem_type,
 )
 from bert_keras.modeling.checkpoints.names import find_heads, is_of_encoder, is_tied, is_training_state
 from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING, SafetensorsReader
@@ -90,6 +91,12 @@ class Checkpoint:
         """The class names from the `config.json` in the same folder, a list of str, or None."""
         config_file = self._beside(HUGGING_FACE_FILE)
         return read_labels(config_file) if config_file else None
+
+    @property
+    def problem_type(self) -> str | None:
+        """The problem type of a classifier from the `config.json` in the same folder, a str, or None."""
+        config_file = self._beside(HUGGING_FACE_FILE)
+        return read_problem_type(config_file) if config_file else None
 
     @property
     def heads(self) -> tuple[str, ...]:

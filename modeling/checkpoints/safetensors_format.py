@@ -5,6 +5,7 @@ Entries have their original names and orientation here; `checkpoints.names` tran
 
 import contextlib
 import json
+import logging
 import os
 import re
 import stat
@@ -15,7 +16,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from bert_keras.modeling.checkpoints.families import family_of
+from bert_keras.modeling.checkpoints.families import check_pooled_token, family_of
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, to_hugging_face_config
 from bert_keras.modeling.checkpoints.names import (
     architecture_of,
@@ -29,6 +30,8 @@ from bert_keras.modeling.checkpoints.names import (
 )
 from bert_keras.modeling.config import BertConfig, read_json_object
 from bert_keras.storage import paths, writing
+
+log = logging.getLogger("bert_keras")
 
 WEIGHTS_FILE = "model.safetensors"
 INDEX_ENDING = ".safetensors.index.json"
@@ -90,6 +93,7 @@ def save_safetensors(
     config: BertConfig,
     architecture: str | None = None,
     labels: Sequence[str] | None = None,
+    problem_type: str | None = None,
 ) -> str:
     """Writes `model.safetensors` and `config.json` for the Hugging Face libraries.
 
@@ -102,6 +106,8 @@ def save_safetensors(
         architecture: Hugging Face class, such as "BertForMaskedLM". None: the class with the heads in the names. Models
             of DistilBERT and ELECTRA have a pooler only in classes that use it; others are written without it.
         labels: class names of a classification head. None: LABEL_0, LABEL_1, ...
+        problem_type: of a classifier, "single_label_classification", "multi_label_classification" or "regression", by
+            which other libraries make probabilities. None: they take the first for several classes.
 
     Returns:
         The path of `model.safetensors`, a str.
@@ -129,7 +135,10 @@ def save_safetensors(
         for name, value in tensors_by_name.items()
         if (new_name := to_hugging_face(name, not heads, family, heads)) is not None
     }
-    values = to_hugging_face_config(config, architecture, labels)
+    values = to_hugging_face_config(config, architecture, labels, problem_type)
+    check_pooled_token(config, heads, os.fspath(folder))
+    if config.is_decoder and any(name.startswith("bert/pooler/") for name in tensors_by_name):
+        log.warning("is_decoder: transformers pools the first token and bert-keras the last; do not use pooler_output")
 
     os.makedirs(folder, exist_ok=True)
     weights_file = paths.join(folder, WEIGHTS_FILE)

@@ -10,7 +10,9 @@ def _is_length(value):
 
 
 def _is_names(value):
-    return isinstance(value, list) and len(value) > 0 and all(isinstance(name, str) for name in value)
+    # With two equal names, one of them would lose its probability.
+    has_names = isinstance(value, list) and value and all(isinstance(name, str) and name.strip() for name in value)
+    return bool(has_names) and len(set(value)) == len(value)
 
 
 def _one_of(*choices):
@@ -23,7 +25,7 @@ LENGTH = "a whole number above 0", _is_length
 _LENGTH_OR_NULL = "a whole number above 0, or null", lambda value: value is None or _is_length(value)
 _NUMBER = "a number", lambda value: type(value) in (int, float)
 _SWITCH = "true or false", lambda value: isinstance(value, bool)
-_NAMES = "a list of names", _is_names
+_NAMES = "a list of names, each of them once", _is_names
 _LAYER = 'a whole number or "embeddings"', lambda value: value == "embeddings" or type(value) is int
 
 _OF_TEXTS = {"is_pair": _SWITCH, "doc_stride": _LENGTH_OR_NULL}

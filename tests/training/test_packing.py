@@ -87,14 +87,13 @@ def start(tmp_path_factory):
     """A model without dropout."""
     folder = write_start(tmp_path_factory.mktemp("start") / "tiny")
     config = json.loads((folder / "bert_config.json").read_text())
-    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "classifier_dropout": 0.0}
     (folder / "bert_config.json").write_text(json.dumps(config))
     return folder
 
 
 @pytest.mark.slow  # two runs
-def test_a_packed_run_is_the_run_that_it_would_be_unpacked(start, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("bert_keras.modeling.heads.FINE_TUNING_DROPOUT", 0.0)
+def test_a_packed_run_is_the_run_that_it_would_be_unpacked(start, tmp_path, capsys):
     flags = {"init_checkpoint": start, "num_train_epochs": 1}
     metrics = run(MadeUp(), tmp_path / "unpacked", **flags)
     assert run(MadeUp(), tmp_path / "packed", pack=True, **flags) == pytest.approx(metrics, rel=1e-5)
