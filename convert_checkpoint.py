@@ -30,14 +30,7 @@ from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.cli.model_list import print_models
 from bert_keras.cli.progress import progress_on
 from bert_keras.data_prep.text.vocabulary import extend_vocabulary
-from bert_keras.export.converted_task import (
-    choose_labels,
-    find_input,
-    find_problem_type,
-    read_task,
-    write_task,
-    write_vocabulary,
-)
+from bert_keras.export.converted_task import describe_head, find_input, read_task, write_task, write_vocabulary
 from bert_keras.modeling import open_checkpoint, read_config
 from bert_keras.modeling.checkpoints import conversion
 from bert_keras.modeling.checkpoints.copy_check import check_copy, run_network
@@ -140,13 +133,7 @@ def _select(checkpoint, settings, values):
     trained_for = {"task": settings["task"], "head_of_task": TASKS[settings["task"]].head} if settings else {}
     contents = conversion.select(checkpoint, config, values.format, values.head, values.keep_optimizer, **trained_for)
     contents = conversion.keep_layers(contents, values.layers) if values.layers is not None else contents
-    # A multiple-choice head has one score, even if its config names classes. Other heads have no classes.
-    if {"classifier", "token_classifier"} & set(contents.heads):
-        contents.labels = choose_labels(checkpoint, settings, values.labels)
-        contents.problem_type = find_problem_type(checkpoint, settings, contents.heads)
-    elif values.labels:
-        raise ValueError("--labels: no head with named classes is written; leave the flag out")
-    return contents
+    return describe_head(contents, checkpoint, settings, values.labels)
 
 
 def run_program():

@@ -1,5 +1,6 @@
 """A fine-tuned model that is converted: its place, class names, task.json and vocabulary."""
 
+import dataclasses
 import json
 import logging
 
@@ -50,7 +51,23 @@ def read_task(checkpoint):
     return settings
 
 
-def choose_labels(checkpoint, settings, given):
+def describe_head(contents, checkpoint, settings, given):
+    """Returns Contents with the names of the classes, the `given` ones if any, and the problem type of the head.
+
+    The type says how other libraries make probabilities of a classifier's logits.
+    """
+    # A multiple-choice head has one score, even if its config names classes. Other heads have no classes.
+    if not {"classifier", "token_classifier"} & set(contents.heads):
+        if given:
+            raise ValueError("--labels: no head with named classes is written; leave the flag out")
+        return contents
+    problem_type = None
+    if "classifier" in contents.heads:
+        problem_type = _PROBLEM_TYPES.get((settings or {}).get("task"), checkpoint.problem_type)
+    return dataclasses.replace(contents, labels=_choose_labels(checkpoint, settings, given), problem_type=problem_type)
+
+
+def _choose_labels(checkpoint, settings, given):
     """Chooses the names of the classes of a checkpoint with a classification head.
 
     The names come from the first of these: the user, task.json, config.json. The default names LABEL_0, LABEL_1, ... of
@@ -71,13 +88,6 @@ def choose_labels(checkpoint, settings, given):
             f"{len(labels)} labels were given, but the head has {num_rows} rows; give one for each with --labels"
         )
     return labels
-
-
-def find_problem_type(checkpoint, settings, heads):
-    """Returns the problem type of a classifier, by which other libraries make probabilities; None for other heads."""
-    if "classifier" not in heads:
-        return None
-    return _PROBLEM_TYPES.get((settings or {}).get("task"), checkpoint.problem_type)
 
 
 def write_task(folder, settings, contents, format_):

@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,9 +95,7 @@ def save_safetensors(
     labels: Sequence[str] | None = None,
     problem_type: str | None = None,
 ) -> str:
-    """Writes `model.safetensors` and `config.json` for the Hugging Face libraries.
-
-    Both files are written atomically and replace existing files.
+    """Writes `model.safetensors` and `config.json` for the Hugging Face libraries, atomically; replaces existing files.
 
     Args:
         folder: path of the output folder; made if it does not exist.
@@ -106,8 +104,8 @@ def save_safetensors(
         architecture: Hugging Face class, such as "BertForMaskedLM". None: the class with the heads in the names. Models
             of DistilBERT and ELECTRA have a pooler only in classes that use it; others are written without it.
         labels: class names of a classification head. None: LABEL_0, LABEL_1, ...
-        problem_type: of a classifier, "single_label_classification", "multi_label_classification" or "regression", by
-            which other libraries make probabilities. None: they take the first for several classes.
+        problem_type: of a classifier, one of `PROBLEM_TYPES`, by which other libraries make probabilities. None: they
+            take the first for several classes.
 
     Returns:
         The path of `model.safetensors`, a str.
@@ -118,8 +116,8 @@ def save_safetensors(
             the class's head are missing, or the number of labels is wrong.
     """
     _check_local(folder)
-    heads = find_heads(tensors_by_name, architecture)
-    family = family_of(config)
+    heads, family = find_heads(tensors_by_name, architecture), family_of(config)
+    check_pooled_token(config, heads, os.fspath(folder))
     architecture = architecture or architecture_of(heads, family)
     missing = [head for head in heads_of(architecture, family) if head not in heads]
     if missing:
@@ -136,9 +134,7 @@ def save_safetensors(
         if (new_name := to_hugging_face(name, not heads, family, heads)) is not None
     }
     values = to_hugging_face_config(config, architecture, labels, problem_type)
-    check_pooled_token(config, heads, os.fspath(folder))
-    if config.is_decoder and any(name.startswith("bert/pooler/") for name in tensors_by_name):
-        log.warning("is_decoder: transformers pools the first token and bert-keras the last; do not use pooler_output")
+    warn_about_pooler(config, tensors_by_name)
 
     os.makedirs(folder, exist_ok=True)
     weights_file = paths.join(folder, WEIGHTS_FILE)
@@ -160,6 +156,12 @@ def save_safetensors(
     finally:
         paths.remove(unfinished)
     return weights_file
+
+
+def warn_about_pooler(config: BertConfig, names: Iterable[str]) -> None:
+    """Warns if the pooler of a model, with these original names of weights, reads another token in other libraries."""
+    if config.is_decoder and any(name.startswith("bert/pooler/") for name in names):
+        log.warning("is_decoder: transformers pools the first token and bert-keras the last; do not use pooler_output")
 
 
 def _check_local(path):

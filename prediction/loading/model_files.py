@@ -19,6 +19,7 @@ from bert_keras.data_prep.text.vocabulary_files import (
 from bert_keras.modeling import BertConfig, check_config, check_sizes, check_vocabulary, open_checkpoint, read_config
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.modeling.checkpoints.loading import Checkpoint
+from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING, warn_about_pooler
 from bert_keras.modeling.config import read_json_object, released_names
 from bert_keras.modeling.released import find_released
 from bert_keras.prediction.arguments import name_of
@@ -127,6 +128,8 @@ def open_model_files(
         check_sizes(config, checkpoint)
         if config_file:
             check_config(config, checkpoint)
+        if checkpoint.prefix.endswith((".safetensors", INDEX_ENDING)):
+            warn_about_pooler(config, checkpoint.names)
     vocab_file = vocab_file or (checkpoint and checkpoint.vocab_file)
     if vocab_file is None:
         raise FileNotFoundError(
