@@ -82,13 +82,13 @@ class TestOptimizer:
         model.fit(features, {"logits": CLASSES}, verbose=0)
         assert all(map(np.array_equal, model.get_weights(), before))  # the first rate is 0
         model.fit(features, {"logits": CLASSES}, epochs=39, verbose=0)
-        assert model.evaluate(features, {"logits": CLASSES}, verbose=0, return_dict=True)["accuracy"] == 1
+        assert array(model(features)["logits"]).argmax(-1).tolist() == list(CLASSES)
         model.save(tmp_path / "model.keras")
         again = keras.models.load_model(tmp_path / "model.keras")
         assert type(again.optimizer) is AdamWeightDecay
         assert int(array(again.optimizer.iterations)) == 40
         assert again.optimizer.get_config() == model.optimizer.get_config()
-        same(again.predict(features, verbose=0)["logits"], model.predict(features, verbose=0)["logits"])
+        same(again(features)["logits"], model(features)["logits"])
 
 
 class TestLora:
@@ -102,7 +102,7 @@ class TestLora:
         names = [weight.path for weight in model.trainable_weights]
         assert len(names) == 4 + 4  # A and B of query and value; kernel and bias of the pooler and of the head
         frozen = {weight.path: array(weight) for weight in model.non_trainable_weights}
-        compiled(model, AdamWeightDecay(0.05)).fit(features, CLASSES, epochs=20, verbose=0)
+        compiled(model, AdamWeightDecay(0.05)).fit(features, CLASSES, epochs=8, verbose=0)
         for weight in model.non_trainable_weights:
             if weight.path in frozen:
                 np.testing.assert_array_equal(array(weight), frozen[weight.path])

@@ -32,6 +32,7 @@ def predict(program, run, file):
     program.main([f"{name}.py", "--do_predict", f"--predict_file={file}", f"--output_dir={run}"])
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_classes_of_texts(tmp_path):
     """The run is a real one, so the settings that training stores are those that prediction needs."""
     rows = [f"{text}\t{('yes', 'no', 'perhaps')[number % 3]}" for number, text in enumerate(TEXTS * 4)]

@@ -10,6 +10,7 @@ import uuid
 import made_up_task
 import pytest
 import tensorflow as tf
+from eager import without_graphs
 from pretraining_runs import argv_of, make_files, run
 from states import assert_bit_equal, weights_in
 from training_runs import rows_of, stop_after
@@ -31,7 +32,8 @@ def whole(tmp_path_factory, tiny_config, write_records):
     save_checkpoint(folder / "start" / "model.ckpt-1", weights_by_name(PretrainingModel(tiny_config)))
     flags |= {"init_checkpoint": folder / "start" / "model.ckpt-1", "vocab_file": folder / "vocab.txt"}
     flags |= {"do_train": True, "do_eval": True, "deterministic": True, "iterations_per_loop": 1, "log_steps": 1}
-    return flags, run(flags)
+    with without_graphs():
+        return flags, run(flags)
 
 
 @pytest.fixture
@@ -65,6 +67,7 @@ def upload(folder, store):
 
 
 @pytest.mark.slow  # several runs; tests/training/test_loop.py stops shorter ones
+@pytest.mark.usefixtures("no_graphs")
 def test_a_run_that_sigterm_stopped_continues_as_if_it_had_not(whole, store, stand_in_tpu, monkeypatch, capsys):
     """The recipe of the original BERT for a TPU, whose files are in an object store."""
     flags, metrics = whole
@@ -93,6 +96,7 @@ def test_a_run_that_sigterm_stopped_continues_as_if_it_had_not(whole, store, sta
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_a_finished_run_may_be_made_longer_but_not_shorter_or_different(whole, tmp_path, write_records, capsys):
     flags = {**whole[0], "output_dir": shutil.copytree(whole[0]["output_dir"], tmp_path / "run"), "do_eval": False}
     config = json.loads(flags["bert_config_file"].read_text())

@@ -64,7 +64,8 @@ def plain(tmp_path_factory, tiny_config, write_records):
     config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     flags["bert_config_file"].write_text(json.dumps(config))
     flags |= {"do_train": True, "do_eval": True, "num_train_steps": 3, "log_steps": 1, "learning_rate": 1e-4}
-    return flags, run(flags)
+    with without_graphs():
+        return flags, run(flags)
 
 
 def test_training_and_evaluation_leave_what_they_promise(trained, golden_dir):
@@ -162,6 +163,7 @@ def test_16_bits_and_recomputed_or_compiled_layers_come_near_to_32_bits(plain, t
 
 
 @pytest.mark.slow  # a run; tests/training/test_packing.py packs single steps
+@pytest.mark.usefixtures("no_graphs")
 def test_a_packed_run_is_the_run_that_it_would_be_unpacked(plain, tmp_path, capsys):
     flags, metrics = plain
     # The records do not say how their text was cased.

@@ -148,6 +148,7 @@ def test_packed_rows_parts_and_compilation_change_nothing(plain, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_a_stopped_run_continues_as_if_it_had_not(flags, tmp_path, monkeypatch):
     """With masks that differ in each epoch, dropout, averages and samples of the generator."""
     write_text(tmp_path)

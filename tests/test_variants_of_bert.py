@@ -64,6 +64,7 @@ def test_words_are_filled_in_and_vectors_are_found(tmp_path, model_type):
 
 @pytest.mark.slow  # trains, and converts to every format
 @pytest.mark.parametrize("model_type", SWITCHES)
+@pytest.mark.usefixtures("no_graphs")
 def test_a_classifier_is_trained_exported_and_served(tmp_path, model_type):
     pytest.importorskip("uvicorn", reason="needs the extra [serve]")
     import requests
@@ -104,6 +105,7 @@ def test_a_classifier_is_trained_exported_and_served(tmp_path, model_type):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model_type", SWITCHES)
+@pytest.mark.usefixtures("no_graphs")
 def test_answers_and_tags_are_trained_and_converted(tmp_path, model_type):
     start, _ = write_pretrained(tmp_path / "start", model_type)
     question = {"id": "1", "question": "who was hungry", "answers": [{"text": "he", "answer_start": 0}]}

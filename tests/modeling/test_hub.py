@@ -126,6 +126,7 @@ def test_convert_checkpoint_takes_a_name(server, folder, fine_tuned, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
 def test_a_run_records_the_name_and_resumes(server, tmp_path):
     (tmp_path / "train.csv").write_text("text,label\n" + "he was hungry,yes\nparis is a capital,no\n" * 4)
     flags = [

@@ -20,10 +20,9 @@ SETTINGS |= {"num_tpu_cores": 1, "precision": "float32", "recompute": False, "pa
 STRATEGY = tf.distribute.get_strategy()
 
 
-# tests/test_check_tpu.py has two steps of classification.
-@pytest.mark.parametrize(
-    "name", [name if name == "pretraining" else pytest.param(name, marks=pytest.mark.slow) for name in TASKS]
-)
+# tests/test_check_tpu.py has two steps of classification, of which one is quick.
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASKS)
 def test_a_tpu_supports_training_and_prediction_of_each_task(name):
     # Splitting a batch into micro-batches works the same for all tasks.
     settings = {**SETTINGS, "task": name, "gradient_accumulation_steps": 2 if name == "pretraining" else 1}

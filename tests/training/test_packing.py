@@ -77,6 +77,7 @@ def test_packed_steps_have_the_losses_gradients_and_weights_of_unpacked_ones(kin
     assert_near(state, expected_state)
 
 
+@pytest.mark.slow
 def test_batches_of_one_shape_make_a_program_that_a_tpu_takes():
     trainer, batches = make_trainer("tokens", 2, is_packed=True, is_fixed=True)
     assert find_faults(lower(trainer.step, batches.element_spec).text) == []
@@ -93,6 +94,7 @@ def start(tmp_path_factory):
 
 
 @pytest.mark.slow  # two runs
+@pytest.mark.usefixtures("no_graphs")
 def test_a_packed_run_is_the_run_that_it_would_be_unpacked(start, tmp_path, capsys):
     flags = {"init_checkpoint": start, "num_train_epochs": 1}
     metrics = run(MadeUp(), tmp_path / "unpacked", **flags)

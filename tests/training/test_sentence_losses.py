@@ -72,7 +72,7 @@ def whole():
     return trained(1)
 
 
-@pytest.mark.parametrize("num_micro_batches", [2, 8])
+@pytest.mark.parametrize("num_micro_batches", [8, pytest.param(2, marks=pytest.mark.slow)])
 def test_micro_batches_compare_the_whole_batch(whole, num_micro_batches):
     """Without the comparison across parts, eight parts of one example would each have a loss of 0."""
     parts = trained(num_micro_batches)
@@ -85,6 +85,7 @@ def test_micro_batches_compare_the_whole_batch(whole, num_micro_batches):
     )
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_the_gradient_is_that_of_the_vectors_with_their_dropout():
     trainer, examples = make_trainer(2, dropout=0.3), make_examples()
     weights = {name: weight.value for name, weight in weights_by_name(trainer.task.model).items()}

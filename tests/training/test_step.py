@@ -210,7 +210,10 @@ def squad_batches(make_examples):
 
 @pytest.mark.parametrize(
     ("arguments", "policy"),
-    [({"is_compiled": True}, "float32"), ({"num_micro_batches": 2, "loss_scale": 2.0**15}, "mixed_float16")],
+    [
+        pytest.param({"is_compiled": True}, "float32", marks=pytest.mark.slow),  # XLA compiles the network
+        ({"num_micro_batches": 2, "loss_scale": 2.0**15}, "mixed_float16"),
+    ],
     ids=["compiled", "micro-batches in float16"],
 )
 def test_a_weight_that_the_loss_does_not_depend_on_keeps_its_bits(tiny_config, squad_batches, arguments, policy):

@@ -8,7 +8,7 @@ import pytest
 from blocks import blocks_of
 from tiny_classes import write_start, write_texts
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_graphs")]
 
 
 @pytest.fixture
