@@ -13,12 +13,15 @@ an interrupted run, run the same command again. The flags of the original BERT k
 
 import sys
 
+from bert_keras.cli.flags import parse, run_main
 from bert_keras.cli.start import start_tensorflow
+from bert_keras.data_prep.tasks.columns import check_columns
 
+if __name__ == "__main__" and (status := run_main(check_columns, sys.argv)):
+    sys.exit(status)  # before TensorFlow, which takes seconds to load
 start_tensorflow()
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, run_main
 from bert_keras.training.api.classifier import define_flags, run
 from bert_keras.training.demo import run_demo
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bert_keras.data_prep.tasks.columns import KNOWN_NAMES, Columns, find_columns, read_columns
+from bert_keras.data_prep.tasks.columns import KNOWN_NAMES, Columns, find_columns, parts_of, read_columns
 from bert_keras.data_prep.tasks.minimal_pairs import read_paradigms
 from bert_keras.data_prep.tasks.tables import BadRow
 from bert_keras.data_prep.tasks.user_data import iterate_own_file
@@ -230,8 +230,11 @@ def _columns(input_file, form, given, trained):
 def _known(column, names):
     """Returns a column of the training if the file has it; a number counts only if the first row has no known name."""
     has_usual_name = any(name.lower() in KNOWN_NAMES for name in names)
-    is_number = (column or "").isdecimal() and int(column) < len(names) and not has_usual_name
-    return column if column in names or is_number else None
+
+    def is_there(part):
+        return part in names or (part.isdecimal() and int(part) < len(names) and not has_usual_name)
+
+    return column if column and all(map(is_there, parts_of(column, names))) else None
 
 
 def _text_of_row(example, form):

@@ -2,10 +2,15 @@
 
 import collections
 import dataclasses
+import difflib
 import itertools
+import json
 import logging
 import os
+import re
+import shlex
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.data_prep.tasks.examples import to_number
@@ -28,6 +33,10 @@ PAIRS = (
     *(("question1", "question2"), ("question", "sentence")),
 )
 KNOWN_NAMES = {*TEXT_NAMES, *LABEL_NAMES, *(second for _, second in PAIRS), "id", "index"}
+# Rows from which missing columns are guessed.
+_ROWS_LOOKED_AT = 200
+# Reading a larger file takes longer than loading TensorFlow.
+_MOST_BYTES_CHECKED = 100_000_000
 _ROLES = {"text": "the text", "pair": "the second text", "label": "the label"}
 
 
@@ -36,7 +45,8 @@ class Columns:
     """The columns of a file: names in its header, or numbers from 0 as text.
 
     Attributes:
-        text, pair, label, id: columns; None: the file has no such column.
+        text, pair, label, id: columns; None: the file has no such column. A text may be joined from several columns,
+            with commas between their names; see `parts_of`.
         label_separator: the text between the labels of a cell, for multi-label.
         choices: columns of the second texts to choose from, for multiple choice.
     """
@@ -55,34 +65,152 @@ NO_COLUMNS = Columns()
 def find_columns(path: str | os.PathLike, given: Columns = NO_COLUMNS, needs_label: bool = True) -> Columns:
     """Finds the columns of a user's file that the user did not name, if the names in its header are clear.
 
-    The log reports them. Raises ValueError if no column, or more than one, could be the text or the label.
+    The log reports them. Raises ValueError if no column, or more than one, could be the text or the label, or a given
+    column does not exist; the message names all of these at once, and guesses the flags from the first rows.
     """
-    return choose_columns(os.fspath(path), read_columns(path), given, needs_label)
+    names, rows = _first_rows(path)
+    return choose_columns(os.fspath(path), names, given, needs_label, rows)
 
 
-def choose_columns(source: str, names: Sequence[str], given: Columns, needs_label: bool) -> Columns:
-    """Completes columns from the column names of a file or dataset, whose name is `source`; see `find_columns`."""
-    found = {}
+def choose_columns(
+    source: str,
+    names: Sequence[str],
+    given: Columns,
+    needs_label: bool,
+    rows: Sequence[Sequence[Any]] = (),
+) -> Columns:
+    """Completes columns from the column names of a file or dataset, whose name is `source`; see `find_columns`.
+
+    `rows` are its first rows, without which given columns are not checked.
+    """
+    found, missing = {}, _missing_columns(names, given, needs_label) if rows else {}
+    problems = [
+        f'no column is "{part}"' + (f', did you mean "{close}"?' if close else "") for part, close in missing.items()
+    ]
     if given.text is None:
-        text, pair = _find_text(source, names, given)
+        text, pair, problem = _find_text(names, given)
+        problems += [problem] if problem else []
         found |= {"text": text} if pair is None else {"text": text, "pair": pair}
     if given.label is None and needs_label:
-        taken = {given.text, given.pair, given.id, *found.values()}
-        found["label"] = _find_one(source, names, LABEL_NAMES, "label", taken)
+        taken = {*_parts_of(given, names), *found.values()}
+        found["label"], problem = _find_one(names, LABEL_NAMES, "label", taken)
+        problems += [problem] if problem else []
+    if problems:
+        advice = _guessed_flags(names, dataclasses.replace(given, **found), needs_label, rows, missing)
+        raise ValueError(
+            f"{source}: {'; '.join(problems)}; its columns are {list_columns(names)}; {advice} "
+            "(without a header, give numbers, counted from 0)"
+        )
     if found:
         taken = ", ".join(f'"{column}" as {_ROLES[role]}' for role, column in found.items())
         log.info("%s: columns %s; using %s", source, list_columns(names), taken)
     return dataclasses.replace(given, **found)
 
 
+def parts_of(column: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Returns the columns that a text consists of: one, or several with commas between them, such as "Subject,Body"."""
+    return (column,) if column in names or "," not in column else tuple(map(str.strip, column.split(",")))
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str | None:
+    """Returns the column that a user probably means: another case, a plural, a typing error; or None."""
+    folded = {other.casefold(): other for other in names}
+    close = difflib.get_close_matches(name.casefold(), [*folded], 1, 0.6)
+    return folded[close[0]] if close else None
+
+
+def check_columns(argv: Sequence[str]) -> None:
+    """Checks the columns of the files to train and to evaluate on that a command line names.
+
+    Programs call it before they load TensorFlow, so that a mistake costs no time. It leaves all other mistakes, and
+    everything that depends on an earlier run, to the program.
+    """
+    values = dict(argument.lstrip("-").split("=", 1) for argument in argv[1:] if re.match("--?[a-z_]+=", argument))
+    output_dir = values.get("output_dir", "")
+    if "run_config" in values or os.path.exists(os.path.join(output_dir, "run_config.json")):
+        return
+    columns = (values.get(f"{name}_column") for name in ("text", "text_pair", "label", "id"))
+    given = Columns(*columns, choices=tuple(filter(None, values.get("choice_columns", "").split(","))))
+    for name in ("train_file", "eval_file"):
+        path = values.get(name, "")
+        is_small = os.path.isfile(path) and os.path.getsize(path) < _MOST_BYTES_CHECKED
+        if is_small and values.get("has_header") != "false":
+            find_columns(path, given)
+
+
+def _first_rows(path):
+    """Returns the names of the columns, and the cells of some rows below."""
+    if is_json_lines(path):
+        names, rows = read_json_rows(path)
+        if all(isinstance(row, BadRow) for row in rows):
+            without_bad_rows(paths.name(path), rows)  # raises an error about the first row
+        return names, [row.cells for row in rows[:_ROWS_LOOKED_AT] if isinstance(row, Row)]
+    rows = [row.cells for row in itertools.islice(iterate_rows(path), 1 + _ROWS_LOOKED_AT)]
+    names = tuple(map(str.strip, rows[0]))
+    return names, [row for row in rows[1:] if len(row) == len(names)]
+
+
+def _parts_of(given, names):
+    columns = (given.text, given.pair, given.label, given.id)
+    return {part for column in columns if column is not None for part in parts_of(column, names)}
+
+
+def _missing_columns(names, given, needs_label):
+    """Returns the given columns that do not exist, a dict to the column that is probably meant or None."""
+    columns = (given.text, given.pair, given.label if needs_label else None, given.id)
+    parts = [part for column in columns if column is not None for part in parts_of(column, names)]
+    return {
+        part: did_you_mean(part, names)
+        for part in (*parts, *given.choices)
+        if part not in names and not (part.isdecimal() and int(part) < len(names))
+    }
+
+
+def _guessed_flags(names, given, needs_label, rows, missing):
+    """Returns advice: the flags that probably name the columns, to be copied.
+
+    The column of the longest cells is the text, and of the others that of the fewest different values the label.
+    """
+    if not rows:
+        return "name the columns with " + " and ".join(["--text_column", *["--label_column"] * needs_label])
+    cells = {name: [str(row[place]).strip() for row in rows] for place, name in enumerate(names)}
+    cells = {name: found for name, found in cells.items() if name and any(found)}
+    columns = {"text": given.text, "text_pair": given.pair, "label": given.label}
+    chosen = {role: parts_of(column, names) for role, column in columns.items() if column is not None}
+    chosen = {role: tuple(missing.get(part) or part for part in parts) for role, parts in chosen.items()}
+    chosen = {role: parts for role, parts in chosen.items() if all(part in cells for part in parts)}
+
+    def free():
+        return [name for name in cells if name not in itertools.chain.from_iterable(chosen.values())]
+
+    if "text" not in chosen and free():
+        chosen["text"] = (max(free(), key=lambda name: sum(map(len, cells[name]))),)
+    several = [name for name in free() if len(set(cells[name])) > 1] or free()
+    if "label" not in chosen and needs_label and several:
+        chosen["label"] = (min(reversed(several), key=lambda name: len(set(cells[name]))),)
+    if any(len(name) > 40 or name in cells[name] for name in cells):  # the first row is data
+        numbers = {name: str(number) for number, name in enumerate(names)}
+        chosen = {role: tuple(map(numbers.__getitem__, parts)) for role, parts in chosen.items()}
+        return f"a guess is {' '.join(_flag(role, parts) for role, parts in sorted(chosen.items(), reverse=True))}"
+    flags = [_flag(role, chosen[role]) for role in ("text", "text_pair", "label") if role in chosen]
+    texts = [name for name in cells if name in chosen.get("text", ()) or (name in free() and _is_text(cells[name]))]
+    is_more = len(texts) > len(chosen.get("text", texts))
+    more = f"; {_flag('text', texts)} joins texts of several columns" if is_more else ""
+    return f"a guess is {' '.join(flags)}{more}"
+
+
+def _flag(role, parts):
+    return shlex.quote(f"--{role}_column={','.join(parts)}")
+
+
+def _is_text(cells):
+    """Returns whether the cells of a column are texts: mostly different, with several words."""
+    return len(set(cells)) > len(cells) / 2 and sum(cell.count(" ") for cell in cells) >= len(cells)
+
+
 def read_columns(path: str | os.PathLike) -> tuple[str, ...]:
     """Returns the cells of the first row of a CSV or TSV file, or the keys of the objects of a JSON lines file."""
-    if not is_json_lines(path):
-        return tuple(map(str.strip, next(iterate_rows(path)).cells))
-    keys, rows = read_json_rows(path)
-    if all(isinstance(row, BadRow) for row in rows):
-        without_bad_rows(paths.name(path), rows)  # raises an error about the first row
-    return keys
+    return _first_rows(path)[0]
 
 
 def read_table(
@@ -98,24 +226,23 @@ def read_table(
     - The first row's label is not a number, but all others are.
     - The first row's label occurs only once, but each of the others occurs in several rows.
     """
-    name = os.fspath(path)
-    needed = [column for column in (columns.text, columns.pair, columns.id, *columns.choices) if column is not None]
-    label = [] if columns.label is None else [columns.label]
-    needed, optional = (needed + label, []) if needs_label else (needed, label)
+    name, optional = os.fspath(path), []
     if is_json_lines(path):
         names, rows = read_json_rows(path)
+        needed, optional = _wanted(columns, names, needs_label)
         places = {column: place for place, column in enumerate(names)}
         if has_header != "auto":
             raise ValueError(f"{name} is JSON lines, which have no header; give --has_header=auto")
         if any(isinstance(row, Row) for row in rows):
             _check_needed(name, needed, places, names)
         return places, rows
-    if has_header == "false" and not all(map(str.isdecimal, needed + optional)):
-        raise ValueError(f"{name}: with --has_header=false columns have no names; give their numbers, counted from 0")
-    is_counting = all(map(str.isdecimal, needed))
     rows = iterate_rows(path)
     first = next(rows)
     names = list(map(str.strip, first.cells))
+    needed, optional = _wanted(columns, names, needs_label)
+    if has_header == "false" and not all(map(str.isdecimal, needed + optional)):
+        raise ValueError(f"{name}: with --has_header=false columns have no names; give their numbers, counted from 0")
+    is_counting = all(map(str.isdecimal, needed))
     places = _find_places(needed + optional, names, is_counting)
     _check_needed(name, needed, places, names)
     if has_header == "auto":
@@ -135,29 +262,36 @@ def list_columns(columns: Sequence[str]) -> str:
     return ", ".join(name if len(name) <= 40 else f"{name[:40]}..." for name in columns)
 
 
-def _find_text(source, names, given):
-    """Returns the columns of the text and of the second text; the second is None if not found."""
-    taken = {given.pair, given.label, given.id}
+def _wanted(columns, names, needs_label):
+    """Returns the columns that a file needs and the one that it may lack, two lists; those of a joined text singly."""
+    given = [column for column in (columns.text, columns.pair) if column is not None]
+    needed = [part for column in given for part in parts_of(column, names)]
+    needed += [column for column in (columns.id, *columns.choices) if column is not None]
+    label = [] if columns.label is None else [columns.label]
+    return (needed + label, []) if needs_label else (needed, label)
+
+
+def _find_text(names, given):
+    """Returns the columns of the text and of the second text, which is None if not found, and the problem or None."""
+    taken = _parts_of(given, names)
     free = {name.strip().lower(): name for name in names if name not in taken}
     if given.pair is None:
         for first, second in PAIRS:
             others = [name for name in TEXT_NAMES if name in free and name not in (first, second)]
             if first in free and second in free and not others:
-                return free[first], free[second]
+                return free[first], free[second], None
     if len(free) == 1 and len(names) == 1:
-        return names[0], None
-    return _find_one(source, names, TEXT_NAMES, "text", taken), None
+        return names[0], None, None
+    text, problem = _find_one(names, TEXT_NAMES, "text", taken)
+    return text, None, problem
 
 
-def _find_one(source, names, known, what, taken):
+def _find_one(names, known, what, taken):
+    """Returns the only column with a known name, and None; or None and the problem."""
     matches = [name for name in names if name.strip().lower() in known and name not in taken]
     if len(matches) == 1:
-        return matches[0]
-    count = "several columns" if matches else "no column"
-    raise ValueError(
-        f"{source}: {count} could be the {what} among {list_columns(names)}; name it with --{what}_column "
-        "(without a header, give its number, counted from 0)"
-    )
+        return matches[0], None
+    return None, f"{'several columns' if matches else 'no column'} could be the {what}"
 
 
 def _find_places(names, columns, is_counting):
@@ -172,12 +306,14 @@ def _find_places(names, columns, is_counting):
 
 
 def _check_needed(path, needed, places, columns):
+    if missing := [name for name in needed if name not in places]:
+        close = [close for name in missing if (close := did_you_mean(name, columns))]
+        advice = f"; did you mean {' and '.join(map(json.dumps, close))}?" if close else ""
+        raise ValueError(
+            f"{path} has no column {' and no column '.join(map(json.dumps, missing))}; its columns are "
+            f"{list_columns(columns)}{advice} (without a header, give the numbers of columns, counted from 0)"
+        )
     for name in needed:
-        if name not in places:
-            raise ValueError(
-                f'{path} has no column "{name}"; its columns are {list_columns(columns)} '
-                "(without a header, give the numbers of columns, counted from 0)"
-            )
         if not name.isdecimal() and columns.count(name) > 1:
             raise ValueError(f'{path} has more than one column "{name}"; rename all but one of them')
 

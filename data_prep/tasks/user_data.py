@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.columns import LABEL_NAMES, NO_COLUMNS, Columns, choose_columns, read_table
+from bert_keras.data_prep.tasks.columns import LABEL_NAMES, NO_COLUMNS, Columns, choose_columns, parts_of, read_table
 from bert_keras.data_prep.tasks.examples import Example, to_number
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS
 from bert_keras.data_prep.tasks.tables import BadRow, without_bad_rows
@@ -127,10 +127,11 @@ def read_tfds(
 
 def _check_places(path, columns, places):
     """Rejects a column with two roles: a model that reads the label learns nothing else."""
-    roles = {"text": columns.text, "text_pair": columns.pair, "label": columns.label}
-    roles |= {f"choice {number}": choice for number, choice in enumerate(columns.choices)}
+    texts = {"text": columns.text, "text_pair": columns.pair}
+    roles = [(role, part) for role, text in texts.items() if text is not None for part in parts_of(text, places)]
+    roles += [("label", columns.label), *((f"choice {number}", each) for number, each in enumerate(columns.choices))]
     taken = {}
-    for role, column in roles.items():
+    for role, column in roles:
         other = taken.setdefault(places[column], role) if column in places else role
         if other != role:
             raise ValueError(
@@ -175,10 +176,19 @@ def _own_example(cells, number, columns, kind, needs_label, source):
 
 
 def _to_text(cells, column, may_be_empty=False):
+    """Returns the text of a column, or those of several columns with a blank between them; empty ones are left out."""
+    parts = parts_of(column, cells)
+    if len(parts) > 1:
+        texts = ["" if cells[part] is None else _to_text(cells, part, may_be_empty=True) for part in parts]
+        joined = " ".join(text for text in texts if not text_files.is_blank(text))
+        if not joined and not may_be_empty:
+            listed = ", ".join(map(json.dumps, parts))
+            raise ValueError(f"the columns {listed} are empty; give a text, or remove the row")
+        return joined
     value = cells[column]
     if value is not None and not isinstance(value, str):
         raise ValueError(f'the column "{column}" is {json.dumps(value)[:40]}, but a text is needed')
-    if value is None or not may_be_empty and text_files.is_blank(value):
+    if value is None or (not may_be_empty and text_files.is_blank(value)):
         raise ValueError(f'the column "{column}" is empty; give a text, or remove the row')
     return value
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bert_keras.data_prep.tasks.columns import Columns, find_columns
+from bert_keras.data_prep.tasks.columns import Columns, check_columns, find_columns
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.tasks.user_data import iterate_own_file, read_own_file
 
@@ -153,11 +153,43 @@ def test_a_file_for_prediction_needs_no_label(write):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("own.csv", "a,b\n1,2\n", "no column could be the text among a, b; name it with --text_column"),
-        ("own.csv", "text,review,label\n1,2,3\n", "several columns could be the text among text, review, label; name"),
-        ("own.csv", "text,b\n1,2\n", "no column could be the label among text, b; name it with --label_column"),
+        (
+            "own.csv",
+            "Nachricht;Kategorie\nWo ist mein Paket?;Versand\nIch will Geld;Zahlung\nNoch ein Paket;Versand\n",
+            "no column could be the text; no column could be the label; its columns are Nachricht, Kategorie; a guess "
+            "is --text_column=Nachricht --label_column=Kategorie (without a header, give numbers, counted from 0)",
+        ),
+        (
+            "own.csv",
+            "product_code,complaint,when\na,it broke at once,1\na,it is too small,2\nb,it never came,3\n",
+            "a guess is --text_column=complaint --label_column=product_code (",
+        ),
+        (
+            "own.jsonl",
+            '{"Subject": "Help with it", "Queue": "x", "Body": "It does not work"}\n'
+            '{"Subject": "No money here", "Queue": "y", "Body": "Where is it now"}\n'
+            '{"Subject": "More of it", "Queue": "x", "Body": null}\n',
+            "no column could be the label; its columns are Subject, Queue, Body; a guess is --text_column=Body "
+            "--label_column=Queue; --text_column=Subject,Body joins texts of several columns (",
+        ),
+        (
+            "own.csv",
+            "the text,my class\nlong text,b\n",
+            "a guess is '--text_column=the text' '--label_column=my class' (",
+        ),
+        (
+            "own.csv",
+            "text,review,label\n1,2,3\n",
+            "several columns could be the text; its columns are text, review, label",
+        ),
+        (
+            "own.csv",
+            "text,b\n1,2\n",
+            "no column could be the label; its columns are text, b; a guess is --text_column=text",
+        ),
+        ("own.csv", "my first text,good\nmy second,bad\nthird,good\n", "a guess is --text_column=0 --label_column=1 ("),
         ("own.jsonl", "nothing\n", "own.jsonl line 1: not valid JSON"),
-        ("own.csv", f"{'x' * 50},1\n", f"among {'x' * 40}..., 1; name it"),
+        ("own.csv", f"{'x' * 50},1\n", f"its columns are {'x' * 40}..., 1; name"),
     ],
 )
 def test_columns_that_are_not_found(write, name, content, message):
@@ -165,11 +197,86 @@ def test_columns_that_are_not_found(write, name, content, message):
         find_columns(write(name, content))
 
 
+ALL = "Body Queue"
+
+
+@pytest.mark.parametrize(
+    ("given", "problems", "guess"),
+    [
+        (
+            Columns("body", label="queue"),
+            ['"body", did you mean "Body"?', '"queue", did you mean "Queue"?'],
+            "Body Queue",
+        ),
+        (
+            Columns("Bodies", label="Ques"),
+            ['"Bodies", did you mean "Body"?', '"Ques", did you mean "Queue"?'],
+            "Body Queue",
+        ),
+        (Columns("Subject,Bdy", label="Queue"), ['"Bdy", did you mean "Body"?'], "Subject,Body Queue"),
+        (Columns("nothing", label="9"), ['"nothing"', '"9"'], ALL),
+        (Columns("Body", label="Queue", id="number"), ['"number"'], ALL),
+    ],
+)
+def test_all_wrong_columns_are_named_at_once(write, given, problems, guess):
+    file = write("own.csv", "Subject,Body,Queue\nhelp,the page is down,a\nhelp,no money came,b\nmore,where is it,a\n")
+    text, label = guess.split()
+    message = "; ".join(f"no column is {problem}" for problem in problems)
+    with pytest.raises(
+        ValueError, match=re.escape(f"{file}: {message}; its columns are Subject, Body, Queue; a guess is")
+    ):
+        find_columns(file, given)
+    with pytest.raises(ValueError, match=re.escape(f"--text_column={text} --label_column={label}")):
+        find_columns(file, given)
+
+
+def test_the_columns_of_a_command_are_checked_before_anything_else(write, tmp_path):
+    file = write("own.csv", "a,b\nx,y\n")
+    with pytest.raises(ValueError, match="no column could be the text"):
+        check_columns(["run_classifier.py", "--do_train", f"--train_file={file}"])
+    (tmp_path / "run_config.json").write_text("{}")
+    for more in (
+        "--text_column=a --label_column=1",
+        f"--output_dir={tmp_path}",
+        "--run_config=b.json",
+        "--has_header=false",
+    ):
+        check_columns(["run_classifier.py", "--do_train", f"-train_file={file}", *more.split()])
+    check_columns(["run_classifier.py", "--train_file=none.csv"])
+
+
+@pytest.mark.parametrize(("name", "separator"), [("own.csv", ","), ("own.tsv", "\t")])
+def test_a_text_of_several_columns(write, name, separator):
+    rows = [("Subject", "Body", "Queue"), ("help", "it is down", "a"), ("", "no money", "b"), ("so", " ", "a")]
+    file = write(name, "\n".join(map(separator.join, rows)))
+    columns = find_columns(file, Columns("Subject, Body", label="Queue"))
+    assert [each.text_a for each in read_own_file(file, columns)] == ["help it is down", "no money", "so"]
+    numbers = Columns("0,1", label="2")
+    assert [each.text_a for each in read_own_file(file, numbers, has_header="true")] == [
+        "help it is down",
+        "no money",
+        "so",
+    ]
+    pairs = read_own_file(file, Columns("Queue", "Body,Subject"))
+    assert [(each.text_a, each.text_b) for each in pairs][:2] == [("a", "it is down help"), ("b", "no money")]
+    with pytest.raises(ValueError, match='the column "Queue" is both the text and the label'):
+        read_own_file(file, Columns("Body,Queue", label="Queue"))
+    with pytest.raises(
+        ValueError, match='own.csv line 2: the columns "a", "b" are empty; give a text, or remove the row'
+    ):
+        read_own_file(write("own.csv", "a,b,c\n,,x\n"), Columns("a,b"))
+    # A name with a comma is one column; null and missing values are empty.
+    assert read_own_file(write("own.csv", '"a,b",c\nx,y\n'), Columns("a,b"))[0].text_a == "x"
+    rows = read_own_file(write("own.jsonl", '{"a": null, "b": "x"}\n{"a": "y"}\n'), Columns("a,b"))
+    assert [row.text_a for row in rows] == ["x", "y"]
+
+
 @pytest.mark.parametrize(
     ("content", "columns", "message"),
     [
         ("text,label\n", TEXT_AND_LABEL, "own.csv has a header and no rows; give a file"),
-        ("a,b\n1,2\n", TEXT_AND_LABEL, 'own.csv has no column "text"; its columns are a, b'),
+        ("a,b\n1,2\n", TEXT_AND_LABEL, 'own.csv has no column "text" and no column "label"; its columns are a, b'),
+        ("Text,b\n1,2\n", TEXT_AND_LABEL, 'its columns are Text, b; did you mean "Text"? (without a header'),
         ("1,a\n", Columns("2", label="0"), 'own.csv has no column "2"; its columns are 1, a'),
         ("text,text,label\na,b,c\n", TEXT_AND_LABEL, 'has more than one column "text"; rename all but one of them'),
         ("text,label\n\u200b \u3164,1\n", TEXT_AND_LABEL, 'own.csv line 2: the column "text" is empty; give a text'),

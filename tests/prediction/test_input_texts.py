@@ -166,7 +166,7 @@ def test_settings_of_the_training_are_in_the_run_or_the_parent_of_its_model(tmp_
             "q,a,b\na,b,c\n",
             "the columns of the text and its choices are not known; name them with --text_co",
         ),
-        ("text", "id,date\n7,8\n", "no column could be the text among id, date; name it with --text_column"),
+        ("text", "id,date\n7,8\n", "no column could be the text; its columns are id, date; a guess is --text_column="),
     ],
 )
 def test_mistakes_in_columns(tmp_path, form, content, message):
@@ -227,3 +227,9 @@ def test_no_message_advises_a_flag_that_the_program_lacks(tmp_path, name, conten
     assert errors
     for error in errors:
         assert set(re.findall(r"--(\w+)", str(error))) <= set(predict.define_flags())
+
+
+def test_a_text_of_several_columns_is_joined_as_in_training(tmp_path):
+    (tmp_path / "a.csv").write_text("Subject,Body\nhelp,it is down\n")
+    assert table_texts(tmp_path / "a.csv", trained={"text_column": "Subject,Body"}) == ["help it is down"]
+    assert table_texts(tmp_path / "a.csv", text_column="Body,Subject") == ["it is down help"]

@@ -85,7 +85,8 @@ def test_a_file_to_predict_may_have_any_labels(write):
 def test_a_file_without_a_header_has_columns_by_number(write):
     train = write("train.csv", "7,first,x", "8,second,y")
     with pytest.raises(
-        ValueError, match=r"no column could be the text among 7, first, x; .*give its number, counted from 0\)$"
+        ValueError,
+        match=r"no column could be the text; .*its columns are 7, first, x; .*give numbers, counted from 0\)$",
     ):
         read(do_train=True, train_file=train)
     data = read(do_train=True, train_file=train, text_column="1", label_column="2")

@@ -265,7 +265,11 @@ def test_settings_that_do_not_fit_are_refused_and_nothing_is_written(short, tmp_
             ValueError,
             'train_data row 0: the column "label" is of the type object; ',
         ),
-        ([{"a": "x", "b": "y"}], ValueError, "^train_data: no column could be the text among a, b; .* text_column "),
+        (
+            [{"a": "x", "b": "y"}],
+            ValueError,
+            "^train_data: no column could be the text; .* a guess is text_column=a label",
+        ),
         (tf.data.Dataset.from_tensors(("a", "pos")).repeat(), ValueError, r"without an end; limit it, .* take\(1000\)"),
         ("missing.csv", FileNotFoundError, "missing.csv"),
     ],

@@ -25,7 +25,8 @@ from bert_keras.training.report import NO_CALLBACKS, Callbacks
 
 PATHS = ("data_dir", "train_file", "eval_file", "predict_file")
 _COLUMNS = {
-    "text_column": "Column of the text: its name, or its number from 0. If not given: found by its name.",
+    "text_column": "Column of the text: its name, or its number from 0; Subject,Body joins two. If not given: found by "
+    "its name.",
     "text_pair_column": "Column of the second text of a pair. If not given: found by its name.",
     "label_column": "Column of the label. If not given: found by its name.",
     "id_column": "Column of the id, for the prediction tables. If not given: the row number from 0.",

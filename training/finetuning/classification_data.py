@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 
+from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.data_prep.tasks.columns import Columns, find_columns
 from bert_keras.data_prep.tasks.examples import check_labels, learn_labels, learn_scale
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
@@ -141,9 +142,10 @@ def _read_own(settings, flag):
         tuple(settings["choice_columns"]),
     )
     has_header = settings.get("has_header", "auto")  # runs of earlier versions lack this setting
-    if columns.text is None or (needs_label and label is None):
-        if has_header == "false":
-            raise ValueError("--has_header=false needs --text_column and --label_column, the numbers of columns from 0")
+    if has_header == "false" and (columns.text is None or (needs_label and label is None)):
+        raise ValueError("--has_header=false needs --text_column and --label_column, the numbers of columns from 0")
+    # JSON lines with all columns given are not read twice.
+    if not is_json_lines(path) or columns.text is None or (needs_label and label is None):
         columns = find_columns(path, columns, needs_label)
     return read_own_file(path, columns, settings["kind"], needs_label, settings["skip_bad_rows"], has_header)
 
