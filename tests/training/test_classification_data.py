@@ -105,7 +105,9 @@ def test_a_file_without_a_header_has_columns_by_number(write):
 )
 def test_the_figure_that_counts_comes_first(write, kind, labels, metric, names):
     train = write("train.csv", "text,label", *(f"t,{label}" for label in labels))
-    assert read(do_train=True, train_file=train, kind=kind, metric=metric).metrics == names
+    assert (
+        read(do_train=True, do_eval=True, train_file=train, eval_file=train, kind=kind, metric=metric).metrics == names
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,7 @@ def test_the_figure_that_counts_comes_first(write, kind, labels, metric, names):
 def test_a_figure_that_the_data_do_not_have_is_refused(write, kind, labels, metric, known):
     train = write("train.csv", "text,label", *(f"t,{label}" for label in labels))
     with pytest.raises(ValueError, match=f"^--metric={metric} is not one of the metrics of such data: {known}$"):
-        read(do_train=True, train_file=train, kind=kind, metric=metric)
+        read(do_train=True, do_eval=True, train_file=train, eval_file=train, kind=kind, metric=metric)
 
 
 TRAIN = {"do_train": True, "train_file": "train.csv"}
