@@ -1,7 +1,11 @@
 """The console, with the project's log lines."""
 
+import contextlib
 import logging
+import os
+import sys
 from collections.abc import Callable
+from typing import IO, Any, cast
 
 import rich.console
 
@@ -21,12 +25,53 @@ class LogHandler(logging.Handler):
         self._console.print(mark + self._translate(record.getMessage()), markup=False, highlight=False, soft_wrap=True)
 
 
+class Messages:
+    """Standard output or error as a file for messages, which never fails: a message is worth less than the work.
+
+    After the first failure, such as a full disk or a closed pipe, the stream leads nowhere. `name` is "stdout" or
+    "stderr"; the stream is looked up at each use.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def _stream(self) -> Any:
+        stream = getattr(sys, self._name)
+        # While rich shows progress, the stream is a proxy that would come back here.
+        return getattr(stream, "rich_proxied_file", stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._attempt("write", text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._attempt("flush")
+
+    def _attempt(self, function, *arguments):
+        try:
+            getattr(self._stream, function)(*arguments)
+        except OSError:
+            drop_output(self._stream)
+
+
+def drop_output(stream: Any) -> None:
+    """Makes a standard stream lead nowhere; what it still holds would fail again when Python exits."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
 def open_console(stderr=False):
     """Returns a `rich.console.Console`, and sends the project's log lines to it.
 
     Programs whose standard output is their result use `stderr`.
     """
-    console = rich.console.Console(stderr=stderr)
+    console = rich.console.Console(file=cast(IO[str], Messages("stderr" if stderr else "stdout")))
     log.setLevel(logging.INFO)
     log.propagate = False
     log.handlers = [LogHandler(console)]

@@ -18,6 +18,9 @@ from typing import Any
 
 from absl import flags
 
+from bert_keras.cli.console import Messages, drop_output
+from bert_keras.cli.start import open_streams
+
 log = logging.getLogger("bert_keras")
 
 # Value of --precision -> its dtype policy.
@@ -76,11 +79,21 @@ def parse(flag_values, argv, usage, takes_texts=False):
         leftover = flag_values(argv)[1:]
     except flags.Error as error:
         raise ValueError(f"{error} (--help lists all flags)") from error
+    for flag in (flag_values[name] for name in flag_values):
+        if isinstance(flag.value, str):
+            flag.value = ",".join(map(_from_home, flag.value.split(",")))
+        elif isinstance(flag.value, list):
+            flag.value = [_from_home(part) if isinstance(part, str) else part for part in flag.value]
     if leftover and not takes_texts:
         raise ValueError(
             f'"{leftover[0]}" is not a flag; every argument has the form --name=value (--help lists all flags)'
         )
     return leftover
+
+
+def _from_home(path):
+    """Replaces ~/ at the start of a path, which a shell does not do after the = of a flag."""
+    return os.path.expanduser(path) if path.startswith("~/") else path
 
 
 def take_values(flag_values, values, function):
@@ -151,25 +164,35 @@ def run_main(main, argv):
     """Runs an entry point and turns the user's mistakes into one sentence on standard error.
 
     An OSError is a message for the user (a missing file, a full disk), and so is a ValueError that this project's own
-    code raised. A ValueError from a library keeps its traceback. Returns the exit status: 0, 1 after a mistake, 130
-    after Ctrl-C, 141 if the reader of a pipe has closed it. SIGTERM ends the program with 143.
+    code raised. A ValueError from a library keeps its traceback. Returns the exit status: 0, 1 after a mistake or if
+    standard output cannot be written, 130 after Ctrl-C, 141 if the reader of a pipe has closed it. SIGTERM ends the
+    program with 143.
     """
+    open_streams()
+    status, message = 0, ""
     try:
         with ending_at_sigterm():
             main(argv)
     except KeyboardInterrupt:
-        print(f"{pathlib.Path(argv[0]).name}: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # A closed pipe (`| head`) is not a mistake. Drop the remaining output, or Python would report an error at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        status, message = 130, "interrupted"
+    except BrokenPipeError:  # a closed pipe (`| head`) is not a mistake
+        status = 141
     except (ValueError, OSError) as error:
         if not isinstance(error, OSError) and not _raised_by_us(error, main):
             raise
-        print(f"{pathlib.Path(argv[0]).name}: {error}", file=sys.stderr)
-        return 1
-    return 0
+        status, message = 1, str(error)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = status or 141
+        drop_output(sys.stdout)
+    except OSError as error:
+        status, message = 1, f"standard output cannot be written ({error.strerror}); the output is not complete"
+        drop_output(sys.stdout)
+    if message:
+        print(f"{pathlib.Path(argv[0]).name}: {message}", file=Messages("stderr"))
+        Messages("stderr").flush()
+    return status
 
 
 def _raised_by_us(error, main):

@@ -44,6 +44,23 @@ for line in sys.stdin.buffer:
 _SECONDS_FOR_FILTER = 10.0
 
 
+def open_streams() -> None:
+    """Makes standard streams that are closed lead nowhere, and those of few characters show the others escaped.
+
+    A file that is opened while a stream is closed would get the stream's number, and messages of libraries with it.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def start_tensorflow() -> None:
     """Sets environment variables and imports TensorFlow without its greeting lines.
 
@@ -54,6 +71,7 @@ def start_tensorflow() -> None:
     `training.distribution.devices.strategy_of`. The greeting lines of TensorFlow 2.21 do not appear on standard error,
     unless you set TF_CPP_MIN_LOG_LEVEL=0.
     """
+    open_streams()
     values = {name: os.environ.setdefault(name, value) for name, value in _ENVIRONMENT.items()}
     if importlib.util.find_spec(backend := values["KERAS_BACKEND"]) is None:
         program = os.path.basename(sys.argv[0])  # a message, because `cli.flags.run_main` does not run yet

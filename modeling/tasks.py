@@ -10,6 +10,9 @@ packed, because its softmax includes padding.
 Axes: B batch, T tokens, P predictions, V vocabulary, C classes, K choices, S sequences of a packed row.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import keras
 from keras import ops
 
@@ -44,7 +47,7 @@ class Task:
     metric_names = ("loss", "accuracy")
     label_names = ("label_ids",)
     label_smoothing = 0.0
-    own_weights = {}
+    own_weights: Mapping = MappingProxyType({})  # shared by all tasks, so it cannot be changed in place
     weight_units = {}
 
     def __init__(self, model):

@@ -270,7 +270,9 @@ def _batches(settings, task, strategy, records, start_step):
     batches = _with_labels(batches, settings, task.model.config)
     try:
         if settings["pack"]:
-            batches = pack_examples(batches, settings, strategy.num_replicas_in_sync)
+            # A run that resumes does not read its data up to `start_step` to measure a few batches.
+            measured = training_batches(records, settings["train_batch_size"], settings["seed"])
+            batches = pack_examples(batches, measured, settings, strategy.num_replicas_in_sync)
         return distribute(strategy, batches, is_endless=True)
     except READING_FAILURES as error:
         raise explain_failure(records, error) from error

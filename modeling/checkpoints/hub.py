@@ -39,6 +39,7 @@ def local_model(path: str | os.PathLike) -> str:
         OSError: the download failed.
     """
     path = os.fspath(path)
+    path = os.path.expanduser(path) if path.startswith("~/") else path
     if web := _WEB_ADDRESS.match(path):
         given = f"{SCHEME}{web[1]}" if web[1] else f"{SCHEME}owner/name for a model on Hugging Face"
         raise ValueError(

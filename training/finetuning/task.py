@@ -3,6 +3,8 @@
 docs/guides/your_own_task.md shows how to write one.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 
@@ -43,10 +45,11 @@ class Task:
     eval_features: Any = None
     predict_features: Any = None
     num_train_examples = 0
-    facts = {}
+    # Shared by all tasks, so they cannot be changed in place.
+    facts: Mapping = MappingProxyType({})
     free_settings = ()
-    files = {}
-    baseline = {}
+    files: Mapping = MappingProxyType({})
+    baseline: Mapping = MappingProxyType({})
     baseline_name = ""
     results = None
     kind = ""

@@ -69,10 +69,10 @@ def packed_training_batches(features, settings, num_devices, start_step=0, is_tr
     return pack_batches(training_batches(features, batch_size, seed, start_step), num_parts, num_rows, max_sequences)
 
 
-def pack_examples(batches, settings, num_devices):
-    """Packs batches of pre-training examples, and logs how full the rows of the first batches are."""
+def pack_examples(batches, measured, settings, num_devices):
+    """Packs batches of pre-training examples, and logs how full the rows of the first batches of `measured` are."""
     row_length = batches.element_spec["input_mask"].shape[1]
-    lengths = batches.take(_NUM_MEASURED).map(lambda batch: tf.reduce_sum(batch["input_mask"], -1))
+    lengths = measured.take(_NUM_MEASURED).map(lambda batch: tf.reduce_sum(batch["input_mask"], -1))
     _log_filling(lengths.as_numpy_iterator(), row_length)
     return pack_batches(batches, num_devices * settings["gradient_accumulation_steps"])
 

@@ -1,0 +1,111 @@
+"""Standard streams that are narrow, closed or full: no program ends with a traceback, and no message costs any work."""
+
+import io
+import logging
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from bert_keras.cli import console as module
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import run_main
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+needs_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+
+
+BUILD = "$PYTHON $ROOT/data_prep/create_pretraining_data.py --input_file=süß.txt --vocab_file=vocab.txt"
+BUILD += " --max_seq_length=16 --max_predictions_per_seq=2 --dupe_factor=2"
+
+
+def write_text(folder):
+    (folder / "süß.txt").write_text("süße äpfel am morgen\n" * 20 + "\nnoch ein text\nund mehr\n", encoding="utf-8")
+    (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nam\nmorgen\n")
+
+
+def run_in_shell(command, cwd, **environment):
+    environment = {**os.environ, "PYTHON": sys.executable, "ROOT": str(ROOT), **environment}
+    return subprocess.run(
+        ["bash", "-c", command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "streams",
+    [
+        ">&-",
+        "2>&-",
+        "<&- >&- 2>&-",
+        pytest.param("> /dev/full", marks=needs_full),
+        pytest.param("> /dev/full 2> /dev/full", marks=needs_full),
+        "| head -c 0",
+    ],
+)
+def test_records_are_written_whatever_happens_to_the_messages(tmp_path, streams):
+    write_text(tmp_path)
+    command = f"set -o pipefail; {BUILD} --output_file=süß.tfrecord {streams}"
+    done = run_in_shell(command, tmp_path, PYTHONIOENCODING="ascii")
+    assert (done.returncode, "Traceback" in done.stderr, "ignored" in done.stderr) == (0, False, False), done.stderr
+    assert (tmp_path / "süß.tfrecord").stat().st_size > 1000
+
+
+def test_characters_that_a_stream_lacks_are_escaped(tmp_path):
+    write_text(tmp_path)
+    done = run_in_shell(f"{BUILD} --output_file=süß.txt", tmp_path, PYTHONIOENCODING="ascii:strict")
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "s\\xfc\\xdf.txt" in done.stderr
+
+
+class Failing(io.StringIO):
+    """A stream that fails at the chosen function."""
+
+    def __init__(self, function, error):
+        super().__init__()
+        setattr(self, function, self._fail)
+        self._error = error
+
+    def _fail(self, *arguments):
+        raise self._error
+
+
+@pytest.mark.parametrize("function", ["write", "flush"])
+@pytest.mark.parametrize("error", [BrokenPipeError(), OSError(28, "No space left on device")])
+def test_a_message_that_cannot_be_written_stops_nothing(monkeypatch, function, error):
+    monkeypatch.setattr(sys, "stdout", Failing(function, error))
+    console = open_console()
+    logging.getLogger("bert_keras").info("step 1")
+    console.print("a table")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "shown"),
+    [
+        (BrokenPipeError(), 141, ""),
+        (OSError(28, "No space left"), 1, "p.py: standard output cannot be written (No space left); the output is not"),
+    ],
+)
+def test_results_that_cannot_be_written_are_a_mistake(monkeypatch, capsys, error, status, shown):
+    monkeypatch.setattr(module, "drop_output", lambda stream: None)
+    monkeypatch.setattr(sys, "stdout", Failing("flush", error))
+    assert run_main(lambda argv: print("result"), ["p.py"]) == status
+    assert capsys.readouterr().err.startswith(shown)
+
+
+def test_a_path_may_begin_with_the_home_folder(tmp_path, monkeypatch):
+    from absl import flags
+
+    from bert_keras.cli.flags import parse, take_values
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    values = flags.FlagValues()
+    flags.DEFINE_string("input_file", None, "", flag_values=values)
+    flags.DEFINE_list("files", [], "", flag_values=values)
+    flags.DEFINE_string("separator", None, "", flag_values=values)
+    parse(values, ["p", "--input_file=~/a.txt,b/~/c,~/d*", "--files=~/x,y", "--separator=~"], "")
+    assert values.input_file == f"{tmp_path}/a.txt,b/~/c,{tmp_path}/d*"
+    assert (values.files, values.separator) == ([f"{tmp_path}/x", "y"], "~")
+    take_values(values, {"input_file": "~/out"}, "train")
+    assert values.input_file == f"{tmp_path}/out"
