@@ -206,6 +206,13 @@ NO_EFFECT = (
         "give both, or leave it out",
         **_ANY,
     ),
+    *_rows(
+        "unlabeled_file",
+        {"do_train": False},
+        "is for training on texts without labels",
+        "give --do_train as well, or leave it out",
+        **_ANY,
+    ),
     *_rows("teacher", _OTHER_OBJECTIVES, "teaches masked LM, and --objective={objective} has another loss"),
     *_rows("temperature", {"soft_loss_weight": 0.0}, "is for the soft loss, but --soft_loss_weight is 0"),
     *_rows("temperature", {"kind": "regression"}, "divides the logits of classes, but a regression has none"),

@@ -19,7 +19,7 @@ ALWAYS_USED = """
     max_seq_length max_steps n_best_size normalize num_seeds num_train_epochs num_train_steps num_warmup_steps
     objective output_dir pooling precision predict_batch_size predict_file prefix run_config save_checkpoints_steps
     score_column seed strategy strip_accents tagger task_name text_columns tfds train_batch_size train_file
-    unlabeled_file use_tpu verbose_logging version_2_with_negative vocab_file warmup_proportion weight_decay_rate
+    use_tpu verbose_logging version_2_with_negative vocab_file warmup_proportion weight_decay_rate
 """
 VALUE = "a value"  # of the setting of a row; conditions never have it
 
