@@ -7,13 +7,14 @@ import time
 
 import pytest
 import tensorflow as tf
+from eager import without_graphs
 from pretraining_runs import make_files, run
 from states import assert_bit_equal, weights_in
 from training_runs import act_before
 
 from bert_keras.training.metrics_log import MetricsFile
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_graphs")]
 
 
 def make_flags(folder, tiny_config, write_records):
@@ -33,7 +34,8 @@ def flags(tmp_path, tiny_config, write_records):
 def whole(tmp_path_factory, tiny_config, write_records):
     """The weights of a run without a fault."""
     flags = make_flags(tmp_path_factory.mktemp("whole"), tiny_config, write_records)
-    run(flags)
+    with without_graphs():
+        run(flags)
     return weights_in(flags["output_dir"])
 
 
