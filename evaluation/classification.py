@@ -107,9 +107,11 @@ def class_report(label_ids: ArrayLike, predicted_ids: ArrayLike, labels: Sequenc
         is_counted = np.isin(np.arange(len(labels)), [truth, predicted])
     *scores, support = _scores_of_classes(truth, predicted, len(labels))
     scores = np.stack(scores, axis=1)
-    rows = [[name, *of_class, count] for name, of_class, count in zip(labels, scores, support, strict=True)]
+    support = support.astype(int)  # a float if scikit-learn fills in a class that does not occur
+    rows = [[name, *of_class, count] for name, of_class, count in zip(labels, scores, support.tolist(), strict=True)]
     weighted = np.average(scores, axis=0, weights=support if support.any() else None)
-    rows += [[], ["macro", *scores[is_counted].mean(axis=0), support.sum()], ["weighted", *weighted, support.sum()]]
+    total = int(support.sum())
+    rows += [[], ["macro", *scores[is_counted].mean(axis=0), total], ["weighted", *weighted, total]]
     return text_table(["", "precision", "recall", "f1", "examples"], rows)
 
 

@@ -1,6 +1,8 @@
 """Creates the content of report files: tables of predictions for programs, and a picture of the confusion matrix."""
 
+import functools
 import io
+import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,8 +10,12 @@ from sklearn.metrics import confusion_matrix
 
 from bert_keras.evaluation.tables import tab_separated
 
+log = logging.getLogger("bert_keras")
+
 # With more classes, the numbers in the cells would be too small to read.
 _MOST_NUMBERED_CLASSES = 30
+# With more classes, nobody could read the picture or the table, and drawing takes minutes.
+MOST_CLASSES_OF_A_MATRIX = 200
 _MOST_INCHES = 24
 
 
@@ -67,11 +73,29 @@ def confusion_picture(label_ids, predicted_ids, labels):
     side = min(2.5 + 0.4 * len(labels), _MOST_INCHES)
     # Small pictures have two dots for each pixel of a page.
     figure = Figure(figsize=(side + 1, side), dpi=200 if len(labels) <= 12 else 100, layout="constrained")
-    _draw_confusions(figure, counts, [label if len(label) <= 24 else label[:23] + "\u2026" for label in labels])
+    shown = list(map(_drawable, labels))
+    if num_changed := sum(text != label for text, label in zip(shown, labels, strict=True)):
+        told = "confusion_matrix.png: %s of %s labels are shortened, or have codes for characters that its font lacks"
+        log.info(told, f"{num_changed:,}", f"{len(labels):,}")
+    _draw_confusions(figure, counts, shown)
     file = io.BytesIO()
     # Without metadata, the same numbers give the same bytes with every version of matplotlib.
     FigureCanvasAgg(figure).print_png(file, metadata={"Software": None})
     return file.getvalue()
+
+
+def _drawable(label):
+    """Returns a label of at most 24 characters; `\\u4e2d` for a character that the font of the picture lacks."""
+    label = "".join(char if char in " \t" or _has_glyph(char) else ascii(char)[1:-1] for char in label)
+    return label if len(label) <= 24 else label[:23] + "\u2026"
+
+
+@functools.cache
+def _has_glyph(char):
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    font = get_font(findfont(FontProperties()))
+    return char.isprintable() and font.get_char_index(ord(char)) != 0
 
 
 def _draw_confusions(figure, counts, labels):

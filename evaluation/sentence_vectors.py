@@ -43,9 +43,14 @@ def retrieval_metrics(
 
     Returns:
         dict of float, means over the queries: `recall_at_1` and `recall_at_10`, the share of the relevant documents
-        that are among the first k, or of k if there are more; and `mrr_at_10`, 1 divided by the rank of the first
-        relevant document, or 0 if it is not among the first ten.
+        that are among the first k; and `mrr_at_10`, 1 divided by the rank of the first relevant document, or 0 if it is
+        not among the first ten. Both as in sentence-transformers.
+
+    Raises:
+        ValueError: a vector has a number that is not finite, or a query has no relevant document.
     """
+    if missing := [row for row, wanted in enumerate(relevant) if not wanted]:
+        raise ValueError(f"query {missing[0]} has no relevant document; give one, or leave the query out")
     unit_queries, unit_documents = _unit(queries), _unit(documents)
     recalls, reciprocals, step = {1: [], 10: []}, [], max(1, _SCORES_AT_A_TIME // len(unit_documents))
     for start in range(0, len(unit_queries), step):
@@ -55,7 +60,7 @@ def retrieval_metrics(
                 scores[own[row]] = -np.inf
             is_hit = [number in wanted for number in np.argsort(-scores, kind="stable")[:10]]
             for k, values in recalls.items():
-                values.append(sum(is_hit[:k]) / min(k, len(wanted)))
+                values.append(sum(is_hit[:k]) / len(wanted))
             reciprocals.append(1 / (1 + is_hit.index(True)) if any(is_hit) else 0.0)
     means = {f"recall_at_{k}": float(np.mean(values)) for k, values in recalls.items()}
     return means | {"mrr_at_10": float(np.mean(reciprocals))}
@@ -72,4 +77,9 @@ def clustering_metrics(vectors: ArrayLike, classes: Sequence[str]) -> dict[str, 
 
 def _unit(vectors):
     vectors = np.asarray(vectors, np.float64)
+    if not (is_finite := np.isfinite(vectors).all(axis=-1)).all():
+        raise ValueError(
+            f"{np.sum(~is_finite):,} of {is_finite.size:,} vectors have numbers that are not finite, the first is "
+            f"vector {int(np.argmin(is_finite))}; the weights of the model are broken, so take another checkpoint"
+        )
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)

@@ -1,14 +1,17 @@
 """Formats report tables: plain text for people, tab-separated for programs."""
 
+_LINE_ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 def text_table(header, rows):
     """Formats a table for people: the first column is left-aligned, the others, numbers, are right-aligned.
 
-    A float has four digits after the point. An empty row is a blank line. No line has trailing spaces.
+    A float has four digits after the point. An empty row is a blank line. No line has trailing spaces. Tabs and line
+    ends in a cell are escaped as in `tab_separated`.
     """
-    rows = [[f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row] for row in [header, *rows]]
+    shown = [[f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row] for row in [header, *rows]]
+    rows = [[cell.translate(_LINE_ESCAPES) for cell in row] for row in shown]
     widths = [max(len(row[column]) for row in rows if row) for column in range(len(header))]
     lines = []
     for row in rows:

@@ -176,3 +176,11 @@ def test_every_class_needs_a_name(function):
 def test_every_label_needs_a_name():
     with pytest.raises(ValueError, match="^there are 2 columns of labels, but 3 names; give one for each$"):
         class_report([[0, 1]], [[0, 1]], ["a", "b", "c"])
+
+
+@pytest.mark.parametrize("truth", [[0, 0, 2], [[1, 0, 0], [0, 0, 0], [0, 0, 1]]])
+def test_a_report_has_a_line_for_each_label_and_whole_numbers_of_examples(truth):
+    report = class_report(truth, truth, ["one\ntwo", "never", "tab\there"]).splitlines()
+    assert len(report) == 1 + 3 + 1 + 2
+    assert [line.split()[0] for line in report[1:4]] == ["one\\ntwo", "never", "tab\\there"]
+    assert all(line.split()[-1].isdecimal() for line in report[1:] if line)

@@ -100,3 +100,13 @@ def test_the_picture_shades_confusions(real_pictures, num_classes):
 
 def test_the_same_numbers_give_the_same_picture(real_pictures):
     assert confusion_picture([0, 1], [0, 1], ["a", "b"]) == confusion_picture([0, 1], [0, 1], ["a", "b"])
+
+
+def test_labels_that_the_font_of_the_picture_lacks(real_pictures, messages):
+    # A missing character would be a warning of matplotlib, which fails the test, and a box in the picture.
+    picture = confusion_picture([0, 1, 2], [0, 1, 2], ["\u4e2d\u6587", "a\nb", "na\u00efve \u0416"])
+    [message] = messages
+    assert message.startswith(
+        "confusion_matrix.png: 2 of 3 labels are shortened, or have codes for characters that its"
+    )
+    assert picture == confusion_picture([0, 1, 2], [0, 1, 2], [r"\u4e2d\u6587", r"a\nb", "na\u00efve \u0416"])

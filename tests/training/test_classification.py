@@ -1,5 +1,6 @@
 """Runs on classes, numbers, several labels and choices: features, metrics and files, without a network."""
 
+import glob
 import json
 import math
 import types
@@ -13,6 +14,7 @@ import run_classifier
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.modeling import ClassificationTask, MultiLabelTask, MultipleChoiceModel, RegressionTask
 from bert_keras.prediction.loading.model_files import Preparation
+from bert_keras.training.finetuning import classification_reports
 from bert_keras.training.finetuning.classification import Classification
 from bert_keras.training.run_dir import RunDir
 
@@ -144,6 +146,15 @@ def test_answers_are_means_over_the_windows_of_a_text(make):
     metrics = task.evaluate({"logits": logits})
     assert metrics["accuracy"] == 1 / 2
     assert metrics["loss"] == pytest.approx(-log_softmax(logits, axis=1)[range(4), [0, 1, 1, 1]].mean())
+
+
+def test_many_labels_have_no_confusion_matrix(make, run_dir, messages, monkeypatch):
+    monkeypatch.setattr(classification_reports, "MOST_CLASSES_OF_A_MATRIX", 2)
+    make().write_evaluation(run_dir, {"logits": LOGITS})
+    assert len(read(run_dir, "class_report.txt").splitlines()) == 7
+    assert not glob.glob(run_dir.file("confusion_matrix.*"))
+    assert messages[-2].startswith("no confusion matrix for 3 labels, more than 2; class_report.txt has a row for each")
+    assert messages[-1].splitlines()[-1].startswith("weighted ")
 
 
 def test_reports_of_an_evaluation(make, run_dir, messages):

@@ -6,7 +6,12 @@ import numpy as np
 
 from bert_keras.evaluation.classification import class_report, confusion_matrix_table
 from bert_keras.evaluation.glue import SUBMISSION_FILES, submission_text, submission_zip
-from bert_keras.evaluation.report_files import confusion_picture, errors_table, predictions_table
+from bert_keras.evaluation.report_files import (
+    MOST_CLASSES_OF_A_MATRIX,
+    confusion_picture,
+    errors_table,
+    predictions_table,
+)
 
 log = logging.getLogger("bert_keras")
 
@@ -20,7 +25,7 @@ def write_evaluation(run_dir, data, answers):
     - eval_errors.tsv: wrong predictions with their place in the file, the most confident first; for regression all
       inexact predictions, the largest difference first.
     - class_report.txt: not for regression.
-    - confusion_matrix.tsv, confusion_matrix.png: for one label per example.
+    - confusion_matrix.tsv, confusion_matrix.png: for one label per example, and at most 200 labels.
 
     `answers` are those of `Classification.answers`.
     """
@@ -55,9 +60,19 @@ def write_evaluation(run_dir, data, answers):
         predicted_ids = answers.argmax(-1)
         report = class_report(label_ids, predicted_ids, data.labels)
         run_dir.write_text("class_report.txt", report)
-        run_dir.write_text("confusion_matrix.tsv", confusion_matrix_table(label_ids, predicted_ids, data.labels))
-        run_dir.write_text("confusion_matrix.png", confusion_picture(label_ids, predicted_ids, data.labels))
-        log.info("%s", report.rstrip())
+        if len(data.labels) <= MOST_CLASSES_OF_A_MATRIX:
+            run_dir.write_text("confusion_matrix.tsv", confusion_matrix_table(label_ids, predicted_ids, data.labels))
+            run_dir.write_text("confusion_matrix.png", confusion_picture(label_ids, predicted_ids, data.labels))
+            log.info("%s", report.rstrip())
+        else:
+            run_dir.remove("confusion_matrix.tsv", "confusion_matrix.png")
+            log.info(
+                "no confusion matrix for %s labels, more than %d; class_report.txt has a row for each, eval_errors.tsv "
+                "each error",
+                f"{len(data.labels):,}",
+                MOST_CLASSES_OF_A_MATRIX,
+            )
+            log.info("%s", "\n".join(report.splitlines()[:1] + report.splitlines()[-2:]))
 
 
 def write_predictions(run_dir, data, answers):
