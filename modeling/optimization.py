@@ -10,6 +10,7 @@ Gradients must be dense. TensorFlow returns the gradient of a gather as slices, 
 Source: the original optimization.py.
 """
 
+import logging
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +18,8 @@ from typing import Any
 
 import keras
 from keras import ops
+
+log = logging.getLogger("bert_keras")
 
 # The shapes of a learning rate after its warm-up.
 SCHEDULES = ("linear", "constant", "cosine")
@@ -154,6 +157,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         self.exclude_from_weight_decay = tuple(exclude_from_weight_decay)
         self.rate_factor = rate_factor
         self.clip_norm = clip_norm
+        self._is_start_checked = self._has_warned = False  # see _warn_of_ended_schedule
 
     def rule(self, name: str) -> tuple[float, float]:
         """Returns the weight decay rate and the learning rate factor of a weight, two floats."""
@@ -181,6 +185,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[keras.Variable] | None = None) -> None:
         """Updates the weights in `fit`, once for all devices; Keras calls it."""
+        self._warn_of_ended_schedule(is_at_start=True)
         present = iter(self._clipped([gradient for gradient in grads if gradient is not None]))
         super().apply([gradient if gradient is None else next(present) for gradient in grads], trainable_variables)
 
@@ -192,6 +197,11 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         values = self.update(self._names[index], variable, ops.cast(gradient, variable.dtype), m, v, learning_rate)
         for changed, value in zip((variable, m, v), values, strict=True):
             self.assign(changed, value)
+
+    def finalize_variable_values(self, var_list: Sequence[keras.Variable]) -> None:
+        """Ends a `fit`; Keras calls it."""
+        super().finalize_variable_values(var_list)
+        self._warn_of_ended_schedule(is_at_start=False)
 
     def get_config(self) -> dict[str, Any]:
         inherited = super().get_config()
@@ -206,6 +216,35 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
     def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> "AdamWeightDecay":
         rate_factor = keras.saving.deserialize_keras_object(config["rate_factor"], custom_objects)
         return super().from_config(config | {"rate_factor": rate_factor}, custom_objects)
+
+    def _warn_of_ended_schedule(self, is_at_start):
+        """Warns once if `fit` updates weights after the last step of the schedule, with a learning rate of 0.
+
+        JAX knows the step only at the end of a `fit`, and TensorFlow comes here at the start only to compile.
+        """
+        if self._is_start_checked and is_at_start:
+            return
+        self._is_start_checked = is_at_start
+        if self._has_warned or not isinstance(self.schedule, LearningRateSchedule) or self.schedule.shape == "constant":
+            return
+        end, step = self.schedule.num_train_steps, self._known_step(is_at_start)
+        if step is not None and step - end >= (0 if is_at_start else 1):
+            self._has_warned = True
+            log.warning(
+                "the learning rate is 0 from step %d, the num_train_steps of the schedule, and the optimizer is at step "
+                "%d, so fit changes no weight; to train on, compile the model with a new schedule and optimizer",
+                end,
+                step,
+            )
+
+    def _known_step(self, is_at_start):
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            with tf.init_scope():  # outside the graph that TensorFlow compiles
+                return int(ops.convert_to_numpy(self.iterations))
+        is_compiling = keras.backend.backend() == "jax" and is_at_start
+        return None if is_compiling else int(ops.convert_to_numpy(self.iterations))
 
     def _clipped(self, gradients):
         """Returns dense gradients, clipped by the norm of their sum over TensorFlow's replicas.

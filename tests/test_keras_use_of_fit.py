@@ -90,6 +90,39 @@ class TestOptimizer:
         assert again.optimizer.get_config() == model.optimizer.get_config()
         same(again(features)["logits"], model(features)["logits"])
 
+    def test_training_beyond_the_schedule_warns_once(self, tmp_path, messages):
+        def fit(model, epochs=2):
+            model.fit(np.ones((1, 1)), np.zeros((1, 1)), epochs=epochs, verbose=0)
+            return model
+
+        def made(schedule):
+            model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+            model.compile(AdamWeightDecay(schedule), "mse", jit_compile=False)
+            return model
+
+        short = LearningRateSchedule(0.1, num_train_steps=2)
+        model = fit(made(short))
+        model.save(tmp_path / "model.keras")
+        fit(made(LearningRateSchedule(0.1, num_train_steps=2, shape="constant")), 3)
+        assert messages == []
+        fit(fit(model, 1))
+        told = (
+            "the learning rate is 0 from step 2, the num_train_steps of the schedule, and the optimizer is at step {}"
+        )
+        assert [line.partition(", so")[0] for line in messages] == [told.format(3)]
+        messages.clear()
+        again = keras.models.load_model(tmp_path / "model.keras")
+        again.predict(np.ones((1, 1)), verbose=0)
+        assert messages == []
+        fit(again)
+        # JAX knows the step only at the end.
+        assert [line.partition(", so")[0] for line in messages] == [
+            told.format(4 if keras.backend.backend() == "jax" else 2)
+        ]
+        messages.clear()
+        fit(made(short), 3)
+        assert [line.partition(", so")[0] for line in messages] == [told.format(3)]
+
 
 class TestLora:
     @pytest.mark.usefixtures("no_graphs")
