@@ -1,16 +1,22 @@
-"""The machine of a benchmark: its description in the output, and the device that all programs use."""
+"""The machine of a benchmark: its description in the output, its peak, and the device that all programs use."""
 
 import importlib.metadata
+import importlib.util
 import os
 import pathlib
 import platform
 import statistics
+import time
+
+import numpy as np
 
 CPU_INFO = "/proc/cpuinfo"  # Linux
 DEVICES = ("cpu", "gpu")
 # Instruction sets that determine the speed of matrix products, with Linux's names on x86 and on ARM.
 _ON_X86 = ("avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8")
 _ON_ARM = ("asimd", "sve", "i8mm", "bf16")
+# Which size and library is the fastest depends on the processor.
+_PEAK_SIZES = (1024, 2048, 4096)
 
 
 def processor_name():
@@ -57,6 +63,42 @@ def torch_device(device):
             "--programs=bert-keras, or give --device=cpu"
         )
     return "cuda"
+
+
+def peak_speed(precision, device="cpu", sizes=_PEAK_SIZES, seconds=1.0):
+    """Returns the peak of the machine: the most operations a second of matrix products in float32 or bfloat16.
+
+    It is the best of several sizes and of TensorFlow with and without XLA, PyTorch and NumPy. Each repeats its product
+    for some seconds, and its fastest call counts.
+    """
+    peak = 0.0
+    for size in sizes:
+        for multiply in _products(np.random.default_rng(0).random((size, size), np.float32), precision, device):
+            multiply()  # compiles
+            started = now = time.perf_counter()
+            while now - started < seconds:
+                before = now
+                multiply()
+                now = time.perf_counter()
+                peak = max(peak, 2 * size**3 / (now - before))
+    return peak
+
+
+def _products(x, precision, device):
+    """Yields functions that multiply a matrix by itself and wait for the product."""
+    import tensorflow as tf
+
+    values = tf.cast(x, precision)
+    for is_compiled in (False, True):
+        product = tf.function(lambda: tf.matmul(values, values), jit_compile=is_compiled)
+        yield lambda product=product: product()[0, 0].numpy()
+    if importlib.util.find_spec("torch"):
+        import torch
+
+        tensor = torch.tensor(x, dtype=getattr(torch, precision), device=torch_device(device))
+        yield lambda: (tensor @ tensor)[0, 0].item()
+    if precision == "float32" and device == "cpu":
+        yield lambda: x @ x
 
 
 def spread(values, num_digits):

@@ -10,13 +10,11 @@ import time
 import numpy as np
 from absl import flags
 
-from benchmarks.machine import DEVICES, describe_machine, use_device
+from benchmarks.machine import DEVICES, describe_machine, peak_speed, use_device
 from bert_keras.cli.flags import parse
 from bert_keras.modeling import BertConfig
 from bert_keras.modeling.config import released_names
 
-# Much larger than the caches, so that arithmetic limits the speed.
-_PEAK_SIZE = 4096
 # The maximum number of predictions by sequence length, as in the original BERT.
 PREDICTIONS = {128: 20, 512: 77}
 
@@ -60,10 +58,10 @@ def compare(argv, description, make_programs, operations):
             if not chosen:
                 raise ValueError(f"--programs={','.join(values.programs)} does not begin any of {', '.join(makers)}")
             made = {program: makers[program]() for program in chosen}
-            programs = {**made, **peak_programs()}
-            times = take_turns(programs, values.rounds, values.seconds)
+            times = take_turns(made, values.rounds, values.seconds)
+            peaks = {precision: peak_speed(precision, values.device) for precision in ("float32", "bfloat16")}
             print(f"{name}, length {num_tokens}, batch {values.batch_size}:\n")
-            print_table(times, values.batch_size, operations(config, batch))
+            print_table(times, values.batch_size, operations(config, batch), peaks)
             print(flush=True)
 
 
@@ -123,35 +121,20 @@ def take_turns(programs, rounds, seconds):
     return times
 
 
-def peak_programs():
-    """Returns programs that multiply two large matrices, by precision; they measure the peak for `print_table`."""
-    import tensorflow as tf
-
-    def multiply(dtype):
-        x = tf.cast(tf.random.normal((_PEAK_SIZE, _PEAK_SIZE)), dtype)
-        product = tf.function(lambda: tf.matmul(x, x)[0, 0])
-        return lambda: product().numpy()
-
-    return {f"peak {dtype}": multiply(dtype) for dtype in ("float32", "bfloat16")}
-
-
-def print_table(times, batch_size, operations, ours="bert-keras"):
+def print_table(times, batch_size, operations, peaks, ours="bert-keras"):
     """Prints a Markdown table: examples/s, their range, the ratio to the fastest peer, and the share of the peak.
 
-    `times` is the result of `take_turns` with `peak_programs`; names end in the precision. `ours` is the beginning of
-    the names of this project's programs.
+    `times` is the result of `take_turns`; names end in the precision. `peaks` has the `peak_speed` of each precision.
+    `ours` is the beginning of the names of this project's programs.
     """
     medians = {name: statistics.median(values) for name, values in times.items()}
-    peers = [value for name, value in medians.items() if not name.startswith(("peak", ours))]
+    peers = [value for name, value in medians.items() if not name.startswith(ours)]
     print("| | examples/s | lowest to highest | to the fastest peer | share of the peak |")
     print("| --- | ---: | ---: | ---: | ---: |")
     for name, values in times.items():
-        if name.startswith("peak"):
-            continue
         rate, slowest, fastest = (_rounded(batch_size / value) for value in (medians[name], max(values), min(values)))
         ratio = f"{min(peers) / medians[name]:.2f}" if peers else ""
-        peak = 2 * _PEAK_SIZE**3 / medians[f"peak {name.rsplit(' ', 1)[1]}"]
-        share = f"{operations / medians[name] / peak:.0%}"
+        share = f"{operations / medians[name] / peaks[name.rsplit(' ', 1)[1]]:.0%}"
         print(f"| {name} | {rate} | {slowest} to {fastest} | {ratio} | {share} |")
 
 

@@ -2,7 +2,8 @@
 
     python benchmarks/transformers_trainer.py --data_dir=glue/MRPC --init_checkpoint=minilm --output_dir=/tmp/mrpc
 
-The Trainer keeps its defaults for all that the flags do not set. Writes the scores to evaluation.json.
+The Trainer keeps its defaults for all that the flags do not set. --padding=longest pads the sequences of a batch to the
+longest, as `DataCollatorWithPadding` does; otherwise all have 128 tokens. Writes the scores to evaluation.json.
 """
 
 import json
@@ -26,6 +27,7 @@ def main(argv):
     for name in ("data_dir", "init_checkpoint", "output_dir"):
         flags.DEFINE_string(name, None, "A folder.", flag_values=values)
     flags.DEFINE_enum("precision", "float32", ("float32", "bfloat16"), "Number format of products.", flag_values=values)
+    flags.DEFINE_enum("padding", "max_length", ("max_length", "longest"), "Length of a batch.", flag_values=values)
     flags.DEFINE_float("num_train_epochs", 3.0, "Training epochs.", flag_values=values)
     flags.DEFINE_integer("train_batch_size", 32, "Examples in a step.", flag_values=values)
     flags.DEFINE_integer("seed", 1, "Seed of the run.", flag_values=values)
@@ -42,10 +44,17 @@ def main(argv):
     )
     transformers.set_seed(values.seed)  # for the head's random weights
     tokenizer = transformers.AutoTokenizer.from_pretrained(values.init_checkpoint)
-    train, dev = (read_examples(os.path.join(values.data_dir, f"{name}.tsv"), tokenizer) for name in ("train", "dev"))
+    is_padded = values.padding == "max_length"
+    files = [os.path.join(values.data_dir, f"{name}.tsv") for name in ("train", "dev")]
+    train, dev = (read_examples(file, tokenizer, is_padded) for file in files)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(values.init_checkpoint, num_labels=2)
     trainer = transformers.Trainer(
-        model=model, args=arguments, train_dataset=train, eval_dataset=dev, compute_metrics=score
+        model=model,
+        args=arguments,
+        train_dataset=train,
+        eval_dataset=dev,
+        data_collator=None if is_padded else transformers.DataCollatorWithPadding(tokenizer),
+        compute_metrics=score,
     )
     trained = trainer.train()
     scores = trainer.evaluate()
@@ -55,14 +64,14 @@ def main(argv):
     file.write_text(json.dumps({"metrics": figures}) + "\n", encoding="utf-8")
 
 
-def read_examples(path, tokenizer):
-    """Reads a file of MRPC (a header, then quality, two ids, two sentences) and tokenizes it, padded to 128 tokens."""
+def read_examples(path, tokenizer, is_padded):
+    """Reads a file of MRPC (a header, then quality, two ids, two sentences) and cuts it to 128 tokens, or pads it."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = [line.rstrip("\r\n").split("\t") for line in file][1:]
     encoded = tokenizer(
         [row[3] for row in rows],
         [row[4] for row in rows],
-        padding="max_length",
+        padding="max_length" if is_padded else False,
         truncation=True,
         max_length=_MAX_SEQ_LENGTH,
     )

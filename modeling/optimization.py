@@ -231,8 +231,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         if step is not None and step - end >= (0 if is_at_start else 1):
             self._has_warned = True
             log.warning(
-                "the learning rate is 0 from step %d, the num_train_steps of the schedule, and the optimizer is at step "
-                "%d, so fit changes no weight; to train on, compile the model with a new schedule and optimizer",
+                "the learning rate is 0 from step %d, the num_train_steps of the schedule, and the optimizer is at "
+                "step %d, so fit changes no weight; to train on, compile the model with a new schedule and optimizer",
                 end,
                 step,
             )
