@@ -9,6 +9,7 @@ import sys
 
 import keras
 import pytest
+from eager import without_graphs
 from fine_tuned_models import FINE_TUNED, OF_TAGS, OF_VECTORS, TAGS, write_fine_tuned
 from known_models import random_model, randomise, small_config, write_model
 from states import assert_bit_equal, weights_in
@@ -74,10 +75,13 @@ def answers(folders):
 
 @pytest.fixture(scope="module")
 def expected(folders):
-    return answers(folders)
+    with without_graphs():
+        return answers(folders)
 
 
-@pytest.mark.parametrize("name", ["half", pytest.param("other", marks=pytest.mark.slow)])
+@pytest.mark.slow  # opens each kind of model three times; the tests of conversion and training below are quick
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.usefixtures("no_graphs")
 def test_answers_are_the_same(folders, expected, name):
     with settings_of_user(**SETTINGS[name]):
         assert answers(folders) == expected
@@ -92,6 +96,7 @@ def test_conversions_are_the_same(folders, tmp_path, monkeypatch):
     assert_bit_equal(*(weights_in(folder) for folder in (tmp_path / "tensorflow", folders["classification"] / "model")))
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_training_is_the_same(folders, tmp_path):
     data = [("he was hungry", "a"), ("paris is the capital", "b")] * 4
     weights = []
