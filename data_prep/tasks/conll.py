@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from bert_keras.data_prep.corpus.sentences import Sentence, is_json_lines
+from bert_keras.data_prep.tasks.tables import iterate_rows
 from bert_keras.evaluation.entities import NEEDED_TAGS, find_scheme, is_tag, to_bio
 from bert_keras.storage import text_files
 from bert_keras.storage.json_files import parse_json
@@ -16,6 +17,12 @@ from bert_keras.storage.json_files import parse_json
 log = logging.getLogger("bert_keras")
 
 _NEEDED_JSON = 'it needs {"words": [...], "tags": [...]}'
+# The columns of a CSV file, and their names in lower case.
+_CSV_NAMES = {
+    "Sentence #": ("sentence #", "sentence", "sentence id", "sentence number", "sent id"),
+    "Word": ("word", "words", "token", "tokens"),
+    "Tag": ("tag", "tags", "ner tag", "ner tags", "ner", "label", "labels"),
+}
 _DOCUMENT_START = "-DOCSTART-"
 _NEW_DOCUMENT = re.compile(r"-DOCSTART-|#\s*newdoc\b")
 _BLANKS = " \t"
@@ -39,6 +46,9 @@ def read_conll(
     Other lines before a sentence that begin with # are comments, unless they look like its first word. If the first
     column counts the words of each sentence, as in CoNLL-U and GermEval, lines that it numbers 1-2 or 5.1 are skipped.
 
+    CSV (`.csv`): a header names the columns of the sentence ("Sentence #"), the word ("Word") and the tag ("Tag"). A
+    sentence begins where its column has another value that is not empty.
+
     JSON lines (`.jsonl`, `.json`): an object on each line with "words", "tags" and optionally "document", which is the
     same for all sentences of a document.
 
@@ -57,6 +67,8 @@ def read_conll(
         if word_column is not None or tag_column is not None:
             raise ValueError(f"{path} is JSON lines, which have no columns; leave out --word_column and --tag_column")
         sentences = _read_json_lines(path, lines, tag_keys)
+    elif text_files.ending_of(path) == ".csv":
+        sentences = _read_csv(path, needs_tags, (word_column, tag_column) != (None, None))
     else:
         sentences = _read_columns(path, lines, word_column, tag_column, needs_tags)
     if not sentences:
@@ -120,6 +132,44 @@ def _read_json_lines(path, lines, tag_keys):
         document += int(bool(sentences) and key != last_key)
         last_key = key
         sentences.append(Sentence(words, tags, document, path, [number] * len(words), [line]))
+    return sentences
+
+
+def _read_csv(path, needs_tags, has_flags):
+    rows = iterate_rows(path)
+    header = [cell.strip() for cell in next(rows).cells]
+    folded = [cell.lower().replace("_", " ") for cell in header]
+    places = {role: [folded.index(name) for name in names if name in folded] for role, names in _CSV_NAMES.items()}
+    missing = [role for role, found in places.items() if not found and (needs_tags or role != "Tag")]
+    if missing:
+        raise ValueError(
+            f"{path} has the columns {', '.join(header)}, but a CSV file of words needs a header with "
+            f"{', '.join(_CSV_NAMES)}; rename its columns, or give CoNLL columns (.txt) or JSON lines"
+        )
+    if has_flags:
+        raise ValueError(f"{path} is CSV, whose header names the columns; leave out --word_column and --tag_column")
+    (of_sentence, *_), (of_word, *_), of_tag = places.values()
+    # As CoNLL columns: the word first, the tag last.
+    kept = [place for place in range(len(header)) if place not in (of_sentence, of_word, *of_tag[:1])]
+    kept = [of_word, *kept, *of_tag[:1]]
+    sentences, current = [], None
+    for row in rows:
+        if len(row.cells) != len(header):
+            raise ValueError(f"{path} line {row.line}: {len(row.cells)} cells, but the header has {len(header)}")
+        key, word = row.cells[of_sentence].strip(), row.cells[of_word].strip()
+        if text_files.is_blank(word):
+            raise ValueError(
+                f'{path} line {row.line} has no word in the column "{header[of_word]}"; put the word there'
+            )
+        if current is None or (key and key != current):
+            current = key
+            sentences.append(Sentence([], [] if of_tag else None, 0, path, [], [], [""] if sentences else []))
+        sentence = sentences[-1]
+        sentence.words.append(word)
+        sentence.line_numbers.append(row.line)
+        sentence.lines.append("\t".join(" ".join(row.cells[place].split()) for place in kept))
+        if of_tag:
+            sentence.tags.append(row.cells[of_tag[0]].strip())
     return sentences
 
 

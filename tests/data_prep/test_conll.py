@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 
 import pytest
 
@@ -304,3 +305,50 @@ def test_the_sentences_of_conll_2003(shared_dir, name, count):
     assert find_scheme([sentence.tags for sentence in sentences]) == "BIO"
     lines = format_columns(sentences, [sentence.tags for sentence in sentences]).splitlines()
     assert [line.rsplit(" ", 1)[0] for line in lines] == path.read_text(encoding="utf-8").rstrip().splitlines()
+
+
+@pytest.mark.parametrize("is_numbered_throughout", [False, True])
+def test_a_csv_file_with_a_column_of_sentences(tmp_path, is_numbered_throughout):
+    file = tmp_path / "ner.csv"
+    other = "Sentence: 1" if is_numbered_throughout else ""
+    file.write_text(
+        "Sentence #,Word,POS,Tag\r\n"
+        f'Sentence: 1,Thousands,NNS,O\r\n{other},of,IN,O\r\n{other},"London, UK",NNP,B-geo\r\nSentence: 2,"""",UH,O\r\n'
+    )
+    sentences = read_conll(file)
+    assert [sentence.words for sentence in sentences] == [["Thousands", "of", "London, UK"], ['"']]
+    assert [sentence.tags for sentence in sentences] == [["O", "O", "B-geo"], ["O"]]
+    assert sentences[1].place(0) == f"{file} line 5"
+    # The predictions are CoNLL columns, which can be read again.
+    text = format_columns(sentences, [["O", "O", "O"], ["B-geo"]])
+    assert text == 'Thousands\tNNS\tO\tO\nof\tIN\tO\tO\nLondon, UK\tNNP\tB-geo\tO\n\n"\tUH\tO\tB-geo\n'
+    file.write_text("token;sentence_id\nHe;1\nwas;1\nSo;2\n")
+    assert [sentence.words for sentence in read_conll(file, needs_tags=False)] == [["He", "was"], ["So"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "flags", "message"),
+    [
+        (
+            "EU,B-ORG\nrejects,O\n",
+            {},
+            "has the columns EU, B-ORG, but a CSV file of words needs a header with Sentence #, ",
+        ),
+        ("Sentence #,Word\n1,a\n", {}, "has the columns Sentence #, Word, but a CSV file of words needs a header with"),
+        ("Sentence #,Word,Tag\n1,a,O\n", {"tag_column": 2}, "is CSV, whose header names the columns; leave out --word"),
+        ("Sentence #,Word,Tag\n1,a,O\n1,,O\n", {}, 'line 3 has no word in the column "Word"; put the word there'),
+        ("Sentence #,Word,Tag\n1,a,O\n1,a\n", {}, "line 3: 2 cells, but the header has 3"),
+        ("Sentence #,Word,Tag\n1,a,PER\n", {}, 'line 2: the tag "PER" is not one of BIO, IOB1, IOBES or BILOU'),
+        ("Sentence #,Word,Tag\n", {}, "has no sentence"),
+    ],
+)
+def test_mistakes_in_csv_files(tmp_path, content, flags, message):
+    (tmp_path / "ner.csv").write_text(content)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_conll(tmp_path / "ner.csv", **flags)
+
+
+def test_line_ends_of_other_systems(tmp_path):
+    content = "a O\rb B-X\r\n\r\nc\u2028d O\n"
+    (tmp_path / "a.txt").write_bytes(content.encode())
+    assert [sentence.words for sentence in read_conll(tmp_path / "a.txt")] == [["a", "b"], ["c\u2028d"]]
