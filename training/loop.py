@@ -18,13 +18,12 @@ from bert_keras.training.distribution.workers import Workers
 from bert_keras.training.failures import explain_errors, explain_large_model, not_finite
 from bert_keras.training.metrics_log import MetricsFile, TensorBoardEvents, evaluated_steps
 from bert_keras.training.report import NO_CALLBACKS, Callbacks, Report
-from bert_keras.training.run_dir import RunDir
+from bert_keras.training.run_dir import ALL_STEPS, CALLBACK, EARLY_STOPPING, RunDir
 from bert_keras.training.settings import TUNING_DEFAULTS
 from bert_keras.training.step import LossScale, Trainer
 
 log = logging.getLogger("bert_keras")
 
-_ALL_STEPS = "all steps"
 # Target duration of a device call: long enough to hide its overhead, short enough for frequent progress reports.
 _SECONDS_PER_CALL = 0.5
 
@@ -165,7 +164,7 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
                 if not is_finite:
                     raise not_finite(step, num_steps, run_dir)
                 step += num_steps
-                end = _ALL_STEPS if step == last_step else None
+                end = ALL_STEPS if step == last_step else None
                 report.steps(step, num_steps, totals, seconds)
                 if step == 1 or is_due(settings, step, settings["log_steps"]):
                     hooks.call("on_step", step, report.row(step))
@@ -176,7 +175,7 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
                     metrics, end, stop = _evaluate(step, trainer, hooks, report, stop_requests, end)
                 longest = int(_SECONDS_PER_CALL * num_steps / max(seconds, 1e-9))
                 steps_per_call = max(1, min(2 * steps_per_call, longest))
-            if (stop or end not in (None, _ALL_STEPS)) and step != run_dir.latest_step():
+            if (stop or end not in (None, ALL_STEPS)) and step != run_dir.latest_step():
                 hooks.save(step, trainer.state)
             if stop:
                 log.info("stopped by %s after step %d, which is saved; the same command continues", stop, step)
@@ -216,6 +215,8 @@ def _resume(trainer, hooks):
     if run_dir.latest_checkpoint():
         run_dir.restore(trainer.state)
         log.info("resuming from %s", run_dir.latest_checkpoint())
+    elif run_dir.has_results:
+        log.warning("%s has no checkpoint any more: the run begins again at step 1", run_dir.path)
     step = int(trainer.global_step.numpy())
     # A run that was interrupted in an evaluation has saved its step, but not the metrics.
     is_evaluation_owed = (
@@ -224,7 +225,7 @@ def _resume(trainer, hooks):
         and is_due(settings, step, settings["eval_steps"])
         and step not in evaluated_steps(run_dir)
     )
-    reason = _ALL_STEPS if step >= num_steps else None
+    reason = ALL_STEPS if step >= num_steps else None
     if (stored := run_dir.end) and 0 < stored["step"] <= step:
         reason = reason or stored["reason"]
     batch_size, num_devices = settings["train_batch_size"], trainer.strategy.num_replicas_in_sync
@@ -295,7 +296,7 @@ def _evaluate(step, trainer, hooks, report, stop_requests, end):
     # Trackers return other objects.
     is_asked = isinstance(answer, (bool, np.bool_)) and bool(answer)
     is_asked = hooks.workers.sums([int(is_asked)])[0] > 0
-    return metrics, end or ("early stopping" if is_over else "a callback" if is_asked else None), None
+    return metrics, end or (EARLY_STOPPING if is_over else CALLBACK if is_asked else None), None
 
 
 class _StopRequestedError(Exception):

@@ -30,12 +30,11 @@ TRIES_FILE = "tries.tsv"
 TRIES_DIR = "tries"
 MODEL_DIR = "model"
 END_FILE = "end.json"
-# Facts about the evaluation data.
-_OF_EVALUATION = ("evaluation", "eval_file_sha256")
-# Settings that decide when a run ends: with other values of these, a run that has ended goes further.
-_OF_THE_END = ("num_train_steps", "early_stopping", "early_stopping_delta")
+ALL_STEPS, EARLY_STOPPING, CALLBACK = "all steps", "early stopping", "a callback"
+# For each reason of an end, the settings that decide it: with other values of these, the run goes further.
+_OF_THE_END = {EARLY_STOPPING: ("early_stopping", "early_stopping_delta")}
 # Files that show that a folder is in use. Evaluation alone also writes eval_results.txt, so it is not among them.
-_FILES_OF_A_RUN = ("checkpoint", "*.index", "metrics.csv", "graph.pbtxt", "bert_config.json")
+_FILES_OF_A_RUN = ("checkpoint", "*.index", "metrics.csv", "graph.pbtxt", "bert_config.json", END_FILE, TRIES_FILE)
 
 
 class RunDir:
@@ -55,6 +54,7 @@ class RunDir:
         self.program = program
         self.is_writable = is_writable
         self._is_locked = False
+        self._config = None  # of the run that this object has claimed
         self._unlock = lambda: None
         self._step_of_chief = None
         self._saved_steps = set()
@@ -107,18 +107,22 @@ class RunDir:
                     "give a folder that is new or empty"
                 )
         self._lock()
-        if stored and self._has_results():
+        has_results = stored is not None and self.has_results
+        if has_results:
             # Compare what JSON would read back: it has no tuples.
             settings, facts = json.loads(json.dumps([settings, facts]))
             old = {**defaults, **stored["settings"], **stored["facts"]}
-            # The evaluation data choose the best weights of a run; after its end, they only judge its model.
-            free = {*free, *(_OF_EVALUATION if self.end else ())}
             check_same_run(self.path, old, {**settings, **facts}, free, {*stored["facts"], *facts})
-            if any(old.get(name) != settings.get(name) for name in _OF_THE_END if name in settings):
+            if self.is_ended(settings):
+                facts = stored["facts"]  # those of its training; a later evaluation may have other data
+            else:
                 self.remove(END_FILE)
         _remove_left_over(self.path)
-        config = {"program": self.program, "settings": settings, "facts": facts}
-        self.write_text(RUN_CONFIG, json.dumps(config, indent=2, sort_keys=True) + "\n")
+        self._config = {"program": self.program, "settings": settings, "facts": facts, "has_results": has_results}
+        self._write_config()
+
+    def _write_config(self):
+        self.write_text(RUN_CONFIG, json.dumps(self._config, indent=2, sort_keys=True) + "\n")
 
     @property
     def end(self):
@@ -128,15 +132,24 @@ class RunDir:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def is_ended(self, settings):
+        """Returns whether the run has ended, and a command with these settings does not continue it."""
+        end, stored = self.end, self._stored_config()
+        if end is None or stored is None:
+            return False
+        names = ("num_train_steps", *_OF_THE_END.get(end["reason"], ()))
+        return all(stored["settings"].get(name) == settings.get(name) for name in names)
+
     def finish(self, step, reason):
         """Stores that the run has ended, so that the same command does not train further."""
         self.write_text(END_FILE, json.dumps({"step": step, "reason": reason}) + "\n")
 
-    def _has_results(self):
-        """Returns whether the folder holds what a run has trained, whichever of its files are left."""
-        return bool(self._steps() or self.end or self.within(MODEL_DIR).latest_step()) or paths.exists(
-            self.file(TRIES_FILE)
-        )
+    @property
+    def has_results(self):
+        """Whether a run has saved something here, whichever of its files are left."""
+        stored = self._stored_config() or {}
+        has_files = self._steps() or self.end or self.within(MODEL_DIR).latest_step()
+        return bool(stored.get("has_results") or has_files) or paths.exists(self.file(TRIES_FILE))
 
     def release(self):
         """Ends the reservation of the folder, for another run in the same process."""
@@ -195,6 +208,9 @@ class RunDir:
                 f"{error}; make room there, and the same command continues from step {self.latest_step()}"
             ) from error
         self._saved_steps.add(step)
+        if self._config and not self._config["has_results"]:
+            self._config["has_results"] = True
+            self._write_config()
         earlier = [earlier for earlier in self._steps() if earlier < step]
         kept = [*earlier, step][-num_kept:]
         lines = [f'model_checkpoint_path: "model.ckpt-{step}"']
@@ -206,16 +222,23 @@ class RunDir:
     def forget_checkpoints(self):
         self.remove("checkpoint", *self._names("model.ckpt-*"))
 
-    def restore(self, state):
-        """Reads the newest checkpoint into a dict of `tf.Variable`, which must have exactly its names and shapes."""
-        checkpoint = open_checkpoint(self.file(f"model.ckpt-{self.latest_step()}"))
+    def has_step(self, step):
+        """Returns whether there is an undamaged checkpoint of this step."""
+        return step in self._steps() and self._damage(step) is None
+
+    def restore(self, state, step=None):
+        """Reads a checkpoint, the newest if no step is given, into a dict of `tf.Variable`.
+
+        The dict must have exactly the names and shapes of the checkpoint.
+        """
+        checkpoint = open_checkpoint(self.file(f"model.ckpt-{step or self.latest_step()}"))
         differing = sorted(set(checkpoint.names) ^ set(state))
         differing += [
             name for name in state if name not in differing and checkpoint.shape(name) != tuple(state[name].shape)
         ]
         if differing:
             raise ValueError(
-                f"{self.latest_checkpoint()} does not hold the state of this run: {', '.join(differing[:5])} "
+                f"{checkpoint.prefix} does not hold the state of this run: {', '.join(differing[:5])} "
                 f"{'is' if len(differing) == 1 else 'are'} not the same in both; give another --output_dir"
             )
         for name, variable in state.items():

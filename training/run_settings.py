@@ -6,6 +6,9 @@ from typing import Any
 
 log = logging.getLogger("bert_keras")
 
+# Facts about the data of evaluations, which choose the best weights, settings and seed of a run.
+EVALUATION_FACTS = frozenset(["evaluation", "eval_file_sha256"])
+
 
 def check_same_run(path, old, new, free, facts):
     """Refuses to resume a run with other settings.
@@ -24,14 +27,14 @@ def check_same_run(path, old, new, free, facts):
             new["num_train_steps"],
         )
         free = {*free, "num_train_steps"}
+    names = [name for name in sorted((set(old) | set(new)) - set(free)) if old.get(name) != new.get(name)]
     differences = []
-    for name in sorted((set(old) | set(new)) - set(free)):
-        if old.get(name) != new.get(name):
-            shown_name = name if name in facts else f"--{name}"
-            differences += _differences(shown_name, old.get(name), new.get(name))
+    for name in names:
+        differences += _differences(name if name in facts else f"--{name}", old.get(name), new.get(name))
     if differences:
+        other = "" if set(names) - EVALUATION_FACTS else "leave out --do_train to evaluate its model on other data, "
         raise ValueError(
-            f"--output_dir={path} holds a run with other settings: {'; '.join(differences)}; "
+            f"--output_dir={path} holds a run with other settings: {'; '.join(differences)}; {other}"
             "give the old settings to resume it, or another --output_dir"
         )
 

@@ -58,6 +58,12 @@ def _write_task(folder, task, **results):
     folder.write_text(TASK_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
 
 
+def has_model(run_dir):
+    """Returns whether the run folder has a complete model."""
+    model_dir = run_dir.within(MODEL_DIR)
+    return paths.is_file(model_dir.file(TASK_FILE)) and bool(model_dir.latest_step())
+
+
 def note_model(run_dir):
     """Stores the digest of the run's model in the run folder."""
     if run_dir.is_writable:

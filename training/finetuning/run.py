@@ -27,15 +27,22 @@ from bert_keras.training.finetuning.data import (
     warn_of_replaced_reports,
     warn_of_trained_data,
 )
-from bert_keras.training.finetuning.model_dir import describe_run, load_model, load_start, note_model, write_model
+from bert_keras.training.finetuning.model_dir import (
+    describe_run,
+    has_model,
+    load_model,
+    load_start,
+    note_model,
+    write_model,
+)
 from bert_keras.training.finetuning.sweep import Selection, list_tries, try_all
 from bert_keras.training.input.feature_batches import training_batches
 from bert_keras.training.input.packed_batches import PackedTask, packed_training_batches
 from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
-from bert_keras.training.metrics_log import draw_learning_curves
+from bert_keras.training.metrics_log import draw_learning_curves, evaluated_steps
 from bert_keras.training.report import NO_CALLBACKS, in_words
 from bert_keras.training.run_dir import MODEL_DIR
-from bert_keras.training.run_settings import check_effects
+from bert_keras.training.run_settings import EVALUATION_FACTS, check_effects
 from bert_keras.training.settings import FREE_SETTINGS
 
 log = logging.getLogger("bert_keras")
@@ -142,6 +149,9 @@ def _claim(run_dir, task, opened, tries, workers):
         free -= {"early_stopping", "early_stopping_delta", "eval_steps"}
     else:
         settings = {**settings, **tries[0]}
+        # Evaluations that choose among the weights of a run must be on the same data.
+        if run_dir.is_ended(settings) or not evaluated_steps(run_dir):
+            free |= EVALUATION_FACTS
     run_dir.claim(settings, facts, opened.defaults, free)
     if len(tries) == 1:
         describe_run(run_dir, task, files)
@@ -178,16 +188,7 @@ class _Session:
             lambda step, metrics: self._save_model(run_dir, step, metrics),
             settings["early_stopping_delta"],
         )
-        has_model = run_dir.within(MODEL_DIR).latest_step() > 0
-        if has_model and run_dir.end and not run_dir.latest_step():
-            log.info(
-                "nothing to train: the run has ended (%s); its model is there without checkpoints",
-                run_dir.end["reason"],
-            )
-            selection.is_whole = True
-            return selection
-        if has_model and selection.is_over:
-            log.info("nothing to train: %d evaluations did not improve %s", settings["early_stopping"], task.metric)
+        if self._is_finished(settings, run_dir, selection):
             selection.is_whole = True
             return selection
         with initial_seed(settings["seed"]):
@@ -214,13 +215,40 @@ class _Session:
             log.info("training ends early (--early_stopping); the model has the weights with the best %s", task.metric)
         if selection.is_whole and hooks.evaluate is None:
             self._save_model(run_dir, step, {})
-        elif selection.is_whole and not has_model and self._saved is None:
-            log.warning("the folder %s was missing; it has the weights of step %d now", run_dir.file(MODEL_DIR), step)
-            self._save_model(run_dir, step, hooks.evaluate())
+        elif selection.is_whole and not has_model(run_dir):
+            self._write_model_again(run_dir, trainer, step, selection.best_step or step, hooks.evaluate)
         if self._saved != (run_dir.path, step):
             self._saved = None
         draw_learning_curves(run_dir)
         return selection
+
+    def _is_finished(self, settings, run_dir, selection):
+        """Returns whether the run has ended and has its model, and logs the reason."""
+        end = run_dir.end
+        if not (end or selection.is_over) or not has_model(run_dir):
+            return False
+        if selection.is_over:
+            waited = settings["early_stopping"], self._task.metric
+            log.info("nothing to train: %d evaluations did not improve %s", *waited)
+        elif end["step"] >= settings["num_train_steps"]:
+            log.info("nothing to train: step %d of %d is reached", end["step"], settings["num_train_steps"])
+        else:
+            steps = end["step"], settings["num_train_steps"]
+            log.info("nothing to train: the run has ended at step %d of %d (%s)", *steps, end["reason"])
+        return True
+
+    def _write_model_again(self, run_dir, trainer, step, best, evaluate):
+        """Writes the folder `model` of a finished run, which someone removed, from the checkpoint of its best step."""
+        if best != step:
+            if not run_dir.has_step(best):
+                raise ValueError(
+                    f"{run_dir.file(MODEL_DIR)} is missing, and so is the checkpoint of step {best}, which had the "
+                    f"best {self._task.metric}; copy one of them back, or give another --output_dir"
+                )
+            run_dir.restore(trainer.state, best)
+            trainer.swap_averages()
+        log.info("%s is missing; it is written again from the checkpoint of step %d", run_dir.file(MODEL_DIR), best)
+        self._save_model(run_dir, best, evaluate())
 
     def use_model(self, settings, run_dir):
         """Evaluates and predicts with the run's model, and writes the results. Returns the metrics or None."""

@@ -43,13 +43,15 @@ class Selection:
         self.is_whole = False
         rows, step = read_metrics(run_dir.file(METRICS_FILE)), run_dir.latest_step()
         rows = [row for row in rows if row.get("split") == "eval" and row.get(metric)]
-        self._values = [float(row[metric]) for row in rows if int(row["step"]) <= step]
+        rows = [row for row in rows if int(row["step"]) <= step]
+        self._values, self._steps = [float(row[metric]) for row in rows], [int(row["step"]) for row in rows]
 
     def __call__(self, step, metrics):
         """Records an evaluation and returns whether training is over."""
         value = float(f"{metrics[self._metric]:.8g}")  # as in metrics.csv
         is_best = not self._values or value > max(self._values)
         self._values.append(value)
+        self._steps.append(step)
         if is_best:
             self._keep(step, metrics)
         return self.is_over
@@ -58,6 +60,11 @@ class Selection:
     def best(self):
         """The best value so far, a float; None before the first evaluation."""
         return max(self._values, default=None)
+
+    @property
+    def best_step(self):
+        """The first step with the best value; None before the first evaluation."""
+        return self._steps[self._values.index(self.best)] if self._values else None
 
     @property
     def is_over(self):
