@@ -1,6 +1,7 @@
 """Finds and reads vocabularies: a `vocab.txt`, or the `tokenizer.json` that other libraries write."""
 
 import codecs
+import json
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,14 @@ from bert_keras.storage import json_files, paths, text_files
 
 VOCABULARY_FILE = "vocab.txt"
 TOKENIZER_JSON = "tokenizer.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+
+_LONGEST_WORD, _LONGEST_WORD_OF_OTHERS = "max_input_chars_per_word", 100
+_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+# Required values of keys, which may be missing.
+_NEEDED = {"never_split": None, "do_basic_tokenize": True, "wordpieces_prefix": "##", "truncation_side": "right"}
+_SINGLE = [("[CLS]", 0), ("A", 0), ("[SEP]", 0)]
+_TEMPLATES = {"single": _SINGLE, "pair": [*_SINGLE, ("B", 1), ("[SEP]", 1)]}
 
 
 def vocabulary_in(folder: str | os.PathLike) -> str | None:
@@ -58,6 +67,92 @@ def read_tokens(vocab_file: str | os.PathLike | Sequence[str]) -> list[str]:
     return tokens
 
 
+def longest_word(vocab_file: str | os.PathLike | Sequence[str]) -> int | None:
+    """Returns `max_input_chars_per_word` of the tokenizer of a vocabulary: longer words become [UNK].
+
+    The `tokenizer_config.json` or else the `tokenizer.json` in the folder of the vocabulary sets it; None without one.
+    """
+    if not isinstance(vocab_file, str | os.PathLike):
+        return None
+    folder = paths.parent(vocab_file)
+    values = _optional(paths.join(folder, TOKENIZER_CONFIG))
+    json_file = paths.join(folder, TOKENIZER_JSON)
+    if (
+        values.get(_LONGEST_WORD) is None
+        and paths.is_file(json_file)
+        and _has_word_pieces(read_tokenizer_json(json_file))
+    ):
+        values = {_LONGEST_WORD: _LONGEST_WORD_OF_OTHERS, **read_tokenizer_json(json_file)["model"]}
+    found = values.get(_LONGEST_WORD)
+    if found is not None and (type(found) is not int or found < 1):
+        raise ValueError(
+            f"{folder}: {_LONGEST_WORD} is {json.dumps(found)}, but must be a whole number above 0; correct it"
+        )
+    return found
+
+
+def check_tokenizer_files(folder: str | os.PathLike) -> None:
+    """Refuses tokenizer files of other libraries with values that would give other tokens; names file and value.
+
+    The files are tokenizer_config.json, special_tokens_map.json, added_tokens.json and tokenizer.json, if they exist.
+    """
+    for name in (TOKENIZER_CONFIG, "special_tokens_map.json"):
+        file = paths.join(folder, name)
+        values = _optional(file)
+        for key, needed in _NEEDED.items():
+            if values.get(key) not in (None, needed, []):
+                raise _unsupported(file, f"{key} {json.dumps(values[key])}")
+        for key, token in values.items():
+            if key.endswith("_token") and _content(token) not in (None, f"[{key.removesuffix('_token').upper()}]"):
+                raise _unsupported(file, f"the {key} {_content(token)}")
+        for key in ("additional_special_tokens", "extra_special_tokens", "added_tokens_decoder"):
+            tokens = values.get(key) or ()
+            _check_added(file, tokens.values() if isinstance(tokens, dict) else tokens)
+    _check_added(paths.join(folder, "added_tokens.json"), _optional(paths.join(folder, "added_tokens.json")))
+    file = paths.join(folder, TOKENIZER_JSON)
+    if not paths.is_file(file) or not _has_word_pieces(values := read_tokenizer_json(file)):
+        return
+    _check_added(file, values.get("added_tokens") or ())
+    post = values.get("post_processor") or {}
+    if post.get("type") == "TemplateProcessing" and [_places(post.get(key)) for key in _TEMPLATES] != [
+        *_TEMPLATES.values()
+    ]:
+        raise _unsupported(file, "another template than [CLS] A [SEP] B [SEP]")
+
+
+def _places(template):
+    return [(part.get("id"), part.get("type_id")) for item in template or () for part in item.values()]
+
+
+def _content(token):
+    """Returns the text of a special or added token, which is stored as a str or as an object."""
+    return token.get("content") if isinstance(token, dict) else token
+
+
+def _check_added(file, tokens):
+    added = [str(content) for token in tokens if (content := _content(token)) not in _SPECIAL_TOKENS]
+    if added:
+        more = f" and {len(added) - 5} more" if len(added) > 5 else ""
+        raise _unsupported(file, f"the added tokens {', '.join(added[:5])}{more}, which bert-keras would split")
+
+
+def _unsupported(file, found):
+    return ValueError(
+        f"{file} has {found}; bert-keras makes the tokens of a plain BERT, so take another model, or remove this from "
+        "the file if your texts never need it"
+    )
+
+
+def _optional(file):
+    needed = "give the file that belongs to the model"
+    values = (
+        json_files.parse_json(text_files.read_text(file, needed), os.fspath(file), needed)
+        if paths.is_file(file)
+        else {}
+    )
+    return values if isinstance(values, dict) else {}
+
+
 def vocabulary_bytes(vocab_file: str | os.PathLike) -> bytes:
     """Returns the content of a `vocab.txt` with the tokens of a file."""
     if not _is_json(vocab_file):
@@ -91,6 +186,7 @@ def _tokens_of_json(name):
     prefix = values["model"].get("continuing_subword_prefix", "##")
     if prefix != "##":
         raise ValueError(f'{name} marks the later pieces of a word with "{prefix}", but a BERT needs ##')
+    _check_added(name, values.get("added_tokens") or ())
     ids = dict(values["model"]["vocab"])
     for token in values.get("added_tokens") or ():
         ids[token.get("content")] = token.get("id")

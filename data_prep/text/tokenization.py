@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 
 from bert_keras.data_prep.text.characters import is_dropped_mark
 from bert_keras.data_prep.text.decoding import join_tokens
-from bert_keras.data_prep.text.splitting import BasicTokenizer, WordpieceTokenizer, convert_to_unicode
+from bert_keras.data_prep.text.splitting import (
+    LONGEST_WORD_TO_SPLIT,
+    BasicTokenizer,
+    WordpieceTokenizer,
+    convert_to_unicode,
+)
 from bert_keras.data_prep.text.vocabulary_files import (
     TOKENIZER_FILE,
     find_casing,
@@ -24,7 +29,7 @@ from bert_keras.data_prep.text.vocabulary_files import (
     tokenizer_file_of,
 )
 from bert_keras.storage import paths, writing
-from bert_keras.storage.vocabulary import VOCABULARY_FILE
+from bert_keras.storage.vocabulary import VOCABULARY_FILE, longest_word
 
 if TYPE_CHECKING:
     import numpy as np
@@ -126,7 +131,10 @@ class FullTokenizer:
         self.cls_id, self.sep_id = self.vocab.get("[CLS]"), self.vocab.get("[SEP]")
         self.mask_id, self.unk_id = self.vocab.get("[MASK]"), self.vocab.get("[UNK]")
         self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
-        self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
+        self.longest_word = longest_word(vocab_file)
+        self.wordpiece_tokenizer = WordpieceTokenizer(
+            self.vocab, max_input_chars_per_word=self.longest_word or LONGEST_WORD_TO_SPLIT
+        )
         self._forget()
 
     @classmethod
@@ -161,7 +169,7 @@ class FullTokenizer:
         if found := [file for file in files if paths.exists(file)]:
             raise ValueError(f"{found[0]} is there already; nothing is overwritten, so give another folder")
         paths.make_dirs(folder)
-        writing.write_text(files[1], tokenizer_config_text(*self.casing))
+        writing.write_text(files[1], tokenizer_config_text(*self.casing, longest_word=self.longest_word))
         writing.write_text(files[0], "".join(f"{token}\n" for token in self.tokens))
 
     @property

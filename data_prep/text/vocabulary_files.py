@@ -13,6 +13,7 @@ from bert_keras.storage.hub import SCHEME, fetch
 from bert_keras.storage.vocabulary import (
     TOKENIZER_JSON,
     VOCABULARY_FILE,
+    check_tokenizer_files,
     name_of,
     read_tokenizer_json,
     read_tokens,
@@ -89,9 +90,11 @@ def read_tokenizer_config(path: str | os.PathLike) -> dict[str, Any]:
     If it does not set the casing, the `tokenizer.json` next to it may. The value "casing_file" is the path of the file
     that does.
 
-    Logs settings that this project ignores. Raises ValueError if a file is damaged.
+    Logs settings that this project ignores. Raises ValueError if a file is damaged, or has values that would give other
+    tokens, see `storage.vocabulary.check_tokenizer_files`.
     """
     values = _read_config(path) if paths.is_file(path) else {}
+    check_tokenizer_files(paths.parent(path))
     json_file = paths.join(paths.parent(path), TOKENIZER_JSON)
     if any(values.get(name) is not None for name in _CASING):
         values["casing_file"] = os.fspath(path)
@@ -148,16 +151,21 @@ def _warn_about_chinese(path, name):
     log.warning("%s: %s is false, which is ignored: each Chinese character is a word", path, name)
 
 
-def tokenizer_config_text(do_lower_case: bool, strip_accents: bool | None, longest: int | None = None) -> str:
+def tokenizer_config_text(
+    do_lower_case: bool, strip_accents: bool | None, longest: int | None = None, longest_word: int | None = None
+) -> str:
     """Returns a `tokenizer_config.json`, which `read_tokenizer_config` and other libraries read.
 
     Args:
         strip_accents: None: the same as do_lower_case.
         longest: maximum number of tokens in a sequence of the model; None: unknown.
+        longest_word: in characters, see `storage.vocabulary.longest_word`; None: that of the original BERT.
     """
     values: dict[str, Any] = {"do_lower_case": do_lower_case}
     if longest is not None:
         values["model_max_length"] = longest
+    if longest_word is not None:
+        values["max_input_chars_per_word"] = longest_word
     values["tokenizer_class"] = "BertTokenizer"
     if strip_accents is not None:
         values["strip_accents"] = strip_accents

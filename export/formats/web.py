@@ -72,4 +72,5 @@ def _write_page(source, web):
     (web / "vocab.txt").write_text("".join(f"{token}\n" for token in tokenizer.tokens), encoding="utf-8")
     basic = tokenizer.basic_tokenizer
     tables = unicode_tables(basic.do_lower_case, basic.strip_accents)
+    tables["tokenizer"]["longest_word"] = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
     (web / "unicode.json").write_text(json.dumps(tables, separators=(",", ":")) + "\n")

@@ -26,6 +26,7 @@ from bert_keras.prediction.arguments import name_of
 from bert_keras.prediction.loading.sentence_transformers import has_modules, lower_cases_first, read_modules
 from bert_keras.prediction.tasks.registry import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS
 from bert_keras.storage import paths
+from bert_keras.storage.vocabulary import longest_word
 
 log = logging.getLogger("bert_keras")
 
@@ -42,11 +43,13 @@ class Preparation:
     Attributes:
         strip_accents: None: the same as do_lower_case.
         longest: maximum number of tokens in a sequence.
+        longest_word: maximum number of characters in a word that is split; None: that of the original BERT.
     """
 
     do_lower_case: bool
     strip_accents: bool | None
     longest: int
+    longest_word: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,12 +173,13 @@ def find_preparation(
     check_vocabulary(vocab_file, config, do_lower_case, strip_accents)
     for line in lines:
         log.info(line)
-    return Preparation(do_lower_case, strip_accents, _longest(config, settings_of_run(folder), told))
+    longest = _longest(config, settings_of_run(folder), told)
+    return Preparation(do_lower_case, strip_accents, longest, longest_word(vocab_file))
 
 
 def preparation_text(preparation: Preparation) -> str:
     """Returns the `tokenizer_config.json` of a Preparation, which `find_preparation` and other libraries read."""
-    return tokenizer_config_text(preparation.do_lower_case, preparation.strip_accents, preparation.longest)
+    return tokenizer_config_text(*dataclasses.astuple(preparation))
 
 
 def find_task(path: str | os.PathLike) -> tuple[str, dict[str, Any]]:

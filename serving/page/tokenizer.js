@@ -18,7 +18,6 @@ const CAPITAL_SIGMA = 0x3a3;
 const FINAL_SIGMA_STEP = (0x3c2 - 0x3c3) << NUM_KIND_BITS;
 
 const UNKNOWN = "[UNK]";
-const MAX_CHARS_OF_A_WORD = 200;
 const MAX_CACHED_WORDS = 1 << 15;
 
 /** Returns the code points of a text; half of a surrogate pair is one, too. */
@@ -152,6 +151,7 @@ export class Tokenizer {
    * @param tokens the token of each id; "" for an id without a token.
    */
   constructor(tables, tokens) {
+    this._longestWord = tables.longest_word ?? 200;
     this.basicTokenizer = new BasicTokenizer(tables);
     this.tokens = tokens;
     this.ids = new Map();
@@ -194,7 +194,7 @@ export class Tokenizer {
 
   /** Returns [id, number of characters] for each word piece of a word. */
   _piecesOf(characters) {
-    if (characters.length > MAX_CHARS_OF_A_WORD) return [[this.id(UNKNOWN), characters.length]];
+    if (characters.length > this._longestWord) return [[this.id(UNKNOWN), characters.length]];
     const word = String.fromCodePoint(...characters);
     let pieces = this._pieces.get(word);
     if (pieces === undefined) {

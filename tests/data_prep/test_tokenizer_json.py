@@ -7,11 +7,13 @@ import pathlib
 import pytest
 
 import convert_checkpoint
+from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.prediction import FillMask
 from bert_keras.storage.vocabulary import read_tokens, vocabulary_bytes, vocabulary_in
 from tests.support.known_models import TOKENS, random_model, write_model
 
+MODEL = random_model(num_hidden_layers=1)
 NORMALIZER = {"type": "BertNormalizer", "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
 
 
@@ -48,7 +50,7 @@ def write(tmp_path):
 def test_tokens_have_their_ids(write):
     assert read_tokens(write()) == TOKENS
     vocab = {"b": 2, "[UNK]": 0, "a": 4}  # as of a vocab.txt with equal lines
-    assert read_tokens(write(vocab=vocab, added=[("[UNK]", 0), ("new", 5)])) == ["[UNK]", "", "b", "", "a", "new"]
+    assert read_tokens(write(vocab=vocab, added=[("[UNK]", 0), ("[SEP]", 5)])) == ["[UNK]", "", "b", "", "a", "[SEP]"]
     file = write(vocab={"[UNK]": 0, "ä": 1})
     assert vocabulary_bytes(file) == "[UNK]\nä\n".encode()
     assert FullTokenizer(file, do_lower_case=False).encode("ä") == [1]
@@ -73,7 +75,7 @@ def test_a_vocab_txt_comes_first(write, tmp_path):
         ({"vocab": {"a": -1}}, "has tokens with wrong ids; give the tokenizer.json that came with the model$"),
         ({"vocab": {"a": 1_000_000_000}}, "has tokens with wrong ids; "),
         ({"vocab": {"a": "0"}}, "has tokens with wrong ids; "),
-        ({"added": [("new", None)]}, "has tokens with wrong ids; "),
+        ({"added": [("[SEP]", None)]}, "has tokens with wrong ids; "),
         (
             {"vocab": None},
             "is not a tokenizer.json; give the tokenizer.json or the vocab.txt that came with the model$",
@@ -84,6 +86,67 @@ def test_a_vocab_txt_comes_first(write, tmp_path):
 def test_other_files_are_refused(write, options, message):
     with pytest.raises(ValueError, match=message):
         read_tokens(write(**options))
+
+
+TEMPLATE = [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "found"),
+    [
+        ("tokenizer.json", make_json(added=[("[UNK]", 1), ("<e1>", 40)]), "the added tokens <e1>, which bert"),
+        ("tokenizer.json", make_json() | {"post_processor": {"type": "TemplateProcessing", "single": TEMPLATE}},
+         "another template than"),
+        ("added_tokens.json", {f"<e{i}>": 40 + i for i in range(7)}, "the added tokens <e0>, .*, <e4> and 2"),
+        ("special_tokens_map.json", {"additional_special_tokens": ["<e1>"]}, "the added tokens <e1>, which bert-keras"),
+        ("special_tokens_map.json", {"unk_token": {"content": "<unk>"}}, "the unk_token <unk>"),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"9": {"content": "<e1>"}}}, "the added tokens <e1>, which"),
+        ("tokenizer_config.json", {"cls_token": "<s>"}, "the cls_token <s>"),
+        ("tokenizer_config.json", {"never_split": ["a"]}, r'never_split \["a"\]'),
+        ("tokenizer_config.json", {"do_basic_tokenize": False}, "do_basic_tokenize false"),
+        ("tokenizer_config.json", {"truncation_side": "left"}, 'truncation_side "left"'),
+    ],
+)  # fmt: skip
+def test_tokens_that_would_be_others_are_refused(tmp_path, name, values, found):
+    write_model(tmp_path, MODEL)
+    (tmp_path / name).write_text(json.dumps(values))
+    for open_it in (FullTokenizer.from_checkpoint, FillMask):
+        with pytest.raises(
+            ValueError, match=f"{name} has {found}.*; bert-keras makes the tokens of a plain BERT, so take"
+        ):
+            open_it(tmp_path)
+
+
+def test_what_plain_berts_have_changes_nothing(tmp_path, write):
+    write_model(tmp_path, MODEL)
+    expected = FullTokenizer.from_checkpoint(tmp_path).encode("he walks [MASK]")
+    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    single = [*TEMPLATE, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}]
+    pair = [{"Sequence": {"id": "B", "type_id": 1}}, {"SpecialToken": {"id": "[SEP]", "type_id": 1}}]
+    post = {"type": "TemplateProcessing", "single": single, "pair": single + pair}
+    write(make_json(added=[(token, number) for number, token in enumerate(special)]) | {"post_processor": post})
+    named = {f"{token[1:-1].lower()}_token": token for token in special}
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps(named))
+    decoder = {str(number): {"content": token} for number, token in enumerate(special)}
+    values = named | {"added_tokens_decoder": decoder, "never_split": None, "do_basic_tokenize": True}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(values | {"extra_special_tokens": {}}))
+    assert FullTokenizer.from_checkpoint(tmp_path).encode("he walks [MASK]") == expected
+
+
+@pytest.mark.parametrize(("longest", "written"), [(None, 100), (9, 9)])
+def test_the_longest_word_is_that_of_the_file_and_stays(tmp_path, write, longest, written):
+    folder = write_model(tmp_path, MODEL)
+    assert FullTokenizer.from_checkpoint(folder).encode("k" + "s" * 199) != [1]
+    write(**({} if longest is None else {"max_input_chars_per_word": longest}))
+    flags = [f"--input={folder}", f"--output={tmp_path / 'out'}", "--format=tensorflow", "--head=none"]
+    convert_checkpoint.main(["convert_checkpoint.py", *flags])
+    FullTokenizer.from_checkpoint(folder).save(tmp_path / "saved")
+    for place in (folder, tmp_path / "out", tmp_path / "saved"):
+        tokenizer = FullTokenizer.from_checkpoint(place)
+        assert tokenizer.longest_word == written
+        for text, is_known in (("k" + "s" * (written - 1), True), ("k" + "s" * written, False)):
+            assert (tokenizer.encode(text) != [1]) == is_known
+            assert GraphTokenizer(place / "vocab.txt").tokenize([text]).to_list() == [tokenizer.encode(text)]
 
 
 @pytest.mark.parametrize(("lowercase", "strip_accents"), [(True, None), (False, None), (True, False)])

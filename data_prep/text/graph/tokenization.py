@@ -15,7 +15,7 @@ from bert_keras.data_prep.text.graph.normalization import Normalizer, low_bits, 
 from bert_keras.data_prep.text.model_inputs import SHORTEST
 from bert_keras.data_prep.text.splitting import WordpieceTokenizer
 from bert_keras.data_prep.text.vocabulary_files import load_vocab
-from bert_keras.storage.vocabulary import name_of
+from bert_keras.storage.vocabulary import longest_word, name_of
 
 _UNKNOWN = "[UNK]"
 _MASK = "[MASK]"
@@ -42,6 +42,7 @@ class GraphTokenizer(tf.Module):
         if _UNKNOWN not in vocab:
             raise ValueError(f"{name} lacks {_UNKNOWN}, the token for unknown words; add it")
         self.unk_id = vocab[_UNKNOWN]
+        self._longest_word = longest_word(vocab_file) or _MAX_CHARS
         self._cls_id, self._sep_id = vocab.get("[CLS]"), vocab.get("[SEP]")
         self.mask_id = vocab.get(_MASK)  # None if the vocabulary lacks it
         self.num_tokens = max(vocab.values()) + 1
@@ -76,7 +77,7 @@ class GraphTokenizer(tf.Module):
         with tf.device(_DEVICE):
             codes, row_splits = code_points(texts)
             words, word_starts, sources = self._split(codes)
-            is_long = words.row_lengths() > _MAX_CHARS
+            is_long = words.row_lengths() > self._longest_word
             # A string longer than max_bytes_per_word is always unknown.
             pieces = self._wordpiece.tokenize(tf.where(is_long, "a" * (_MAX_BYTES + 1), _encode(words)))
             # Map texts to characters, to words, to tokens.
