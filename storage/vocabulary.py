@@ -11,6 +11,8 @@ from bert_keras.storage import json_files, paths, text_files
 VOCABULARY_FILE = "vocab.txt"
 TOKENIZER_JSON = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
+# All files next to a vocabulary that may change the tokens.
+TOKENIZER_FILES = (TOKENIZER_JSON, TOKENIZER_CONFIG, "special_tokens_map.json", "added_tokens.json")
 
 _LONGEST_WORD, _LONGEST_WORD_OF_OTHERS = "max_input_chars_per_word", 100
 _SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -94,7 +96,7 @@ def longest_word(vocab_file: str | os.PathLike | Sequence[str]) -> int | None:
 def check_tokenizer_files(folder: str | os.PathLike) -> None:
     """Refuses tokenizer files of other libraries with values that would give other tokens; names file and value.
 
-    The files are tokenizer_config.json, special_tokens_map.json, added_tokens.json and tokenizer.json, if they exist.
+    The files are `TOKENIZER_FILES`, if they exist.
     """
     for name in (TOKENIZER_CONFIG, "special_tokens_map.json"):
         file = paths.join(folder, name)

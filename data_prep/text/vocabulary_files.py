@@ -11,6 +11,7 @@ from bert_keras.storage import json_files, paths, text_files
 from bert_keras.storage.casing import is_cased
 from bert_keras.storage.hub import SCHEME, fetch
 from bert_keras.storage.vocabulary import (
+    TOKENIZER_FILES,
     TOKENIZER_JSON,
     VOCABULARY_FILE,
     check_tokenizer_files,
@@ -229,7 +230,7 @@ def find_vocabulary(path: str | os.PathLike) -> str:
     """
     folder = path = os.fspath(path)
     if path.startswith(SCHEME):
-        folder = fetch(path.rstrip("/"), (VOCABULARY_FILE, TOKENIZER_FILE, TOKENIZER_JSON))
+        folder = fetch(path.rstrip("/"), (VOCABULARY_FILE, *TOKENIZER_FILES))
     elif paths.is_file(path) or paths.is_file(f"{path}.index"):
         folder = paths.parent(path)
     # Fine-tuning puts the model into a folder in the folder of the run.

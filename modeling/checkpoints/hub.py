@@ -10,7 +10,7 @@ from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING
 from bert_keras.modeling.released import find_on_hugging_face
 from bert_keras.storage import paths
 from bert_keras.storage.hub import SCHEME, fetch, split_name
-from bert_keras.storage.vocabulary import TOKENIZER_JSON, VOCABULARY_FILE
+from bert_keras.storage.vocabulary import TOKENIZER_FILES, VOCABULARY_FILE
 
 log = logging.getLogger("bert_keras")
 
@@ -18,7 +18,9 @@ _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
 _WEB_ADDRESS = re.compile(r"https?://(?:huggingface\.co/([\w.-]+/[\w.-]+))?")
 _SMALL_FILES = (
     *(HUGGING_FACE_FILE, RELEASED_FILE, f"model{INDEX_ENDING}", "task.json"),
-    *(VOCABULARY_FILE, TOKENIZER_JSON, "tokenizer_config.json"),
+    *(VOCABULARY_FILE, *TOKENIZER_FILES),
+    # Of sentence-transformers.
+    *("modules.json", "sentence_*_config.json", "config_sentence_transformers.json", "*_Pooling/config.json"),
 )
 
 
