@@ -140,6 +140,13 @@ class LoadedModel(Generic[Text, Answer]):
         """Yields the answer to each text, in order, and holds few texts at a time."""
         raise NotImplementedError
 
+    def num_tokens(self, text: Any) -> int:
+        """Returns the number of tokens of a text or of the parts of one, uncut and without special tokens."""
+        return len(self._ids_of_text(text)) if isinstance(text, str) else sum(map(self.num_tokens, text))
+
+    def _ids_of_text(self, text):
+        return self.tokenizer.encode(text)
+
     def warmup(self, lengths: Iterable[int] | None = None) -> Self:
         """Compiles the network, so that the first answers come as fast as later ones. Returns the object itself.
 

@@ -16,7 +16,6 @@ from bert_keras.prediction.arguments import Limits, shown
 from bert_keras.prediction.loading.model_files import TASK_FILE, is_export, read_settings
 from bert_keras.prediction.loading.sentence_transformers import has_modules
 from bert_keras.prediction.tasks.features import Features
-from bert_keras.prediction.tasks.pretrained import PretrainedPredictor, encode_with_masks
 from bert_keras.prediction.tasks.registry import PRETRAINED_TASKS, TASKS
 from bert_keras.serving.batching import BatchingNetwork
 from bert_keras.serving.metrics import Metrics
@@ -123,15 +122,7 @@ class ServedModel:
             if self.task == "vectors":
                 vector = answer.values[0] if isinstance(answer, Features) else np.array(answer.vector, np.float32)
                 fields = {"text": text, "vector": vector}
-            yield fields | {"num_tokens": self._num_tokens(text), "is_cut": is_cut}
-
-    def _num_tokens(self, text):
-        if not isinstance(text, str):
-            return sum(map(self._num_tokens, text))
-        tokenizer = self.predictor.tokenizer
-        if isinstance(self.predictor, PretrainedPredictor):
-            return len(encode_with_masks(tokenizer, text))
-        return len(tokenizer.encode(text))
+            yield fields | {"num_tokens": self.predictor.num_tokens(text), "is_cut": is_cut}
 
     def _listed(self):
         return ", ".join(self.options) or "none"

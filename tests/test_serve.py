@@ -5,6 +5,7 @@ import json
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -77,6 +78,22 @@ def test_the_program_serves_and_a_signal_lets_running_requests_finish(folder):
     assert statuses == [200]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", [0.5, 2.5, "serving at"])
+def test_a_signal_at_the_start_ends_the_program(folder, moment):
+    """In particular while modules or models load and while models warm up, when TensorFlow's threads run."""
+    command = [sys.executable, str(ROOT / "serve.py"), "--port=0", f"--model=tiny={folder}", "--tasks=score"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        if isinstance(moment, str):
+            assert any(moment in line for line in process.stderr)
+        else:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(moment)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -85,6 +102,13 @@ def test_the_program_serves_and_a_signal_lets_running_requests_finish(folder):
         (["--model=a=b", "--model=a=c"], "there are two models with the name a"),
         (["--model=a=b", "--tasks=squad"], "--tasks has squad, but the tasks are"),
         (["--model=a=b", "--token_file={tmp}/empty"], "must have one word of ASCII characters"),
+        (["--model=a=b", "--port={used}"], "another program listens at port {used} of 127.0.0.1; stop it, or choose"),
+        (["--model=a=b", "--host=192.0.2.1"], "--host is 192.0.2.1, which is not an address of this machine"),
+        (["--model=a=b", "--host=no.such.invalid"], "--host is no.such.invalid, which is not an address of this"),
+        (
+            ["--model=a={tmp}/versions", "--port=0", "--host=::1"],
+            "2 is a SavedModel alone; give the folder of an export",
+        ),
         (["--model=a={tmp}/none", "--port=0"], "does not exist; give the folder of a run"),
         (["--model=a={folder}", "--port=0"], "has no task.json, so it is a checkpoint of pre-training; choose"),
     ],
@@ -92,8 +116,12 @@ def test_the_program_serves_and_a_signal_lets_running_requests_finish(folder):
 def test_a_mistake_is_one_line(folder, tmp_path, capsys, arguments, message, monkeypatch):
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     (tmp_path / "empty").write_text("\n")
-    given = [argument.format(tmp=tmp_path, folder=folder) for argument in arguments]
-    assert run_main(serve.main, ["serve.py", *given]) == 1
+    (tmp_path / "versions" / "2").mkdir(parents=True)
+    (tmp_path / "versions" / "2" / "saved_model.pb").touch()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        names = {"tmp": tmp_path, "folder": folder, "used": other.getsockname()[1]}
+        given = [argument.format(**names) for argument in arguments]
+        assert run_main(serve.main, ["serve.py", *given]) == 1
     error = capsys.readouterr().err
-    assert message in error
+    assert message.format(**names) in error
     assert error.count("\n") == 1

@@ -13,7 +13,7 @@ import numpy as np
 
 from bert_keras.export.checks.texts import built_in_texts
 from bert_keras.export.formats.choices import PLACES
-from bert_keras.prediction import Unanswered, open_model
+from bert_keras.prediction import open_model
 from bert_keras.prediction.loading.exported import WEB_MODEL
 
 log = logging.getLogger("bert_keras")
@@ -81,10 +81,17 @@ def check_items(settings):
 
 
 def answers_of_python(predictor, items, **options):
-    """Returns the answer to each item as a dict of JSON, or the error, a str."""
+    """Returns the answer to each item as a dict of JSON, with its length as a server tells it, or the error, a str."""
     values = [tuple(item.values()) if len(item) > 1 else next(iter(item.values())) for item in items]
-    answers = predictor.pipe(values, on_error="report", **options)
-    return [answer.error if isinstance(answer, Unanswered) else dataclasses.asdict(answer) for answer in answers]
+    found = []
+    for value in values:
+        try:
+            [(answer, is_cut)] = predictor.pipe_with_cuts([value], **options)
+            length = {"num_tokens": predictor.num_tokens(value), "is_cut": is_cut}
+            found.append(dataclasses.asdict(answer) | length)
+        except ValueError as error:
+            found.append(str(error))
+    return found
 
 
 def answers_in_node(web, items, **options):

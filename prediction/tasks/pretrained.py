@@ -95,6 +95,9 @@ class PretrainedPredictor(Predictor[Text, Answer]):
                 "special tokens of this task"
             )
 
+    def _ids_of_text(self, text):
+        return encode_with_masks(self.tokenizer, text)
+
     def _load_model(self):
         """Loads the encoder, unless it is shared, and one head, and ignores the other head."""
         checkpoint = cast(Checkpoint, self.files.checkpoint)

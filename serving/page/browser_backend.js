@@ -4,7 +4,7 @@
  */
 
 import { Tokenizer } from "./tokenizer.js";
-import { answer, encode, optionNames, optionsOf } from "./web_answers.js";
+import { answer, encode, lengthOf, optionNames, optionsOf } from "./web_answers.js";
 import { WordSplitter } from "./web_words.js";
 
 const RUNTIME = "ort.wasm.bundle.min.mjs";
@@ -24,10 +24,12 @@ export const models = withSentences(async () => {
   const { name, route, fields, settings } = await description();
   // The network loads while the reader writes. The first answer tells its error.
   theModel().catch(() => {});
-  const { task, labels } = settings;
+  const { task, labels, max_seq_length } = settings;
   const types = labels && task === "token_classification" ? typesOf(labels) : labels;
   const options = optionNames(settings);
-  return [{ name, task, route, fields, options, labels: types ?? null, num_layers: null, num_heads: null }];
+  return [
+    { name, task, route, fields, options, labels: types ?? null, max_seq_length, num_layers: null, num_heads: null },
+  ];
 });
 
 /** Returns the answer to each item, the objects that the HTTP route of the task answers. */
@@ -37,7 +39,8 @@ export const answers = withSentences(async (_, items, options) => {
   const encoded = items.map((item, number) => encode(model, item, `text ${number + 1}`));
   const found = [];
   for (const [number, item] of items.entries()) {
-    found.push(await answer(model, item, encoded[number], chosen, (features) => run(model, features)));
+    const made = await answer(model, item, encoded[number], chosen, (features) => run(model, features));
+    found.push({ ...made, ...lengthOf(model, item, encoded[number]) });
   }
   return found;
 });

@@ -4,7 +4,7 @@ import * as backend from "./backend.js";
 import { attentionView } from "./attention.js";
 import { make } from "./dom.js";
 import { curlOf, requestView } from "./request.js";
-import { TASKS } from "./tasks.js";
+import { TASKS, examplesOf, labelsOf } from "./tasks.js";
 import { tokensView } from "./tokens.js";
 import { VIEWS } from "./views.js";
 
@@ -21,6 +21,7 @@ let newest = 0;
 let shown = null;
 
 async function open() {
+  at("unopened")?.remove();
   at("error").textContent = "";
   try {
     models = await backend.models();
@@ -31,8 +32,25 @@ async function open() {
   const name = ({ name, task }) => `${name}: ${TASKS[task].title}`;
   at("model").replaceChildren(...models.map((each, index) => make("option", { value: index }, name(each))));
   at("chooser").hidden = models.length === 1;
-  at("model").value = Math.max(0, models.findIndex((each) => hashOf(each) === location.hash));
+  at("model").value = Math.max(0, numberInAddress());
   choose();
+}
+
+/** Returns the number of the model that the end of the address names; -1 for none. */
+const numberInAddress = () => models.findIndex((each) => hashOf(each) === location.hash);
+
+/** Shows the model of a changed address, such as one from the history or from a link. */
+function follow() {
+  const number = numberInAddress();
+  if (number === Number(at("model").value)) return;
+  if (number >= 0) {
+    at("model").value = number;
+    choose();
+  } else if (model) {
+    const wanted = location.hash;
+    history.replaceState(null, "", hashOf(model));
+    at("error").textContent = `There is no model at ${wanted}.`;
+  }
 }
 
 /** Shows an error next to the button, or asks for the token. */
@@ -54,13 +72,13 @@ function choose() {
   const task = TASKS[model.task];
   document.title = `${task.title} · ${model.name}`;
   at("title").textContent = task.title;
-  at("purpose").textContent = `${task.purpose} Model: ${model.name}.`;
+  at("purpose").textContent = `${task.purpose} Model: ${model.name}.${labelsOf(model)}`;
   at("run").textContent = task.button;
   at("run").title = "Ctrl+Enter";
   at("fields").replaceChildren(...model.fields.map((name) => fieldOf(name, task.fields[name])));
   const options = Object.entries(task.options ?? {}).filter(([name]) => model.options.includes(name));
   at("options").replaceChildren(...options.map(([name, option]) => optionOf(name, option)));
-  at("examples").replaceChildren(...task.examples.map(exampleOf));
+  at("examples").replaceChildren(...examplesOf(model).map(exampleOf));
   clear();
   at("status").textContent = "";
   at("task").hidden = false;
@@ -127,7 +145,7 @@ async function run() {
     const elements = await VIEWS[model.task]({ ...request, answers, fill, tokens });
     if (mine !== newest) return;
     shown = request;
-    at("answer").replaceChildren(...elements);
+    at("answer").replaceChildren(...cutsOf(request.model, answers), ...elements);
     at("answer").hidden = at("more").hidden = false;
     at("status").textContent = `Answered in ${Math.round(performance.now() - started)} ms.`;
     explain();
@@ -137,6 +155,16 @@ async function run() {
     report(error);
   }
   setBusy(false);
+}
+
+/** Returns a warning if the model ignored a part of a text. */
+function cutsOf({ max_seq_length: longest }, answers) {
+  const cut = answers.filter((answer) => answer.is_cut);
+  if (!cut.length) return [];
+  const which = answers.length > 1 ? `${cut.length} of ${answers.length} texts were` : "A text was";
+  const most = Math.max(...cut.map((answer) => answer.num_tokens));
+  const sentence = `${which} cut: the input has ${most} tokens, and the model reads at most ${longest} at a time.`;
+  return [make("p", { className: "error", role: "note" }, sentence)];
 }
 
 function setBusy(isBusy) {
@@ -190,6 +218,7 @@ async function explainPart(name) {
   place.replaceChildren(view);
 }
 
+window.addEventListener("hashchange", follow);
 at("model").addEventListener("change", choose);
 at("form").addEventListener("submit", (event) => {
   event.preventDefault();

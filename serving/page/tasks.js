@@ -1,14 +1,10 @@
 // What the page says for each task: its title, fields, options and examples. Tasks have the names of the server.
+// Classifiers have no examples: their training data decides what fits.
 
 const TEXT = { label: "Text", rows: 3 };
 const CLASSIFY = {
   title: "Classify a text",
   fields: { text: TEXT, text_pair: { label: "Second text", rows: 2 } },
-  examples: [
-    { name: "Film", text: "A warm, funny film that I would happily see twice.", text_pair: "It made the whole family laugh." },
-    { name: "Message", text: "The parcel arrived broken, and nobody answers my calls.", text_pair: "The customer is happy." },
-    { name: "News", text: "The city will open two new bridges over the river next spring.", text_pair: "The bridges are closed." },
-  ],
 };
 const LINES = { label: "Sentences, one per line", rows: 4, isItems: true };
 
@@ -124,3 +120,20 @@ export const TASKS = {
     ],
   },
 };
+
+const MOST_LABELS = 12;
+// Types of entities in the examples, as common data sets name them.
+const TYPES = new Set(["PER", "PERSON", "LOC", "GPE", "ORG", "MISC"]);
+
+/** Returns the examples of the task that fit a model. */
+export function examplesOf({ task, labels }) {
+  if (task === "token_classification" && !labels?.every((label) => TYPES.has(label.toUpperCase()))) return [];
+  return TASKS[task].examples ?? [];
+}
+
+/** Returns a sentence with the labels of a model, and the space before it. */
+export function labelsOf({ labels }) {
+  if (!labels?.length) return "";
+  const more = labels.length > MOST_LABELS ? ` and ${labels.length - MOST_LABELS} more` : "";
+  return ` Labels: ${labels.slice(0, MOST_LABELS).join(", ")}${more}.`;
+}

@@ -3,7 +3,8 @@
  * JSON object that the HTTP route of the task answers.
  *
  * A task has two functions. `encode(model, item, source)` checks an item and returns an object with `sequences`, each
- * {tokens, segments}; a token is {id, start, end, text}, and `text` names its field (null for [CLS] and [SEP]).
+ * {tokens, segments}; a token is {id, start, end, text}, and `text` names its field (null for [CLS] and [SEP]). If the
+ * model does not read all tokens, `isCut` is true.
  * `answer(model, item, encoded, outputs, options)` takes the outputs of the network for each sequence.
  */
 
@@ -67,6 +68,17 @@ export async function answer(model, item, encoded, options, run) {
   return TASKS[model.settings.task].answer(model, item, encoded, outputs, options);
 }
 
+/** Returns the number of tokens of an item, and whether the model ignores some of them. */
+export function lengthOf(model, item, { isCut }) {
+  const count = (text) => model.tokenizer.tokenize(text).length;
+  const countWithMasks = (text) => {
+    const parts = text.split(MASK);
+    return parts.reduce((sum, part) => sum + count(part), parts.length - 1);
+  };
+  const counts = Object.values(item).flat().map(model.settings.task === "fill_mask" ? countWithMasks : count);
+  return { num_tokens: counts.reduce((sum, number) => sum + number), is_cut: Boolean(isCut) };
+}
+
 /** Returns the inputs of the network for a sequence, arrays of integers of one row. */
 function featuresOf(model, { tokens, segments, positions }) {
   // As in Python, the best places of an answer are chosen among all positions of the longest sequence.
@@ -99,7 +111,7 @@ function checkThreshold(model, value) {
   }
 }
 
-/** Returns the sequences of a text or a pair: cut, or for doc_stride windows of the first text. */
+/** Returns the sequences of a text or a pair: cut (`isCut`), or for doc_stride windows of the first text. */
 function sequencesOf(model, first, second) {
   const { max_seq_length: longest, doc_stride: stride } = model.settings;
   const room = longest - (second.length ? 3 : 2);
@@ -108,11 +120,12 @@ function sequencesOf(model, first, second) {
     const kept = second.slice(0, roomOfSecond);
     const left = room - kept.length;
     const starts = windowStarts(first.length, left, Math.min(stride, left));
-    return starts.map((start) => join(model, first.slice(start, start + left), kept));
+    const sequences = starts.map((start) => join(model, first.slice(start, start + left), kept));
+    return { sequences, isCut: kept.length < second.length };
   }
-  if (first.length + second.length <= room) return [join(model, first, second)];
+  if (first.length + second.length <= room) return { sequences: [join(model, first, second)], isCut: false };
   const numSecond = Math.min(second.length, roomOfSecond);
-  return [join(model, first.slice(0, room - numSecond), second.slice(0, numSecond))];
+  return { sequences: [join(model, first.slice(0, room - numSecond), second.slice(0, numSecond))], isCut: true };
 }
 
 function encodeTexts(model, item, source) {
@@ -120,7 +133,7 @@ function encodeTexts(model, item, source) {
   checkText(model, text, source, pair === undefined ? "text" : "first text");
   // As in training, the second text may be empty.
   if (pair !== undefined && pair !== "") checkText(model, pair, source, "second text");
-  return { sequences: sequencesOf(model, tokensOf(model, text, "text"), tokensOf(model, pair ?? "", "text_pair")) };
+  return sequencesOf(model, tokensOf(model, text, "text"), tokensOf(model, pair ?? "", "text_pair"));
 }
 
 function sigmoid(logits) {
@@ -165,8 +178,8 @@ function encodeChoices(model, { text, choices }, source) {
   }
   choices.forEach((choice, number) => checkText(model, choice, source, `choice ${number + 1}`));
   const first = tokensOf(model, text, "text");
-  const sequences = choices.flatMap((choice) => sequencesOf(model, first, tokensOf(model, choice, "choices")));
-  return { sequences };
+  const found = choices.map((choice) => sequencesOf(model, first, tokensOf(model, choice, "choices")));
+  return { sequences: found.flatMap(({ sequences }) => sequences), isCut: found.some(({ isCut }) => isCut) };
 }
 
 function choose(model, { text, choices }, encoded, outputs) {
@@ -263,7 +276,9 @@ function append(model, sentence, token) {
 function encodeText(model, { text }, source) {
   checkText(model, text, source);
   const prefixed = (model.settings.prefix ?? "") + text;
-  return { sequences: [join(model, tokensOf(model, prefixed, "text").slice(0, model.settings.max_seq_length - 2))] };
+  const tokens = tokensOf(model, prefixed, "text");
+  const room = model.settings.max_seq_length - 2;
+  return { sequences: [join(model, tokens.slice(0, room))], isCut: tokens.length > room };
 }
 
 function makeVector(model, { text }, encoded, outputs) {

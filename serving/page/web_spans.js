@@ -14,7 +14,8 @@ export function encodeQuestion(model, { question, context }, source) {
   checkText(model, context, source, "context");
   const { max_seq_length: longest, doc_stride: stride, max_query_length: longestQuestion } = model.settings;
   const passage = passageOf(model, context);
-  const asked = tokensOf(model, question, "question").slice(0, longestQuestion);
+  const tokensOfQuestion = tokensOf(model, question, "question");
+  const asked = tokensOfQuestion.slice(0, longestQuestion);
   const room = longest - asked.length - 3;
   const numTokens = passage.tokens.length;
   const starts = numTokens ? windowStarts(numTokens, room, Math.min(room, stride)) : [];
@@ -28,7 +29,7 @@ export function encodeQuestion(model, { question, context }, source) {
     const tokens = passage.tokens.slice(window.start, window.start + window.length);
     return { ...join(model, asked, tokens), segments: segmentsOf(first, window.length) };
   });
-  return { sequences, windows, passage };
+  return { sequences, windows, passage, isCut: asked.length < tokensOfQuestion.length };
 }
 
 function segmentsOf(numFirst, numTokens) {

@@ -11,9 +11,11 @@ export function encodeWords(model, { text }, source) {
   if (!spans.length) throw new Error(`${source} has no word in its text; give a text`);
   const room = model.settings.max_seq_length - 2;
   const unknown = { id: model.tokenizer.id("[UNK]"), text: "text" };
+  let isCut = false;
   const words = spans.map(([start, end]) => {
     const tokens = tokensOf(model, textOf(codes.slice(start, end)), "text");
     const moved = tokens.map((token) => ({ ...token, start: start + token.start, end: start + token.end }));
+    isCut ||= tokens.length > room;
     return moved.length ? moved.slice(0, room) : [{ ...unknown, start, end }];
   });
   const offsets = [0];
@@ -24,7 +26,7 @@ export function encodeWords(model, { text }, source) {
     sequences.push(join(model, words.slice(left, right).flat()));
     windows.push(counted.map((word) => [word, 1 + offsets[word] - offsets[left]]));
   }
-  return { sequences, windows, codes, spans };
+  return { sequences, windows, codes, spans, isCut };
 }
 
 /**

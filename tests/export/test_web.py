@@ -4,6 +4,7 @@ import functools
 import json
 import random
 import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -284,3 +285,15 @@ def test_the_page_answers_in_chromium_from_its_folder_alone(of_task):
     # index.html is also the file of the path "/".
     assert {path.strip("/") for path in asked} - {"test.html"} <= {path.name for path in web.folder.iterdir()}
     assert "/model.onnx" in asked
+
+
+def test_the_page_opened_from_a_file_says_how_to_open_it(of_task):
+    program = find_chromium()
+    if not program:
+        pytest.skip("Chromium is not installed")
+    page = (of_task("classification").folder / "index.html").resolve().as_uri()
+    command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=4000", "--dump-dom", page]
+    shown = subprocess.run(command, capture_output=True, check=True, text=True, timeout=120).stdout
+    assert "Browsers do not run it from a file" in shown
+    assert '<div id="task" hidden="">' in shown
+    assert "default-src 'none'" in shown

@@ -61,7 +61,7 @@ def answers_of(server, task):
     if task in ("score", "vectors"):
         items = texts["text"].split("\n")
     [model] = [model for model in server.models if (model.name, model.task) == (name, task)]
-    return model.answers(items, {})
+    return list(model.answers(items, {}))
 
 
 def percent(value):
@@ -273,7 +273,11 @@ def test_the_chooser_has_all_models_and_every_view_fits_a_phone(page):
     )
     for number in range(len(names)):
         Select(page.find("#model")).select_by_index(number)
-        page.find("#examples button").click()
+        page.wait(lambda: page.find("#title").text)
+        if examples := page.driver.find_elements(By.CSS_SELECTOR, "#examples button"):
+            examples[0].click()
+        else:
+            page.run(text="he was in paris")
         page.wait(lambda: page.find("#answer").is_displayed())
         for part in ("tokens", "attention", "request"):
             if not page.find(f"#{part}").get_attribute("open"):
@@ -281,6 +285,43 @@ def test_the_chooser_has_all_models_and_every_view_fits_a_phone(page):
         script = "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
         assert page.driver.execute_script(script) == [390, 390], names[number]
     page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_page_follows_its_address(page):
+    page.open("regression").run(text="he")
+    page.driver.execute_script("location.hash = '#bert/score'")
+    page.wait(lambda: page.find("#title").text == "How natural is a sentence?")
+    assert not page.find("#answer").is_displayed()
+    page.driver.execute_script("location.hash = '#none/score'")
+    page.wait(lambda: page.find("#error").text == "There is no model at #none/score.")
+    assert page.driver.current_url.endswith("#bert/score")
+    page.driver.back()
+    page.wait(lambda: page.find("#title").text == "Rate a text")
+
+
+def test_examples_and_labels_are_those_of_the_model(page):
+    for task, labels in (
+        ("classification", f" Labels: {SCRIPT}, good, \u00fc."),
+        ("regression", ""),
+        ("multi_label", None),
+    ):
+        page.open(task)
+        assert page.texts("#examples button") == []
+        assert labels is None or page.text_of("#purpose").endswith(f"Model: {task}.{labels}")
+    page.open("token_classification")
+    assert page.texts("#examples button") == ["Travel", "Science"]
+    assert page.text_of("#purpose").endswith(" Labels: LOC, PER.")
+
+
+def test_a_text_that_was_cut_is_shown(page):
+    page.open("regression").run(text="he " * 20)
+    notice = "A text was cut: the input has 20 tokens, and the model reads at most 16 at a time."
+    assert page.texts("#answer [role=note]") == [notice]
+    page.run(text="he")
+    assert page.texts("#answer [role=note]") == []
+    page.open("vectors").run(text=f"{'he ' * 60}\nhe\nhe")
+    [found] = page.texts("#answer [role=note]")
+    assert found.startswith("1 of 3 texts were cut: the input has 60 tokens")
 
 
 def test_the_page_asks_for_the_token_and_tells_that_the_server_is_gone(driver, server):
