@@ -26,7 +26,7 @@ def call(program, flags, *actions):
 
 @pytest.fixture(scope="module")
 def tagger(tmp_path_factory):
-    """The flags of a finished run of run_ner.py, and its folder."""
+    """The flags of a run of run_ner.py that learns, and the folder of one that took two steps."""
     folder = tmp_path_factory.mktemp("tagger")
     draw = np.random.default_rng(1)
     for name, count in (("train", 64), ("dev", 16)):
@@ -35,23 +35,29 @@ def tagger(tmp_path_factory):
     keras.utils.set_random_seed(1)
     start = write_model(folder / "start", PretrainingModel(make_config(hidden_size=16, hidden_act="gelu")), TOKENS)
     flags = TAGS | {"data_dir": folder, "init_checkpoint": start}
-    assert call(run_ner, flags | {"output_dir": folder / "run"}, "do_train", "do_eval")["f1"] == 1.0
+    with without_graphs():
+        call(run_ner, flags | {"max_steps": 2, "output_dir": folder / "run"}, "do_train")
     return flags, folder / "run"
 
 
-def test_a_tagger_learns_from_its_teacher_and_resumes_exactly(tagger, tmp_path, monkeypatch):
+@pytest.mark.slow  # two runs; test_run_distillation.py learns from a teacher, test_distillation_loss.py has the losses
+def test_a_tagger_learns_from_its_teacher(tagger, tmp_path):
+    flags, _ = tagger
+    assert call(run_ner, flags | {"output_dir": tmp_path / "teacher"}, "do_train", "do_eval")["f1"] == 1.0
+    flags = flags | TEACHER_ONLY | {"teacher": tmp_path / "teacher", "max_steps": 80, "output_dir": tmp_path / "taught"}
+    assert call(run_ner, flags, "do_train", "do_eval")["f1"] == 1.0
+
+
+@pytest.mark.usefixtures("no_graphs")
+def test_a_tagger_with_a_teacher_resumes_exactly(tagger, tmp_path, monkeypatch):
     flags, teacher = tagger
-    flags = flags | TEACHER_ONLY | {"teacher": teacher, "max_steps": 80, "iterations_per_loop": 1}
-    actions = ("do_train", "do_eval", "deterministic")
-    assert call(run_ner, flags | {"output_dir": tmp_path / "learnt"}, *actions)["f1"] == 1.0
+    flags = flags | TEACHER_ONLY | {"teacher": teacher, "max_steps": 5, "iterations_per_loop": 1}
     whole, halves = tmp_path / "whole", tmp_path / "halves"
-    flags = flags | {"max_steps": 5}
-    with without_graphs():
-        call(run_ner, flags | {"output_dir": whole}, *actions)
-        with monkeypatch.context() as patch:
-            stop_after(patch, 3)
-            assert call(run_ner, flags | {"output_dir": halves}, *actions) is None
-        call(run_ner, flags | {"output_dir": halves}, *actions)
+    call(run_ner, flags | {"output_dir": whole}, "do_train", "deterministic")
+    with monkeypatch.context() as patch:
+        stop_after(patch, 3)
+        assert call(run_ner, flags | {"output_dir": halves}, "do_train", "deterministic") is None
+    call(run_ner, flags | {"output_dir": halves}, "do_train", "deterministic")
     assert_bit_equal(*(weights_in(folder / "model.ckpt-5") for folder in (whole, halves)))
 
 
@@ -87,7 +93,7 @@ def squad(tmp_path_factory):
     }
 
 
-@pytest.mark.slow  # two runs; test_run_distillation.py learns from a teacher, test_distillation_loss.py has the losses
+@pytest.mark.slow  # as above
 def test_answers_are_learnt_from_a_teacher(squad, tmp_path):
     metrics = call(run_squad, squad | {"output_dir": tmp_path / "teacher"}, "do_train")
     taught = squad | TEACHER_ONLY | {"teacher": tmp_path / "teacher", "output_dir": tmp_path / "out"}
