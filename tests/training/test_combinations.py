@@ -284,8 +284,17 @@ def expected_names(task, cell, variant):
     return {name for name in names if not name.startswith(cell.unused)}
 
 
+# The losses have no part for these two, so they take the time of the slow tests.
+RARE = ("electra", "albert")
+
+
 @pytest.mark.parametrize(
-    ("variant", "name"), [pair for pair in itertools.product(CONFIGS, CELLS) if pair not in REFUSED]
+    ("variant", "name"),
+    [
+        pytest.param(*pair, marks=[pytest.mark.slow] if pair[0] in RARE else [])
+        for pair in itertools.product(CONFIGS, CELLS)
+        if pair not in REFUSED
+    ],
 )
 def test_each_network_learns_each_task(variant, name):
     cell, config = CELLS[name], CONFIGS[variant]

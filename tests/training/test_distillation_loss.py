@@ -223,6 +223,7 @@ def test_training_changes_the_student_and_the_projection_but_not_the_teacher():
     ],
     ids=["hidden", "attention"],
 )
+@pytest.mark.usefixtures("no_graphs")
 def test_a_loss_of_weight_0_changes_no_weight_not_even_by_weight_decay(recipe, unchanged):
     features = {
         name: tf.constant(value) for name, value in labelled(label_ids=np.array([0, 2, 1, 1], np.int32)).items()
