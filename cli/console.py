@@ -28,12 +28,13 @@ class LogHandler(logging.Handler):
 class Messages:
     """Standard output or error as a file for messages, which never fails: a message is worth less than the work.
 
-    After the first failure, such as a full disk or a closed pipe, the stream leads nowhere. `name` is "stdout" or
-    "stderr"; the stream is looked up at each use.
+    After the first failure, such as a full disk or a closed pipe, the stream of a program leads nowhere. `name` is
+    "stdout" or "stderr"; the stream is looked up at each use. Characters that it lacks are escaped.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, is_of_program: bool = True) -> None:
         self._name = name
+        self._is_of_program = is_of_program
 
     @property
     def _stream(self) -> Any:
@@ -45,7 +46,10 @@ class Messages:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        self._attempt("write", text)
+        try:
+            self._attempt("write", text)
+        except UnicodeEncodeError as error:
+            self._attempt("write", text.encode(error.encoding, "backslashreplace").decode(error.encoding))
         return len(text)
 
     def flush(self) -> None:
@@ -54,8 +58,11 @@ class Messages:
     def _attempt(self, function, *arguments):
         try:
             getattr(self._stream, function)(*arguments)
-        except OSError:
-            drop_output(self._stream)
+        except UnicodeEncodeError:
+            raise
+        except (OSError, ValueError):  # ValueError: the stream is closed
+            if self._is_of_program:
+                drop_output(self._stream)
 
 
 def drop_output(stream: Any) -> None:

@@ -79,11 +79,9 @@ def parse(flag_values, argv, usage, takes_texts=False):
         leftover = flag_values(argv)[1:]
     except flags.Error as error:
         raise ValueError(f"{error} (--help lists all flags)") from error
-    for flag in (flag_values[name] for name in flag_values):
+    for flag in (flag_values[name] for name in flag_values if _is_path(name)):
         if isinstance(flag.value, str):
-            flag.value = ",".join(map(_from_home, flag.value.split(",")))
-        elif isinstance(flag.value, list):
-            flag.value = [_from_home(part) if isinstance(part, str) else part for part in flag.value]
+            flag.value = from_home(flag.value, f"--{flag.name}")
     if leftover and not takes_texts:
         raise ValueError(
             f'"{leftover[0]}" is not a flag; every argument has the form --name=value (--help lists all flags)'
@@ -91,9 +89,20 @@ def parse(flag_values, argv, usage, takes_texts=False):
     return leftover
 
 
-def _from_home(path):
-    """Replaces ~/ at the start of a path, which a shell does not do after the = of a flag."""
-    return os.path.expanduser(path) if path.startswith("~/") else path
+def _is_path(name):
+    return name in ("teacher", "run_config") or name.endswith(("_file", "_dir", "_checkpoint"))
+
+
+def from_home(path, name):
+    """Replaces the ~ of a home folder at the start of paths between commas; a shell does not do so after --flag=.
+
+    `name` is that of the flag or argument, for the message.
+    """
+    parts = [os.path.expanduser(part) for part in path.split(",")]
+    for part in parts:
+        if part.startswith("~"):
+            raise ValueError(f"{name}={part} begins with ~, but there is no such user; give ./{part} for that name")
+    return ",".join(parts)
 
 
 def take_values(flag_values, values, function):

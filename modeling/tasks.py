@@ -10,8 +10,7 @@ packed, because its softmax includes padding.
 Axes: B batch, T tokens, P predictions, V vocabulary, C classes, K choices, S sequences of a packed row.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
+import functools
 
 import keras
 from keras import ops
@@ -47,8 +46,9 @@ class Task:
     metric_names = ("loss", "accuracy")
     label_names = ("label_ids",)
     label_smoothing = 0.0
-    own_weights: Mapping = MappingProxyType({})  # shared by all tasks, so it cannot be changed in place
-    weight_units = {}
+    # Each task has its own dicts.
+    own_weights = functools.cached_property(lambda self: {})
+    weight_units = functools.cached_property(lambda self: {})
 
     def __init__(self, model):
         self.model = model

@@ -94,18 +94,58 @@ def test_results_that_cannot_be_written_are_a_mistake(monkeypatch, capsys, error
     assert capsys.readouterr().err.startswith(shown)
 
 
-def test_a_path_may_begin_with_the_home_folder(tmp_path, monkeypatch):
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_messages_of_python_calls_are_escaped_and_stop_nothing(monkeypatch, encoding, is_closed):
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding, write_through=True)
+    monkeypatch.setattr(sys, "stdout", stream)
+    messages = module.Messages("stdout", is_of_program=False)
+    if is_closed:
+        stream.close()
+    assert messages.write("süß\n") == 4
+    messages.flush()
+    assert is_closed or raw.getvalue() == ("süß\n".encode() if encoding == "utf-8" else b"s\\xfc\\xdf\n")
+
+
+def home_flags():
     from absl import flags
 
+    values = flags.FlagValues()
+    for name in ("input_file", "output_dir", "init_checkpoint", "teacher", "label_separator", "prefix"):
+        flags.DEFINE_string(name, None, "", flag_values=values)
+    return values
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("~/a.txt,b/~/c,~/d*", "HOME/a.txt,b/~/c,HOME/d*"),
+        ("~", "HOME"),
+        ("gs://b/~x", "gs://b/~x"),
+        ("./~x", "./~x"),
+        ("out~", "out~"),
+    ],
+)
+@pytest.mark.parametrize("name", ["input_file", "output_dir", "init_checkpoint", "teacher"])
+def test_a_path_may_begin_with_the_home_folder(tmp_path, monkeypatch, name, given, expected):
     from bert_keras.cli.flags import parse, take_values
 
     monkeypatch.setenv("HOME", str(tmp_path))
-    values = flags.FlagValues()
-    flags.DEFINE_string("input_file", None, "", flag_values=values)
-    flags.DEFINE_list("files", [], "", flag_values=values)
-    flags.DEFINE_string("separator", None, "", flag_values=values)
-    parse(values, ["p", "--input_file=~/a.txt,b/~/c,~/d*", "--files=~/x,y", "--separator=~"], "")
-    assert values.input_file == f"{tmp_path}/a.txt,b/~/c,{tmp_path}/d*"
-    assert (values.files, values.separator) == ([f"{tmp_path}/x", "y"], "~")
-    take_values(values, {"input_file": "~/out"}, "train")
-    assert values.input_file == f"{tmp_path}/out"
+    for take in (
+        lambda values: parse(values, ["p", f"--{name}={given}"], ""),
+        lambda v: take_values(v, {name: given}, "f"),
+    ):
+        values = home_flags()
+        take(values)
+        assert values[name].value == expected.replace("HOME", str(tmp_path))
+
+
+def test_a_tilde_that_is_not_a_path_stays_and_an_unknown_home_is_refused():
+    from bert_keras.cli.flags import parse
+
+    values = home_flags()
+    parse(values, ["p", "--label_separator=~", "--prefix=~/x"], "")
+    assert (values.label_separator, values.prefix) == ("~", "~/x")
+    with pytest.raises(ValueError, match="--output_dir=~nobody-has-this/out begins with ~, but there is no such user"):
+        parse(values, ["p", "--output_dir=~nobody-has-this/out"], "")

@@ -185,9 +185,12 @@ def check_given_checkpoint(flag_values, program):
     own = run_dir.within(MODEL_DIR).latest_checkpoint() or run_dir.latest_checkpoint()
     if own is None:
         return
-    model = join(given, MODEL_DIR)
-    prefix = open_checkpoint(model if is_dir(model) and RunDir(model, program).latest_step() else given).prefix
-    if real(prefix) != real(own):
+    is_own = False
+    if not given.startswith("hf://"):
+        model = join(given, MODEL_DIR)
+        prefix = open_checkpoint(model if is_dir(model) and RunDir(model, program).latest_step() else given).prefix
+        is_own = real(prefix) == real(own)
+    if not is_own:
         raise ValueError(
             f"--output_dir={flag_values.output_dir} holds a run with a model of its own, so --init_checkpoint={given} "
             "would not be used; give another --output_dir to use that checkpoint, or leave it out to use the run's"

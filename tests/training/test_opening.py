@@ -5,6 +5,12 @@ import json
 import pytest
 from made_up_task import define_flags, open_run, write_start
 
+import run_classifier
+import run_distillation
+import run_ner
+import run_pretraining
+import run_sentence_vectors
+import run_squad
 from bert_keras.cli.flags import parse
 from bert_keras.modeling import ClassifierModel, read_config, save_checkpoint, weights_by_name
 from bert_keras.training.finetuning.settings import open_fine_tuning
@@ -173,3 +179,21 @@ def test_an_evaluation_in_training_says_nothing_about_predicting_alone(trained):
     """The run was trained with --eval_steps; its settings apply, and this command has nothing to evaluate."""
     opened = open_run(do_predict=True, output_dir=trained)
     assert (opened.settings["eval_steps"], opened.settings["do_eval"]) == (2, False)
+
+
+PROGRAMS = (run_classifier, run_distillation, run_ner, run_pretraining, run_sentence_vectors, run_squad)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+@pytest.mark.parametrize("given", ["START", "hf://owner/name", "nowhere"])
+def test_a_checkpoint_beside_a_run_that_has_its_own_is_refused_by_every_program(trained, start, program, given):
+    config = json.loads((trained / "run_config.json").read_text())
+    (trained / "run_config.json").write_text(json.dumps({**config, "program": program.__name__, "settings": {}}))
+    action = "do_predict" if program is run_squad else "do_eval"
+    given = given.replace("START", str(start))
+    argv = [program.__name__, f"--{action}", f"--output_dir={trained}", f"--init_checkpoint={given}"]
+    message = (
+        "does not exist" if given == "nowhere" else f"so --init_checkpoint={given} would not be used; give another"
+    )
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        program.main(argv)

@@ -1,6 +1,7 @@
 """Training on packed rows gives the same results as training on the same examples unpacked."""
 
 import json
+import types
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from bert_keras.modeling import (
     TokenClassificationTask,
     TokenClassifierModel,
 )
+from bert_keras.training import pretraining
 from bert_keras.training.distribution.hlo import find_faults, lower
 from bert_keras.training.input.feature_batches import training_batches
 from bert_keras.training.input.packed_batches import PackedTask, packed_training_batches
@@ -117,3 +119,28 @@ def test_a_task_that_cannot_be_packed_says_why(start, tmp_path):
     with pytest.raises(ValueError, match="--pack puts several examples into a row, but its rows are one; leave it out"):
         run(task, tmp_path / "run", pack=True, init_checkpoint=start)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_resumes_with_packed_rows_reads_nothing_up_to_its_step(make_examples, monkeypatch):
+    num_read = {0: 0, 7: 0}
+
+    def counted(records, batch_size, seed, start_step=0):
+        def count(batch):
+            num_read[start_step] += 1
+            return np.int64(0)
+
+        examples = {name: np.int32(values) for name, values in make_examples(4).items()}
+        batches = tf.data.Dataset.from_tensors(examples).repeat(3)
+        return batches.map(lambda batch: {**batch, "count": tf.fill([4], tf.numpy_function(count, [0], tf.int64))})
+
+    monkeypatch.setattr(pretraining, "training_batches", counted)
+    settings = {
+        "train_batch_size": 4,
+        "seed": 1,
+        "pack": True,
+        "gradient_accumulation_steps": 1,
+        "objective": "masked_lm",
+    }
+    task = types.SimpleNamespace(model=types.SimpleNamespace(config=CONFIG))
+    pretraining._batches(settings, task, tf.distribute.get_strategy(), None, 7)
+    assert num_read == {0: 3, 7: 0}

@@ -163,6 +163,13 @@ def test_a_call_that_is_stopped_does_not_return_the_predictions_of_an_earlier_ca
     finally:
         signal.signal(signal.SIGTERM, before)
     assert stopped.predictions is None
+    # What is saved is a model with the labels of the data, which can be evaluated and opened.
+    assert train_classifier(eval_data=DEV, output_dir=stopped.folder, verbose=False).metrics["loss"] > 0
+    assert stopped.predictor().labels == ["neg", "pos"]
+    with pytest.raises(
+        ValueError, match="so init_checkpoint=.* would not be used; give another output_dir to use that"
+    ):
+        train_classifier(eval_data=DEV, output_dir=stopped.folder, init_checkpoint=trained.folder, verbose=False)
     assert len(call(TRAIN, tmp_path, short, predict_data=texts_to_predict[:3]).predictions) == 3
 
 
@@ -218,6 +225,18 @@ def test_two_threads_train_the_models_that_each_trains_alone(short, tmp_path):
     alone, *others = (weights_in(folder / "new" / "model") for folder in folders)
     for other in others:
         assert_bit_equal(other, alone)
+
+
+def test_the_home_folder_is_found_in_paths_of_arguments(short, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path}/home/dev.csv"):
+        call(TRAIN, tmp_path, short, eval_data="~/dev.csv", output_dir="~/out")
+    write_texts(tmp_path / "home" / "train.csv", 16, 1)
+    with without_graphs():
+        trained = call("~/train.csv", tmp_path, short, output_dir="~/out", num_train_epochs=1)
+    assert trained.folder == str(tmp_path / "home" / "out")
+    assert not (tmp_path / "~").exists()
 
 
 @pytest.mark.parametrize(

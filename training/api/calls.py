@@ -11,13 +11,13 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import IO, Any, cast
 
 import rich.console
 import tensorflow as tf
 
-from bert_keras.cli.console import LogHandler
-from bert_keras.cli.flags import take_values
+from bert_keras.cli.console import LogHandler, Messages
+from bert_keras.cli.flags import from_home, take_values
 from bert_keras.prediction import FillMask, open_model
 from bert_keras.storage import paths
 from bert_keras.training.api.data import DataFiles
@@ -114,7 +114,8 @@ class Program:
         settings = {name: value for name, value in settings.items() if value is not None}
         if not settings.get("output_dir"):
             raise TypeError(f"{self.function}() needs output_dir, the folder of the run")
-        files, written = DataFiles(os.fspath(settings["output_dir"])), []
+        settings["output_dir"] = from_home(os.fspath(settings["output_dir"]), "output_dir")
+        files, written = DataFiles(settings["output_dir"]), []
         callbacks = dataclasses.replace(callbacks, on_predictions=lambda: written.append(True))
         with with_names_of_arguments(values, files) as translate, surroundings(verbose, translate) as console:
             take_values(values, {**_actions(values, {**settings, **data}), **settings}, self.function)
@@ -136,7 +137,9 @@ class Program:
 
     def _content(self, flag, data):
         """Returns a path, or for data in memory the content of a file and the ending of its name."""
-        return os.fspath(data) if isinstance(data, (str, os.PathLike)) else self.to_file(data, _name_of(flag))
+        if isinstance(data, (str, os.PathLike)):
+            return from_home(os.fspath(data), _name_of(flag))
+        return self.to_file(data, _name_of(flag))
 
 
 def read_table(folder: str) -> list[dict[str, Any]] | None:
@@ -214,7 +217,10 @@ def surroundings(verbose: bool, translate: Callable[[str], str]) -> Iterator[ric
     tf_log.setLevel(logging.WARNING)  # in a notebook it would be INFO
     is_tf32 = tf.config.experimental.tensor_float_32_execution_enabled()
     # In a notebook, plain text: rich's own display would need ipywidgets, and the kernel pretends to be a terminal.
-    console = rich.console.Console(force_jupyter=False, force_terminal=sys.stdout.isatty(), quiet=not verbose)
+    stream = cast(IO[str], Messages("stdout", is_of_program=False))
+    console = rich.console.Console(
+        file=stream, force_jupyter=False, force_terminal=sys.stdout.isatty(), quiet=not verbose
+    )
     log.handlers = [handler for handler in log.handlers if not isinstance(handler, LogHandler)]
     if verbose:
         log.addHandler(LogHandler(console, translate))

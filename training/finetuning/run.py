@@ -275,7 +275,7 @@ class _Session:
         metrics = task.evaluate(self._outputs) if is_known else self._evaluator(settings)()
         if not is_known:
             log.info("evaluation of step %d: %s", step, in_words(metrics))
-        baseline = dict(task.baseline)  # once: it may be a property that computes the metrics
+        baseline = task.baseline  # once: it may be a property that computes the metrics
         if baseline:
             name = task.baseline_name and f" ({task.baseline_name})"
             log.info("baseline%s: %s", name, in_words(baseline))

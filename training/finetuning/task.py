@@ -3,8 +3,7 @@
 docs/guides/your_own_task.md shows how to write one.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
+import functools
 from typing import Any
 
 
@@ -45,11 +44,7 @@ class Task:
     eval_features: Any = None
     predict_features: Any = None
     num_train_examples = 0
-    # Shared by all tasks, so they cannot be changed in place.
-    facts: Mapping = MappingProxyType({})
     free_settings = ()
-    files: Mapping = MappingProxyType({})
-    baseline: Mapping = MappingProxyType({})
     baseline_name = ""
     results = None
     kind = ""
@@ -59,6 +54,11 @@ class Task:
     is_trimmed = True
     cannot_pack = ""
     cannot_smooth = ""
+
+    # Each task has its own dicts. A subclass may set them, or define attributes of these names.
+    facts = functools.cached_property(lambda self: {})
+    files = functools.cached_property(lambda self: {})
+    baseline = functools.cached_property(lambda self: {})
 
     def prepare(self, folder):
         """Makes the features, or reads them from the run folder. Not needed if the constructor makes them."""
