@@ -122,6 +122,8 @@ def test_scores_that_are_not_finite_are_refused(tmp_path):
             r"character 5 of its second text is \\udcff, half of a surrogate pair, ",
         ),
         ({}, None, "text", "is of type NoneType, but a str is needed$"),
+        ({}, "he" + "\u0301\u0316" * 51, "text", "from character 3 of its text on there are more than 100 combining"),
+        ({}, "a\u0f73" + "\u0f75" * 100, "question", "from character 2 of its question on there are more than 100"),
         ({"max_chars": 5}, "he was", "text", "has 6 characters, but limits.max_chars is 5; make it shorter, or raise"),
         ({"max_chars": 5}, "he was", "question", "has 6 characters in its question, but limits.max_chars is 5"),
     ],
@@ -129,6 +131,18 @@ def test_scores_that_are_not_finite_are_refused(tmp_path):
 def test_limits_check_texts(limits, text, what, message):
     with pytest.raises(ValueError, match=f"^text 1:? {message}"):
         Limits(**limits).check_text(text, "text 1", what)
+
+
+def test_marks_that_a_script_can_have_are_accepted():
+    rows = (
+        "\u0301" * 100,
+        "e\u0316\u0301\u0302" * 5000,
+        "\u0e01\u0e38\u0e49\u0e4c",
+        "\u0f40\u0f73" * 200,
+        "\u200d" * 500,
+    )
+    for text in rows:
+        Limits().check_text(text, "text 1")
 
 
 def test_large_input_is_refused_before_the_model_sees_it(run, pretrained):
@@ -140,7 +154,7 @@ def test_large_input_is_refused_before_the_model_sees_it(run, pretrained):
         (
             fill_mask,
             "[MASK] " * 3 + "a" * 39,
-            r"^text 1 has 3 \[MASK\] in 60 characters: 10 guesses for each, with their sentences, are 1,800 "
+            r"^text 1 has 3 \[MASK\] in 60 characters: 10 guesses for each, with their sentences, are 3,600 "
             "characters, more than 20 times limits.max_chars; make it shorter, or choose a smaller top_k$",
         ),
         (scorer, "he was so hungry", "^text 1 has 4 tokens to score, each in its own sequence, but limits.max_seq"),

@@ -23,7 +23,7 @@ from bert_keras.serving.served_models import finer, open_models
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    model = random_model(num_hidden_layers=1, max_position_embeddings=24)
+    model = random_model(num_hidden_layers=1, max_position_embeddings=8)
     return str(write_model(tmp_path_factory.mktemp("models") / "bert", model))
 
 
