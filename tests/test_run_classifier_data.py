@@ -228,7 +228,10 @@ def test_a_share_is_held_out(flags, out, tmp_path, capsys):
     flags["train_file"] = write_rows(tmp_path / "all.csv", "id,text,label", rows, ",")
     flags |= {"id_column": "id", "eval_share": 0.2}
     first = run(flags, "do_train", "do_eval", seed=1)
-    assert "all.csv: 8 of 40 examples, chosen at random, are held out for evaluation" in capsys.readouterr().out
+    assert (
+        "all.csv: 8 of 40 examples, chosen at random within each label, are held out for evaluation"
+        in capsys.readouterr().out
+    )
     ids = [row["id"] for row in table_in(out / "eval_predictions.tsv")]
     assert len(set(ids)) == 8
     assert json.loads((out / "train.tf_record.json").read_text())["num_examples"] == 32

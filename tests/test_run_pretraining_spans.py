@@ -199,7 +199,10 @@ def test_mistakes(files, plain, tmp_path, capsys):
     mistakes += [
         ({"do_eval": True, "eval_file": refused[0]}, f"{refused[0]}: {needed}"),
         ({"bert_config_file": tmp_path / "left.json"}, f"{tmp_path / 'left.json'} has is_decoder, but --objective="),
-        ({"teacher": files}, "--teacher teaches masked LM, and --objective=span_boundary has another loss; leave one"),
+        (
+            {"teacher": files},
+            "--teacher teaches masked LM, and --objective=span_boundary has another loss; leave it out",
+        ),
         ({"next_sentence_loss_weight": 2}, "--next_sentence_loss_weight: --objective=span_boundary has no sentence"),
         ({"masked_lm_loss_weight": 0}, "--masked_lm_loss_weight=0: --objective=span_boundary adds to the loss of"),
     ]
