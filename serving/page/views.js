@@ -10,7 +10,7 @@ export const VIEWS = {
     make("p", { className: "result", dir: "auto" }, label),
     bars(ranked(probabilities), ([name]) => name === label),
   ],
-  regression: ({ answers: [{ value }] }) => [make("p", { className: "result" }, value.toFixed(4))],
+  regression: ({ answers: [{ value }] }) => [make("p", { className: "result" }, String(Number(value.toPrecision(6))))],
   multi_label: ({ answers: [{ probabilities }] }) => {
     const place = make("div");
     const draw = (threshold) => {
