@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
 from known_models import random_model, write_model
+from rounding import assert_close
 from tiny_exports import converters_in_this_process, saved_models_in_this_process
 from tiny_web import runtime_package
 
@@ -136,7 +137,7 @@ class TestExport:
         assert settings == {"task": "vectors", "max_seq_length": 12, "pooling": "cls", "layer": 0}
         found = FeatureExtractor(tmp_path / "out", [0], "cls", 12)("he was hungry").values
         expected = FeatureExtractor(runs / "pretrained", [0], "cls", 12)("he was hungry").values
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        assert_close(found, expected)
         assert f"the export is in {tmp_path / 'out'}; its README.md shows how to call it" in messages
 
 

@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 import pytest
 from known_models import random_model, write_model
+from rounding import assert_close
 
 import extract_features
 from bert_keras.cli.flags import run_main
@@ -81,7 +82,7 @@ def test_values_and_their_order_are_those_of_the_extractor(extract, folder, caps
         assert [token["token"] for token in line["features"]] == features.tokens
         for token, values in zip(line["features"], features.values, strict=True):
             assert [layer["index"] for layer in token["layers"]] == [-2, "embeddings"]
-            np.testing.assert_allclose([layer["values"] for layer in token["layers"]], values, atol=6e-7)
+            assert_close([layer["values"] for layer in token["layers"]], values, atol=5e-7)
 
 
 def test_all_formats_hold_the_same(extract, folder):
@@ -92,7 +93,7 @@ def test_all_formats_hold_the_same(extract, folder):
     lines = lines_of(extract(TEXT, "out.jsonl", *flags))
     expected = [[layer["values"] for layer in line["layers"]] for line in lines]
     with np.load(extract(TEXT, "out.npz", *flags)) as arrays:
-        np.testing.assert_allclose(arrays["values"], expected, atol=6e-7)
+        assert_close(arrays["values"], expected, atol=5e-7)
         values = arrays["values"]
     with h5py.File(extract(TEXT, "out.bin", *flags, "--output_format=hdf5")) as file:
         np.testing.assert_array_equal(file["values"][:], values)

@@ -5,10 +5,10 @@ import json
 import math
 import shutil
 
-import numpy as np
 import pytest
 from eager import without_graphs
 from pretraining_runs import TOKENS, WORDS, make_files, run, write_text
+from rounding import assert_close
 from states import assert_bit_equal, weights_in
 from tiny_classes import write_rows
 from tiny_squad import write_squad
@@ -107,7 +107,7 @@ def test_the_discriminator_becomes_a_file_of_transformers_and_is_read_again(trai
     assert math.isfinite(metrics["loss"])
     found = FeatureExtractor(flags["output_dir"], [-1], max_seq_length=12)(["abc de"])[0]
     needed = FeatureExtractor(tmp_path / "copy", [-1], max_seq_length=12)(["abc de"])[0]
-    np.testing.assert_allclose(found.values, needed.values, atol=1e-6)
+    assert_close(found.values, needed.values)
 
 
 @pytest.mark.slow  # three programs

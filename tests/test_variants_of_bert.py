@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 from known_models import TOKENS, plain_call, randomise, small_config
+from rounding import assert_close
 from tiny_classes import VOCABULARY, run, write_texts
 from tiny_exports import converters_in_this_process, write_export, write_network
 from tiny_squad import write_squad
@@ -59,7 +60,7 @@ def test_words_are_filled_in_and_vectors_are_found(tmp_path, model_type):
     assert best.probability == pytest.approx(float(np.exp(log_probs.max())), abs=1e-5)
     found = FeatureExtractor(folder, [-1], max_seq_length=16)(["paris is"])[0]
     ids = np.array([[TOKENS.index(token) for token in ("[CLS]", "paris", "is", "[SEP]")]])
-    np.testing.assert_allclose(found.values[:, 0], model.bert(ids)["sequence_output"][0], atol=1e-5)
+    assert_close(found.values[:, 0], model.bert(ids)["sequence_output"][0])
 
 
 @pytest.mark.slow  # trains, and converts to every format

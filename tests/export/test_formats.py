@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from fine_tuned_models import randomise, small_config
+from rounding import assert_close
 
 from bert_keras.export.checks.agreement import LIMITS, judge, questions, random_features
 from bert_keras.export.formats import converters, ids_formats
@@ -50,11 +51,11 @@ def test_vectors_of_a_layer():
     layers = {-1: expected["sequence_output"], "embeddings": expected["embedding_output"]}
     for layer, values in layers.items():
         scores = IdsNetwork(bert, "vectors", layer)(features)
-        np.testing.assert_allclose(scores["sequence_output"], values, rtol=0, atol=1e-5)
-        np.testing.assert_allclose(scores["pooled_output"], expected["pooled_output"], rtol=0, atol=1e-5)
+        assert_close(scores["sequence_output"], values)
+        assert_close(scores["pooled_output"], expected["pooled_output"])
     network = IdsNetwork(bert, "vectors", 0, has_pooler=False)
     scores = network(features)
-    np.testing.assert_allclose(scores["sequence_output"], expected["all_encoder_layers"][0], rtol=0, atol=1e-5)
+    assert_close(scores["sequence_output"], expected["all_encoder_layers"][0])
     assert set(scores) == set(network.output_names) == {"sequence_output"}
 
 
@@ -196,7 +197,7 @@ def test_a_tagger_with_lstms(tagger):
     features = random_features(network, 3, 9)
     is_real = features["input_mask"] == 1
     found, expected = network(features)["logits"][is_real], tagger(features)["logits"][is_real]
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    assert_close(found, expected)
     with pytest.raises(
         ValueError, match=r"^a tagger with LSTMs \(--tagger=bilstm or bilstm_tuned\) cannot be in bfloat16: Keras"
     ):

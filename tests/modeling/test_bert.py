@@ -10,6 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from keras import ops
 from reference_bert import ReferenceBert
+from rounding import assert_close
 from states import weights_of
 from tiny_bert import make_config, make_features, make_model
 
@@ -29,10 +30,10 @@ def assert_equal_to_reference(model, features):
     embedded, layers, pooled = reference.encode(*inputs)
     model.bert.return_all_encoder_layers = True
     encoded = model.bert(*inputs)
-    np.testing.assert_allclose(encoded["embedding_output"], embedded, atol=1e-5)
-    np.testing.assert_allclose(np.stack(encoded["all_encoder_layers"]), np.stack(layers), atol=1e-5)
+    assert_close(encoded["embedding_output"], embedded)
+    assert_close(np.stack(encoded["all_encoder_layers"]), np.stack(layers))
     np.testing.assert_array_equal(encoded["sequence_output"], encoded["all_encoder_layers"][-1])
-    np.testing.assert_allclose(encoded["pooled_output"], pooled, atol=1e-5)
+    assert_close(encoded["pooled_output"], pooled)
     for i, probabilities in enumerate(model.bert.attention_probabilities(*inputs)):
         expected = reference.probabilities([embedded, *layers][i], inputs[1], f"bert/encoder/layer_{i}/attention")
         np.testing.assert_allclose(probabilities, expected, atol=1e-5)
@@ -104,7 +105,7 @@ def test_a_row_that_is_all_padding_is_seen_as_one_without_any():
     hidden = model.bert(ids, mask)["sequence_output"]
     mask[1] = 1
     expected = reference_of(model).encode(ids, mask, np.zeros_like(ids))[1][-1]
-    np.testing.assert_allclose(ops.convert_to_numpy(hidden)[[0, 2, 3]], expected[[0, 2, 3]], atol=1e-5)
+    assert_close(ops.convert_to_numpy(hidden)[[0, 2, 3]], expected[[0, 2, 3]])
     # The mask adds -10000 to every score, which leaves three decimals in float32.
     np.testing.assert_allclose(hidden[1], expected[1], atol=2e-3)
 

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from reference_bert import softmax
+from rounding import assert_close
 from tiny_bert import make_config, make_features
 
 from bert_keras.modeling import (
@@ -62,7 +63,7 @@ def test_a_token_classifier_treats_every_token_as_a_row():
     model.head.output_weights.assign(weights)
     model.head.output_bias.assign(bias)
     expected = np.asarray(sequence_output) @ weights.T + bias
-    np.testing.assert_allclose(np.asarray(model(features)["logits"]), expected, atol=1e-6)
+    assert_close(np.asarray(model(features)["logits"]), expected)
 
 
 def test_choices_are_scored_one_by_one():
@@ -73,7 +74,7 @@ def test_choices_are_scored_one_by_one():
     features = {name: make_features(config, batch_size=6)[name] for name in ("input_ids", "input_mask", "segment_ids")}
     one_by_one = np.asarray(classifier(features)["logits"])
     logits = choices({name: value.reshape(2, 3, -1) for name, value in features.items()})["logits"]
-    np.testing.assert_allclose(np.asarray(logits), one_by_one.reshape(2, 3), atol=1e-6)
+    assert_close(np.asarray(logits), one_by_one.reshape(2, 3))
 
 
 def test_initial_weights_do_not_follow_the_config():

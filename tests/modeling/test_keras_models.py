@@ -14,6 +14,7 @@ import pytest
 from keras import ops
 from keras_networks import CONFIG, IDS, INPUTS, MODELS, arrays, assert_same, functional_model, inputs_of
 from other_backends import run_tests_on
+from rounding import assert_close
 from tiny_bert import make_config, with_random_weights
 
 from bert_keras.modeling import (
@@ -199,10 +200,10 @@ class TestMasks:
         hidden = ops.convert_to_numpy(bert(INPUTS)["sequence_output"])
         mean = (hidden * mask).sum(1) / mask.sum(1)
         pooled = keras.layers.GlobalAveragePooling1D()(bert(INPUTS)["sequence_output"])
-        np.testing.assert_allclose(ops.convert_to_numpy(pooled), mean, atol=1e-6)
+        assert_close(ops.convert_to_numpy(pooled), mean)
         model = functional_model(bert)
         expected = mean @ ops.convert_to_numpy(model.get_layer("answer").kernel)
-        np.testing.assert_allclose(ops.convert_to_numpy(model(INPUTS)), expected, atol=1e-5)
+        assert_close(ops.convert_to_numpy(model(INPUTS)), expected)
         unmasked = keras.layers.GlobalAveragePooling1D()(bert(IDS)["sequence_output"])
         assert np.abs(ops.convert_to_numpy(unmasked)[0] - mean[0]).max() > 1e-3
 

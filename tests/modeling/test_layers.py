@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from keras import ops
 from reference_bert import ACTIVATIONS
+from rounding import assert_close
 from tiny_bert import make_config
 
 from bert_keras.modeling import (
@@ -35,7 +36,7 @@ from bert_keras.modeling.lora import enable_lora
 def test_gelu_is_the_tanh_form_of_the_original():
     values = activation("gelu")(ops.convert_to_tensor([-3.0, -1.0, -0.5, 0.5, 1.0, 3.0]))
     expected = [-0.00363743, -0.158808, -0.154286, 0.345714, 0.841192, 2.9963627]
-    np.testing.assert_allclose(values, expected, atol=1e-6)
+    assert_close(values, expected)
     x = np.linspace(-4, 4, 801, dtype=np.float32)
     difference = np.abs(activation("gelu")(x) - activation("gelu_erf")(x)).max()
     assert difference == pytest.approx(4.73e-4, rel=1e-2)
@@ -44,7 +45,7 @@ def test_gelu_is_the_tanh_form_of_the_original():
 @pytest.mark.parametrize("name", sorted(ACTIVATIONS))
 def test_activations_equal_their_formulas(name):
     x = np.linspace(-6, 6, 241, dtype=np.float32)
-    np.testing.assert_allclose(activation(name)(x), ACTIVATIONS[name](x.astype(np.float64)), atol=2e-6)
+    assert_close(activation(name)(x), ACTIVATIONS[name](x.astype(np.float64)))
 
 
 def test_layer_norm_has_the_biased_variance_and_a_tiny_epsilon():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
+from rounding import assert_close
 from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.modeling import weights_by_name
@@ -82,7 +83,7 @@ def test_logits_equal_numpy_on_ragged_rows(features, kind, num_layers, num_read)
     logits = logits_of(tagger, features)
     for row, length in enumerate(features["input_mask"].sum(1)):
         expected = expected_logits(tagger, features, row, num_read)
-        np.testing.assert_allclose(logits[row, :length], expected, rtol=0, atol=1e-5)
+        assert_close(logits[row, :length], expected)
 
 
 def test_rows_that_fill_up_a_batch_change_nothing_and_have_a_token(monkeypatch, tagger, features):
@@ -97,7 +98,7 @@ def test_rows_that_fill_up_a_batch_change_nothing_and_have_a_token(monkeypatch, 
     monkeypatch.setattr(keras.layers.LSTM, "call", recording)
     filled = {name: np.pad(values, [(0, 3), *[(0, 0)] * (values.ndim - 1)]) for name, values in features.items()}
     logits = logits_of(tagger, filled)
-    np.testing.assert_allclose(logits[:-3], alone, rtol=0, atol=1e-6)
+    assert_close(logits[:-3], alone)
     assert np.isfinite(logits).all()
     # cuDNN requires that each row has at least one token, and all padding at its end.
     lengths = [*features["input_mask"].sum(1), 1, 1, 1]

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 from reference_bert import ReferenceBert
+from rounding import assert_close
 from safetensors.numpy import load_file
 from states import assert_bit_equal, weights_of
 from tiny_bert import make_config, make_features, make_model, with_random_weights
@@ -61,19 +62,19 @@ def test_the_network_is_that_of_numpy(model_type):
     encoded, outputs = model.bert({name: features[name] for name in INPUTS}), model(features)
     embedded, layers, pooled = expected.encode(*(features[name] for name in INPUTS))
     for actual, needed in zip(encoded["all_encoder_layers"], layers, strict=True):
-        np.testing.assert_allclose(actual, needed, atol=1e-5)
-    np.testing.assert_allclose(encoded["embedding_output"], embedded, atol=1e-5)
-    np.testing.assert_allclose(encoded["pooled_output"], pooled, atol=1e-5)
+        assert_close(actual, needed)
+    assert_close(encoded["embedding_output"], embedded)
+    assert_close(encoded["pooled_output"], pooled)
     log_probs = keras.ops.log_softmax(outputs["masked_lm_logits"])
     needed = expected.masked_lm_log_probs(layers[-1], features["masked_lm_positions"])
-    np.testing.assert_allclose(log_probs, needed, atol=2e-5)
+    assert_close(log_probs, needed)
 
 
 def test_replaced_tokens_are_those_of_numpy():
     model = with_random_weights(ReplacedTokenModel(make_variant("electra")))
     features, expected = inputs_of(model.config), reference(model)
     _, layers, _ = expected.encode(*features.values())
-    np.testing.assert_allclose(model(features)["logits"], expected.replaced_token_logits(layers[-1]), atol=1e-5)
+    assert_close(model(features)["logits"], expected.replaced_token_logits(layers[-1]))
 
 
 def test_a_model_without_segments_ignores_them():
@@ -223,7 +224,7 @@ def test_lora_of_shared_layers_is_one_adapter():
     assert len(adapted) == 4
     assert all("layer_0" in name for name in adapted)
     merge_lora(model)
-    np.testing.assert_allclose(model(features)["sequence_output"], before, atol=1e-6)
+    assert_close(model(features)["sequence_output"], before)
 
 
 def test_a_checkpoint_with_shared_layers_needs_its_config(tmp_path):

@@ -85,8 +85,9 @@ def test_packed_rows_have_the_losses_and_gradients_of_rows_of_their_own(kind, is
     metrics, gradients = metrics_and_gradients(task, packed)
     expected_metrics, expected_gradients = metrics_and_gradients(task, features)
     assert metrics == pytest.approx(expected_metrics, rel=1e-5)
+    largest = max(np.abs(gradient).max() for gradient in expected_gradients.values())
     for name, gradient in gradients.items():
-        np.testing.assert_allclose(gradient, expected_gradients[name], atol=2e-6, err_msg=name)
+        np.testing.assert_allclose(gradient, expected_gradients[name], rtol=0, atol=2e-6 * largest, err_msg=name)
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])

@@ -13,6 +13,7 @@ from fine_tuned_models import (
     write_fine_tuned,
 )
 from known_models import random_model, write_model
+from rounding import assert_close
 
 from bert_keras.prediction import (
     ChoicePicker,
@@ -140,7 +141,7 @@ def test_a_call_may_have_its_own_batch_size(classify, pretrained):
     vectors = FeatureExtractor(pretrained, max_seq_length=None)
     whole, parts = vectors(TEXTS), vectors.pipe(TEXTS, batch_size=1)
     for one, other in zip(whole, parts, strict=True):
-        np.testing.assert_allclose(one.values, other.values, atol=1e-5)
+        assert_close(one.values, other.values)
     for predictor in (classify, vectors):
         with pytest.raises(ValueError, match="^batch_size is 0, but must be a whole number above 0$"):
             predictor.pipe(TEXTS, 0)

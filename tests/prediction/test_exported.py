@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from fine_tuned_models import write_fine_tuned
 from known_models import answers_in, random_model, write_model
+from rounding import assert_close
 from tiny_exports import FINE_TUNED, write_export, write_network
 
 import predict
@@ -133,7 +134,7 @@ def test_threads_may_share_a_network(folder, name):
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         for first, answers in enumerate(pool.map(ask, range(8))):
             for number, logits in enumerate(answers, first):
-                np.testing.assert_allclose(logits, expected[number % 8], atol=1e-5)
+                assert_close(logits, expected[number % 8])
 
 
 def test_the_saved_model_comes_first(export):
@@ -195,11 +196,11 @@ def test_an_export_of_a_pretrained_model_gives_vectors(folder, messages):
     answers = vectorize(texts)
     assert [answer.text for answer in answers] == texts
     for answer, features in zip(answers, expected, strict=True):
-        np.testing.assert_allclose(answer.vector, features.values[0], atol=1e-5)
+        assert_close(answer.vector, features.values[0])
     found = FeatureExtractor(folder / "vectors", max_seq_length=20)("he was")
     whole = FeatureExtractor(folder / "pretrained", layers=[0], max_seq_length=20)("he was")
     assert found.tokens == whole.tokens == ["[CLS]", "he", "was", "[SEP]"]
-    np.testing.assert_allclose(found.values, whole.values, atol=1e-5)
+    assert_close(found.values, whole.values)
     assert len(vectorize("walk " * 30).vector) == 16
     assert messages[-1] == "texts longer than 20 tokens lost their ends: 1 of 1"
     with pytest.raises(ValueError, match="^text 2 has no word in its text; give a text$"):

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from known_models import ID, random_model, write_model
 from reference_bert import ReferenceBert
+from rounding import assert_close
 
 from bert_keras.modeling import weights_by_name
 from bert_keras.prediction.arguments import EMBEDDINGS, Limits, parse_layers
@@ -56,7 +57,7 @@ def test_every_layer_is_that_of_the_plain_network(random):
         embedded, first, second = reference(model, tokens)
         expected = np.stack([embedded, first, second, second, first], axis=1)
         assert features.values.dtype == np.float32
-        np.testing.assert_allclose(features.values, expected, atol=1e-5)
+        assert_close(features.values, expected)
     assert np.abs(first - second).max() > 0.1
 
 
@@ -68,7 +69,7 @@ def test_pooling_ignores_padding(random, pooling, pool):
     extractor = FeatureExtractor(folder, [1, EMBEDDINGS], pooling, max_seq_length=32)
     for features, tokens in zip(extractor(TEXTS), TOKENS, strict=True):
         embedded, _, second = reference(model, tokens)
-        np.testing.assert_allclose(features.values, np.stack([pool(second), pool(embedded)]), atol=1e-5)
+        assert_close(features.values, np.stack([pool(second), pool(embedded)]))
 
 
 def test_groups_change_neither_values_nor_order(extractor, monkeypatch, messages):
@@ -80,7 +81,7 @@ def test_groups_change_neither_values_nor_order(extractor, monkeypatch, messages
             patch.setattr(features_module, name, value)
             for features, other in zip(extractor(TEXTS * 3), expected, strict=True):
                 assert features.tokens == other.tokens
-                np.testing.assert_allclose(features.values, other.values, atol=1e-6)
+                assert_close(features.values, other.values)
 
 
 def test_few_texts_are_held_at_a_time(extractor, monkeypatch):
@@ -123,7 +124,7 @@ def test_a_strategy_computes_the_same(random):
     extractor = FeatureExtractor(random[1], [-1], "mean", max_seq_length=32, batch_size=2, strategy=strategy)
     for features, other in zip(extractor(TEXTS), expected, strict=True):
         # Other batch sizes change the summation order of products; values reach 3.
-        np.testing.assert_allclose(features.values, other.values, atol=5e-6)
+        assert_close(features.values, other.values)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+from rounding import assert_close
 
 from bert_keras import (
     BertConfig,
@@ -34,8 +35,8 @@ def array(tensor):
     return keras.ops.convert_to_numpy(tensor)
 
 
-def same(tensor, expected, atol=0.0):
-    np.testing.assert_allclose(array(tensor), array(expected), rtol=0, atol=atol)
+def same(tensor, expected, is_rounded=False):
+    (assert_close if is_rounded else np.testing.assert_array_equal)(array(tensor), array(expected))
 
 
 def write_pretrained(folder, seed=0):

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from rounding import assert_close
 from tiny_bert import with_random_weights
 
 from bert_keras.modeling import (
@@ -59,7 +60,7 @@ def test_answers_are_those_for_each_row_alone_in_its_place(tiny_config, batch_si
     expected = np.stack([row["logits"] for row in one_by_one(model, features)])
     assert np.ptp(expected, axis=0).min() > 1e-2  # detects swapped rows
     assert outputs["logits"].dtype == np.float32
-    np.testing.assert_allclose(outputs["logits"], expected, rtol=0, atol=1e-6)
+    assert_close(outputs["logits"], expected)
 
 
 @pytest.mark.parametrize("make", [lambda config: TokenClassifierModel(config, 3), SquadModel])
@@ -73,7 +74,7 @@ def test_answers_for_tokens_are_filled_up_with_zeros(tiny_config, make):
         assert outputs.keys() == expected.keys()
         for name, values in outputs.items():
             assert values.shape[:2] == (7, NUM_TOKENS)
-            np.testing.assert_allclose(values[row, :length], expected[name], rtol=0, atol=1e-6)
+            assert_close(values[row, :length], expected[name])
             assert not values[row, 8:].any()
 
 
@@ -82,7 +83,7 @@ def test_cut_or_not_the_answers_for_tokens_are_the_same(tiny_config):
     cut, whole = (outputs_of(model, features, is_trimmed=is_trimmed) for is_trimmed in (True, False))
     for name, values in cut.items():
         tokens = features["input_mask"] == 1
-        np.testing.assert_allclose(values[tokens], whole[name][tokens], rtol=0, atol=1e-6)
+        assert_close(values[tokens], whole[name][tokens])
         # Uncut, padding has answers too, as in the original BERT.
         assert np.abs(whole[name][~tokens]).min() > 0
 
@@ -91,7 +92,7 @@ def test_choices_are_answered_for_each_row(tiny_config):
     model = make_model(lambda: MultipleChoiceModel(tiny_config))
     features = make_features(np.array([[3, 9], [16, 4], [5, 6], [2, 7], [8, 8]]))
     expected = np.stack([row["logits"] for row in one_by_one(model, features)])
-    np.testing.assert_allclose(outputs_of(model, features)["logits"], expected, rtol=0, atol=1e-6)
+    assert_close(outputs_of(model, features)["logits"], expected)
 
 
 def test_weights_may_change_and_lengths_may_too_without_building_anew(tiny_config):
@@ -109,7 +110,7 @@ def test_weights_may_change_and_lengths_may_too_without_building_anew(tiny_confi
     assert short.shape == (3, 3)
     assert len(built) == 1
     model.head.output_bias.assign_add([1.0, 2.0, 3.0])
-    np.testing.assert_allclose(inference.outputs(features)["logits"] - first, [[1, 2, 3]] * 7, rtol=0, atol=1e-5)
+    assert_close(inference.outputs(features)["logits"] - first, [[1, 2, 3]] * 7)
     assert len(built) == 1
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from made_up_task import MadeUp, make_features, run, write_start
+from rounding import assert_close
 from states import assert_bit_equal, weights_in
 from training_runs import assert_near, rows_of
 
@@ -119,7 +120,7 @@ def test_answers_of_compiled_models_are_those_of_others(tiny_config):
     expected = Inference(model, STRATEGY, 5).outputs(features)
     tokens = features["input_mask"] == 1
     for name, values in outputs.items():
-        np.testing.assert_allclose(values[tokens], expected[name][tokens], rtol=0, atol=1e-6)
+        assert_close(values[tokens], expected[name][tokens])
         assert not values[:, 64:].any()
 
 
