@@ -63,7 +63,7 @@ def test_scores_are_those_of_plain_calls_without_padding(random):
         scores = expected_scores(model, text.split())
         assert [score.token for score in answer.tokens] == text.split()
         np.testing.assert_allclose([score.log_probability for score in answer.tokens], scores, atol=1e-4)
-        assert answer.log_probability == pytest.approx(sum(scores), abs=1e-4)
+        assert answer.log_probability == pytest.approx(sum(scores), rel=1e-5)
     assert scorer("a").log_probability == pytest.approx(answers[1].log_probability, abs=1e-6)
     assert scorer([]) == []
 
@@ -193,7 +193,7 @@ def test_from_left_to_right_a_text_needs_one_sequence(left_to_right):
         scores = [score.log_probability for score in answer.tokens]
         for place in range(0, len(tokens), 3):
             assert scores[place] == pytest.approx(expected_from_the_left(model, tokens, place), abs=1e-4)
-        assert answer.log_probability == pytest.approx(sum(scores), abs=1e-4)
+        assert answer.log_probability == pytest.approx(sum(scores), rel=1e-5)
         assert len(scorer.sequences(text)[1]) == 1
 
 
