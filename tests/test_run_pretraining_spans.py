@@ -203,7 +203,7 @@ def test_mistakes(files, plain, tmp_path, capsys):
             {"teacher": files},
             "--teacher teaches masked LM, and --objective=span_boundary has another loss; leave it out",
         ),
-        ({"next_sentence_loss_weight": 2}, "--next_sentence_loss_weight: --objective=span_boundary has no sentence"),
+        ({"next_sentence_loss_weight": 2}, "--objective=span_boundary has no sentence task; leave it out"),
         ({"masked_lm_loss_weight": 0}, "--masked_lm_loss_weight=0: --objective=span_boundary adds to the loss of"),
     ]
     for changes, message in mistakes:
