@@ -23,6 +23,8 @@ log = logging.getLogger("bert_keras")
 _FORMATS: dict[str, str] = dict(
     zip(ROWS, ("JSON lines", "Parquet", "Arrow", "the output of WikiExtractor"), strict=True)
 )
+# Names of the same stream: a worker process has another one under the names of the system.
+_STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 _Typecode = Literal["H", "I", "Q"]
 
 
@@ -120,8 +122,8 @@ def find_text_files(patterns: str) -> list[str]:
         pattern = pattern.strip()
         if not pattern:
             raise ValueError(f'--input_file="{patterns}" has an empty name next to a comma; remove the comma')
-        if pattern == "-":  # standard input
-            files.append(pattern)
+        if pattern in _STANDARD_INPUT:
+            files.append("-")
             continue
         matches = paths.find(pattern)
         if not matches:

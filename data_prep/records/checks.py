@@ -56,13 +56,7 @@ def check_example(path, is_compressed, number, lengths, ranges):
     Example 0 is the first of the file. By name, `lengths` has the `tf.io.FixedLenFeature`, and `ranges` the lowest
     valid value and the first invalid value above.
     """
-    dataset = tf.data.TFRecordDataset(path, "GZIP" if is_compressed else "").skip(number).take(1)
-    try:
-        serialized = next(dataset.as_numpy_iterator(), None)
-    except tf.errors.DataLossError as error:
-        raise damaged(path, error) from error
-    if serialized is None:
-        raise ValueError(f"{path} now has at most {number} examples; it changed while it was read")
+    serialized = _read_record(path, is_compressed, number)
     number += 1
     features = _read_example(path, number, serialized, lengths)
     for name, expected in lengths.items():
@@ -79,6 +73,39 @@ def check_example(path, is_compressed, number, lengths, ranges):
             raise ValueError(f"{path} example {number}: {_out_of_range(name, wrong, end)}")
 
 
+def _read_record(path, is_compressed, number):
+    """Returns a record of a file by its number from 0, without a pipeline of tf.data: that takes 20 times as long."""
+    with _opened(path, is_compressed) as file:
+        position = 0
+        try:
+            for place in range(number + 1):
+                file.seek(position)
+                header = file.read(_HEADER)
+                if not header:
+                    raise ValueError(f"{path} now has at most {place} examples; it changed while it was read")
+                if len(header) < _HEADER or not _is_intact(header):
+                    raise damaged(path, position)
+                length = struct.unpack("<Q", header[:_LENGTH])[0]
+                position += _HEADER + length + _CHECKSUM
+            record = file.read(length + _CHECKSUM)
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            raise damaged(path, position) from None
+    if len(record) < length + _CHECKSUM or not _is_intact(record):
+        raise damaged(path, position - length - _CHECKSUM)
+    return record[:-_CHECKSUM]
+
+
+@contextlib.contextmanager
+def _opened(path, is_compressed):
+    with paths.open_file(path) as stored, gzip.open(stored) if is_compressed else stored as file:
+        yield file
+
+
+def _is_intact(content):
+    """Returns whether the checksum at the end of some bytes is that of the others."""
+    return struct.pack("<I", checksums([content[:-_CHECKSUM]])[0]) == content[-_CHECKSUM:]
+
+
 def find_damage(files, compression_types, error, seconds=60.0):
     """Returns a ValueError with the damaged file, which TensorFlow reports without its name, or the error itself.
 
@@ -88,7 +115,7 @@ def find_damage(files, compression_types, error, seconds=60.0):
     position = _position(error)
     for path, compression in zip(files, compression_types, strict=True):
         if position is not None and not compression and _is_damaged_at(path, position):
-            return damaged(path, error)
+            return damaged(path, position)
     deadline = time.monotonic() + seconds
     for number, (path, compression) in enumerate(zip(files, compression_types, strict=True)):
         try:
@@ -100,7 +127,7 @@ def find_damage(files, compression_types, error, seconds=60.0):
                         "after it again"
                     )
         except tf.errors.DataLossError as found:
-            return damaged(path, found)
+            return damaged(path, _position(found))
     return error
 
 
@@ -121,8 +148,9 @@ def find_other_record(files, compression_types, error, seconds=60.0):
     return error
 
 
-def damaged(path, error):
-    return ValueError(f"{path} is damaged at byte {_position(error)}; build it again")
+def damaged(path, position):
+    """Returns the error of a record file that is damaged at a byte."""
+    return ValueError(f"{path} is damaged at byte {position}; build it again")
 
 
 def _position(error):
@@ -137,12 +165,11 @@ def _is_damaged_at(path, position):
     with paths.open_file(path) as file:
         file.seek(position - _HEADER)
         header = file.read(_HEADER)
-        if struct.pack("<I", checksums([header[:_LENGTH]])[0]) != header[_LENGTH:]:
+        if not _is_intact(header):
             return False
         length = struct.unpack("<Q", header[:_LENGTH])[0]
         content = file.read(length + _CHECKSUM)
-    is_cut = len(content) < length + _CHECKSUM
-    return is_cut or struct.pack("<I", checksums([content[:length]])[0]) != content[length:]
+    return len(content) < length + _CHECKSUM or not _is_intact(content)
 
 
 def _out_of_range(name, value, end):

@@ -4,6 +4,7 @@ At the start, `open_records` checks what is cheap: names, lengths, the builder's
 file. `training.input.pretraining_batches` checks every batch. `explain_failure` finds the file of a failed read.
 """
 
+import collections
 import dataclasses
 import logging
 import re
@@ -164,7 +165,7 @@ def _find_files(patterns):
                 f"{folders[0]} is a folder; name the record files in it, for example {folders[0]}/*.tfrecord"
             )
         files += matches
-    twice = sorted({path for path in files if files.count(path) > 1})
+    twice = sorted(path for path, count in collections.Counter(files).items() if count > 1)
     if twice:
         log.warning("%s: named more than once, and read each time", ", ".join(twice))
     return files

@@ -13,6 +13,7 @@ import pytest
 from tiny_data import examples_of
 
 from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus import text_sources, tokenized_corpus
 from bert_keras.data_prep.corpus.documents import Documents, read_documents
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
@@ -192,6 +193,31 @@ def test_small_files_share_tasks_and_keep_their_documents_and_warnings(
         assert [line for line in messages if "copying" not in line] == warnings
     assert num_tasks[0] == 2
     assert 20 < num_tasks[1] < 90 < num_tasks[2]
+
+
+@pytest.mark.parametrize("start_workers", [None, ThisProcess])
+def test_notes_do_not_repeat_the_names_of_all_files(tmp_path, letters_tokenizer, start_workers):
+    """The bytes of all notes grow with the number of inputs plus that of outputs, not with their product."""
+    inputs = [str(tmp_path / f"text-{number:05}") for number in range(60)]
+    for number, file in enumerate(inputs):
+        pathlib.Path(file).write_text(f"ab {chr(97 + number % 26)}\nef {chr(97 + number // 26)}\n\n")
+    outputs = [str(tmp_path / "out" / f"records-{number:05}") for number in range(40)]
+    evals = [str(tmp_path / "out" / f"eval-{number:05}") for number in range(30)]
+    cleaning = Cleaning(eval_share=0.3)
+    build_pretraining_data(
+        inputs, outputs, letters_tokenizer, SETTINGS, start_workers=start_workers, cleaning=cleaning, eval_files=evals
+    )
+    names = {"input_file": inputs, "output_file": outputs, "eval_output_file": evals}
+    notes = [read_metadata(file)["settings"] for file in [*outputs, *evals]]
+    assert {name: notes[0][name] for name in names} == {name: ",".join(files) for name, files in names.items()}
+    for note in notes[1:]:
+        assert {note.pop(name) for name in names} == {"see records-00000.json"}
+        assert note == {name: value for name, value in notes[0].items() if name not in names}
+    sizes = [os.path.getsize(f"{file}.json") for file in [*outputs, *evals]]
+    assert sum(sizes[1:]) < 70 * 3000
+    # A few names stay in each note.
+    build_pretraining_data(inputs[:2], outputs[:2], letters_tokenizer, SETTINGS, start_workers=start_workers)
+    assert read_metadata(outputs[1])["settings"]["input_file"] == ",".join(inputs[:2])
 
 
 def test_merging_changes_no_byte_and_is_continued(text, letters_tokenizer, folder, monkeypatch, messages):

@@ -4,8 +4,11 @@ import bz2
 import gzip
 import io
 import json
+import os
+import pathlib
 import random
 import sys
+import threading
 
 import pytest
 from tiny_data import examples_of
@@ -250,6 +253,26 @@ def test_standard_input_has_a_name_of_its_content(tmp_path):
             names.append(files[0])
         assert list(tmp_path.iterdir()) == []
     assert len(set(names)) == 1
+
+
+def test_other_names_of_standard_input_are_the_same_stream():
+    assert find_text_files("-,/dev/stdin, /dev/fd/0,/proc/self/fd/0") == ["-"] * 4
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_copied_once(tmp_path):
+    """Shells give pipes as files: --input_file=<(command)."""
+    pipe, work = str(tmp_path / "pipe"), tmp_path / "work"
+    os.mkfifo(pipe)
+    work.mkdir()
+    writer = threading.Thread(target=lambda: pathlib.Path(pipe).write_bytes(gzip.compress(b"Ab cd. Ef.\n")))
+    writer.start()
+    with received(find_text_files(f"{pipe},{pipe}"), str(work)) as files:
+        assert files[0] == files[1] != pipe
+        check_text_files(files[:1], SPLIT)
+        assert read(files[:1]) == "Ab cd.\nEf.\n\n"
+    writer.join()
+    assert list(work.iterdir()) == []
 
 
 def test_the_builder_gives_the_records_of_the_text_in_its_own_format(write, tmp_path, letters_vocab_file):
