@@ -97,10 +97,17 @@ def folder_that_appears_when_done(path: str | os.PathLike, flag: str, last: tupl
 
 
 def publish(partial: str | os.PathLike, path: str | os.PathLike) -> None:
-    """Flushes a complete file to the disk, then gives it its final name."""
+    """Flushes a complete file to the disk, then gives it its final name and the permissions of the file it replaces."""
+    keep_permissions(partial, path)
     flush(partial)
     paths.move(partial, path)
     flush(paths.parent(path))
+
+
+def keep_permissions(partial: str | os.PathLike, path: str | os.PathLike) -> None:
+    """Gives a local file the permissions of the file that it will replace, if there is one."""
+    if not paths.is_remote(path) and os.path.exists(path):
+        shutil.copymode(path, partial)
 
 
 def unfinished_name(path: str | os.PathLike) -> str:

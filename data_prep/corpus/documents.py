@@ -148,8 +148,14 @@ def _files_of(folder: str) -> list[str]:
             f'"{paths.join(folder, *splits[:1])}"'
         )
     if {"state.json", "dataset_info.json"} <= {*names}:
-        state = json.loads(paths.read_text(paths.join(folder, "state.json")))
-        return [paths.join(folder, part["filename"]) for part in state["_data_files"]]
+        try:
+            state = json.loads(paths.read_text(paths.join(folder, "state.json")))
+            return [paths.join(folder, part["filename"]) for part in state["_data_files"]]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ValueError(
+                f"{paths.join(folder, 'state.json')} does not list the files of a dataset ({type(error).__name__}: "
+                f"{error}); save the dataset again, or name its Arrow files"
+            ) from None
     found = []
     for each in (paths.join(folder, name) for name in names):
         found += _files_of(each) if paths.is_dir(each) else [each]

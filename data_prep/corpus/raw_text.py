@@ -22,6 +22,7 @@ _JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 _ARROW_STREAM = b"\xff\xff\xff\xff"
 _MOST_JOINED = 1 << 20  # characters of a paragraph
 _ROWS_AT_ONCE = 256
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 # Markdown ("# Title") or Wikipedia's markup ("== Title ==").
 _HEADING = re.compile(r"#{1,6}\s+\S|(={1,6})\s*[^=\s].*\1\Z")
 _WIKI_START = re.compile(r'<doc id="[^"]*".*? title="(?P<title>.*)">\Z')
@@ -168,7 +169,7 @@ def _json_texts(lines: Iterable[str], where: Callable[[int], str], options: Text
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             reason = error.msg if isinstance(error, json.JSONDecodeError) else error
             raise UnusableTextError(
                 f"{where(number)}: not JSON ({reason}); JSON lines need one complete object a line"
@@ -177,7 +178,13 @@ def _json_texts(lines: Iterable[str], where: Callable[[int], str], options: Text
             raise UnusableTextError(
                 f'{where(number)}: a {type(row).__name__}, but each line needs an object such as {{"{field}": "..."}}'
             )
-        yield _text_of(row, field, where, number)
+        text = _text_of(row, field, where, number)
+        if "\\u" in line and (half := _HALF_CHARACTER.search(text)):
+            raise UnusableTextError(
+                f'{where(number)}: "{field}" has half of a character (\\u{ord(half.group()):04x}), which is not text; '
+                "write the file again with whole characters"
+            )
+        yield text
 
 
 def _text_of(row: dict, field: str, where: Callable[[int], str], number: int) -> str:

@@ -99,7 +99,7 @@ def is_pipe(file: str) -> bool:
 
 
 def _received(source: Any, name: str, folder: str | None) -> str:
-    with tempfile.TemporaryDirectory(prefix="bert-keras-", dir=folder) as path:
+    with tempfile.TemporaryDirectory(prefix=".bert-keras-", dir=folder) as path:
         digest = hashlib.sha256()
         with open(os.path.join(path, "text"), "wb") as copy:
             while block := source.read(_BLOCK):
@@ -117,7 +117,7 @@ def opened_texts(files: Sequence[str], work_dir: str | None, progress: Progress,
     if all(_is_usable(file, options) for file in files):
         yield [TextFile(file, file) for file in files]
         return
-    with tempfile.TemporaryDirectory(prefix="bert-keras-", dir=work_dir) as path, WorkFolder(path) as folder:
+    with tempfile.TemporaryDirectory(prefix=".bert-keras-", dir=work_dir) as path, WorkFolder(path) as folder:
         yield local_texts(files, folder, ThisProcess(None).run, progress, options)
 
 

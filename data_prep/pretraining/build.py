@@ -178,7 +178,7 @@ def _read_parts(build: Build) -> tuple[list[Documents], dict]:
         return [read_documents(files, tokenizer, settings.strict_utf8, progress, build.folder, options)], {}
     with contextlib.ExitStack() as stack:
         texts = stack.enter_context(opened_texts(build.input_files, build.folder, progress, build.text_options))
-        path = stack.enter_context(tempfile.TemporaryDirectory(prefix="bert-keras-", dir=build.folder))
+        path = stack.enter_context(tempfile.TemporaryDirectory(prefix=".bert-keras-", dir=build.folder))
         folder, run = stack.enter_context(WorkFolder(path)), ThisProcess(None).run
         cleaned = clean_texts(texts, build.cleaning, settings.strict_utf8, folder, run, progress)
         parts = [read_texts(part, tokenizer, settings.strict_utf8, progress) for part in cleaned[:2] if part]

@@ -105,7 +105,7 @@ def measure_text(
     if start_workers is None:
         start_workers = functools.partial(Workers, num_workers) if num_workers > 1 else ThisProcess
     with contextlib.ExitStack() as stack:
-        path = stack.enter_context(tempfile.TemporaryDirectory(prefix="bert-keras-", dir=work_dir))
+        path = stack.enter_context(tempfile.TemporaryDirectory(prefix=".bert-keras-", dir=work_dir))
         folder = stack.enter_context(WorkFolder(path))
         started = time.perf_counter()
         with start_workers(tools) as workers:

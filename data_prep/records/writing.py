@@ -116,9 +116,24 @@ def check_record_files(files: Sequence[str], input_files: Sequence[str] = (), vo
             if paths.exists(path) and not paths.is_file(path):
                 raise ValueError(f'the output "{file}" exists and is not an ordinary file; choose another name')
             seen.add(path)
+        _check_note_is_ours(record_file)
         if not paths.is_remote(record_file):
             folder = os.path.dirname(os.path.realpath(record_file))
             check_can_create(folder, f'the output folder "{folder}"')
+
+
+def _check_note_is_ours(record_file: str) -> None:
+    """Raises ValueError if a file that is not metadata of records has the name of the metadata."""
+    file = metadata_file(record_file)
+    try:
+        is_ours = not paths.is_file(file) or "num_examples" in (read_metadata(record_file) or {})
+    except ValueError:
+        is_ours = False
+    if not is_ours:
+        raise ValueError(
+            f'the output "{record_file}" needs the name {file} for its metadata, but that file is something else; '
+            "choose another output, or move the file"
+        )
 
 
 def tell_replaced(files: Sequence[str]) -> None:
@@ -187,7 +202,8 @@ def publish(
     The final paths have no symbolic links, and may be remote. A local final path is on the file system of its partial
     file. Replaces existing files.
     """
-    for partial in partials:
+    for file, partial in zip(files, partials, strict=True):
+        writing.keep_permissions(partial, file)
         writing.flush(partial)
     each = [metadata] * len(files) if isinstance(metadata, dict) else metadata
     for file, partial, count, content in zip(files, partials, num_records, each, strict=True):

@@ -207,6 +207,13 @@ def test_a_mistake_in_a_later_part_names_its_line(write, monkeypatch):
         ("a.jsonl", '{"body": "a"}\n', {}, 'a.jsonl line 1: has no field "text", but body; name the field of the text'),
         ("a.jsonl", '["a"]\n', {}, "a.jsonl line 1: a list, but each line needs an object such as"),
         ("a.json", '{\n"text": "a"}\n', {}, "a.json line 1: not JSON .*; JSON lines need one complete object a line"),
+        (
+            "a.jsonl",
+            '{"text": "a \\ud800"}\n',
+            {},
+            r'line 1: "text" has half of a character \(\\ud800\), which',
+        ),
+        ("a.jsonl", '{"text": ' + "[" * 100_000, {}, "a.jsonl line 1: not JSON .*recursion"),
         ("a.jsonl", b'{"text": "\xe9"}\n', {}, "a.jsonl line 1: byte 0xe9 is not valid UTF-8"),
         ("a.txt", "a\n", {"text_field": "b"}, "--text_field=b names a field of JSON lines, .* but .*a.txt .* leave"),
         ("a.jsonl", '{"text": "a"}', {"documents": "file"}, "--documents=file is for text files, but .*a.jsonl has"),
@@ -242,6 +249,21 @@ def test_folders_give_all_of_their_files(tmp_path, messages):
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match='the folder ".*empty" has no files'):
         find_text_files(f"{tmp_path}/empty")
+
+
+@pytest.mark.parametrize("state", ["", "{}", "[]", '{"_data_files": [1]}', "[" * 100_000])
+def test_a_damaged_list_of_a_dataset_is_named(tmp_path, state):
+    (tmp_path / "state.json").write_text(state)
+    (tmp_path / "dataset_info.json").write_text("{}")
+    with pytest.raises(ValueError, match="state.json does not list the files of a dataset .* save the dataset again"):
+        find_text_files(str(tmp_path))
+
+
+def test_the_work_of_a_killed_program_is_not_taken_for_text(tmp_path):
+    (tmp_path / "a.txt").write_bytes(gzip.compress(b"a\n"))
+    with opened_texts([str(tmp_path / "a.txt")], str(tmp_path), Progress()):
+        assert len(list(tmp_path.iterdir())) == 2
+        assert find_text_files(str(tmp_path)) == find_text_files(f"{tmp_path}/*") == [f"{tmp_path}/a.txt"]
 
 
 def test_standard_input_has_a_name_of_its_content(tmp_path):

@@ -170,6 +170,42 @@ def test_failure_between_the_last_two_steps_leaves_no_metadata_of_other_records(
     assert entries(tmp_path) == ["old"]
 
 
+@pytest.mark.parametrize("content", ['{"mine": 1}', "[1]", "", "text"])
+def test_metadata_never_replaces_a_file_of_the_user(tmp_path, content):
+    (tmp_path / "wiki.json").write_text(content)
+    with pytest.raises(
+        ValueError, match='output ".*wiki" needs the name .*wiki.json for its metadata, but that file is'
+    ):
+        check_record_files([str(tmp_path / "wiki")])
+    write_metadata(str(tmp_path / "wiki"), {"num_examples": 1})
+    check_record_files([str(tmp_path / "wiki")])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
+def test_replaced_records_keep_their_permissions(tmp_path):
+    (tmp_path / "a").touch(0o600)
+    write_then([str(tmp_path / "a")], lambda writer: writer.commit({}))
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "a").stat().st_size > 0
+
+
+@pytest.mark.xfail(strict=True, reason="D1: an address file:// is taken for a remote path")
+def test_the_address_of_an_input_is_not_an_output(tmp_path):
+    with pytest.raises(ValueError, match="is the input"):
+        check_record_files([f"file://{tmp_path}/v.txt"], [f"{tmp_path}/v.txt"])
+
+
+@pytest.mark.xfail(strict=True, reason="D6: unfinished records of a killed program stay")
+def test_unfinished_records_of_a_killed_program_are_removed(tmp_path):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: 99999999)  # there is no such process
+        killed = RecordWriter([str(tmp_path / "a")])
+        killed.__enter__()
+        killed.write_file([b"record"])
+    write_then([str(tmp_path / "a")], lambda writer: writer.commit({}))
+    assert entries(tmp_path) == ["a", "a.json"]
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")
 @pytest.mark.parametrize("size", [1, 100_000], ids=["on closing", "on writing"])
 @pytest.mark.parametrize("is_gzip", [False, True])

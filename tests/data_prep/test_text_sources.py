@@ -5,7 +5,9 @@ import gzip
 import importlib.util
 import io
 import lzma
+import random
 import sys
+import tarfile
 
 import pytest
 
@@ -14,6 +16,9 @@ from bert_keras.data_prep.corpus import text_sources
 from bert_keras.data_prep.corpus.documents import check_text_files, read_documents
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.corpus.text_sources import Form, form_of, opened_texts
+from bert_keras.data_prep.corpus.workers import ThisProcess
+from bert_keras.data_prep.pretraining.build import build_pretraining_data
+from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.storage import paths
 
 TEXT = "ab c\r\n\ndef \u529b\u52a0\n" * 40
@@ -104,6 +109,40 @@ def test_utf8_with_odd_characters_is_still_utf8(tmp_path, content):
 def test_file_that_is_not_text_is_refused_before_any_work(tmp_path, content, problem):
     with pytest.raises(ValueError, match=problem):
         check_text_files([written(tmp_path, content)])
+
+
+def archive(compression):
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode=f"w:{compression}") as tar:
+        for name in ("a.txt", "b.txt"):
+            tar.addfile(tarfile.TarInfo(name))
+            info = tarfile.TarInfo(name)
+            info.size = 4000
+            tar.addfile(info, io.BytesIO(b"ab c\n" * 800))
+    return content.getvalue()
+
+
+@pytest.mark.xfail(strict=True, reason="U1: archives and binary data are read as text")
+@pytest.mark.parametrize(
+    "content", [archive(""), archive("gz"), random.Random(0).randbytes(9000).replace(b"\0", b"\1")]
+)
+def test_archives_and_binary_data_are_refused(tmp_path, content):
+    with pytest.raises(ValueError, match="is not text"):
+        check_text_files([written(tmp_path, content)])
+
+
+@pytest.mark.xfail(strict=True, reason="P2: each step opens and inspects an input again")
+@pytest.mark.parametrize(("compression", "most"), [("", 1), ("gzip", 2)])
+def test_an_input_is_inspected_once(tmp_path, letters_tokenizer, monkeypatch, compression, most):
+    file, opened, real_open = written(tmp_path, COMPRESSIONS[compression](b"ab c\n\nde\n")), [], paths.open_file
+    monkeypatch.setattr(paths, "open_file", lambda path, *mode: opened.append(path) or real_open(path, *mode))
+    settings = PretrainingDataSettings(8, 2, dupe_factor=1)
+    for start_workers in (None, ThisProcess):
+        opened.clear()
+        build_pretraining_data(
+            [file], [str(tmp_path / "out")], letters_tokenizer, settings, start_workers=start_workers
+        )
+        assert opened.count(file) <= most - 1  # text_lines.read_byte_lines opens a plain file once more
 
 
 @pytest.mark.parametrize("compression", ["gzip", "bzip2", "xz", "zstd"])

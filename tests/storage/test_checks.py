@@ -42,6 +42,13 @@ def test_unusable_output_file_is_named(folder, name, message):
         check_output_file(name, "--output_file", inputs)
 
 
+@pytest.mark.xfail(strict=True, reason="D1: an address file:// is taken for a remote path")
+@pytest.mark.parametrize("name", ["vocab.txt", "link.txt", "sub/../vocab.txt"])
+def test_the_address_of_a_local_file_is_that_file(folder, name):
+    with pytest.raises(ValueError, match="is also --vocab_file, which would be lost"):
+        check_output_file(f"file://{folder}/{name}", "--output_file", {"--vocab_file": str(folder / "vocab.txt")})
+
+
 def test_folder_without_permission_is_named(folder, monkeypatch):
     # Simulates the refusal, because root may write everywhere.
     monkeypatch.setattr(os, "access", lambda path, mode: False)

@@ -4,6 +4,8 @@ import concurrent.futures
 import errno
 import os
 import pathlib
+import platform
+import socket
 import subprocess
 import sys
 
@@ -114,6 +116,28 @@ def test_left_over_are_the_unfinished_names_of_dead_processes():
         assert writing.is_left_over(name)
     assert not writing.is_left_over(f".b.unfinished-{os.getpid()}")
     assert not writing.is_left_over("c")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
+def test_a_replaced_file_keeps_its_permissions(tmp_path):
+    for mode in (0o600, 0o664):
+        (tmp_path / "a").write_text("old")
+        (tmp_path / "a").chmod(mode)
+        writing.write_text(tmp_path / "a", "new")
+        assert ((tmp_path / "a").read_text(), (tmp_path / "a").stat().st_mode & 0o777) == ("new", mode)
+
+
+@pytest.mark.xfail(strict=True, reason="D3: the name of unfinished work has only the number of a process")
+def test_unfinished_work_of_another_machine_stays(tmp_path, monkeypatch):
+    with monkeypatch.context() as other:
+        other.setattr(os, "getpid", lambda: 99999999)
+        for module, name in ((socket, "gethostname"), (platform, "node")):
+            other.setattr(module, name, lambda: "another-machine")
+        theirs = writing.folder_that_appears_when_done(str(tmp_path / "out"), "output", ("last",))
+        unfinished = theirs.__enter__()
+        (unfinished / "a").touch()
+    with writing.folder_that_appears_when_done(str(tmp_path / "out"), "output", ("last",)):
+        assert (unfinished / "a").exists()
 
 
 def test_sha256(folder):
