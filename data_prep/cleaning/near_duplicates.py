@@ -92,18 +92,12 @@ def similarity_of(first: np.ndarray, second: np.ndarray) -> float:
 
 @dataclasses.dataclass
 class NearDuplicates:
-    """Near duplicates, and the comparisons that found them.
+    """Near duplicates, and the comparisons that found them."""
 
-    Attributes:
-        is_near: bool [documents]; whether a document is a near duplicate of an earlier one that stays.
-        num_estimated, num_compared: pairs of documents compared by the estimate, and exactly.
-        num_limited: documents that reached a limit of comparisons, so that they may stay next to a near duplicate.
-    """
-
-    is_near: np.ndarray
-    num_estimated: int = 0
-    num_compared: int = 0
-    num_limited: int = 0
+    is_near: np.ndarray  # bool [documents]; whether a document is a near duplicate of an earlier one that stays
+    num_estimated: int = 0  # pairs of documents compared by the estimate
+    num_compared: int = 0  # pairs compared exactly
+    num_limited: int = 0  # documents that reached a limit of comparisons, and may stay next to a near duplicate
 
 
 def find_near_duplicates(
@@ -165,14 +159,10 @@ def _sharing_documents(parts: Sequence[np.ndarray], is_candidate: np.ndarray, ba
 
 
 def _candidates(buckets: Sequence[list[int]]) -> tuple[list[int], bool]:
-    """Returns the documents of some buckets, and whether there are more than the limit.
-
-    Small buckets come first, because similar documents share more than what thousands have. Of a large one, the last
-    documents count.
-    """
+    """Returns the documents of some buckets up to the limit, and whether there are more."""
     found: dict[int, None] = {}
+    # Small buckets come first, because similar documents share more than what thousands have.
     for bucket in sorted(buckets, key=len):
-        # Never more of a bucket than the limit: this alone bounds the time.
         for document in reversed(bucket[-MOST_ESTIMATED - 1 :]):
             if document not in found and len(found) == MOST_ESTIMATED:
                 return list(found), True

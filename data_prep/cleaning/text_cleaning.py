@@ -203,41 +203,34 @@ def _near_duplicates(
     minima = [_minima(folder.file(f"documents-{name}.minima"), len(index)) for name, index in indexes.items()]
     grams = _Grams({name: index[:, 3] for name, index in indexes.items()}, folder)
     found = near_duplicates.find_near_duplicates(minima, is_candidate, threshold, grams.read)
-    log.info(
-        "near duplicates: compared %s pairs of %s documents, %s of them by all word 5-grams",
-        f"{found.num_estimated:,}",
-        f"{np.count_nonzero(is_candidate):,}",
-        f"{found.num_compared:,}",
-    )
+    pairs = f"{found.num_estimated:,} pairs of {np.count_nonzero(is_candidate):,} documents"
+    log.info("near duplicates: compared %s, %s of them by all word 5-grams", pairs, f"{found.num_compared:,}")
     if found.num_limited:
         log.warning(
-            "near duplicates: %s documents resemble more earlier ones than the %d that are compared, so they may stay "
-            "beside a near duplicate; --drop_repeated_lines removes lines that many documents share",
-            f"{found.num_limited:,}",
-            near_duplicates.MOST_COMPARED,
+            "near duplicates: %s documents resemble more earlier ones than the %d that are compared, so a near "
+            "duplicate of them may stay; --drop_repeated_lines removes lines that many documents share",
+            *(f"{found.num_limited:,}", near_duplicates.MOST_COMPARED),
         )
     return found.is_near
 
 
 class _Grams:
-    """Reads the word 5-grams of cleaned documents, and keeps those of the last ones."""
+    """Reads the word 5-grams of cleaned documents, and keeps some of them."""
 
     def __init__(self, ends: dict[str, np.ndarray], folder: WorkFolder):
         self._ends, self._folder = list(ends.items()), folder  # the last bytes of the documents of each chunk
         self._firsts = np.cumsum([0, *(len(each) for each in ends.values())])
-        self._kept, self._size = collections.OrderedDict(), 0
+        self._kept, self._size = {}, 0
 
     def read(self, document: int) -> np.ndarray:
         """Returns the 5-grams of a document, as `near_duplicates.grams_of` does."""
-        if document in self._kept:
-            self._kept.move_to_end(document)
-            return self._kept[document]
-        grams = near_duplicates.grams_of(near_duplicates.words_of(comparable(self._text(document))))
-        self._kept[document] = grams
-        self._size += len(grams)
-        while self._size > _MOST_GRAMS and len(self._kept) > 1:
-            self._size -= len(self._kept.popitem(last=False)[1])
-        return grams
+        if document not in self._kept:
+            if self._size > _MOST_GRAMS:
+                self._kept, self._size = {}, 0
+            grams = near_duplicates.grams_of(near_duplicates.words_of(comparable(self._text(document))))
+            self._kept[document] = grams
+            self._size += len(grams)
+        return self._kept[document]
 
     def _text(self, document: int) -> str:
         part = int(np.searchsorted(self._firsts, document, "right")) - 1

@@ -8,7 +8,7 @@ import mmap
 import os
 import random
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from bert_keras.cli.progress import Progress
@@ -83,17 +83,11 @@ class Documents:
         """bool; whether the current document has sentences but has not ended."""
         return self.num_sentences > self.document_starts[-1]
 
-    def add_line(self, line: str, tokenizer: Any) -> None:
-        """Adds a line as a sentence of the current document; ignores one without tokens."""
-        for piece in pieces_of(line):
-            self.tokens.fromlist(tokenizer.encode(piece))
-        if len(self.tokens) > self.sentence_starts[-1]:
-            self.sentence_starts.append(len(self.tokens))
-
-    def add_sentence(self, ids: list[int]) -> None:
-        """Adds a sentence to the current document; ignores one without tokens."""
-        if ids:
+    def add_sentence(self, parts: Iterable[list[int]]) -> None:
+        """Adds a sentence, as parts of its ids, to the current document; ignores one without tokens."""
+        for ids in parts:
             self.tokens.fromlist(ids)
+        if len(self.tokens) > self.sentence_starts[-1]:
             self.sentence_starts.append(len(self.tokens))
 
     def end_document(self) -> None:
@@ -151,11 +145,9 @@ def _files_of(folder: str) -> list[str]:
         try:
             state = json.loads(paths.read_text(paths.join(folder, "state.json")))
             return [paths.join(folder, part["filename"]) for part in state["_data_files"]]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ValueError(
-                f"{paths.join(folder, 'state.json')} does not list the files of a dataset ({type(error).__name__}: "
-                f"{error}); save the dataset again, or name its Arrow files"
-            ) from None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            message = f"{folder}/state.json does not list the files of the dataset; save the dataset again"
+            raise ValueError(message) from None
     found = []
     for each in (paths.join(folder, name) for name in names):
         found += _files_of(each) if paths.is_dir(each) else [each]
@@ -231,7 +223,7 @@ def read_texts(texts: Sequence[TextFile], tokenizer, strict_utf8: bool, progress
     for number, file in enumerate(texts):
         for size, line in read_lines(file, dropped, strict_utf8):
             if line:
-                documents.add_line(line, tokenizer)
+                documents.add_sentence(map(tokenizer.encode, pieces_of(line)))
             else:
                 documents.end_document()
             progress.advance(size)

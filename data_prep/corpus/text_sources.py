@@ -80,13 +80,11 @@ def received(files: Sequence[str], folder: str | None = None, stream: BinaryIO |
     """
     copies = {}
     try:
-        for file in dict.fromkeys(files):
-            if file == "-":
-                copies[file] = _received(sys.stdin.buffer if stream is None else stream, "standard-input", folder)
-            elif is_pipe(file):
-                log.info("%s: a pipe, which is read to its end first", file)
-                with open(file, "rb") as source:
-                    copies[file] = _received(source, "pipe", folder)
+        for file in dict.fromkeys(filter(is_pipe, files)):
+            log.info("input %s: reading it to its end first", file)
+            standard_input = contextlib.nullcontext(stream or sys.stdin.buffer) if file == "-" else None
+            with standard_input or open(file, "rb") as source:
+                copies[file] = _received(source, "standard-input" if file == "-" else "pipe", folder)
         yield [copies.get(file, file) for file in files]
     finally:
         for copy in copies.values():

@@ -12,7 +12,7 @@ import numpy as np
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
-from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, read_lines, text_warnings
+from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, pieces_of, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder, in_groups
 from bert_keras.data_prep.text.chinese_words import count_unknown
@@ -120,7 +120,7 @@ def _tokenize_chunk(context, folder: WorkFolder, name: str, task: tuple) -> dict
             continuing.append((is_open, chunks[number - 1].file.name, chunk.file.name))
         for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
             if line:
-                documents.add_line(line, tokenizer)
+                documents.add_sentence(map(tokenizer.encode, pieces_of(line)))
             else:
                 ends_a_document = ends_a_document or not documents.num_sentences
                 documents.end_document()

@@ -37,11 +37,9 @@ def in_groups(items: Iterable, size_of: Callable[[Any], int], most: int) -> Iter
 
 
 class NotedFile(contextlib.AbstractContextManager):
-    """File whose size and CRC-32 are tracked while writing; it gets its final name only when complete.
+    """File whose size and CRC-32 are tracked while writing; it gets its final name only when complete."""
 
-    Nothing waits for the disk: after a power failure, the checksums show which files to make again.
-    """
-
+    # Nothing waits for the disk: after a power failure, the checksums show which files to make again.
     def __init__(self, folder: str, name: str):
         self.name, self._path = name, os.path.join(folder, name)
         self.num_bytes = self.checksum = 0

@@ -94,10 +94,7 @@ class Build:
     eval_files: list[str] = dataclasses.field(default_factory=list)
 
     def per_file(self, summaries: Sequence[dict]) -> list[dict]:
-        """Returns the metadata of each output, from the summaries of the training and of the held-out part.
-
-        Only the first one repeats long lists of files, which would take gigabytes in 1,000 notes of 100,000 files.
-        """
+        """Returns the metadata of each output, from the summaries of both parts; only one has long lists of files."""
         counts = (len(self.output_files), len(self.eval_files))
         each = [summary for summary, count in zip(summaries, counts, strict=False) for _ in range(count)]
         settings, first = self.metadata["settings"], paths.name(metadata_file(self.output_files[0]))

@@ -100,8 +100,8 @@ class _Places:
         try:
             folder.delete()
         except OSError as error:
-            name = error.filename or self.work_dir
-            log.warning("%s is not needed any longer, but cannot be removed: %s", name, error.strerror)
+            where = error.filename or self.work_dir
+            log.warning("%s is not needed any longer, but cannot be removed: %s", where, error.strerror)
 
 
 def _hidden(file: str, digest: str, ending: str) -> str:

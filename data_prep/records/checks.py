@@ -75,7 +75,7 @@ def check_example(path, is_compressed, number, lengths, ranges):
 
 def _read_record(path, is_compressed, number):
     """Returns a record of a file by its number from 0, without a pipeline of tf.data: that takes 20 times as long."""
-    with _opened(path, is_compressed) as file:
+    with paths.open_file(path) as stored, gzip.open(stored) if is_compressed else stored as file:
         position = 0
         try:
             for place in range(number + 1):
@@ -93,12 +93,6 @@ def _read_record(path, is_compressed, number):
     if len(record) < length + _CHECKSUM or not _is_intact(record):
         raise damaged(path, position - length - _CHECKSUM)
     return record[:-_CHECKSUM]
-
-
-@contextlib.contextmanager
-def _opened(path, is_compressed):
-    with paths.open_file(path) as stored, gzip.open(stored) if is_compressed else stored as file:
-        yield file
 
 
 def _is_intact(content):
@@ -149,7 +143,6 @@ def find_other_record(files, compression_types, error, seconds=60.0):
 
 
 def damaged(path, position):
-    """Returns the error of a record file that is damaged at a byte."""
     return ValueError(f"{path} is damaged at byte {position}; build it again")
 
 

@@ -115,25 +115,12 @@ def check_record_files(files: Sequence[str], input_files: Sequence[str] = (), vo
                 raise ValueError(f'the output file "{file}" is {taken[path]}; choose another name')
             if paths.exists(path) and not paths.is_file(path):
                 raise ValueError(f'the output "{file}" exists and is not an ordinary file; choose another name')
+            if file != record_file and paths.is_file(path) and b'"num_examples"' not in paths.read_bytes(path):
+                raise ValueError(f'the metadata of "{record_file}" would replace "{file}"; choose another name')
             seen.add(path)
-        _check_note_is_ours(record_file)
         if not paths.is_remote(record_file):
             folder = os.path.dirname(os.path.realpath(record_file))
             check_can_create(folder, f'the output folder "{folder}"')
-
-
-def _check_note_is_ours(record_file: str) -> None:
-    """Raises ValueError if a file that is not metadata of records has the name of the metadata."""
-    file = metadata_file(record_file)
-    try:
-        is_ours = not paths.is_file(file) or "num_examples" in (read_metadata(record_file) or {})
-    except ValueError:
-        is_ours = False
-    if not is_ours:
-        raise ValueError(
-            f'the output "{record_file}" needs the name {file} for its metadata, but that file is something else; '
-            "choose another output, or move the file"
-        )
 
 
 def tell_replaced(files: Sequence[str]) -> None:

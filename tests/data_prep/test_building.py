@@ -84,7 +84,7 @@ def test_random_next_sentences_come_from_the_whole_corpus():
     vocab.update({f"w{number}": number for number in range(5, 505)})
     documents = Documents(len(vocab))
     for token in range(5, 505):
-        documents.add_sentence([token])
+        documents.add_sentence([[token]])
         documents.end_document()
     tools = Tools(None, MaskingVocabulary.from_vocab(vocab), PretrainingDataSettings(8, 1))
     seconds = []

@@ -23,7 +23,7 @@ def documents_of(*lengths):
     documents = Documents(10)
     for sentences in lengths:
         for length in sentences:
-            documents.add_sentence([1] * length)
+            documents.add_sentence([[1] * length])
         documents.end_document()
     return documents
 

@@ -73,8 +73,8 @@ def test_carriage_returns_are_dropped_and_reported_inside_a_line(tmp_path, lette
 def test_tokens_take_two_bytes_until_the_vocabulary_outgrows_them():
     for vocab_size, bytes_per_token in ((1 << 16, 2), ((1 << 16) + 1, 4)):
         documents = Documents(vocab_size)
-        documents.add_sentence([vocab_size - 1, 0])
-        documents.add_sentence([])
+        documents.add_sentence([[vocab_size - 1, 0]])
+        documents.add_sentence([[]])
         assert documents.tokens.tolist() == [vocab_size - 1, 0]
         assert documents.tokens.itemsize == bytes_per_token
         assert documents.num_sentences == 1

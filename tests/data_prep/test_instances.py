@@ -24,7 +24,7 @@ def corpus(*documents_of_lengths):
     documents, token = Documents(len(VOCAB)), 5
     for lengths in documents_of_lengths:
         for length in lengths:
-            documents.add_sentence(list(range(token, token + length)))
+            documents.add_sentence([list(range(token, token + length))])
             token += length
         documents.end_document()
     return documents

@@ -255,7 +255,7 @@ def test_folders_give_all_of_their_files(tmp_path, messages):
 def test_a_damaged_list_of_a_dataset_is_named(tmp_path, state):
     (tmp_path / "state.json").write_text(state)
     (tmp_path / "dataset_info.json").write_text("{}")
-    with pytest.raises(ValueError, match="state.json does not list the files of a dataset .* save the dataset again"):
+    with pytest.raises(ValueError, match="state.json does not list the files of the dataset; save the dataset again"):
         find_text_files(str(tmp_path))
 
 

@@ -173,9 +173,7 @@ def test_failure_between_the_last_two_steps_leaves_no_metadata_of_other_records(
 @pytest.mark.parametrize("content", ['{"mine": 1}', "[1]", "", "text"])
 def test_metadata_never_replaces_a_file_of_the_user(tmp_path, content):
     (tmp_path / "wiki.json").write_text(content)
-    with pytest.raises(
-        ValueError, match='output ".*wiki" needs the name .*wiki.json for its metadata, but that file is'
-    ):
+    with pytest.raises(ValueError, match='the metadata of ".*wiki" would replace ".*wiki.json"; choose'):
         check_record_files([str(tmp_path / "wiki")])
     write_metadata(str(tmp_path / "wiki"), {"num_examples": 1})
     check_record_files([str(tmp_path / "wiki")])
