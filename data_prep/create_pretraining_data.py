@@ -30,7 +30,7 @@ from bert_keras.cli.progress import progress_on
 from bert_keras.data_prep.cleaning.filters import check_eval
 from bert_keras.data_prep.cleaning.text_flags import read_cleaning, read_text_options
 from bert_keras.data_prep.corpus.documents import find_text_files
-from bert_keras.data_prep.corpus.text_sources import is_pipe, received
+from bert_keras.data_prep.corpus.text_sources import received
 from bert_keras.data_prep.pretraining.build import PretrainingDataSettings, build_pretraining_data
 from bert_keras.data_prep.pretraining.flags import casing_of, define_flags, is_gzip, name_outputs, read_settings
 from bert_keras.data_prep.pretraining.statistics import draw_lengths, measure_text, statistics_table
@@ -68,7 +68,7 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
         raise ValueError(f"--work_dir={values.work_dir} is remote; give a local folder")
     # The machines of a Beam runner share the folder of the output, but not the system's temporary folder.
     folder = values.work_dir or (paths.parent(values.output_file) if start_workers else None)
-    if folder and (values.dry_run or any(map(is_pipe, found_files))) and not os.path.isdir(folder):
+    if folder and (values.dry_run or "-" in found_files) and not os.path.isdir(folder):
         raise ValueError(f"the folder {folder} does not exist; create it, because the text is copied there first")
     if values.histogram_file is not None:
         _check_histogram_file(values)
@@ -88,7 +88,7 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
     eval_files = [name.strip() for name in values.eval_output_file.split(",")] if values.eval_output_file else []
     check_eval(cleaning, eval_files)
     is_compressed = is_gzip([*output_files, *eval_files], values)
-    log.info("input: %s", _shown(found_files))
+    log.info("input: %s", ", ".join(found_files))
     with received(found_files, folder) as input_files, progress_on(console) as progress:
         summary = build_pretraining_data(
             input_files,
@@ -105,12 +105,9 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
     console.print(_table(summary, settings))
     if eval_files:
         log.info("held out: %s examples", f"{summary['eval']['instances']:,}")
-    log.info("wrote %s", ", ".join([_shown(output_files), *eval_files]))
+    shown = ", ".join(output_files) if len(output_files) < 10 else f"{output_files[0]} to {output_files[-1]}"
+    log.info("wrote %s", ", ".join([shown, *eval_files]))
     return summary
-
-
-def _shown(files: list[str]) -> str:
-    return ", ".join(files) if len(files) < 10 else f"{files[0]} to {files[-1]} ({len(files):,} files)"
 
 
 def _check_histogram_file(values: flags.FlagValues) -> None:

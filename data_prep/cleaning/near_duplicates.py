@@ -130,10 +130,9 @@ def find_near_duplicates(
         estimates = np.count_nonzero(kept_minima[others] == minima, axis=1) / NUM_HASHES
         similar = [others[place] for place in np.argsort(-estimates, kind="stable") if estimates[place] >= lowest]
         found.num_estimated += len(others)
-        grams = read_grams(document) if similar else minima
         for other in similar[:MOST_COMPARED]:
             found.num_compared += 1
-            if similarity_of(read_grams(kept[other]), grams) >= threshold:
+            if similarity_of(read_grams(kept[other]), read_grams(document)) >= threshold:
                 found.is_near[document] = True
                 break
         else:

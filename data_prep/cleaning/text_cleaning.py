@@ -227,9 +227,8 @@ class _Grams:
         if document not in self._kept:
             if self._size > _MOST_GRAMS:
                 self._kept, self._size = {}, 0
-            grams = near_duplicates.grams_of(near_duplicates.words_of(comparable(self._text(document))))
-            self._kept[document] = grams
-            self._size += len(grams)
+            self._kept[document] = near_duplicates.grams_of(near_duplicates.words_of(comparable(self._text(document))))
+            self._size += len(self._kept[document])
         return self._kept[document]
 
     def _text(self, document: int) -> str:

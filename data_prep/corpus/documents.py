@@ -23,8 +23,7 @@ log = logging.getLogger("bert_keras")
 _FORMATS: dict[str, str] = dict(
     zip(ROWS, ("JSON lines", "Parquet", "Arrow", "the output of WikiExtractor"), strict=True)
 )
-# Names of the same stream: a worker process has another one under the names of the system.
-_STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+_STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")  # a worker process has another stream there
 _Typecode = Literal["H", "I", "Q"]
 
 
@@ -146,8 +145,7 @@ def _files_of(folder: str) -> list[str]:
             state = json.loads(paths.read_text(paths.join(folder, "state.json")))
             return [paths.join(folder, part["filename"]) for part in state["_data_files"]]
         except (ValueError, KeyError, TypeError, RecursionError):
-            message = f"{folder}/state.json does not list the files of the dataset; save the dataset again"
-            raise ValueError(message) from None
+            raise ValueError(f"{folder}/state.json does not list the dataset's files; save it again") from None
     found = []
     for each in (paths.join(folder, name) for name in names):
         found += _files_of(each) if paths.is_dir(each) else [each]

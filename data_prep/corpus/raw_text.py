@@ -180,10 +180,7 @@ def _json_texts(lines: Iterable[str], where: Callable[[int], str], options: Text
             )
         text = _text_of(row, field, where, number)
         if "\\u" in line and (half := _HALF_CHARACTER.search(text)):
-            raise UnusableTextError(
-                f'{where(number)}: "{field}" has half of a character (\\u{ord(half.group()):04x}), which is not text; '
-                "write the file again with whole characters"
-            )
+            raise UnusableTextError(f'{where(number)}: "{field}" has {half[0]!a}, half of a character, not text')
         yield text
 
 

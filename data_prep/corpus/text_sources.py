@@ -9,7 +9,6 @@ import io
 import logging
 import lzma
 import os
-import pathlib
 import sys
 import tempfile
 import zlib
@@ -74,39 +73,27 @@ def check_rows(file: str, form: Form, options: TextOptions) -> None:
 
 @contextlib.contextmanager
 def received(files: Sequence[str], folder: str | None = None, stream: BinaryIO | None = None):
-    """Yields the files, with temporary copies of pipes and of "-", which is a stream, by default standard input.
+    """Yields the files, where the file "-" is a temporary copy of a stream, by default standard input.
 
-    A copy has the same name and time for the same content, so an interrupted build can continue.
+    The copy has the same name and time for the same content, so an interrupted build can continue.
     """
-    copies = {}
-    try:
-        for file in dict.fromkeys(filter(is_pipe, files)):
-            log.info("input %s: reading it to its end first", file)
-            standard_input = contextlib.nullcontext(stream or sys.stdin.buffer) if file == "-" else None
-            with standard_input or open(file, "rb") as source:
-                copies[file] = _received(source, "standard-input" if file == "-" else "pipe", folder)
-        yield [copies.get(file, file) for file in files]
-    finally:
-        for copy in copies.values():
-            paths.remove(copy)
-
-
-def is_pipe(file: str) -> bool:
-    """Returns whether a name is that of standard input or of a pipe, which can be read only once."""
-    return file == "-" or (not paths.is_remote(file) and pathlib.Path(file).is_fifo())
-
-
-def _received(source: Any, name: str, folder: str | None) -> str:
+    if "-" not in files:
+        yield list(files)
+        return
+    source: Any = sys.stdin.buffer if stream is None else stream
     with tempfile.TemporaryDirectory(prefix=".bert-keras-", dir=folder) as path:
         digest = hashlib.sha256()
         with open(os.path.join(path, "text"), "wb") as copy:
             while block := source.read(_BLOCK):
                 digest.update(block)
                 copy.write(block)
-        file = os.path.join(folder or tempfile.gettempdir(), f"{name}-{digest.hexdigest()[:12]}")
-        os.replace(copy.name, file)
-    os.utime(file, ns=(0, 0))
-    return file
+        name = os.path.join(folder or tempfile.gettempdir(), f"standard-input-{digest.hexdigest()[:12]}")
+        os.replace(copy.name, name)
+    os.utime(name, ns=(0, 0))
+    try:
+        yield [name if file == "-" else file for file in files]
+    finally:
+        paths.remove(name)
 
 
 @contextlib.contextmanager

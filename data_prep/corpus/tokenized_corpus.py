@@ -148,8 +148,9 @@ def _join(chunks: dict[str, list[Chunk]], results: dict[str, dict], folder: Work
             starts.write(np.zeros(1, np.uint64))
         for number, name in enumerate(names):
             content, sentence_starts, document_starts = _read_chunk(folder, name)
-            is_open = num_sentences > last_end
-            continuing += [files for is_sure, *files in results[name]["continuing"] if is_sure or is_open]
+            continuing += [
+                pair for is_sure, *pair in results[name]["continuing"] if is_sure or num_sentences > last_end
+            ]
             ends = np.concatenate([[0] if results[name]["ends_a_document"] else [], document_starts[1:]])
             ends = ends.astype(np.uint64) + np.uint64(num_sentences)
             ends = ends[ends > last_end]

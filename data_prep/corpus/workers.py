@@ -104,8 +104,7 @@ class WorkFolder:
 
     def delete(self) -> None:
         """Removes the folder. It gets another name before its lock ends, so no other process can begin in it."""
-        root, ending = os.path.splitext(self.path)
-        removed = f"{root}.{secrets.token_hex(4)}{ending}"
+        removed = f".{secrets.token_hex(4)}".join(os.path.splitext(self.path))
         os.rename(self.path, removed)
         if self._lock is not None:
             self._lock.close()  # before the files go, because some network file systems keep open files

@@ -56,9 +56,8 @@ def check_example(path, is_compressed, number, lengths, ranges):
     Example 0 is the first of the file. By name, `lengths` has the `tf.io.FixedLenFeature`, and `ranges` the lowest
     valid value and the first invalid value above.
     """
-    serialized = _read_record(path, is_compressed, number)
+    features = _read_example(path, number + 1, _read_record(path, is_compressed, number), lengths)
     number += 1
-    features = _read_example(path, number, serialized, lengths)
     for name, expected in lengths.items():
         values = features[name].float_list if expected.dtype == tf.float32 else features[name].int64_list
         if len(values.value) != expected.shape[0]:

@@ -4,11 +4,8 @@ import bz2
 import gzip
 import io
 import json
-import os
-import pathlib
 import random
 import sys
-import threading
 
 import pytest
 from tiny_data import examples_of
@@ -207,12 +204,7 @@ def test_a_mistake_in_a_later_part_names_its_line(write, monkeypatch):
         ("a.jsonl", '{"body": "a"}\n', {}, 'a.jsonl line 1: has no field "text", but body; name the field of the text'),
         ("a.jsonl", '["a"]\n', {}, "a.jsonl line 1: a list, but each line needs an object such as"),
         ("a.json", '{\n"text": "a"}\n', {}, "a.json line 1: not JSON .*; JSON lines need one complete object a line"),
-        (
-            "a.jsonl",
-            '{"text": "a \\ud800"}\n',
-            {},
-            r'line 1: "text" has half of a character \(\\ud800\), which',
-        ),
+        ("a.jsonl", '{"text": "a \\ud800"}\n', {}, r"line 1: \"text\" has '\\ud800', half of a character, not text"),
         ("a.jsonl", '{"text": ' + "[" * 100_000, {}, "a.jsonl line 1: not JSON .*recursion"),
         ("a.jsonl", b'{"text": "\xe9"}\n', {}, "a.jsonl line 1: byte 0xe9 is not valid UTF-8"),
         ("a.txt", "a\n", {"text_field": "b"}, "--text_field=b names a field of JSON lines, .* but .*a.txt .* leave"),
@@ -255,7 +247,7 @@ def test_folders_give_all_of_their_files(tmp_path, messages):
 def test_a_damaged_list_of_a_dataset_is_named(tmp_path, state):
     (tmp_path / "state.json").write_text(state)
     (tmp_path / "dataset_info.json").write_text("{}")
-    with pytest.raises(ValueError, match="state.json does not list the files of the dataset; save the dataset again"):
+    with pytest.raises(ValueError, match="state.json does not list the dataset's files; save it again"):
         find_text_files(str(tmp_path))
 
 
@@ -279,22 +271,6 @@ def test_standard_input_has_a_name_of_its_content(tmp_path):
 
 def test_other_names_of_standard_input_are_the_same_stream():
     assert find_text_files("-,/dev/stdin, /dev/fd/0,/proc/self/fd/0") == ["-"] * 4
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_pipe_is_copied_once(tmp_path):
-    """Shells give pipes as files: --input_file=<(command)."""
-    pipe, work = str(tmp_path / "pipe"), tmp_path / "work"
-    os.mkfifo(pipe)
-    work.mkdir()
-    writer = threading.Thread(target=lambda: pathlib.Path(pipe).write_bytes(gzip.compress(b"Ab cd. Ef.\n")))
-    writer.start()
-    with received(find_text_files(f"{pipe},{pipe}"), str(work)) as files:
-        assert files[0] == files[1] != pipe
-        check_text_files(files[:1], SPLIT)
-        assert read(files[:1]) == "Ab cd.\nEf.\n\n"
-    writer.join()
-    assert list(work.iterdir()) == []
 
 
 def test_the_builder_gives_the_records_of_the_text_in_its_own_format(write, tmp_path, letters_vocab_file):
