@@ -79,7 +79,7 @@ def test_small_gradients_vanish_in_float16_without_a_scale(tiny_config, batches)
 
 
 def test_a_step_that_overflows_changes_no_weight_and_halves_the_scale(tiny_config, batches):
-    trainer = make_trainer(tiny_config, "mixed_float16", LossScale(2.0**22, 1000))
+    trainer = make_trainer(tiny_config, "mixed_float16", LossScale(2.0**24, 1000))
     before = state_of(trainer)
     totals, after = train(trainer, batches, 1)
     assert totals == {
@@ -87,9 +87,9 @@ def test_a_step_that_overflows_changes_no_weight_and_halves_the_scale(tiny_confi
         "loss": 0,
         "gradient_norm": 0,
         "num_skipped": 1,
-        "loss_scale": 2**21,
+        "loss_scale": 2**23,
     }
-    assert (after.pop("loss_scale"), after.pop("loss_scale_steps"), after.pop("global_step")) == (2**21, 0, 1)
+    assert (after.pop("loss_scale"), after.pop("loss_scale_steps"), after.pop("global_step")) == (2**23, 0, 1)
     for name, value in after.items():
         assert value.tobytes() == before[name].tobytes(), name
 
@@ -97,7 +97,7 @@ def test_a_step_that_overflows_changes_no_weight_and_halves_the_scale(tiny_confi
     totals, after = train(trainer, batches, 8)
     num_skipped = int(totals["num_skipped"])
     assert 1 <= num_skipped <= 7
-    assert after["loss_scale"] == totals["loss_scale"] == 2.0 ** (21 - num_skipped)
+    assert after["loss_scale"] == totals["loss_scale"] == 2.0 ** (23 - num_skipped)
     assert after["global_step"] == 9
     assert totals["denominators"]["accuracy"] == 8 * (8 - num_skipped)
     assert 0.5 < totals["loss"] / (8 - num_skipped) < 3
