@@ -91,10 +91,7 @@ def define_run_flags(flag_values):
         "output_dir", None, "Required. Folder for the model, its checkpoints and the reports.", **define
     )
     flags.DEFINE_string(
-        "run_config",
-        None,
-        "A run_config.json of an earlier run, without its devices. Other flags override it.",
-        **define,
+        "run_config", None, "A run_config.json of an earlier run, without its devices. Flags override it.", **define
     )
     flags.DEFINE_bool("do_train", False, "Train the model, or resume training.", **define)
     flags.DEFINE_integer(

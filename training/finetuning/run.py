@@ -228,13 +228,12 @@ class _Session:
         if not (end or selection.is_over) or not has_model(run_dir):
             return False
         if selection.is_over:
-            waited = settings["early_stopping"], self._task.metric
-            log.info("nothing to train: %d evaluations did not improve %s", *waited)
-        elif end["step"] >= settings["num_train_steps"]:
-            log.info("nothing to train: step %d of %d is reached", end["step"], settings["num_train_steps"])
+            reason = f"{settings['early_stopping']} evaluations did not improve {self._task.metric}"
         else:
-            steps = end["step"], settings["num_train_steps"]
-            log.info("nothing to train: the run has ended at step %d of %d (%s)", *steps, end["reason"])
+            steps = f"step {end['step']} of {settings['num_train_steps']}"
+            is_whole = end["step"] >= settings["num_train_steps"]
+            reason = f"{steps} is reached" if is_whole else f"the run has ended at {steps} ({end['reason']})"
+        log.info("nothing to train: %s", reason)
         return True
 
     def _write_model_again(self, run_dir, trainer, step, best, evaluate):
