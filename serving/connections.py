@@ -1,6 +1,7 @@
 """A uvicorn server that limits connections: their number, and the time that a client takes."""
 
 import time
+from typing import Any
 
 import uvicorn
 
@@ -30,7 +31,8 @@ class BoundedServer(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """uvicorn calls this ten times a second."""
         now, waiting, states = time.monotonic(), [], {}
-        for connection in list(self.server_state.connections):
+        connections: list[Any] = list(self.server_state.connections)  # of h11
+        for connection in connections:
             cycle = connection.cycle
             request = cycle if cycle is not None and not cycle.response_complete else None
             before, since = self._states.get(connection, (self, now))
@@ -49,7 +51,7 @@ class BoundedServer(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def config_of(app: object, timeout: float) -> uvicorn.Config:
+def config_of(app: Any, timeout: float) -> uvicorn.Config:
     """Returns the configuration of a server for an application whose requests end within `timeout` seconds."""
     return uvicorn.Config(
         app,

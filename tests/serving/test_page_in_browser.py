@@ -23,7 +23,7 @@ from selenium.webdriver.support.ui import Select
 from server_page import CASES, IMAGE, SCRIPT, Page, write_models
 
 from bert_keras.prediction.arguments import Limits
-from bert_keras.serving.served_models import open_models
+from bert_keras.serving.served_models import body_of, open_models
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,7 @@ def answers_of(server, task):
     if task in ("score", "vectors"):
         items = texts["text"].split("\n")
     [model] = [model for model in server.models if (model.name, model.task) == (name, task)]
-    return list(model.answers(items, {}))
+    return json.loads(body_of(list(model.answers(items, {}))))
 
 
 def percent(value):
