@@ -31,8 +31,8 @@ class BoundedServer(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """uvicorn calls this ten times a second."""
         now, waiting, states = time.monotonic(), [], {}
-        connections: list[Any] = list(self.server_state.connections)  # of h11
-        for connection in connections:
+        connection: Any  # of h11
+        for connection in list(self.server_state.connections):
             cycle = connection.cycle
             request = cycle if cycle is not None and not cycle.response_complete else None
             before, since = self._states.get(connection, (self, now))

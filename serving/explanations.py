@@ -84,7 +84,7 @@ def attention_content(model: ServedModel, body: dict[str, Any], ticket: Ticket, 
 
 @contextlib.contextmanager
 def _turn(ticket):
-    """Waits for the turn of a request, which ends when nobody waits for its answer any more."""
+    """Waits for the turn of a request, unless nobody waits for its answer any more."""
     while not _one_at_a_time.acquire(timeout=_SECONDS_BETWEEN_CHECKS):
         ticket.check()
     try:

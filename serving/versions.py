@@ -121,11 +121,7 @@ def open_versioned(folders: dict[str, str], tasks: Sequence[str], limits: Limits
     """Opens the models that have versions; the arguments are those of `open_models`."""
     local = [(name, local_model(path)) for name, path in folders.items()]
     return [
-        VersionedModel(folder, functools.partial(_open, name, tasks, limits))
+        VersionedModel(folder, functools.partial(open_model, name, tasks=tasks, limits=limits))
         for name, folder in local
         if numbered_folders(folder)
     ]
-
-
-def _open(name, tasks, limits, folder):
-    return open_model(name, folder, tasks, limits)
