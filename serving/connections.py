@@ -1,7 +1,7 @@
 """A uvicorn server that limits connections: their number, and the time that a client takes."""
 
 import time
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 
@@ -31,8 +31,7 @@ class BoundedServer(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """uvicorn calls this ten times a second."""
         now, waiting, states = time.monotonic(), [], {}
-        connection: Any  # of h11
-        for connection in list(self.server_state.connections):
+        for connection in cast(list[Any], list(self.server_state.connections)):  # of h11
             cycle = connection.cycle
             request = cycle if cycle is not None and not cycle.response_complete else None
             before, since = self._states.get(connection, (self, now))
