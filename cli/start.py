@@ -58,7 +58,7 @@ def open_streams() -> None:
             setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+            cast(Any, stream).reconfigure(errors="backslashreplace")
 
 
 def start_tensorflow() -> None:

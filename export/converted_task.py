@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+from typing import Any
 
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES
@@ -15,7 +16,7 @@ from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
 
 log = logging.getLogger("bert_keras")
 
-_PROBLEM_TYPES = dict(zip(("classification", "multi_label", "regression"), PROBLEM_TYPES, strict=True))
+_PROBLEM_TYPES: dict[Any, str] = dict(zip(("classification", "multi_label", "regression"), PROBLEM_TYPES, strict=True))
 
 
 def find_input(path, keep_optimizer):

@@ -9,7 +9,7 @@ import pathlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def count_lines(path: str | os.PathLike) -> int:
         raise FileNotFoundError(f"{path} is not a file; give a text file, one text a line")
     number = 0
     with paths.open_file(path) as file:
-        for number, line in enumerate(text_files.iterate_lines(file), 1):
+        for number, line in enumerate(cast(Iterator[bytes], text_files.iterate_lines(file)), 1):
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:
@@ -44,7 +44,7 @@ def count_lines(path: str | os.PathLike) -> int:
 def read_lines(path: str | os.PathLike) -> Iterator[str | tuple[str, str]]:
     """Yields each line of a file as `split_line` returns it; blank lines are empty texts."""
     with paths.open_file(path) as file:
-        for number, line in enumerate(text_files.iterate_lines(file)):
+        for number, line in enumerate(cast(Iterator[bytes], text_files.iterate_lines(file))):
             yield split_line((line if number else line.removeprefix(codecs.BOM_UTF8)).decode("utf-8"))
 
 

@@ -3,6 +3,7 @@
 import functools
 import logging
 import math
+from collections.abc import Collection
 
 import numpy as np
 import tensorflow as tf
@@ -51,7 +52,7 @@ from bert_keras.training.settings import FREE_SETTINGS
 log = logging.getLogger("bert_keras")
 
 
-def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS, given=frozenset()):
+def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS, given: Collection[str] = frozenset()):
     """Trains and evaluates according to the settings, and returns the metrics of the last evaluation or None.
 
     Args:

@@ -108,7 +108,7 @@ class RunDir:
                 )
         self._lock()
         has_results = stored is not None and self.has_results
-        if has_results:
+        if stored is not None and has_results:
             # Compare what JSON would read back: it has no tuples.
             settings, facts = json.loads(json.dumps([settings, facts]))
             old = {**defaults, **stored["settings"], **stored["facts"]}

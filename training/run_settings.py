@@ -93,7 +93,7 @@ def _rows(settings, when, reason, remedy="leave it out", **options):
     return [NoEffect(setting, when, reason, remedy, **options) for setting in settings.split()]
 
 
-_ANY = {"in_training": False}
+_ANY: dict[str, Any] = {"in_training": False}
 _UNCHANGED = {"unchanged_encoder": Other("")}
 _ALL_FROZEN = {"frozen": "all"}
 _OF_TEACHER = "label_loss_weight soft_loss_weight hidden_loss_weight attention_loss_weight cosine_loss_weight"

@@ -64,7 +64,7 @@ def clean_texts(
     )
     for group in in_groups(ranges, lambda each: each[2] - each[1], CHUNK_BYTES):
         name = f"{len(chunks):06}"
-        chunks[name] = Task(*group[0][:2], group[-1][0], group[-1][2], strict_utf8, cleaning)
+        chunks[name] = Task(group[0][0], group[0][1], group[-1][0], group[-1][2], strict_utf8, cleaning)
         sizes[name] = sum(end - start for _, start, end in group)
     if cleaning.drop_repeated_lines:
         _run(list_lines, "lines-", chunks, sizes, folder, run, progress, "finding repeated lines")

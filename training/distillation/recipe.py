@@ -126,7 +126,7 @@ def recipe_of(settings, teacher, config):
             "--hidden_loss_weight and --attention_loss_weight compare layers, which an export does not give; leave "
             "them out, or give the run that was exported as --teacher"
         )
-    if not recipe.hidden and not recipe.attention:
+    if teacher is None or not (recipe.hidden or recipe.attention):
         return recipe
     ours, theirs = config.num_hidden_layers, teacher.num_hidden_layers
     return dataclasses.replace(recipe, teacher_layers=_layers(settings["teacher_layers"], ours, theirs))

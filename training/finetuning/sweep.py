@@ -64,7 +64,8 @@ class Selection:
     @property
     def best_step(self):
         """The first step with the best value; None before the first evaluation."""
-        return self._steps[self._values.index(self.best)] if self._values else None
+        best = self.best
+        return None if best is None else self._steps[self._values.index(best)]
 
     @property
     def is_over(self):
