@@ -41,7 +41,7 @@ def server(monkeypatch, tmp_path_factory):
 def on_terminal(monkeypatch, width=80):
     make = rich.console.Console
     options = {"force_terminal": True, "width": width, "legacy_windows": False, "color_system": None}
-    monkeypatch.setattr(console_module.rich.console, "Console", lambda stderr=False: make(stderr=stderr, **options))
+    monkeypatch.setattr(console_module.rich.console, "Console", lambda file: make(file=file, **options))
 
 
 def test_the_list_has_one_line_for_each_model_in_a_pipe(run):

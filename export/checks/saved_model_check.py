@@ -9,6 +9,7 @@ import tempfile
 import numpy as np
 
 from bert_keras.export.checks.agreement import judge, largest_difference, questions
+from bert_keras.storage.text_files import is_blank
 
 # Tolerances for the answers to texts, relative to the largest number if that is above 1. In bfloat16 a sum depends on
 # the order of its terms. `judge` checks the scores of the network.
@@ -131,7 +132,7 @@ def _scale_of(outputs):
 def _is_comparable(row, texts, outputs):
     parts = [part for values in texts.values() for part in np.ravel(values[row])]
     has_parts = all(outputs[name][row] for name in ("num_words", "num_masks") if name in outputs)
-    return has_parts and not outputs["is_cut"][row] and all(_decode(part).strip() for part in parts)
+    return has_parts and not outputs["is_cut"][row] and not any(is_blank(_decode(part)) for part in parts)
 
 
 def _in_python(values):

@@ -9,6 +9,8 @@ from known_models import TOKENS
 from reference_tokenizer import odd_text
 from tiny_exports import open_both
 
+from bert_keras.storage.text_files import is_blank
+
 
 @pytest.fixture(scope="module")
 def open_answerer(tmp_path_factory, tokenizer):
@@ -56,7 +58,7 @@ def test_answers_are_those_of_python(version, request):
     found = both.check(*PAIRS)
     answered = ~found["is_impossible"]
     for row, (_, context) in enumerate(PAIRS):
-        if not context.strip():
+        if is_blank(context):
             assert (found["answer"][row], found["start"][row], found["end"][row]) == (b"", -1, -1)
     assert answered.sum() == (7 if version == "version_1" else 4)
     assert version == "version_2" or found["score"][~answered].tolist() == [0, 0, 0, 0]

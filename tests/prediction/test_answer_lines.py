@@ -50,7 +50,7 @@ SHOWN = {
         "he|  0.2143  class 6|  0.1786  class 5|  0.1429  class 4|  0.1071  class 3|  0.0714  class 2"
         "|  and 2 others; --json has all",
     ),
-    "number": (Regression("he", "was", 2.5), "2.5000  he  |  was"),
+    "number": (Regression("he", "was", 2.5), "2.5  he  |  was"),
     "labels": (MultiLabel("He", None, ["a", "c"], {"a": 0.7, "b": 0.2, "c": 0.9}), "He|  0.9000  c|  0.7000  a"),
     "no label": (MultiLabel("He", None, [], {"a": 0.2}), "He|  no label"),
     "choice": (Choice("He", ["hungry", "so"], 1, [0.25, 0.75]), "He|  0.2500  hungry|> 0.7500  so"),
