@@ -20,6 +20,10 @@ from typing import Any
 _BUFFER_SIZE = 1 << 20  # large, because every remote read costs a request
 
 
+# Lines of an error that tell where a graph was made.
+_PLACES_IN_A_GRAPH = ("Graph execution error:", "Detected at node", "  File ", "<stack traces unavailable>", "Node: ")
+
+
 def is_remote(path: str | os.PathLike) -> bool:
     """Returns whether a path is an address such as `gs://bucket/file`."""
     return "://" in os.fspath(path)
@@ -199,9 +203,10 @@ def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
 
 
 def reason_of(error: Any) -> str:
-    """Returns the first line of a `tf.errors.OpError`'s message, without TensorFlow's operation names."""
+    """Returns the first line of a `tf.errors.OpError`'s message, without TensorFlow's operation names and places."""
     message = re.sub(r"\{\{[^}]*\}\}\s*|\s*\[Op:\w+\]", "", error.message or "").strip()
-    return message.splitlines()[0].rstrip(":") if message else type(error).__name__
+    lines = [line for line in message.splitlines() if line and not line.startswith(_PLACES_IN_A_GRAPH)]
+    return (lines or message.splitlines() or [type(error).__name__])[0].rstrip(":")
 
 
 class _RemoteFile(io.RawIOBase):

@@ -92,6 +92,7 @@ def test_a_run_that_sigterm_stopped_continues_as_if_it_had_not(whole, store, sta
     settings = json.loads(paths.read_text(f"{store}/model/run_config.json"))["settings"]
     assert settings["output_dir"] == f"{store}/model"
     # Evaluation only, by another command.
+    del flags["init_checkpoint"]
     assert run(flags, do_train=False) == metrics
 
 

@@ -182,14 +182,16 @@ def check_given_checkpoint(flag_values, program):
         return
     given = flag_values.init_checkpoint
     run_dir = RunDir(flag_values.output_dir, program)
-    own = run_dir.within(MODEL_DIR).latest_checkpoint() or run_dir.latest_checkpoint()
-    if own is None:
+    folders = run_dir.within(MODEL_DIR), run_dir
+    step = next((step for folder in folders if (step := folder.latest_step())), 0)
+    if not step:
         return
     is_own = False
     if not given.startswith("hf://"):
         model = join(given, MODEL_DIR)
         prefix = open_checkpoint(model if is_dir(model) and RunDir(model, program).latest_step() else given).prefix
-        is_own = real(prefix) == real(own)
+        # The run's checkpoint of the same step has the weights of its model.
+        is_own = real(prefix) in {real(folder.file(f"model.ckpt-{step}")) for folder in folders}
     if not is_own:
         raise ValueError(
             f"--output_dir={flag_values.output_dir} holds a run with a model of its own, so --init_checkpoint={given} "

@@ -75,7 +75,6 @@ def test_answers(of_task, tmp_path, answer_text, has_null):
         question("who was hungry", "He was  hungry, so\u202fshe\u00a0ate."),
         question("who " * 9, LONG),
         question("who", "👨 walk-walking e\u0301 Éa \U0001d15e paris's"),
-        question("who", "\u200b"),
         question("who", "İstanbul ΑΣ paris"),
     ]
     found = web.check(*items)
@@ -83,7 +82,7 @@ def test_answers(of_task, tmp_path, answer_text, has_null):
     web.check(*items, top_k=2)
     if has_null:
         assert {answer["is_impossible"] for answer in web.check(*items, threshold=-1e6)} == {True}
-        assert [answer["is_impossible"] for answer in web.check(*items, threshold=1e5)] == [False] * 3 + [True, False]
+        assert [answer["is_impossible"] for answer in web.check(*items, threshold=1e5)] == [False] * 4
 
 
 def test_entities(of_task):

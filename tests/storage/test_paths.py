@@ -163,3 +163,12 @@ def test_what_this_user_may_not_read_exists(tmp_path, monkeypatch):
     for function in (paths.exists, paths.is_file, paths.is_dir):
         with pytest.raises(PermissionError, match="Permission denied"):
             function("closed/a")
+
+
+def test_the_reason_of_an_error_in_a_graph_is_not_its_place():
+    import tensorflow as tf
+
+    read = tf.function(lambda files: next(files), autograph=False)
+    with pytest.raises(tf.errors.OpError) as caught:
+        read(iter(tf.data.TFRecordDataset(["/none/records"])))
+    assert paths.reason_of(caught.value) == "/none/records; No such file or directory"

@@ -225,7 +225,7 @@ def test_another_checkpoint_than_the_runs_own_is_refused(finished, start, tmp_pa
 
 def test_the_runs_own_checkpoint_may_be_given(finished):
     expected = run(MadeUp(), finished, do_train=False)
-    for given in (finished, finished / "model", finished / "model" / "model.ckpt-6"):
+    for given in (finished, finished / "model", finished / "model" / "model.ckpt-6", finished / "model.ckpt-6"):
         assert run(MadeUp(), finished, do_train=False, init_checkpoint=given) == expected
 
 

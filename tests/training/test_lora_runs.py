@@ -100,7 +100,7 @@ def test_a_stopped_run_ends_as_if_it_had_not_been_stopped(whole, start, tmp_path
 @pytest.mark.slow  # builds the network again
 def test_lora_works_with_the_settings_that_save_memory_and_time(start, tmp_path):
     flags = {"precision": "float16", "recompute": True, "gradient_accumulation_steps": 2, "layer_decay": 0.5}
-    run(MadeUp(), tmp_path, init_checkpoint=start, jit=True, freeze_layers=0, **FLAGS | flags)
+    run(MadeUp(), tmp_path, init_checkpoint=start, jit=True, **FLAGS | flags)
     before, after = weights_in(start), weights_in(tmp_path / "model")
     changed = {name for name in after if name in before and before[name].tobytes() != after[name].tobytes()}
     queries = {f"bert/encoder/layer_0/attention/self/{name}/kernel" for name in ("query", "value")}
