@@ -109,7 +109,9 @@ class TestOptimizer:
         told = (
             "the learning rate is 0 from step 2, the num_train_steps of the schedule, and the optimizer is at step {}"
         )
-        assert [line.partition(", so")[0] for line in messages] == [told.format(3)]
+        # PyTorch knows the step at the start of each fit; TensorFlow only where it compiles, and else at the end.
+        step = 2 if keras.backend.backend() == "torch" else 3
+        assert [line.partition(", so")[0] for line in messages] == [told.format(step)]
         messages.clear()
         again = keras.models.load_model(tmp_path / "model.keras")
         again.predict(np.ones((1, 1)), verbose=0)
