@@ -13,7 +13,12 @@ TEXTS = ["he walkeds soing .", "paris is the capital of france , so", "walking",
 def write_safetensors(folder, **changes):
     """Writes a random model, converts it, and returns the folder of the result."""
     write_model(folder / "model", random_model(seed=3, hidden_act="gelu_erf", **changes))
-    flags = [f"--input={folder / 'model'}", f"--output={folder / 'converted'}", "--format=safetensors"]
+    flags = [
+        f"--input={folder / 'model'}",
+        f"--output={folder / 'converted'}",
+        "--format=safetensors",
+        "--head=masked_lm",
+    ]
     convert_checkpoint.main(["convert_checkpoint.py", *flags])
     return folder / "converted"
 
