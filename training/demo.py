@@ -121,7 +121,7 @@ _DEMOS = {
         _prepare_classification,
         os.path.join(_DEMO_DIR, "messages"),
         ("confusion_matrix.png", "eval_errors.tsv", "learning_curves.png"),
-        (f"--model_dir={_DEMO_DIR}/messages", "my parcel never arrived"),
+        (f"--model_dir={_DEMO_DIR}/messages", "my parcel never came"),
     ),
 }
 

@@ -24,7 +24,7 @@ from selenium.webdriver.common.by import By
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 WIDE, PHONE = 1000, 390
-MESSAGE = {"text": "my parcel never arrived"}
+MESSAGE = {"text": "my parcel never came"}
 NAMES = {"text": "Petra Novak ordered a tent from Brightwater Tools on 4 May. It goes to Lisbon."}
 QUESTION = {
     "question": "Where does the winter market take place?",
