@@ -229,6 +229,6 @@ def check_pooled_token(config: BertConfig, heads: Collection[str], source: str) 
     if config.is_decoder and pooled:
         raise ValueError(
             f"{source} has is_decoder and the head {' and '.join(pooled)}: with transformers this head reads the first "
-            "token, which sees no other, and in bert-keras the last one; take a TensorFlow checkpoint, or leave the head "
-            "out (convert_checkpoint.py --head)"
+            "token, which sees no other, and in bert-keras the last one; take a TensorFlow checkpoint, or leave the "
+            "head out (convert_checkpoint.py --head)"
         )
