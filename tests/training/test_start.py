@@ -108,7 +108,7 @@ def test_nothing_of_tensorflow_is_searched_for_garbage(tmp_path, monkeypatch):
     (tmp_path / "tensorflow.py").write_text(FAKE)
     frozen = gc.get_freeze_count()
     start_tensorflow()  # other code has imported it and uses its objects
-    assert gc.get_freeze_count() == frozen
+    assert gc.get_freeze_count() <= frozen  # objects that are frozen may be freed
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "tensorflow")
     start_tensorflow()
