@@ -1,7 +1,7 @@
 """Formats report tables: plain text for people, tab-separated for programs."""
 
 _LINE_ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+_ESCAPES = {**_LINE_ESCAPES, ord("\\"): "\\\\"}
 
 
 def text_table(header, rows):

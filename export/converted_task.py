@@ -8,7 +8,7 @@ from typing import Any
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES
 from bert_keras.modeling.config import read_json_object
-from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
+from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE, model_of_run, preparation_text
 from bert_keras.prediction.loading.sentence_transformers import has_modules, module_files, read_modules
 from bert_keras.prediction.tasks.registry import FINE_TUNED_TASKS
 from bert_keras.storage import paths
@@ -22,8 +22,8 @@ _PROBLEM_TYPES: dict[Any, str] = dict(zip(("classification", "multi_label", "reg
 def find_input(path, keep_optimizer):
     """Returns the path of the checkpoint to convert; for a fine-tuning run, that of its model."""
     path = local_model(path)
-    model = paths.join(path, "model")
-    if not paths.is_file(paths.join(model, TASK_FILE)):
+    model = model_of_run(path)
+    if model == path:
         return path
     if keep_optimizer:
         raise ValueError(

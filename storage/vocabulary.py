@@ -79,12 +79,10 @@ def longest_word(vocab_file: str | os.PathLike | Sequence[str]) -> int | None:
     folder = paths.parent(vocab_file)
     values = _optional(paths.join(folder, TOKENIZER_CONFIG))
     json_file = paths.join(folder, TOKENIZER_JSON)
-    if (
-        values.get(_LONGEST_WORD) is None
-        and paths.is_file(json_file)
-        and _has_word_pieces(read_tokenizer_json(json_file))
-    ):
-        values = {_LONGEST_WORD: _LONGEST_WORD_OF_OTHERS, **read_tokenizer_json(json_file)["model"]}
+    if values.get(_LONGEST_WORD) is None and paths.is_file(json_file):
+        tokenizer = read_tokenizer_json(json_file)
+        if _has_word_pieces(tokenizer):
+            values = {_LONGEST_WORD: _LONGEST_WORD_OF_OTHERS, **tokenizer["model"]}
     found = values.get(_LONGEST_WORD)
     if found is not None and (type(found) is not int or found < 1):
         raise ValueError(

@@ -71,6 +71,13 @@ class RunDir:
         """Returns the RunDir of a subfolder, such as that of the model to use."""
         return RunDir(self.file(name), self.program, self.is_writable)
 
+    def in_use(self):
+        """Returns the RunDir of the weights that commands without training use; None without weights.
+
+        It is that of the folder `model`, or this one before that folder exists.
+        """
+        return next((folder for folder in (self.within(MODEL_DIR), self) if folder.latest_step()), None)
+
     def create(self):
         if not self.is_writable:
             return
@@ -107,18 +114,19 @@ class RunDir:
                     "give a folder that is new or empty"
                 )
         self._lock()
-        has_results = stored is not None and self.has_results
-        if stored is not None and has_results:
+        earlier = stored if stored and self.has_results else None
+        if earlier:
             # Compare what JSON would read back: it has no tuples.
             settings, facts = json.loads(json.dumps([settings, facts]))
-            old = {**defaults, **stored["settings"], **stored["facts"]}
-            check_same_run(self.path, old, {**settings, **facts}, free, {*stored["facts"], *facts})
+            old = {**defaults, **earlier["settings"], **earlier["facts"]}
+            check_same_run(self.path, old, {**settings, **facts}, free, {*earlier["facts"], *facts})
             if self.is_ended(settings):
-                facts = stored["facts"]  # those of its training; a later evaluation may have other data
+                facts = earlier["facts"]  # those of its training; a later evaluation may have other data
             else:
                 self.remove(END_FILE)
         _remove_left_over(self.path)
-        self._config = {"program": self.program, "settings": settings, "facts": facts, "has_results": has_results}
+        config = {"program": self.program, "settings": settings, "facts": facts}
+        self._config = {**config, "has_results": earlier is not None}
         self._write_config()
 
     def _write_config(self):

@@ -11,7 +11,8 @@ from bert_keras.cli.flags import ACCUMULATION, define_device_flags
 from bert_keras.modeling import open_checkpoint
 from bert_keras.modeling.config import released_names
 from bert_keras.modeling.optimization import SCHEDULES
-from bert_keras.storage.paths import is_dir, is_file, is_remote, join, real
+from bert_keras.prediction.loading.model_files import model_of_run
+from bert_keras.storage.paths import is_file, is_remote, join, real
 from bert_keras.training.distribution.tpu import check_computing, check_paths
 from bert_keras.training.precision import take_precision
 from bert_keras.training.run_dir import MODEL_DIR, RUN_CONFIG, RunDir, read_run_config
@@ -182,16 +183,15 @@ def check_given_checkpoint(flag_values, program):
         return
     given = flag_values.init_checkpoint
     run_dir = RunDir(flag_values.output_dir, program)
-    folders = run_dir.within(MODEL_DIR), run_dir
-    step = next((step for folder in folders if (step := folder.latest_step())), 0)
-    if not step:
+    used = run_dir.in_use()
+    if used is None:
         return
     is_own = False
     if not given.startswith("hf://"):
-        model = join(given, MODEL_DIR)
-        prefix = open_checkpoint(model if is_dir(model) and RunDir(model, program).latest_step() else given).prefix
+        prefix = open_checkpoint(model_of_run(given)).prefix
         # The run's checkpoint of the same step has the weights of its model.
-        is_own = real(prefix) in {real(folder.file(f"model.ckpt-{step}")) for folder in folders}
+        name = f"model.ckpt-{used.latest_step()}"
+        is_own = real(prefix) in {real(folder.file(name)) for folder in (run_dir, run_dir.within(MODEL_DIR))}
     if not is_own:
         raise ValueError(
             f"--output_dir={flag_values.output_dir} holds a run with a model of its own, so --init_checkpoint={given} "

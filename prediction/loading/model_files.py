@@ -119,7 +119,7 @@ def open_model_files(
             f"{path} is an export, which has no checkpoint; give the run or the model that it was made from, or use "
             "the export with predict.py --model_dir"
         )
-    checkpoint = None if path is None else open_checkpoint(_model_of_run(path))
+    checkpoint = None if path is None else open_checkpoint(model_of_run(path))
     folder = paths.parent(checkpoint.prefix if checkpoint else vocab_file or "")
     config = given_config(config_file) if config_file else checkpoint and checkpoint.config
     if config is None:
@@ -192,7 +192,7 @@ def find_task(path: str | os.PathLike) -> tuple[str, dict[str, Any]]:
     Returns:
         str, the path of the model's folder, and a dict with "task" and its settings.
     """
-    folder = os.fspath(_model_of_run(path))
+    folder = os.fspath(model_of_run(path))
     file = paths.join(folder, TASK_FILE)
     if not paths.is_file(file) and has_modules(folder):
         return read_modules(folder)
@@ -246,7 +246,7 @@ def settings_of_run(folder: str | os.PathLike) -> dict[str, Any]:
     return settings if isinstance(settings, dict) else {}
 
 
-def _model_of_run(path):
+def model_of_run(path: str | os.PathLike) -> str:
     """Returns the folder `model` if the path is the run folder of a fine-tuning, else the path; never `hf://`."""
     path = local_model(path)
     folder = paths.join(path, "model")

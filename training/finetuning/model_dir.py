@@ -96,9 +96,8 @@ def load_model(model, run_dir, checkpoint):
 
     They are those of the run's model, else of its newest checkpoint, else of `checkpoint`.
     """
-    model_dir = run_dir.within(MODEL_DIR)
-    path = model_dir.latest_checkpoint() or run_dir.latest_checkpoint()
-    checkpoint = open_checkpoint(path) if path else checkpoint
+    used = run_dir.in_use()
+    checkpoint = open_checkpoint(used.latest_checkpoint()) if used else checkpoint
     if checkpoint is None:
         raise ValueError(
             f"--output_dir={run_dir.path} does not contain a model; train one with --do_train, or give "
@@ -109,7 +108,7 @@ def load_model(model, run_dir, checkpoint):
     ignored = entries_of_other_heads(checkpoint, weights)
     report = load_weights(weights, checkpoint, new_allowed=unused, ignored=ignored)
     log.info("%s", report)
-    return model_dir.latest_step() or run_dir.latest_step()
+    return used.latest_step() if used else 0
 
 
 def load_start(model, checkpoint, new_head, labels=None):

@@ -355,6 +355,6 @@ class _Session:
             if not self._network:
                 self._build(settings)
             merge_lora(self._network.model)  # as in the folder model
-            if not run_dir.within(MODEL_DIR).latest_step() and run_dir.latest_step():
+            if run_dir.in_use() is run_dir:
                 self._adapt(settings)
         return load_model(self._network.model, run_dir, self._files.checkpoint)

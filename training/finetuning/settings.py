@@ -15,7 +15,7 @@ from bert_keras.cli.flags import given_flags, require
 from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.modeling.lora import DEFAULT_TARGETS, TARGETS, check_lora
 from bert_keras.prediction.loading.model_files import ModelFiles, find_task, open_model_files
-from bert_keras.training.run_dir import MODEL_DIR, RunDir
+from bert_keras.training.run_dir import RunDir
 from bert_keras.training.run_settings import check_effects
 from bert_keras.training.settings import (
     NumberParser,
@@ -201,8 +201,8 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
         raise ValueError(f"nothing to do: give one or more of {names}")
     require(flag_values, ("output_dir",))
     settings = settings_of(flag_values, (*_PATHS, *paths))
-    defaults = {name: flag_values[name].default for name in flag_values}
-    check_effects(settings, defaults, given_flags(flag_values), {"program": program})
+    defaults, given = {name: flag_values[name].default for name in flag_values}, given_flags(flag_values)
+    check_effects(settings, defaults, given, {"program": program})
     _check_choices(settings)
     run_dir = RunDir(settings["output_dir"], program)
     folder, stored = _trained_model(settings, run_dir)
@@ -225,7 +225,7 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
             f"--freeze_layers={num_frozen}, but the model has {num_layers} layers; give {num_layers} or less"
         )
     _check_lora(settings, files.config.hidden_size)
-    return Opened(settings, defaults, files, stored, given_flags(flag_values))
+    return Opened(settings, defaults, files, stored, given)
 
 
 def _check_choices(settings):
@@ -260,8 +260,7 @@ def _trained_model(settings, run_dir):
     """Returns folder and task.json of the trained model to use; None and None if the run trains or has none."""
     if settings["do_train"]:
         return None, None
-    has_model = run_dir.within(MODEL_DIR).latest_step() or run_dir.latest_step()
-    folder, stored = _fine_tuned(run_dir.path) if has_model else (None, None)
+    folder, stored = _fine_tuned(run_dir.path) if run_dir.in_use() else (None, None)
     # A run that was interrupted before it wrote a model uses its own checkpoint, not --init_checkpoint.
     if folder is None and not run_dir.latest_checkpoint():
         folder, stored = _fine_tuned(settings["init_checkpoint"])
