@@ -1,9 +1,10 @@
 """Finds and reads vocabularies: a `vocab.txt`, or the `tokenizer.json` that other libraries write."""
 
 import codecs
+import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras.storage import json_files, paths, text_files
@@ -31,6 +32,17 @@ def vocabulary_in(folder: str | os.PathLike) -> str | None:
     if paths.is_file(file):
         return file
     return json_file if paths.is_file(json_file) and _has_word_pieces(read_tokenizer_json(json_file)) else None
+
+
+def vocabulary_digest(vocab: Mapping[str, int]) -> str:
+    """Returns the SHA-256 of a vocabulary: one token per line in the order of ids, blank for an id without a token.
+
+    Equals the digest of the file if no line repeats or has extra white space.
+    """
+    lines = [""] * (max(vocab.values()) + 1)
+    for token, id_ in vocab.items():
+        lines[id_] = token
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode("utf-8")).hexdigest()
 
 
 def name_of(vocab_file: str | os.PathLike | Sequence[str]) -> str:

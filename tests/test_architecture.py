@@ -140,7 +140,6 @@ def test_errors_below_the_programs_do_not_spell_flags():
     assert spelled == {}
 
 
-@pytest.mark.xfail(strict=True, reason="P6: fine-tuning imports the builder of examples for one function")
 @pytest.mark.parametrize("program", ["training.api.squad", "training.api.ner", "training.api.classifier"])
 def test_fine_tuning_does_not_import_the_builder(program):
     reached, new = set(), {program}

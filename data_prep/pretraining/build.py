@@ -7,7 +7,6 @@ ids are in flat arrays, and finished instances are on disk until they are writte
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import itertools
 import logging
 import os
@@ -44,6 +43,7 @@ from bert_keras.data_prep.records.writing import (
 from bert_keras.data_prep.text.chinese_words import WordMarker, count_unknown
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.storage import paths
+from bert_keras.storage.vocabulary import vocabulary_digest
 
 log = logging.getLogger("bert_keras")
 
@@ -228,17 +228,6 @@ def draw_instances(
             yield from instances_of_document(documents, index, settings, vocabulary, rng)
             progress.advance()
     progress.finish()
-
-
-def vocabulary_digest(vocab: Mapping[str, int]) -> str:
-    """Returns the SHA-256 of a vocabulary: one token per line in the order of ids, blank for an id without a token.
-
-    Equals the digest of the file if no line repeats or has extra white space.
-    """
-    lines = [""] * (max(vocab.values()) + 1)
-    for token, id_ in vocab.items():
-        lines[id_] = token
-    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode("utf-8")).hexdigest()
 
 
 def warn_about_casing(vocab: Mapping[str, int], do_lower_case: bool) -> None:

@@ -14,7 +14,6 @@ from bert_keras.data_prep.corpus.documents import read_documents
 from bert_keras.data_prep.pretraining.build import (
     build_pretraining_data,
     draw_instances,
-    vocabulary_digest,
     warn_about_casing,
 )
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
@@ -22,6 +21,7 @@ from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
 from bert_keras.data_prep.pretraining.spill import InstanceSpill
 from bert_keras.data_prep.records.writing import read_metadata
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.storage.vocabulary import vocabulary_digest
 
 TEXT = "ab c def\ngh i\njklm no\n\npq r\nstu\nvw x y z\nab\n\nno pq\nrs tu vw\n"
 

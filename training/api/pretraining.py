@@ -14,10 +14,11 @@ from bert_keras.cli.flags import given_flags, require, take_values
 from bert_keras.data_prep.cleaning.text_flags import read_cleaning, read_text_options
 from bert_keras.data_prep.corpus.documents import find_text_files
 from bert_keras.data_prep.pretraining import flags as text_flags
-from bert_keras.data_prep.pretraining.build import build_pretraining_data, vocabulary_digest
+from bert_keras.data_prep.pretraining.build import build_pretraining_data
 from bert_keras.data_prep.text.chinese_words import Segmenter
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.storage import paths, writing
+from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training import pretraining
 from bert_keras.training.api.calls import Program, TrainedModel
 from bert_keras.training.api.data import iterate, to_json

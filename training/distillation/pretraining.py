@@ -2,10 +2,10 @@
 
 import logging
 
-from bert_keras.data_prep.pretraining.build import vocabulary_digest
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.modeling import PretrainingModel, load_weights, open_checkpoint, weights_by_name, weights_to_load
 from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
+from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.distillation.loss import DistillationTask
 from bert_keras.training.distillation.recipe import recipe_of
 from bert_keras.training.finetuning.model_dir import digest_of_model

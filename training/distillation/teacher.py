@@ -6,12 +6,12 @@ import logging
 import os
 import pathlib
 
-from bert_keras.data_prep.pretraining.build import vocabulary_digest
 from bert_keras.modeling import load_weights, open_checkpoint, weights_by_name, weights_to_load
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.prediction.loading.exported import open_exported
 from bert_keras.prediction.loading.model_files import ModelFiles, find_task, is_export, open_files, read_settings
 from bert_keras.storage import writing
+from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.finetuning.model_dir import digest_of_model
 
 log = logging.getLogger("bert_keras")

@@ -9,7 +9,6 @@ import dataclasses
 import numpy as np
 import scipy.special
 
-from bert_keras.data_prep.pretraining.build import vocabulary_digest
 from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.evaluation.classification import classification_metrics, multi_label_metrics, regression_metrics
@@ -21,6 +20,7 @@ from bert_keras.modeling import (
     RegressionTask,
 )
 from bert_keras.storage import paths
+from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.finetuning.classification_data import ERRORS, digest_of, facts_of, read_classification_data
 from bert_keras.training.finetuning.classification_reports import write_evaluation, write_predictions
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES

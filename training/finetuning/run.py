@@ -12,10 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.cli.flags import PRECISIONS
-from bert_keras.data_prep.pretraining.build import vocabulary_digest
 from bert_keras.modeling import layer_of, weights_by_name
 from bert_keras.modeling.layers import dtype_policy, initial_seed
 from bert_keras.modeling.lora import enable_lora, merge_lora
+from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.distribution.devices import distribute
 from bert_keras.training.distribution.tpu import is_tpu
 from bert_keras.training.distribution.workers import Workers, open_run_dir

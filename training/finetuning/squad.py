@@ -5,7 +5,6 @@ import functools
 import logging
 from typing import Any
 
-from bert_keras.data_prep.pretraining.build import vocabulary_digest
 from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.tasks.squad import SquadExample, make_features
 from bert_keras.data_prep.tasks.squad_answers import AnswerSettings, answer_files, find_answers, report_unanswered
@@ -14,6 +13,7 @@ from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics, warn
 from bert_keras.modeling import SquadModel, SquadTask
 from bert_keras.storage import paths
 from bert_keras.storage.checks import is_same_file
+from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.storage.writing import sha256
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.report import in_words
