@@ -1,7 +1,6 @@
 """The program from flags to files."""
 
 import contextlib
-import dataclasses
 import io
 import json
 import math
@@ -300,7 +299,7 @@ def test_a_batch_that_is_too_large_to_evaluate_is_named(again, monkeypatch):
 def test_the_demo_goes_from_text_to_an_evaluated_model(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
-    monkeypatch.setattr(demo, "_DATA_SETTINGS", dataclasses.replace(demo._DATA_SETTINGS, dupe_factor=1))
+    monkeypatch.setitem(demo._EXAMPLES, "dupe_factor", 1)
     shortened = {"num_train_steps": 30, "num_warmup_steps": 3, "max_eval_steps": 1}
     monkeypatch.setattr(demo, "_PRETRAINING", demo._PRETRAINING | shortened)
     metrics = run_pretraining.main(["run_pretraining.py"])

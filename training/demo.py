@@ -10,8 +10,6 @@ from typing import Any
 
 from bert_keras.cli.console import open_console
 from bert_keras.data_prep import sample
-from bert_keras.data_prep.pretraining.build import build_pretraining_data
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.records.writing import read_metadata
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.modeling.config import BertConfig
@@ -21,7 +19,7 @@ log = logging.getLogger("bert_keras")
 _DEMO_DIR = "bert_demo"
 _SAMPLE = pathlib.Path(sample.__file__).parent
 _LINE_WIDTH = 110
-_DATA_SETTINGS = PretrainingDataSettings(max_seq_length=64, max_predictions_per_seq=10, dupe_factor=20)
+_EXAMPLES = {"max_seq_length": 64, "max_predictions_per_seq": 10, "dupe_factor": 20}
 _PRETRAINING = {
     "train_batch_size": 32,
     "eval_batch_size": 32,
@@ -79,6 +77,11 @@ def run_demo(program_file, main):
 
 def _prepare_pretraining():
     """Builds the records from the sample text."""
+    # Imported here, because only the demo needs the builder of examples.
+    from bert_keras.data_prep.pretraining.build import build_pretraining_data
+    from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+
+    settings = PretrainingDataSettings(**_EXAMPLES)
     vocab_file = str(_SAMPLE / "vocab.txt")
     tokenizer = FullTokenizer(vocab_file)
     records = {"input_file": ("documents.txt", "train.tfrecord"), "eval_file": ("held_out.txt", "held_out.tfrecord")}
@@ -87,13 +90,13 @@ def _prepare_pretraining():
         values[flag] = path = os.path.join(_DEMO_DIR, record_file)
         # A record file gets its final name when it is complete, so one with the same settings is reused.
         built = read_metadata(path) if os.path.exists(path) else None
-        if built and dataclasses.asdict(_DATA_SETTINGS).items() <= built["settings"].items():
+        if built and dataclasses.asdict(settings).items() <= built["settings"].items():
             log.info("%s exists already", path)
         else:
-            build_pretraining_data([str(_SAMPLE / text)], [path], tokenizer, _DATA_SETTINGS, vocab_file)
+            build_pretraining_data([str(_SAMPLE / text)], [path], tokenizer, settings, vocab_file)
     config = dataclasses.replace(BertConfig.from_name("tiny"), vocab_size=len(tokenizer.vocab))
     config.to_json_file(values["bert_config_file"])
-    lengths = {name: getattr(_DATA_SETTINGS, name) for name in ("max_seq_length", "max_predictions_per_seq")}
+    lengths = {name: _EXAMPLES[name] for name in ("max_seq_length", "max_predictions_per_seq")}
     return {**values, **lengths, **_PRETRAINING}
 
 

@@ -14,7 +14,6 @@ from bert_keras.cli.flags import given_flags, require, take_values
 from bert_keras.data_prep.cleaning.text_flags import read_cleaning, read_text_options
 from bert_keras.data_prep.corpus.documents import find_text_files
 from bert_keras.data_prep.pretraining import flags as text_flags
-from bert_keras.data_prep.pretraining.build import build_pretraining_data
 from bert_keras.data_prep.text.chinese_words import Segmenter
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.storage import paths, writing
@@ -221,6 +220,9 @@ def _build_records(of_text, path, name, values, files):
     ]
     records = files.path(name, json.dumps(facts).encode(), ".tfrecord")
     if not paths.is_file(records):  # it gets its name when it is complete
+        # Imported here, because training on records does not need the builder of examples.
+        from bert_keras.data_prep.pretraining.build import build_pretraining_data
+
         num_workers = flag_values.num_workers
         build_pretraining_data(
             texts,
