@@ -6,9 +6,29 @@ from setuptools import setup
 
 ROOT = pathlib.Path(__file__).parent
 
-# Folders of the clone; each is imported as a part of bert_keras.
+# Packages of the folder bert_keras, and packages whose folders are at the top level of the clone.
 PACKAGES = [
     "cli",
+    "evaluation",
+    "export",
+    "export.card",
+    "export.checks",
+    "export.formats",
+    "export.graph",
+    "prediction",
+    "prediction.loading",
+    "prediction.tasks",
+    "serving",
+    "storage",
+    "training",
+    "training.api",
+    "training.distillation",
+    "training.distribution",
+    "training.finetuning",
+    "training.input",
+    "training.sentence_vectors",
+]
+TOP_LEVEL_PACKAGES = [
     "data_prep",
     "data_prep.cleaning",
     "data_prep.corpus",
@@ -18,30 +38,8 @@ PACKAGES = [
     "data_prep.tasks",
     "data_prep.text",
     "data_prep.text.graph",
-    "evaluation",
-    "export",
-    "export.card",
-    "export.checks",
-    "export.formats",
-    "export.graph",
     "modeling",
     "modeling.checkpoints",
-    "prediction",
-    "prediction.loading",
-    "prediction.tasks",
-    "serving",
-    "storage",
-    "studies",
-    "studies.catalog",
-    "studies.inside",
-    "studies.runner",
-    "training",
-    "training.api",
-    "training.distillation",
-    "training.distribution",
-    "training.finetuning",
-    "training.input",
-    "training.sentence_vectors",
 ]
 PROGRAMS = [
     "convert_checkpoint.py",
@@ -59,9 +57,6 @@ PROGRAMS = [
     "data_prep/build_vocab.py",
     "data_prep/create_pretraining_data.py",
     "data_prep/create_pretraining_data_beam.py",
-    "studies/domain_model.py",
-    "studies/look_inside.py",
-    "studies/run_study.py",
     "tools/check_tpu.py",
 ]
 
@@ -165,14 +160,14 @@ setup(
         "Topic :: Text Processing :: Linguistic",
     ],
     python_requires=">=3.11",
-    packages=["bert_keras", *(f"bert_keras.{name}" for name in PACKAGES)],
-    package_dir={"bert_keras": "bert_keras"} | {f"bert_keras.{name}": name.replace(".", "/") for name in PACKAGES},
+    packages=["bert_keras", *(f"bert_keras.{name}" for name in PACKAGES + TOP_LEVEL_PACKAGES)],
+    package_dir={"bert_keras": "bert_keras"}
+    | {f"bert_keras.{name}": name.replace(".", "/") for name in TOP_LEVEL_PACKAGES},
     package_data={
         "bert_keras": ["py.typed"],
         "bert_keras.data_prep.sample": ["*.txt", "*.csv", "*.json"],
         "bert_keras.export.checks": ["*.mjs"],
         "bert_keras.serving": ["page/*"],
-        "bert_keras.studies.inside": ["*.html"],
     },
     include_package_data=False,
     scripts=PROGRAMS,

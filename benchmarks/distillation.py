@@ -26,9 +26,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # it runs 
 from benchmarks.machine import describe_machine, spread
 from bert_keras import BertConfig, TextClassifier, distill_classifier, open_checkpoint, train_classifier
 from bert_keras.cli.flags import ending_at_sigterm
-from bert_keras.studies.runner.intervals import Scores, difference_of, interval_of
-from bert_keras.studies.runner.probes import right_values
-from bert_keras.studies.runner.report import percent
+from studies.runner.intervals import Scores, difference_of, interval_of
+from studies.runner.probes import right_values
+from studies.runner.report import percent
 
 SHAPES = {"BERT-Tiny": (2, 128, 2), "BERT-Mini": (4, 256, 4)}  # layers, width, heads
 # Of three rates each, the best without a teacher, with one seed. With 5e-4, BERT-Mini learns nothing.

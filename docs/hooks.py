@@ -1,4 +1,4 @@
-"""Adds to the site what docs/ does not hold: the README, flags of the programs, notebooks, the code for the API pages.
+"""Adds to the site what docs/ does not hold: the README, flags of the programs, and notebooks.
 
 mkdocs calls the functions `on_...`. The pages are written for the repository's web page, too, so links are rewritten
 and lists are indented as Python's Markdown needs them.
@@ -9,14 +9,11 @@ import logging
 import pathlib
 import posixpath
 import re
-import shutil
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Pages from outside docs/, and their places in the site.
 OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-# Where mkdocstrings reads the code, see mkdocs.yml.
-CODE = ROOT / "build" / "docs" / "bert_keras"
 
 # Titles of the flags that several programs share, by the module that defines them.
 GROUPS = {
@@ -41,14 +38,6 @@ _LINK = re.compile(
     rf"{_FENCE}|`[^`\n]*`|(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)|src=\"(?P<source>[^\"]+)\"",
     re.MULTILINE | re.DOTALL,
 )
-
-
-def on_startup(command, dirty):
-    """Copies the code into the layout of the installed package, where mkdocstrings finds `bert_keras.modeling`."""
-    shutil.rmtree(CODE, ignore_errors=True)
-    for folder in ("bert_keras", *_packages()):
-        target = CODE if folder == "bert_keras" else CODE / folder
-        shutil.copytree(ROOT / folder, target, ignore=lambda _, names: [n for n in names if not _is_code(n)])
 
 
 def on_files(files, config):
@@ -211,11 +200,3 @@ def indent_lists(markdown):
             columns.append(column + len(item[0]))
         previous = line
     return "\n".join(lines)
-
-
-def _packages():
-    return sorted({path.parent.name for path in ROOT.glob("*/__init__.py")} - {"bert_keras", "tests"})
-
-
-def _is_code(name):
-    return name.endswith(".py") or ("." not in name and name != "__pycache__")

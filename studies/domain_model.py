@@ -60,7 +60,7 @@ def main(argv):
     require(values, ("init_checkpoint", "input_file", "train_file", "eval_file"))
     open_console()
     start_tensorflow()
-    from bert_keras.studies.runner.domain import compare, pretrain_further, read_task
+    from studies.runner.domain import compare, pretrain_further, read_task
 
     train, test = read_task(values.train_file, values.eval_file, values.text_column, values.label_column)
     folder, start = pathlib.Path(values.output_dir), values.init_checkpoint

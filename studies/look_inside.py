@@ -55,7 +55,7 @@ def main(argv):
     if paths.exists(values.output_file):
         raise ValueError(f"--output_file={values.output_file} exists; give a new name, or remove it")
     start_tensorflow()
-    from bert_keras.studies.inside.attention import AttentionReader, attention_page, attention_tables
+    from studies.inside.attention import AttentionReader, attention_page, attention_tables
 
     files = {"vocab_file": values.vocab_file, "config_file": values.bert_config_file}
     files |= {name: values[name].value for name in ("do_lower_case", "strip_accents")}

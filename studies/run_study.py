@@ -65,9 +65,9 @@ def main(argv):
             raise ValueError(f"--{flag} is for one study, but the study is {_ALL}; name one, or leave --{flag} out")
     open_console()
     start_tensorflow()
-    from bert_keras.studies.catalog import STUDIES
-    from bert_keras.studies.runner.running import check_probes, write_claims
-    from bert_keras.studies.runner.study import SCALES
+    from studies.catalog import STUDIES
+    from studies.runner.running import check_probes, write_claims
+    from studies.runner.study import SCALES
 
     studies = {
         name: dataclasses.replace(STUDIES[name], probes=_chosen(values.probes, STUDIES[name].probes, "probes"))
@@ -92,9 +92,9 @@ def _command(arguments):
 
 def run_at(values, name, study, scale, command, needs_results=True):
     """Runs a study at a scale, given the flags, and returns its `Run`. `needs_results` is for --report."""
-    from bert_keras.studies.runner.cells import Cells
-    from bert_keras.studies.runner.corpus import Corpus, read_documents
-    from bert_keras.studies.runner.running import Run, check_model_dir, check_seeds
+    from studies.runner.cells import Cells
+    from studies.runner.corpus import Corpus, read_documents
+    from studies.runner.running import Run, check_model_dir, check_seeds
 
     variants = _chosen(values.variants, tuple(study.variants), "variants")
     num_seeds = min(study.num_seeds, scale.num_seeds or study.num_seeds)

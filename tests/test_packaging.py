@@ -8,7 +8,7 @@ import pytest
 from guards import at_least
 
 import bert_keras
-from tests.test_architecture import FLOORS, PROGRAMS
+from tests.test_architecture import FLOORS, PROGRAMS, TOP_LEVEL
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -20,7 +20,7 @@ def setup_values():
     values = {
         node.targets[0].id: ast.literal_eval(node.value)
         for node in tree.body
-        if isinstance(node, ast.Assign) and node.targets[0].id in ("PACKAGES", "PROGRAMS")
+        if isinstance(node, ast.Assign) and node.targets[0].id in ("PACKAGES", "TOP_LEVEL_PACKAGES", "PROGRAMS")
     }
     (call,) = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "setup"]
     (data,) = [keyword.value for keyword in call.keywords if keyword.arg == "package_data"]
@@ -28,13 +28,19 @@ def setup_values():
 
 
 def test_every_package_is_installed(setup_values):
-    folders = {file.parent.relative_to(ROOT) for name in FLOORS for file in at_least(5, (ROOT / name).rglob("*.py"))}
-    assert set(setup_values["PACKAGES"]) == {".".join(folder.parts) for folder in folders}
-    assert all((ROOT / folder / "__init__.py").exists() for folder in folders)
+    top_level = [name for name in TOP_LEVEL if name != "studies"]
+    for packages, base, names in (
+        (setup_values["PACKAGES"], ROOT / "bert_keras", FLOORS.keys() - set(TOP_LEVEL)),
+        (setup_values["TOP_LEVEL_PACKAGES"], ROOT, top_level),
+    ):
+        folders = {file.parent for name in names for file in at_least(5, (base / name).rglob("*.py"))}
+        assert set(packages) == {".".join(folder.relative_to(base).parts) for folder in folders}
+        assert all((folder / "__init__.py").exists() for folder in folders)
 
 
 def test_every_program_is_installed_and_begins_with_the_line_that_runs_it(setup_values):
     programs = {str(path.relative_to(ROOT)) for path in PROGRAMS} - {"tools/check_gpu.py"}
+    programs = {program for program in programs if not program.startswith("studies/")}
     assert "run_pretraining.py" in programs
     assert set(setup_values["PROGRAMS"]) == programs
     for program in programs:
@@ -43,12 +49,12 @@ def test_every_program_is_installed_and_begins_with_the_line_that_runs_it(setup_
 
 def test_the_texts_of_every_package_are_installed(setup_values):
     texts, installed = set(), set()
-    for package in setup_values["PACKAGES"]:
-        folder = ROOT / package.replace(".", "/")
+    for package in setup_values["PACKAGES"] + setup_values["TOP_LEVEL_PACKAGES"]:
+        folder = ROOT / "bert_keras" / package.replace(".", "/")  # through the links, too
         texts.update(path for ending in ("txt", "csv", "json", "html") for path in folder.rglob(f"*.{ending}"))
         for pattern in setup_values["package_data"].get(f"bert_keras.{package}", []):
             installed.update(folder.glob(pattern))
-    assert ROOT / "data_prep" / "sample" / "vocab.txt" in texts
+    assert ROOT / "bert_keras" / "data_prep" / "sample" / "vocab.txt" in texts
     assert texts <= installed
 
 

@@ -22,7 +22,7 @@ import run_squad
 import serve
 from bert_keras.cli.flags import parse
 from bert_keras.data_prep import build_vocab, create_pretraining_data, create_pretraining_data_beam
-from bert_keras.studies import domain_model, look_inside, run_study
+from studies import domain_model, look_inside, run_study
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # The flags of each program, and the page that explains them.

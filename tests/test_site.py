@@ -126,7 +126,7 @@ def test_the_reference_has_every_public_name():
             "[a](README.md), [b](#c), [d](https://e.org)",
             "[a](index.md), [b](#c), [d](https://e.org)",
         ),
-        ("guides/gpu.md", "[the loop](../../training/loop.py)", "the loop"),
+        ("guides/gpu.md", "[the loop](../../bert_keras/training/loop.py)", "the loop"),
         (
             "guides/gpu.md",
             "[a](../../CHANGELOG.md) and `[b](../../c.py)`",

@@ -1,6 +1,6 @@
 """The studies, each in one file."""
 
-from bert_keras.studies.catalog import (
+from studies.catalog import (
     continued,
     electra,
     features,
@@ -12,7 +12,7 @@ from bert_keras.studies.catalog import (
     steps,
     tasks_of_pretraining,
 )
-from bert_keras.studies.runner.study import Study
+from studies.runner.study import Study
 
 STUDIES: dict[str, Study] = {
     "continued": continued.STUDY,

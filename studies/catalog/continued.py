@@ -1,6 +1,6 @@
 """Ours: more pre-training on the texts of a task, against as much on the general text."""
 
-from bert_keras.studies.runner.study import Claim, Study, Variant
+from studies.runner.study import Claim, Study, Variant
 
 _GENERAL = "a quarter more on the general text"
 _TASKS = {"sst2": "SST-2", "mnli_small": "MNLI-small"}

@@ -2,7 +2,7 @@
 gives no probabilities of tokens.
 """
 
-from bert_keras.studies.runner.study import Claim, Study, Variant
+from studies.runner.study import Claim, Study, Variant
 
 # A step of ELECTRA takes 1.33 times as long as one of masked LM: the median of 7 rounds of 20 steps of 64 full rows at
 # --scale=night, in processor time. Its generator scores the whole vocabulary, too, and draws a number for each score.

@@ -4,7 +4,7 @@ The paper has LSTMs on the features. Here one row has them, and the others have 
 directly what a layer contains. The model is pre-trained here, or --model_dir.
 """
 
-from bert_keras.studies.runner.study import Claim, Study, Variant
+from studies.runner.study import Claim, Study, Variant
 
 
 def _features(*layers, combine="concatenate", paper):

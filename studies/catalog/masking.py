@@ -1,6 +1,6 @@
 """Masked, kept and random tokens for the masked LM (table 8 of the paper)."""
 
-from bert_keras.studies.runner.study import Claim, Study, Variant
+from studies.runner.study import Claim, Study, Variant
 
 
 def _variant(replace_prob, keep_prob, *paper):

@@ -1,6 +1,6 @@
 """Ours: other choices of the masked tokens, other numbers of them, other masks in each epoch, and padded rows."""
 
-from bert_keras.studies.runner.study import Claim, Study, Variant
+from studies.runner.study import Claim, Study, Variant
 
 STUDY = Study(
     title="The choice of the masked tokens (ours)",

@@ -1,6 +1,6 @@
 """Pre-trained weights against random ones, and more steps of pre-training."""
 
-from bert_keras.studies.runner.study import Claim, Study, Variant
+from studies.runner.study import Claim, Study, Variant
 
 _LONG = "pre-trained for 10 times as many steps"
 _TASKS = {"ner": "CoNLL", "sst2": "SST-2", "mnli_small": "MNLI-small", "zorro": "Zorro"}

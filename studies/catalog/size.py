@@ -4,7 +4,7 @@ The rows after the first four compute about as much as the smallest model: their
 products of a step. The minutes of the report show how equal the times are.
 """
 
-from bert_keras.studies.runner.study import Claim, Study, Variant, shape
+from studies.runner.study import Claim, Study, Variant, shape
 
 
 def _products(num_layers, hidden_size):

@@ -1,6 +1,6 @@
 """The steps from single masked tokens to SpanBERT, at the size of the other studies."""
 
-from bert_keras.studies.runner.study import Claim, Study, Variant
+from studies.runner.study import Claim, Study, Variant
 
 _SPANS = {"masked_spans": "geometric"}
 

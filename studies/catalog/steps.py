@@ -1,6 +1,6 @@
 """The number of steps: masked LM and left to right, at the checkpoints of one run each (figure 5 of the paper)."""
 
-from bert_keras.studies.runner.study import Claim, Study, Variant
+from studies.runner.study import Claim, Study, Variant
 
 # The models without next sentence prediction of tasks_of_pretraining.py, so that both studies share them.
 _MODEL = {"records": {"sentence_task": "next_sentence"}, "training": {"next_sentence_loss_weight": 0.0}}

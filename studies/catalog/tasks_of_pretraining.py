@@ -5,7 +5,7 @@ loss. The left-to-right model is the same network with a causal mask, also in fi
 LSTMs has them in fine-tuning only; they are for tags of words, so CoNLL takes the place of SQuAD.
 """
 
-from bert_keras.studies.runner.study import Claim, Study, Variant
+from studies.runner.study import Claim, Study, Variant
 
 _RECORDS = {"sentence_task": "next_sentence"}
 _NO_NSP = {"next_sentence_loss_weight": 0.0}

@@ -17,7 +17,7 @@ from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
 from bert_keras.data_prep.text.vocabulary_learning import count_words, learn_vocabulary
 from bert_keras.storage.writing import write_text
-from bert_keras.studies.runner.cells import Cells
+from studies.runner.cells import Cells
 
 log = logging.getLogger("bert_keras")
 

@@ -16,12 +16,12 @@ from bert_keras.data_prep.tasks.columns import Columns, find_columns
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.prediction.loading.model_files import open_model_files
 from bert_keras.storage import writing
-from bert_keras.studies.runner.cells import Cells
-from bert_keras.studies.runner.intervals import Scores, difference_of, interval_of
-from bert_keras.studies.runner.probes import right_values
-from bert_keras.studies.runner.report import FEWEST_SEEDS, markdown_table, percent
 from bert_keras.training.api.classifier import train_classifier
 from bert_keras.training.api.pretraining import pretrain
+from studies.runner.cells import Cells
+from studies.runner.intervals import Scores, difference_of, interval_of
+from studies.runner.probes import right_values
+from studies.runner.report import FEWEST_SEEDS, markdown_table, percent
 
 log = logging.getLogger("bert_keras")
 

@@ -8,10 +8,10 @@ from typing import Any
 import keras
 
 from bert_keras.modeling import BertConfig, PretrainingModel, save_checkpoint, weights_by_name
-from bert_keras.studies.runner.cells import Cells
-from bert_keras.studies.runner.corpus import Corpus
-from bert_keras.studies.runner.study import Scale, Variant
 from bert_keras.training.api.pretraining import pretrain
+from studies.runner.cells import Cells
+from studies.runner.corpus import Corpus
+from studies.runner.study import Scale, Variant
 
 _MODEL = "model"
 

@@ -16,12 +16,12 @@ from bert_keras.data_prep.tasks.minimal_pairs import read_paradigms, right_pairs
 from bert_keras.evaluation.entities import entities
 from bert_keras.evaluation.squad import f1_of_answers
 from bert_keras.prediction import Limits, SentenceScorer
-from bert_keras.studies.runner.corpus import Corpus
-from bert_keras.studies.runner.intervals import correlation, ratio
-from bert_keras.studies.runner.word_features import tag_with_features
 from bert_keras.training.api.classifier import train_classifier
 from bert_keras.training.api.ner import train_ner
 from bert_keras.training.api.squad import train_squad
+from studies.runner.corpus import Corpus
+from studies.runner.intervals import correlation, ratio
+from studies.runner.word_features import tag_with_features
 
 # Number of lines in a document of a task's texts.
 _LINES = 50

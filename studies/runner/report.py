@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.studies.runner.intervals import Interval, Scores, difference_of, interval_of
-from bert_keras.studies.runner.probes import PROBES
-from bert_keras.studies.runner.study import Claim, Study
+from studies.runner.intervals import Interval, Scores, difference_of, interval_of
+from studies.runner.probes import PROBES
+from studies.runner.study import Claim, Study
 
 # With fewer seeds, an interval over seeds means little.
 FEWEST_SEEDS = 3

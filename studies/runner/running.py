@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras.storage import writing
-from bert_keras.studies.runner.cells import Cells
-from bert_keras.studies.runner.corpus import Corpus
-from bert_keras.studies.runner.models import model_folder, model_settings, step_of
-from bert_keras.studies.runner.probes import PROBES, Place
-from bert_keras.studies.runner.report import Results, claims_report, csv_report, markdown_report, picture_report
-from bert_keras.studies.runner.study import Scale, Study
+from studies.runner.cells import Cells
+from studies.runner.corpus import Corpus
+from studies.runner.models import model_folder, model_settings, step_of
+from studies.runner.probes import PROBES, Place
+from studies.runner.report import Results, claims_report, csv_report, markdown_report, picture_report
+from studies.runner.study import Scale, Study
 
 log = logging.getLogger("bert_keras")
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bert_keras.storage.writing import lock
-from bert_keras.studies.runner.cells import Cells
+from studies.runner.cells import Cells
 
 
 def test_a_cell_is_computed_once_and_continues_in_its_folder(tmp_path):

@@ -8,8 +8,8 @@ from known_models import random_model, write_model
 
 from bert_keras import train_classifier
 from bert_keras.modeling import open_checkpoint
-from bert_keras.studies import domain_model
-from bert_keras.studies.runner import domain
+from studies import domain_model
+from studies.runner import domain
 
 TEXT = "he was hungry .\nshe walks .\n\nshe is so hungry .\nhe walked .\n\nparis is the capital .\n" * 4
 ROWS = [(f"{word} was hungry", kind) for word, kind in (("he", "one"), ("she", "two"), ("paris", "two"))] * 4

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from sklearn import metrics
 
-from bert_keras.studies.runner.intervals import Scores, correlation, difference_of, interval_of, score_of
+from studies.runner.intervals import Scores, correlation, difference_of, interval_of, score_of
 
 
 def right(rows):
@@ -73,7 +73,7 @@ def test_examples_are_drawn_for_both_variants_together():
 
 
 def test_many_examples_are_resampled_in_parts(monkeypatch):
-    from bert_keras.studies.runner import intervals
+    from studies.runner import intervals
 
     scores = right([[1.0, 0.0, 1.0] * 40])
     whole = interval_of(scores)

@@ -11,8 +11,8 @@ from reference_bert import ReferenceBert
 
 from bert_keras.modeling import weights_by_name
 from bert_keras.prediction.attention import looks_at
-from bert_keras.studies import look_inside
-from bert_keras.studies.inside.attention import AttentionReader, attention_page
+from studies import look_inside
+from studies.inside.attention import AttentionReader, attention_page
 
 FIRST, SECOND = "he was hungry so he walked .", "paris is </script>"
 TOKENS = [

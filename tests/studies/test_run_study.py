@@ -14,12 +14,12 @@ from bert_keras.cli.flags import ending_at_sigterm
 from bert_keras.data_prep.tasks.conll import read_conll
 from bert_keras.modeling import open_checkpoint, read_config
 from bert_keras.prediction import SentenceScorer
-from bert_keras.studies import catalog, run_study
-from bert_keras.studies.runner import models
-from bert_keras.studies.runner import study as runner_study
-from bert_keras.studies.runner.corpus import read_documents
-from bert_keras.studies.runner.study import Claim, Scale, Study, Variant
-from bert_keras.studies.runner.word_features import WeightedSumClassifier, tag_with_features
+from studies import catalog, run_study
+from studies.runner import models
+from studies.runner import study as runner_study
+from studies.runner.corpus import read_documents
+from studies.runner.study import Claim, Scale, Study, Variant
+from studies.runner.word_features import WeightedSumClassifier, tag_with_features
 from tests.support.training_runs import stop_after
 
 NOUNS, VERBS, PLACES = ("cat", "dog", "king", "child"), ("sleeps", "walks", "sings"), ("Rome", "Paris", "Oslo")

@@ -6,12 +6,12 @@ import pytest
 
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.modeling import BertConfig
-from bert_keras.studies.catalog import STUDIES
-from bert_keras.studies.run_study import NAMES
-from bert_keras.studies.runner.probes import PROBES
-from bert_keras.studies.runner.report import claims_report, csv_report, markdown_report, picture_report, verdict_on
-from bert_keras.studies.runner.study import SCALES, Claim, Study, Variant
 from bert_keras.training.api.pretraining import define_flags
+from studies.catalog import STUDIES
+from studies.run_study import NAMES
+from studies.runner.probes import PROBES
+from studies.runner.report import claims_report, csv_report, markdown_report, picture_report, verdict_on
+from studies.runner.study import SCALES, Claim, Study, Variant
 
 CLAIM = Claim("a is better", "section 9", better="a", worse="b", probe="zorro")
 STUDY = Study(

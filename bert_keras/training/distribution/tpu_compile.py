@@ -72,7 +72,7 @@ def compile_for_tpu(serialized, num_cores=1):
     command = ["env", *(f"{name}={value}" for name, value in environment.items())]
     command += [sys.executable, "-m", "bert_keras.training.distribution.tpu_compile"]
     asked = f"{topology} {num_cores}\n".encode() + serialized
-    done = subprocess.run(command, input=asked, capture_output=True, check=False, cwd=pathlib.Path(__file__).parents[2])
+    done = subprocess.run(command, input=asked, capture_output=True, check=False, cwd=pathlib.Path(__file__).parents[3])
     lines = done.stdout.decode(errors="replace").splitlines()
     if done.returncode or not lines:
         raise ValueError(f"the compiler of the TPU ended early: {done.stderr.decode(errors='replace')[-500:].strip()}")

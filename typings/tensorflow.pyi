@@ -1,0 +1,3 @@
+# The types of TensorFlow that pyright brings lack what TensorFlow has (tf.RaggedTensor.from_row_splits, ...), so all of
+# it is of any type.
+def __getattr__(name: str): ...
