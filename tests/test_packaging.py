@@ -2,7 +2,11 @@
 
 import ast
 import inspect
+import os
 import pathlib
+import shutil
+import subprocess
+import sys
 
 import pytest
 from guards import at_least
@@ -36,6 +40,39 @@ def test_every_package_is_installed(setup_values):
         folders = {file.parent for name in names for file in at_least(5, (base / name).rglob("*.py"))}
         assert set(packages) == {".".join(folder.relative_to(base).parts) for folder in folders}
         assert all((folder / "__init__.py").exists() for folder in folders)
+
+
+LOCATE = """
+import importlib.util
+import bert_keras
+import modeling
+from bert_keras.data_prep.text.splitting import BasicTokenizer
+from bert_keras.storage import paths
+print(modeling.__file__, importlib.util.find_spec("bert_keras.modeling").origin, BasicTokenizer().tokenize("Is it?"))
+"""
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_clone_works_with_and_without_links_and_leaves_a_users_module_of_the_same_name(tmp_path, has_links):
+    clone, user = tmp_path / "clone", tmp_path / "user"
+    for name in ("bert_keras", "modeling", "data_prep"):
+        shutil.copytree(ROOT / name, clone / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    links = at_least(2, (path for path in (clone / "bert_keras").iterdir() if path.is_symlink()))
+    if not has_links:  # Git for Windows writes a link as a file with its target
+        for link in links:
+            target = os.readlink(link)
+            link.unlink()
+            link.write_text(target)
+    user.mkdir()
+    (user / "modeling.py").write_text("")
+    (user / "script.py").write_text(LOCATE)
+    environment = os.environ | {"PYTHONPATH": str(clone)}
+    command = [sys.executable, user / "script.py"]
+    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, cwd=user).stdout
+    own, ours, tokens = printed.strip().split(maxsplit=2)
+    assert own == str(user / "modeling.py")
+    assert pathlib.Path(ours).resolve() == clone / "modeling" / "__init__.py"
+    assert tokens == "['is', 'it', '?']"
 
 
 def test_every_program_is_installed_and_begins_with_the_line_that_runs_it(setup_values):

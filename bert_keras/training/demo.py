@@ -19,7 +19,7 @@ log = logging.getLogger("bert_keras")
 _DEMO_DIR = "bert_demo"
 _SAMPLE = pathlib.Path(sample.__file__).parent
 _LINE_WIDTH = 110
-_EXAMPLES = {"max_seq_length": 64, "max_predictions_per_seq": 10, "dupe_factor": 20}
+_EXAMPLES: dict[str, Any] = {"max_seq_length": 64, "max_predictions_per_seq": 10, "dupe_factor": 20}
 _PRETRAINING = {
     "train_batch_size": 32,
     "eval_batch_size": 32,
