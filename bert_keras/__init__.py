@@ -7,7 +7,7 @@ import importlib
 import pathlib
 from typing import TYPE_CHECKING
 
-# In a clone that is not installed, the subpackages are siblings of this folder.
+# In a clone, `modeling` and `data_prep` are next to this folder; the links to them may be missing.
 _CLONE = pathlib.Path(__file__).resolve().parents[1]
 if (_CLONE / "bert_keras").is_dir() and (_CLONE / "modeling" / "checkpoints").is_dir():
     __path__.append(str(_CLONE))
