@@ -45,10 +45,9 @@ def test_every_package_is_installed(setup_values):
 LOCATE = """
 import importlib.util
 import bert_keras
-import modeling
 from bert_keras.data_prep.text.splitting import BasicTokenizer
 from bert_keras.storage import paths
-print(modeling.__file__, importlib.util.find_spec("bert_keras.modeling").origin, BasicTokenizer().tokenize("Is it?"))
+print(importlib.import_module("modeling").__file__, importlib.util.find_spec("bert_keras.modeling").origin, BasicTokenizer().tokenize("Is it?"))
 """
 
 

@@ -62,7 +62,7 @@ def test_the_backend_of_the_users_settings_does_not_matter(monkeypatch):
 def run_with(tensorflow, tmp_path, program="", **environment):
     """Runs `start_tensorflow` in its own process, with a stand-in for TensorFlow that begins like `FAKE`."""
     (tmp_path / "tensorflow.py").write_text(FAKE + tensorflow)
-    program = "from cli.start import start_tensorflow; start_tensorflow()\n" + program
+    program = "from bert_keras.cli.start import start_tensorflow; start_tensorflow()\n" + program
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
     environment = {**kept, "PYTHONPATH": f"{tmp_path}:{ROOT}", **environment}
     return subprocess.run(
@@ -134,7 +134,7 @@ def test_keras_does_not_import_matplotlib_but_the_program_can(tmp_path, is_real)
         "import matplotlib.figure; print('matplotlib.figure' in sys.modules)\n"
     )
     if is_real:
-        program = f"from cli.start import start_tensorflow; start_tensorflow()\n{program}"
+        program = f"from bert_keras.cli.start import start_tensorflow; start_tensorflow()\n{program}"
         command = [sys.executable, "-c", program]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     else:
