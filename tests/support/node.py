@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "serving" / "page"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "bert_keras" / "serving" / "page"
 
 
 def run_node(folder, script, value):
