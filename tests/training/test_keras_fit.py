@@ -86,6 +86,7 @@ def test_fit_gives_the_numbers_of_the_training_step():
         np.testing.assert_allclose(weights_by_name(theirs)[name], value, rtol=0, atol=2e-6, err_msg=name)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_kerass_adam_squares_the_slices_of_a_row_separately_and_ours_does_not():
     def second_moment(optimizer):
         model = keras.Sequential([keras.layers.Embedding(3, 1), keras.layers.Flatten(), keras.layers.Dense(1)])
@@ -165,6 +166,7 @@ def test_the_first_update_uses_the_rate_of_step_0():
         np.testing.assert_array_equal(value, expected)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_gradients_are_clipped_by_their_global_norm_unless_told_otherwise():
     def first_moments(**arguments):
         model = make_dense()

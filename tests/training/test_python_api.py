@@ -146,6 +146,7 @@ def test_evaluations_end_training_if_the_callback_returns_true(short, tmp_path):
     assert ended.predictor()("the film was good").label in ("neg", "pos")
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_a_call_that_is_stopped_does_not_return_the_predictions_of_an_earlier_call(
     trained, short, tmp_path, monkeypatch
 ):
