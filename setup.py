@@ -6,15 +6,25 @@ from setuptools import setup
 
 ROOT = pathlib.Path(__file__).parent
 
-# Packages of the folder bert_keras, and packages whose folders are at the top level of the clone.
 PACKAGES = [
     "cli",
+    "data_prep",
+    "data_prep.cleaning",
+    "data_prep.corpus",
+    "data_prep.pretraining",
+    "data_prep.records",
+    "data_prep.sample",
+    "data_prep.tasks",
+    "data_prep.text",
+    "data_prep.text.graph",
     "evaluation",
     "export",
     "export.card",
     "export.checks",
     "export.formats",
     "export.graph",
+    "modeling",
+    "modeling.checkpoints",
     "prediction",
     "prediction.loading",
     "prediction.tasks",
@@ -28,19 +38,8 @@ PACKAGES = [
     "training.input",
     "training.sentence_vectors",
 ]
-TOP_LEVEL_PACKAGES = [
-    "data_prep",
-    "data_prep.cleaning",
-    "data_prep.corpus",
-    "data_prep.pretraining",
-    "data_prep.records",
-    "data_prep.sample",
-    "data_prep.tasks",
-    "data_prep.text",
-    "data_prep.text.graph",
-    "modeling",
-    "modeling.checkpoints",
-]
+# Packages whose folders are at the top level of the clone.
+TOP_LEVEL = ["data_prep", "modeling"]
 PROGRAMS = [
     "convert_checkpoint.py",
     "evaluate_predictions.py",
@@ -160,9 +159,8 @@ setup(
         "Topic :: Text Processing :: Linguistic",
     ],
     python_requires=">=3.11",
-    packages=["bert_keras", *(f"bert_keras.{name}" for name in PACKAGES + TOP_LEVEL_PACKAGES)],
-    package_dir={"bert_keras": "bert_keras"}
-    | {f"bert_keras.{name}": name.replace(".", "/") for name in TOP_LEVEL_PACKAGES},
+    packages=["bert_keras", *(f"bert_keras.{name}" for name in PACKAGES)],
+    package_dir={"bert_keras": "bert_keras"} | {f"bert_keras.{name}": name for name in TOP_LEVEL},
     package_data={
         "bert_keras": ["py.typed"],
         "bert_keras.data_prep.sample": ["*.txt", "*.csv", "*.json"],

@@ -12,7 +12,7 @@ import pytest
 from guards import at_least
 
 import bert_keras
-from tests.test_architecture import FLOORS, PROGRAMS, TOP_LEVEL
+from tests.test_architecture import FLOORS, PROGRAMS, folder_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -24,22 +24,26 @@ def setup_values():
     values = {
         node.targets[0].id: ast.literal_eval(node.value)
         for node in tree.body
-        if isinstance(node, ast.Assign) and node.targets[0].id in ("PACKAGES", "TOP_LEVEL_PACKAGES", "PROGRAMS")
+        if isinstance(node, ast.Assign) and node.targets[0].id in ("PACKAGES", "PROGRAMS")
     }
     (call,) = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "setup"]
     (data,) = [keyword.value for keyword in call.keywords if keyword.arg == "package_data"]
     return values | {"package_data": ast.literal_eval(data)}
 
 
-def test_every_package_is_installed(setup_values):
-    top_level = [name for name in TOP_LEVEL if name != "studies"]
-    for packages, base, names in (
-        (setup_values["PACKAGES"], ROOT / "bert_keras", FLOORS.keys() - set(TOP_LEVEL)),
-        (setup_values["TOP_LEVEL_PACKAGES"], ROOT, top_level),
-    ):
-        folders = {file.parent for name in names for file in at_least(5, (base / name).rglob("*.py"))}
-        assert set(packages) == {".".join(folder.relative_to(base).parts) for folder in folders}
-        assert all((folder / "__init__.py").exists() for folder in folders)
+@pytest.fixture(scope="module")
+def packages():
+    """Returns the folder of each package by its name below bert_keras; the studies are not installed."""
+    return {
+        ".".join((name, *file.parent.relative_to(folder_of(name)).parts)): file.parent
+        for name in FLOORS.keys() - {"studies"}
+        for file in at_least(5, folder_of(name).rglob("*.py"))
+    }
+
+
+def test_every_package_is_installed(setup_values, packages):
+    assert set(setup_values["PACKAGES"]) == set(packages)
+    assert all((folder / "__init__.py").exists() for folder in packages.values())
 
 
 LOCATE = """
@@ -77,22 +81,21 @@ def test_a_clone_works_with_and_without_links_and_leaves_a_users_module_of_the_s
 
 
 def test_every_program_is_installed_and_begins_with_the_line_that_runs_it(setup_values):
-    programs = {str(path.relative_to(ROOT)) for path in PROGRAMS} - {"tools/check_gpu.py"}
-    programs = {program for program in programs if not program.startswith("studies/")}
+    of_clone = {ROOT / "tools" / "check_gpu.py", *at_least(3, (ROOT / "studies").glob("*.py"))}
+    programs = {str(path.relative_to(ROOT)) for path in {*PROGRAMS} - of_clone}
     assert "run_pretraining.py" in programs
     assert set(setup_values["PROGRAMS"]) == programs
     for program in programs:
         assert (ROOT / program).read_text(encoding="utf-8").startswith("#!/usr/bin/env python3\n"), program
 
 
-def test_the_texts_of_every_package_are_installed(setup_values):
+def test_the_texts_of_every_package_are_installed(setup_values, packages):
     texts, installed = set(), set()
-    for package in setup_values["PACKAGES"] + setup_values["TOP_LEVEL_PACKAGES"]:
-        folder = ROOT / "bert_keras" / package.replace(".", "/")  # through the links, too
+    for package, folder in packages.items():
         texts.update(path for ending in ("txt", "csv", "json", "html") for path in folder.rglob(f"*.{ending}"))
         for pattern in setup_values["package_data"].get(f"bert_keras.{package}", []):
             installed.update(folder.glob(pattern))
-    assert ROOT / "bert_keras" / "data_prep" / "sample" / "vocab.txt" in texts
+    assert ROOT / "data_prep" / "sample" / "vocab.txt" in texts
     assert texts <= installed
 
 
