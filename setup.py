@@ -67,7 +67,6 @@ EXAMPLES = ["nbclient>=0.11,<0.12", "nbformat>=5.11,<6", "ipykernel>=7.4,<8"]
 SERVE = ["starlette>=1.10,<2", "uvicorn>=0.54,<0.55", "prometheus-client>=0.26,<0.27", "orjson>=3.11,<4"]
 BROWSER = ["selenium>=4.51,<5"]
 JIEBA = ["jieba>=0.42.1,<0.43"]
-LANGUAGES = ["py3langid>=0.4,<0.5"]
 PARQUET = ["pyarrow>=26,<27"]
 # Python reads Zstandard itself from 3.14 on.
 ZSTD = ["backports.zstd>=1,<2; python_version < '3.14'"]
@@ -98,8 +97,6 @@ EXTRAS = {
     "zstd": ZSTD,
     # For the words of Chinese text in create_pretraining_data.py.
     "jieba": JIEBA,
-    # For create_pretraining_data.py --keep_languages.
-    "languages": LANGUAGES,
     # For text in Parquet and Arrow.
     "parquet": PARQUET,
     # For models by their names on Hugging Face (hf://owner/name).
@@ -133,7 +130,6 @@ EXTRAS = {
         *ZSTD,
         *PARQUET,
         *JIEBA,
-        *LANGUAGES,
     ],
 }
 

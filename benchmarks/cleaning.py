@@ -22,7 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # it runs 
 from benchmarks.create_pretraining_data import memory_of, read_text, write_text
 from benchmarks.machine import describe_machine, spread
 
-ROWS = ["--eval_share=0.02", "--remove_duplicates=exact", "--remove_duplicates=near", "--drop_repeated_lines=5"]
+ROWS = ["--eval_share=0.02", "--remove_duplicates=exact", "--drop_repeated_lines=5"]
 
 
 def measure(text_file, row):

@@ -1,29 +1,25 @@
 """What to remove from raw text before examples are built, and which documents to hold out; by default nothing."""
 
 import dataclasses
+import hashlib
 import logging
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
-
-from bert_keras.data_prep.cleaning.near_duplicates import hash_text, mix, words_of
 
 log = logging.getLogger("bert_keras")
 
 NORMALIZATIONS = ("none", "NFC", "NFKC")
-DUPLICATES = ("none", "exact", "near")
-_FEWEST_LETTERS = 0.5  # share of a document's letters in the kept scripts
-_CHARACTERS_OF_LANGUAGE = 2000  # of the start of a document; more change the answer rarely, and take time
+DUPLICATES = ("none", "exact")
+_SCRIPTS_WITHOUT_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
+# In scripts without spaces each character is a word.
+_WORDS = re.compile(f"[{_SCRIPTS_WITHOUT_SPACES}]|[^\\s{_SCRIPTS_WITHOUT_SPACES}]+")
 _REMOVED = {
     "repeated_lines": "repeated lines",
     "short": "documents with too few words",
-    "other_scripts": "documents in other scripts",
-    "other_languages": "documents in other languages",
     "exact_duplicates": "exact duplicates",
-    "near_duplicates": "near duplicates",
 }
 
 
@@ -35,13 +31,8 @@ class Cleaning:
         unicode_normalization: "none", "NFC" or "NFKC".
         drop_repeated_lines: lines that occur in at least so many different documents are removed; 0: none.
         min_document_words: documents with fewer words are removed.
-        keep_scripts: names of Unicode scripts with commas between them, such as "Latin". Documents with less than half
-            of their letters in them are removed. None: all scripts stay.
-        keep_languages: ISO 639 codes of languages with commas between them, such as "en,de". Documents in others are
-            removed; py3langid finds the language. None: all languages stay.
-        remove_duplicates: "none"; "exact": later documents with an equal text, apart from case and white space; "near":
-            also later documents whose word 5-grams are similar.
-        duplicate_threshold: Jaccard similarity of near duplicates.
+        remove_duplicates: "none"; "exact": later documents with an equal text, apart from case and white space, are
+            removed.
         eval_share: share of the documents to hold out, from 0 to below 1.
         random_seed: seed of the held-out share.
 
@@ -52,10 +43,7 @@ class Cleaning:
     unicode_normalization: str = "none"
     drop_repeated_lines: int = 0
     min_document_words: int = 0
-    keep_scripts: str | None = None
-    keep_languages: str | None = None
     remove_duplicates: str = "none"
-    duplicate_threshold: float = 0.8
     eval_share: float = 0.0
     random_seed: int = 12345
 
@@ -70,38 +58,8 @@ class Cleaning:
             )
         if self.min_document_words < 0:
             raise ValueError(f"--min_document_words={self.min_document_words} is negative; give 0 or more")
-        if not 0.3 <= self.duplicate_threshold <= 1:
-            raise ValueError(
-                f"--duplicate_threshold={self.duplicate_threshold} is not a similarity from 0.3 to 1; 0.8 is usual"
-            )
-        if self.duplicate_threshold != 0.8 and self.remove_duplicates != "near":
-            raise ValueError("--duplicate_threshold is for near duplicates; also give --remove_duplicates=near")
         if not 0 <= self.eval_share < 1:
             raise ValueError(f"--eval_share={self.eval_share} is not a share; give a number from 0 to below 1")
-        unknown = sorted(set(self.scripts) - _known_scripts()) if self.keep_scripts is not None else []
-        if unknown or (self.keep_scripts is not None and not self.scripts):
-            raise ValueError(
-                f"--keep_scripts={self.keep_scripts}: {', '.join(unknown) or 'no name'} is not a script that Python "
-                "knows; give names such as Latin, Cyrillic, Greek, Arabic, Devanagari, CJK, Hiragana, Katakana, Hangul"
-            )
-        if self.keep_languages is not None:
-            known = _language_finder().labels
-            unknown = sorted(set(self.languages) - set(known))
-            if unknown or not self.languages:
-                raise ValueError(
-                    f"--keep_languages={self.keep_languages}: {', '.join(unknown) or 'no name'} is not a language that "
-                    f"py3langid knows; give codes of these: {', '.join(sorted(known))}"
-                )
-
-    @property
-    def scripts(self) -> tuple[str, ...]:
-        """The names of the scripts to keep, in capitals."""
-        return tuple(name.strip().upper() for name in (self.keep_scripts or "").split(",") if name.strip())
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """The codes of the languages to keep."""
-        return tuple(code.strip().lower() for code in (self.keep_languages or "").split(",") if code.strip())
 
     @property
     def is_needed(self) -> bool:
@@ -128,18 +86,14 @@ class Cleaning:
         """Returns the name of the first filter that removes a document by its own text, or None."""
         if not lines:
             return "repeated_lines"
-        if self.min_document_words and sum(len(words_of(line)) for line in lines) < self.min_document_words:
+        if self.min_document_words and sum(len(_WORDS.findall(line)) for line in lines) < self.min_document_words:
             return "short"
-        if self.keep_scripts is not None and share_of_scripts(lines, self.scripts) < _FEWEST_LETTERS:
-            return "other_scripts"
-        if self.keep_languages is not None and language_of(lines) not in self.languages:
-            return "other_languages"
         return None
 
     def is_held_out(self, hashes: np.ndarray) -> np.ndarray:
         """Returns which documents to hold out, bool [documents], from the uint64 hashes of their texts."""
-        seed = mix(np.array([self.random_seed % (1 << 64)], np.uint64))
-        return mix(hashes ^ seed).astype(np.float64) < self.eval_share * 2.0**64
+        seed = _mix(np.array([self.random_seed % (1 << 64)], np.uint64))
+        return _mix(hashes ^ seed).astype(np.float64) < self.eval_share * 2.0**64
 
 
 NO_CLEANING = Cleaning()
@@ -159,48 +113,18 @@ def check_eval(cleaning: Cleaning, eval_files: Sequence[str]) -> None:
         raise ValueError(f"{given} is given alone, but holding out text needs both; also give {missing}")
 
 
-def comparable(text: str) -> str:
-    """Returns what must be equal in equal texts: NFKC, case folded, one space for all white space."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+def _mix(numbers: np.ndarray) -> np.ndarray:
+    """Returns well-mixed uint64 numbers, one for each uint64 (the finalizer of SplitMix64)."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
 
 
 def hash_of(lines: Iterable[str]) -> int:
-    """Returns 64 bits of the hash of a document or line; the ends of lines do not matter."""
-    return hash_text(comparable(" ".join(lines)))
-
-
-def share_of_scripts(lines: Iterable[str], scripts: tuple[str, ...]) -> float:
-    """Returns the share of the letters that are in the scripts; 0 without letters."""
-    found = [script for line in lines for script in map(_script_of, line) if script]
-    return sum(script in scripts for script in found) / max(1, len(found))
-
-
-@lru_cache(maxsize=1 << 16)
-def _script_of(character: str) -> str:
-    """Returns the first word of a letter's Unicode name, which is its script; "" for other characters."""
-    return unicodedata.name(character, "").partition(" ")[0] if character.isalpha() else ""
-
-
-@lru_cache(maxsize=1)
-def _known_scripts() -> frozenset[str]:
-    return frozenset(filter(None, (_script_of(chr(code)) for code in range(0x20000))))
-
-
-def language_of(lines: Iterable[str]) -> str | None:
-    """Returns the ISO 639 code of the language of a document, from its start; None without letters."""
-    text = " ".join(lines)[:_CHARACTERS_OF_LANGUAGE]
-    return _language_finder().classify(text)[0] if any(map(str.isalpha, text)) else None
-
-
-@lru_cache(maxsize=1)
-def _language_finder() -> Any:
-    try:
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier  # pyright: ignore[reportMissingImports] (an extra)
-    except ImportError:
-        raise ValueError(
-            "--keep_languages needs py3langid, which is not installed; run pip install 'bert-keras[languages]'"
-        ) from None
-    return LanguageIdentifier.from_model_file(MODEL_FILE)
+    """Returns 64 bits of the hash of a document or line; case, white space and compatible forms do not matter."""
+    text = " ".join(unicodedata.normalize("NFKC", " ".join(lines)).casefold().split())
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
 def tell_removed(report: dict) -> None:

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_keras.data_prep.cleaning import near_duplicates
-from bert_keras.data_prep.cleaning.filters import Cleaning, comparable, hash_of
+from bert_keras.data_prep.cleaning.filters import Cleaning, hash_of
 from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, read_lines
 from bert_keras.data_prep.corpus.workers import WorkFolder
 
@@ -87,13 +86,16 @@ def list_lines(context, folder: WorkFolder, name: str, task: Task) -> dict:
 
 
 def clean_documents(context, folder: WorkFolder, name: str, task: Task) -> dict:
-    """Writes the documents that stay: their text; hash, lines, characters and end; minima of their 5-grams."""
+    """Writes the documents that stay: their text, and an index.
+
+    The index has the hash, lines, characters and last byte of each document, uint64 [documents, 4].
+    """
     cleaning, dropped, continuing = task.cleaning, Dropped(), []
     repeated = set()
     if cleaning.drop_repeated_lines:
         repeated.update(np.fromfile(folder.file("lines-repeated.hashes"), np.uint64).tolist())
     counts = collections.defaultdict(collections.Counter)
-    index, words = [], []
+    index = []
     with folder.create(f"{name}.text") as text:
         for lines in _documents_of(folder, task, dropped, continuing):
             normal = [line for line in map(cleaning.normalize, lines) if line]
@@ -108,16 +110,10 @@ def clean_documents(context, folder: WorkFolder, name: str, task: Task) -> dict:
                 continue
             text.write("".join(f"{line}\n" for line in [*normal, ""]).encode())
             index.append((hash_of(normal), len(normal), sum(map(len, normal)), text.num_bytes))
-            if cleaning.remove_duplicates == "near":
-                words.append(near_duplicates.words_of(comparable(" ".join(normal))))
-    files = [text]
-    arrays = {"index": np.array(index, np.uint64), "minima": near_duplicates.minima_of(words)}
-    for ending, array in arrays.items():
-        with folder.create(f"{name}.{ending}") as file:
-            file.write(array.ravel())
-        files.append(file)
+    with folder.create(f"{name}.index") as file:
+        file.write(np.array(index, np.uint64).ravel())
     result = {"counts": counts, "dropped": vars(dropped), "continuing": continuing}
-    return folder.finish(name, result, files)
+    return folder.finish(name, result, [text, file])
 
 
 def _add(counts: collections.Counter, lines: list[str], num_documents: int = 1) -> None:

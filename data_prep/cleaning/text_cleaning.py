@@ -1,7 +1,7 @@
 """Cleans texts of any size with several processes, and splits them into a training and a held-out part.
 
 1. With --drop_repeated_lines, tasks list the lines of each document as hashes, and the main process counts them.
-2. Tasks normalise and filter documents, and write them with a hash and, for near duplicates, minima of 5-grams.
+2. Tasks normalise and filter documents, and write them with a hash.
 3. The main process chooses the documents by their hashes; tasks write the chosen ones.
 """
 
@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_keras.cli.progress import Progress
-from bert_keras.data_prep.cleaning import near_duplicates
-from bert_keras.data_prep.cleaning.filters import Cleaning, comparable, log, tell_removed
+from bert_keras.data_prep.cleaning.filters import Cleaning, log, tell_removed
 from bert_keras.data_prep.cleaning.tasks import DROP, EVAL, TRAIN, Task, clean_documents, list_lines, write_kept
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.raw_text import TextOptions
@@ -27,7 +26,6 @@ from bert_keras.data_prep.corpus.workers import Workers, WorkFolder, in_groups
 CHUNK_BYTES = 4 << 20
 _PREFIXES = ("lines-", "documents-", "kept-", "source-")
 _PAIRS_AT_ONCE = 1 << 22  # of a line and a document; 16 bytes each
-_MOST_GRAMS = 1 << 23  # word 5-grams of documents in memory; 8 bytes each
 _UNITS = ("documents", "lines", "characters")
 
 
@@ -79,7 +77,7 @@ def clean_texts(
     for warning in text_warnings(dropped, [(first, second) for first, second in continuing]):
         log.warning("%s", warning)
     indexes = {name: np.fromfile(folder.file(f"documents-{name}.index"), np.uint64).reshape(-1, 4) for name in chunks}
-    sides = _choose(indexes, cleaning, folder, counts)
+    sides = _choose(indexes, cleaning, counts)
     tasks, first = {}, 0
     for name, index in indexes.items():
         tasks[name] = sides[first : first + len(index)].tobytes()
@@ -175,9 +173,7 @@ def _between(pairs: np.ndarray, first: int, last: int) -> np.ndarray:
     return pairs[low : np.searchsorted(pairs[:, 0], np.uint64(last), "right")]
 
 
-def _choose(
-    indexes: dict[str, np.ndarray], cleaning: Cleaning, folder: WorkFolder, counts: dict[str, collections.Counter]
-) -> np.ndarray:
+def _choose(indexes: dict[str, np.ndarray], cleaning: Cleaning, counts: dict[str, collections.Counter]) -> np.ndarray:
     """Returns `DROP`, `TRAIN` or `EVAL` for each document, uint8 [documents], and counts what it drops."""
     hashes = np.concatenate([index[:, 0] for index in indexes.values()])
     is_kept = np.ones(len(hashes), bool)
@@ -185,64 +181,11 @@ def _choose(
         is_kept[:] = False
         is_kept[np.unique(hashes, return_index=True)[1]] = True
         _count(counts, "exact_duplicates", indexes, ~is_kept)
-    if cleaning.remove_duplicates == "near":
-        is_near = _near_duplicates(indexes, cleaning.duplicate_threshold, folder, is_kept)
-        _count(counts, "near_duplicates", indexes, is_near)
-        is_kept &= ~is_near
     sides = np.where(is_kept, np.uint8(TRAIN), np.uint8(DROP))
     if cleaning.eval_share:
         sides[is_kept & cleaning.is_held_out(hashes)] = EVAL
         _count(counts, "held_out", indexes, sides == EVAL)
     return sides
-
-
-def _near_duplicates(
-    indexes: dict[str, np.ndarray], threshold: float, folder: WorkFolder, is_candidate: np.ndarray
-) -> np.ndarray:
-    """Returns which of the candidates are near duplicates, bool [documents], and logs what was compared."""
-    minima = [_minima(folder.file(f"documents-{name}.minima"), len(index)) for name, index in indexes.items()]
-    grams = _Grams({name: index[:, 3] for name, index in indexes.items()}, folder)
-    found = near_duplicates.find_near_duplicates(minima, is_candidate, threshold, grams.read)
-    pairs = f"{found.num_estimated:,} pairs of {np.count_nonzero(is_candidate):,} documents"
-    log.info("near duplicates: compared %s, %s of them by all word 5-grams", pairs, f"{found.num_compared:,}")
-    if found.num_limited:
-        log.warning(
-            "near duplicates: %s documents resemble more earlier ones than the %d that are compared, so a near "
-            "duplicate of them may stay; --drop_repeated_lines removes lines that many documents share",
-            *(f"{found.num_limited:,}", near_duplicates.MOST_COMPARED),
-        )
-    return found.is_near
-
-
-class _Grams:
-    """Reads the word 5-grams of cleaned documents, and keeps some of them."""
-
-    def __init__(self, ends: dict[str, np.ndarray], folder: WorkFolder):
-        self._ends, self._folder = list(ends.items()), folder  # the last bytes of the documents of each chunk
-        self._firsts = np.cumsum([0, *(len(each) for each in ends.values())])
-        self._kept, self._size = {}, 0
-
-    def read(self, document: int) -> np.ndarray:
-        """Returns the 5-grams of a document, as `near_duplicates.grams_of` does."""
-        if document not in self._kept:
-            if self._size > _MOST_GRAMS:
-                self._kept, self._size = {}, 0
-            self._kept[document] = near_duplicates.grams_of(near_duplicates.words_of(comparable(self._text(document))))
-            self._size += len(self._kept[document])
-        return self._kept[document]
-
-    def _text(self, document: int) -> str:
-        part = int(np.searchsorted(self._firsts, document, "right")) - 1
-        (name, ends), number = self._ends[part], document - int(self._firsts[part])
-        start = int(ends[number - 1]) if number else 0
-        with open(self._folder.file(f"documents-{name}.text"), "rb") as file:
-            file.seek(start)
-            return file.read(int(ends[number]) - start).decode().replace("\n", " ")
-
-
-def _minima(file: str, num_documents: int) -> np.ndarray:
-    shape = (near_duplicates.NUM_HASHES, num_documents)
-    return np.memmap(file, np.uint32, "r", shape=shape) if num_documents else np.empty(shape, np.uint32)
 
 
 def _count(
@@ -261,10 +204,7 @@ def _report(counts: dict[str, collections.Counter], cleaning: Cleaning) -> dict[
         "before": True,
         "repeated_lines": cleaning.drop_repeated_lines,
         "short": cleaning.min_document_words,
-        "other_scripts": cleaning.keep_scripts,
-        "other_languages": cleaning.keep_languages,
         "exact_duplicates": cleaning.remove_duplicates != "none",
-        "near_duplicates": cleaning.remove_duplicates == "near",
         "held_out": cleaning.eval_share,
     }
     return {

@@ -5,7 +5,7 @@ from typing import Any
 
 from absl import flags
 
-from bert_keras.data_prep.cleaning.filters import DUPLICATES, NO_CLEANING, NORMALIZATIONS, Cleaning
+from bert_keras.data_prep.cleaning.filters import DUPLICATES, NORMALIZATIONS, Cleaning
 from bert_keras.data_prep.corpus.raw_text import DOCUMENTS, RELEASE, TextOptions
 
 INPUT_FILE = (
@@ -57,29 +57,11 @@ def define_cleaning_flags(values: flags.FlagValues) -> None:
         **define,
     )
     flags.DEFINE_integer("min_document_words", 0, "Remove documents with fewer words.", **define)
-    flags.DEFINE_string(
-        "keep_scripts",
-        None,
-        "Remove documents with less than half of their letters in these scripts, for example Latin,Greek.",
-        **define,
-    )
-    flags.DEFINE_string(
-        "keep_languages",
-        None,
-        "Remove documents in other languages than these, by ISO 639 codes, for example en,de. Needs py3langid.",
-        **define,
-    )
     flags.DEFINE_enum(
         "remove_duplicates",
         "none",
         DUPLICATES,
-        "Remove documents that equal an earlier one, apart from case and white space; near: also similar ones.",
-        **define,
-    )
-    flags.DEFINE_float(
-        "duplicate_threshold",
-        NO_CLEANING.duplicate_threshold,
-        "Similarity of near duplicates: the share of word 5-grams that both documents have, of those that either has.",
+        "Remove documents that equal an earlier one, apart from case and white space.",
         **define,
     )
     flags.DEFINE_float(

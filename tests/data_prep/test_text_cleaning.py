@@ -1,35 +1,21 @@
 """Cleaning removes what it reports, and the held-out share has no document of the training part."""
 
-import collections
-import itertools
 import json
 import pathlib
 import random
-import sys
 
-import numpy as np
 import pytest
 from tiny_data import examples_of
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep import create_pretraining_data
-from bert_keras.data_prep.cleaning import filters, near_duplicates, text_cleaning
+from bert_keras.data_prep.cleaning import text_cleaning
 from bert_keras.data_prep.cleaning.filters import Cleaning, hash_of
-from bert_keras.data_prep.cleaning.near_duplicates import (
-    find_near_duplicates,
-    grams_of,
-    minima_of,
-    rows_of_band,
-    similarity_of,
-    words_of,
-)
 from bert_keras.data_prep.corpus.text_lines import TextFile, UnusableTextError
 from bert_keras.data_prep.corpus.workers import ThisProcess, WorkFolder
 from bert_keras.data_prep.pretraining import build_steps, parallel_build
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.statistics import measure_text
-
-LANGUAGES = pathlib.Path(__file__).parent / "languages"
 
 
 def clean(tmp_path, documents, cleaning, num_files=1):
@@ -46,12 +32,6 @@ def clean(tmp_path, documents, cleaning, num_files=1):
         found = text_cleaning.clean_texts(files, cleaning, False, folder, ThisProcess(None).run, Progress())
         parts = ["".join(pathlib.Path(text.path).read_text() for text in part) for part in found[:2]]
     return *([lines.split("\n") for lines in part.split("\n\n") if lines] for part in parts), found.report
-
-
-def jaccard(first, second):
-    """Brute force: of the sets of word 5-grams."""
-    a, b = ({tuple(words[i : i + 5]) for i in range(max(1, len(words) - 4))} for words in (first, second))
-    return len(a & b) / len(a | b)
 
 
 def random_documents(number, num_lines=12, seed=0):
@@ -78,36 +58,14 @@ def test_repeated_lines_count_in_different_documents(tmp_path):
     assert report["repeated_lines"] == {"documents": 1, "lines": 3, "characters": 12}
 
 
-def test_short_documents_scripts_and_normal_forms(tmp_path):
-    documents = [["one two", "three"], ["one two"], ["один два три"], ["日本語"], ["1 2 3"], ["e\u0301 ﬁ x"]]
-    cleaning = Cleaning(min_document_words=3, keep_scripts="latin,CJK", unicode_normalization="NFKC")
+def test_short_documents_and_normal_forms(tmp_path):
+    documents = [["one two", "three"], ["one two"], ["日本語"], ["1 2"], ["e\u0301 ﬁ x"]]
+    cleaning = Cleaning(min_document_words=3, unicode_normalization="NFKC")
     train, _, report = clean(tmp_path, documents, cleaning)
     assert train == [["one two", "three"], ["日本語"], ["é fi x"]]
-    assert report["short"] == {"documents": 1, "lines": 1, "characters": 7}
-    assert report["other_scripts"] == {"documents": 2, "lines": 2, "characters": 12 + 5}
+    assert report["short"] == {"documents": 2, "lines": 2, "characters": 7 + 3}
     train, _, _ = clean(tmp_path, documents, Cleaning(unicode_normalization="NFC"))
     assert train[-1] == ["é ﬁ x"]
-
-
-def test_documents_in_other_languages(tmp_path):
-    texts = {file.stem: file.read_text(encoding="utf-8") for file in LANGUAGES.glob("*.txt")}
-    documents = {name: [part.split("\n") for part in text.strip().split("\n\n")] for name, text in texts.items()}
-    numbers = [["1, 2, 3."]]
-    train, _, report = clean(tmp_path, [*sum(documents.values(), []), *numbers], Cleaning(keep_languages="DE, th"))
-    assert train == [one for name, parts in documents.items() if name in ("german", "thai") for one in parts]
-    removed = [one for name, parts in documents.items() if name not in ("german", "thai") for one in parts] + numbers
-    assert report["other_languages"] == {
-        "documents": len(removed),
-        "lines": sum(map(len, removed)),
-        "characters": sum(len(line) for one in removed for line in one),
-    }
-
-
-def test_languages_need_their_package(monkeypatch):
-    monkeypatch.setitem(sys.modules, "py3langid.langid", None)
-    filters._language_finder.cache_clear()
-    with pytest.raises(ValueError, match=r"needs py3langid, which is not installed; run pip install 'bert-keras\["):
-        Cleaning(keep_languages="en")
 
 
 def test_warning_about_a_filter_that_removes_much(tmp_path, messages):
@@ -120,7 +78,7 @@ def test_warning_about_a_filter_that_removes_much(tmp_path, messages):
 def test_chunks_and_files_do_not_change_the_result(tmp_path, monkeypatch, chunk_bytes):
     documents = random_documents(8, 2) + random_documents(4, 2)
     documents = [["menu", *lines] for lines in documents]
-    cleaning = Cleaning(drop_repeated_lines=5, remove_duplicates="near", eval_share=0.3)
+    cleaning = Cleaning(drop_repeated_lines=5, remove_duplicates="exact", eval_share=0.3)
     expected = clean(tmp_path, documents, cleaning)
     assert len(expected[0]) + len(expected[1]) == 8
     monkeypatch.setattr(text_cleaning, "CHUNK_BYTES", chunk_bytes)
@@ -144,118 +102,6 @@ def test_warnings_about_the_text_come_once(tmp_path, monkeypatch, messages, chun
     assert sum("its last document continues in" in line for line in messages) == 1
 
 
-def changed(lines, share, rng):
-    """Returns the lines with this share of the words replaced."""
-    return [" ".join("zz" if rng.random() < share else word for word in line.split()) for line in lines]
-
-
-def find(documents, threshold):
-    """Returns the words of each document, and the near duplicates among the documents."""
-    words = [words_of(" ".join(lines)) for lines in documents]
-    minima, grams = [minima_of(words[:7]), minima_of(words[7:])], list(map(grams_of, words))
-    return words, find_near_duplicates(minima, np.ones(len(words), bool), threshold, grams.__getitem__)
-
-
-def check_against_brute_force(documents, threshold):
-    """Compares the removed documents with all pairs; returns how many are similar, and how many are removed."""
-    words, found = find(documents, threshold)
-    removed = found.is_near
-    similarity = collections.defaultdict(float)
-    for first, second in itertools.combinations(range(len(words)), 2):
-        similarity[first, second] = jaccard(words[first], words[second])
-    kept = np.flatnonzero(~removed).tolist()
-    # A pair just above the threshold shares a band with a probability of 99 %.
-    assert max(similarity[pair] for pair in itertools.combinations(kept, 2)) < threshold + 0.03
-    for document in np.flatnonzero(removed).tolist():
-        assert max(similarity[other, document] for other in kept if other < document) >= threshold
-    assert found.num_limited == 0
-    return sum(similarity[pair] >= threshold + 0.03 for pair in similarity), int(removed.sum())
-
-
-@pytest.mark.parametrize("threshold", [0.5, 0.8])
-def test_near_duplicates_against_brute_force(threshold):
-    rng = random.Random(1)
-    documents = random_documents(40)
-    documents += [changed(lines, 0.2 * rng.random() ** 2, rng) for lines in documents]
-    num_similar, num_removed = check_against_brute_force(documents, threshold)
-    assert num_similar >= 8
-    assert num_removed >= num_similar
-
-
-def test_near_duplicates_in_real_text(shared_dir):
-    text = shared_dir("data/corpus/bbc.txt").read_text()[:300_000]
-    documents = [lines.split("\n") for lines in text.split("\n\n")][:100]
-    rng = random.Random(2)
-    documents += [changed(lines, 0.01, rng) for lines in documents[:30]]
-    _, num_removed = check_against_brute_force(documents, 0.7)
-    assert num_removed >= 29
-
-
-def test_the_estimate_is_close_to_the_similarity():
-    base = random_documents(1, 60)[0]
-    rng = random.Random(3)
-    others = [changed(base, share, rng) for share in np.linspace(0, 0.3, 60)]
-    words = [words_of(" ".join(lines)) for lines in [base, *others]]
-    minima = minima_of(words)
-    errors = [np.mean(minima[:, 0] == minima[:, i]) - jaccard(words[0], words[i]) for i in range(1, len(words))]
-    assert abs(np.mean(errors)) < 0.03
-    assert np.sqrt(np.mean(np.square(errors))) < 0.06
-
-
-def test_the_exact_similarity_is_that_of_brute_force():
-    for first, second in (("a b c d e f g", "b c d e f g h"), ("a b", "a b"), ("a b", "b a"), ("", "a"), ("", "")):
-        both = words_of(first), words_of(second)
-        assert similarity_of(*map(grams_of, both)) == jaccard(*both)
-
-
-def documents_with_equal_parts(number, num_equal, num_own, rng):
-    """Returns one-line documents that begin with the same words."""
-    equal = " ".join(f"e{word}" for word in range(num_equal))
-    return [[equal + "".join(f" o{rng.random()}" for _ in range(num_own))] for _ in range(number)]
-
-
-def test_a_document_that_reached_the_limit_is_reported(tmp_path, monkeypatch, messages):
-    monkeypatch.setattr(near_duplicates, "MOST_COMPARED", 4)
-    documents = documents_with_equal_parts(12, 80, 13, random.Random(0))
-    clean(tmp_path, documents, Cleaning(remove_duplicates="near"))
-    assert any("7 documents resemble more earlier ones than the 4 that are compared" in line for line in messages)
-
-
-def test_documents_below_the_threshold_stay_however_many_are_alike(monkeypatch):
-    """The comparisons of thousands in one bucket grow with the documents, and real near duplicates are still found."""
-    counts = {}
-    for number in (150, 300):
-        rng = random.Random(number)
-        documents = documents_with_equal_parts(number, 80, 13, rng)
-        near = documents[:number:10]
-        documents += [[f"{line} added at the end"] for [line] in near]
-        monkeypatch.setattr(near_duplicates, "MOST_ESTIMATED", 64)
-        words, found = find(documents, 0.8)
-        assert 0.7 < jaccard(words[0], words[1]) < 0.8 < jaccard(words[0], words[number])
-        assert not found.is_near[:number].any()
-        assert found.is_near[number:].all()
-        assert found.num_limited > number / 2
-        counts[number] = found.num_estimated, found.num_compared
-        assert found.num_estimated <= 64 * len(documents)
-        assert found.num_compared <= near_duplicates.MOST_COMPARED * len(documents)
-    for small, large in zip(counts[150], counts[300], strict=True):
-        assert 1.5 * small < large < 2.6 * small
-
-
-@pytest.mark.parametrize("num_own", [11, 7])
-def test_the_threshold_decides_exactly(num_own):
-    """A document of 60 words with some replaced at the end: similarity (56 - n) / (56 + n)."""
-    documents = documents_with_equal_parts(40, 60 - num_own, num_own, random.Random(0))
-    for threshold, num_removed in (((56 - num_own) / (56 + num_own), 39), ((56 - num_own) / (56 + num_own) + 1e-9, 0)):
-        _, found = find(documents, threshold)
-        assert found.is_near.sum() == num_removed
-
-
-def test_bands():
-    # By hand: 1 - (1 - 0.8 ** 6) ** 21 = 0.998 and 1 - (1 - 0.8 ** 7) ** 18 = 0.986.
-    assert (rows_of_band(0.8), rows_of_band(1.0)) == (6, 128)
-
-
 def test_the_held_out_share_does_not_leak_and_keeps_its_place(tmp_path):
     documents = random_documents(600, 2)
     equal = [[line.upper() for line in lines] for lines in documents[:100]]
@@ -276,15 +122,6 @@ def test_the_held_out_share_does_not_leak_and_keeps_its_place(tmp_path):
 MISTAKES = {
     "repeated": ({"drop_repeated_lines": 1}, "--drop_repeated_lines=1 would remove every line"),
     "words": ({"min_document_words": -1}, "--min_document_words=-1 is negative"),
-    "script": ({"keep_scripts": "Latin,Klingon"}, "KLINGON is not a script"),
-    "no script": ({"keep_scripts": ""}, "no name is not a script"),
-    "language": (
-        {"keep_languages": "de,xx"},
-        "--keep_languages=de,xx: xx is not a language .* codes of these: .*, de, ",
-    ),
-    "no language": ({"keep_languages": " ,"}, "no name is not a language"),
-    "threshold": ({"duplicate_threshold": 0.1}, "--duplicate_threshold=0.1 is not a similarity"),
-    "no near": ({"duplicate_threshold": 0.7}, "also give --remove_duplicates=near"),
     "share": ({"eval_share": 1.0}, "--eval_share=1.0 is not a share"),
     "form": ({"unicode_normalization": "NFX"}, "is not known; give one of none, NFC, NFKC"),
 }
@@ -307,7 +144,7 @@ def test_nothing_left(tmp_path):
 @pytest.fixture
 def text(tmp_path):
     documents = random_documents(80, 4)
-    documents += documents[:10] + [[*lines[:-1], lines[-1].rpartition(" ")[0]] for lines in documents[10:20]]
+    documents += documents[:10]
     (tmp_path / "text.txt").write_text("\n\n".join("\n".join(["menu", *lines]) for lines in documents))
     return str(tmp_path / "text.txt")
 
@@ -319,7 +156,7 @@ def arguments(text, vocab_file, out):
         "output_file": f"{out}/train.tfrecord",
         "eval_output_file": f"{out}/eval.tfrecord",
         "eval_share": 0.2,
-        "remove_duplicates": "near",
+        "remove_duplicates": "exact",
         "drop_repeated_lines": 20,
         "max_seq_length": 32,
         "max_predictions_per_seq": 4,
@@ -338,11 +175,9 @@ def test_the_program_writes_both_parts(text, letters_vocab_file, letters_tokeniz
     assert sorted(read(tmp_path / "out")) == [f"{n}.tfrecord{e}" for n in ("eval", "train") for e in ("", ".json")]
     counts = summary["cleaning"]
     assert counts["exact_duplicates"]["documents"] == 10
-    assert counts["near_duplicates"]["documents"] == 10  # of 40 words the last one is missing
-    output = capsys.readouterr().out
-    assert "near duplicates: compared 10 pairs of 90 documents, 10 of them by all word 5-grams" in output
+    assert "exact duplicates: removed 10 of 90 documents" in capsys.readouterr().out
     assert summary["documents"] + summary["eval"]["documents"] == 80
-    assert counts["repeated_lines"]["lines"] == 100
+    assert counts["repeated_lines"]["lines"] == 90
     for name, part in (("train", summary), ("eval", summary["eval"])):
         file = tmp_path / "out" / f"{name}.tfrecord"
         metadata = json.loads(pathlib.Path(f"{file}.json").read_text())
@@ -352,7 +187,7 @@ def test_the_program_writes_both_parts(text, letters_vocab_file, letters_tokeniz
         [text],
         letters_tokenizer,
         PretrainingDataSettings(32, 4),
-        cleaning=Cleaning(drop_repeated_lines=20, remove_duplicates="near", eval_share=0.2),
+        cleaning=Cleaning(drop_repeated_lines=20, remove_duplicates="exact", eval_share=0.2),
     )
     assert (found.cleaning, found.documents) == (counts, summary["documents"])
 
