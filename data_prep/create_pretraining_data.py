@@ -33,10 +33,9 @@ from bert_keras.data_prep.corpus.documents import find_text_files
 from bert_keras.data_prep.corpus.text_sources import received
 from bert_keras.data_prep.pretraining.build import PretrainingDataSettings, build_pretraining_data
 from bert_keras.data_prep.pretraining.flags import casing_of, define_flags, is_gzip, name_outputs, read_settings
-from bert_keras.data_prep.pretraining.statistics import draw_lengths, measure_text, statistics_table
+from bert_keras.data_prep.pretraining.statistics import measure_text, statistics_table
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.storage import paths, writing
-from bert_keras.storage.checks import check_output_file
+from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
@@ -70,8 +69,6 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
     folder = values.work_dir or (paths.parent(values.output_file) if start_workers else None)
     if folder and (values.dry_run or "-" in found_files) and not os.path.isdir(folder):
         raise ValueError(f"the folder {folder} does not exist; create it, because the text is copied there first")
-    if values.histogram_file is not None:
-        _check_histogram_file(values)
     console = open_console()
     tokenizer = FullTokenizer(values.vocab_file, **casing_of(values))
     shared: dict[str, Any] = {"num_workers": num_workers, "start_workers": start_workers}
@@ -80,9 +77,6 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
         with received(found_files, folder) as input_files, progress_on(console) as progress:
             statistics = measure_text(input_files, tokenizer, settings, work_dir=folder, progress=progress, **shared)
         console.print(statistics_table(statistics))
-        if values.histogram_file:
-            writing.write_bytes(values.histogram_file, draw_lengths(statistics, settings.max_seq_length))
-            log.info("wrote %s", values.histogram_file)
         return dataclasses.asdict(statistics)
     output_files = name_outputs(values)
     eval_files = [name.strip() for name in values.eval_output_file.split(",")] if values.eval_output_file else []
@@ -108,16 +102,6 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
     shown = ", ".join(output_files) if len(output_files) < 10 else f"{output_files[0]} to {output_files[-1]}"
     log.info("wrote %s", ", ".join([shown, *eval_files]))
     return summary
-
-
-def _check_histogram_file(values: flags.FlagValues) -> None:
-    if not values.dry_run:
-        raise ValueError("--histogram_file is for --dry_run; give both, or leave it out")
-    check_output_file(values.histogram_file, "--histogram_file")
-    if not values.histogram_file.endswith(".png"):
-        raise ValueError(f"--histogram_file={values.histogram_file} does not end in .png, which is its format")
-    if paths.exists(values.histogram_file):
-        raise ValueError(f"--histogram_file={values.histogram_file} exists; choose another name")
 
 
 def _table(summary: dict, settings: PretrainingDataSettings) -> Table:

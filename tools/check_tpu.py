@@ -6,10 +6,9 @@
     python tools/check_tpu.py --task=question_answering --init_checkpoint=uncased_L-12_H-768_A-12 \\
         --train_batch_size=32 --max_seq_length=384
 
-The program builds the training step as the training programs do, checks that a TPU supports it, and compiles it for a
-TPU v5e. With 4 or 8 cores, that includes the exchange of gradients; with other numbers, it compiles for one core. The
-result goes to standard output. If a batch does not fit, the error message names one that does. The program does not run
-the step, so it does not check the numbers.
+The program builds the training step as the training programs do, and compiles it for a TPU v5e. With 4 or 8 cores, that
+includes the exchange of gradients; with other numbers, it compiles for one core. The memory of a core goes to standard
+output. The program does not run the step, so it does not check the numbers.
 """
 
 import itertools
@@ -46,8 +45,7 @@ from bert_keras.modeling import (
 )
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.prediction.loading.model_files import given_config
-from bert_keras.training.distribution.hlo import find_faults, lower
-from bert_keras.training.distribution.tpu_compile import CORE_MEMORY, TOPOLOGIES, OutOfMemoryError, compile_for_tpu
+from bert_keras.training.distribution.tpu_compile import CORE_MEMORY, TOPOLOGIES, compile_for_tpu
 from bert_keras.training.input.packed_batches import PackedTask, pack_batches
 from bert_keras.training.loop import make_trainer
 
@@ -69,8 +67,6 @@ _PACKABLE = ("classification", "regression", "multi_label", "token_classificatio
 # The run's shortest example determines the maximum number of examples in a packed row. This is its assumed length.
 _SHORTEST_PACKED = 8
 _GB = 2**30
-# The program compiles a batch before it proposes it, which takes as long as for the requested one.
-_MAX_PROPOSALS = 3
 
 
 def define_flags():
@@ -109,16 +105,14 @@ def main(argv):
     kind = "rows" if settings["pack"] else "examples"
     log.info("%s: %d %s of %d tokens at a time on a core", settings["task"], part, kind, settings["max_seq_length"])
     started = time.monotonic()
-    try:
-        memory = _compile(trainer, settings, part)
-    except OutOfMemoryError as error:
-        raise _too_large(trainer, settings, part, error) from None
-    num_cores, seconds = _compiled_cores(settings), time.monotonic() - started
+    num_cores = _compiled_cores(settings)
+    features = features_of(settings, part * settings["gradient_accumulation_steps"])
+    memory = compile_for_tpu(lower(trainer.step, features), num_cores)
     if num_cores < settings["num_tpu_cores"]:
         log.info("compiled for 1 core, without the exchange of gradients; --num_tpu_cores=4 or 8 includes it")
     print(
-        f"compiled for {num_cores} core(s) of a TPU v5e in {seconds:.0f} s, not run: static shapes, nothing on the host"
-        f"\nmemory of a core: {sum(memory) / _GB:.2f} of {CORE_MEMORY / _GB:.2f} GB\n"
+        f"compiled for {num_cores} core(s) of a TPU v5e in {time.monotonic() - started:.0f} s, not run\n"
+        f"memory of a core: {sum(memory) / _GB:.2f} of {CORE_MEMORY / _GB:.2f} GB\n"
         f"  weights, moments and batch  {memory.inputs / _GB:.2f} GB\n"
         f"  temporary                   {memory.temporary / _GB:.2f} GB\n"
         f"  program                     {memory.code / _GB:.2f} GB",
@@ -156,37 +150,6 @@ def _part_of_batch(settings, config):
             f"give a multiple of {num_parts}"
         )
     return part
-
-
-def _too_large(trainer, settings, part, error):
-    """Returns an error that names a batch that fits."""
-    fitting = _largest_part(trainer, settings, part, error.needed)
-    num_cores, num_parts = settings["num_tpu_cores"], settings["gradient_accumulation_steps"]
-    remedy = f"--train_batch_size={fitting * num_cores * num_parts} fits"
-    return ValueError(
-        f"--train_batch_size={settings['train_batch_size']} is too much for {num_cores} core(s) with "
-        f"--gradient_accumulation_steps={num_parts}: {error}; "
-        f"{remedy if fitting else 'none fits: lower --max_seq_length'}"
-    )
-
-
-def _largest_part(trainer, settings, part, needed):
-    """Returns a number of examples that fits on a core, tested by compiling; 0 if it finds none."""
-    fixed = sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in trainer.state.values())
-    for _ in range(_MAX_PROPOSALS):
-        # All memory but the state grows with the examples. Above 8, a TPU rounds their number up to a multiple of 8.
-        fitting = int((CORE_MEMORY - fixed) / max((needed - fixed) / part, 1)) if needed else part // 2
-        part = max(min(fitting, part - 1), 0)
-        part = part - part % 8 if part > 8 else part
-        if part < 1:
-            return 0
-        try:
-            _compile(trainer, settings, part)
-        except OutOfMemoryError as error:
-            needed = error.needed
-        else:
-            return part
-    return 0
 
 
 def make_step(settings, config):
@@ -245,12 +208,20 @@ def _sum_over_cores(num_cores):
     return lambda values: tf.nest.map_structure(sum_over_cores, values)
 
 
-def _compile(trainer, settings, part):
-    program = lower(trainer.step, features_of(settings, part * settings["gradient_accumulation_steps"]))
-    faults = find_faults(program.text)
-    if faults:
-        raise ValueError(f"a TPU does not support the step: {'; '.join(faults[:5])}")
-    return compile_for_tpu(program.serialized, _compiled_cores(settings))
+def lower(function, features):
+    """Returns the program that XLA makes of a function of a dict of tensors, without running it.
+
+    `features` are `tf.TensorSpec` with static shapes. Variables that the function reads and assigns become further
+    inputs and outputs. The program is a serialized `HloModuleProto`.
+    """
+    zeros = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in features.items()}
+    try:
+        write = tf.function(
+            lambda batch: function(batch), autograph=False, jit_compile=True
+        ).experimental_get_compiler_ir(zeros)
+        return write(stage="hlo_serialized")
+    except (ValueError, tf.errors.OpError) as error:
+        raise ValueError(f"XLA cannot compile this: {str(error).strip().splitlines()[0]}") from error
 
 
 if __name__ == "__main__":

@@ -81,12 +81,9 @@ def define_flags() -> flags.FlagValues:
     flags.DEFINE_bool(
         "dry_run",
         False,
-        "Read the text and report what it gives: sentences, unknown tokens, expected examples, disk and time. Writes "
-        "no records.",
+        "Read the text and report what it gives: sentences, unknown tokens, expected examples and disk. Writes no "
+        "records.",
         **define,
-    )
-    flags.DEFINE_string(
-        "histogram_file", None, "With --dry_run: picture (.png) of the sentences' lengths to write.", **define
     )
     flags.DEFINE_enum(
         "compression",

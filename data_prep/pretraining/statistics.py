@@ -2,15 +2,11 @@
 
 import contextlib
 import dataclasses
-import datetime
 import functools
-import io
 import itertools
 import logging
-import math
 import random
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -37,12 +33,11 @@ from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 log = logging.getLogger("bert_keras")
 
-# Upper ends of the classes of the histogram, in tokens of a sentence; the last class is open.
+# Upper ends of the classes of lengths, in tokens of a sentence; the last class is open.
 LENGTHS = (4, 8, 16, 32, 64, 128, 256, 512)
 _MOST_DOCUMENTS = 1000  # of the sample
 _MOST_PAIRS = 2000  # of a document in the sample
-_BAR = 20  # characters of the longest bar
-_SECONDS = 2.0  # of building examples, to measure the speed
+_MOST_EXAMPLES = 1000  # built to measure the size of a record
 _MOST_UNKNOWN, _MOST_UNUSED, _MOST_PADDING = 0.01, 0.2, 0.5
 _SHARES = {
     "unknown_share": "unknown ([UNK]), of the tokens",
@@ -66,7 +61,6 @@ class TextStatistics:
         unused_share: of the tokens that are in no example of their document, of all duplicates; from a sample.
         padding_share: of all positions; from a sample.
         instances, num_bytes: expected examples, and size of their records without compression; from a sample.
-        seconds: expected time of the build: reading took so long here, and building was measured on a sample.
         cleaning: what was removed and held out, before all other numbers; see `clean_texts`.
     """
 
@@ -81,7 +75,6 @@ class TextStatistics:
     padding_share: float
     instances: int
     num_bytes: int
-    seconds: float
     cleaning: dict | None = None
 
 
@@ -107,7 +100,6 @@ def measure_text(
     with contextlib.ExitStack() as stack:
         path = stack.enter_context(tempfile.TemporaryDirectory(prefix=".bert-keras-", dir=work_dir))
         folder = stack.enter_context(WorkFolder(path))
-        started = time.perf_counter()
         with start_workers(tools) as workers:
             shared = (tools.tokenizer, settings.strict_utf8, workers)
             progress, report = progress or Progress(), {}
@@ -117,16 +109,15 @@ def measure_text(
                 [(documents, num_unknown)] = corpora
             else:
                 documents, num_unknown = tokenize_corpus(input_files, *shared, folder, progress, text_options)
-        seconds = time.perf_counter() - started
         stack.callback(documents.close)
         check_corpus(documents, input_files, tools, path, text_options)
-        statistics = _measure(documents, num_unknown, tools, seconds, num_workers)
+        statistics = _measure(documents, num_unknown, tools)
         statistics = dataclasses.replace(statistics, **report)
     _warn(statistics, settings)
     return statistics
 
 
-def _measure(documents: Documents, num_unknown: int, tools: Tools, seconds: float, num_workers: int) -> TextStatistics:
+def _measure(documents: Documents, num_unknown: int, tools: Tools) -> TextStatistics:
     counts = sum(
         np.bincount(np.searchsorted(LENGTHS, lengths), minlength=len(LENGTHS) + 1)
         for lengths in differences(documents.sentence_starts)
@@ -136,7 +127,6 @@ def _measure(documents: Documents, num_unknown: int, tools: Tools, seconds: floa
         sample = random.Random(tools.settings.random_seed).sample(sample, _MOST_DOCUMENTS)
     uses = [_use_of_document(documents, index, tools.settings) for index in sample]
     num_read, num_pairs, num_real, num_unused, num_seen = (sum(use) for use in zip(*uses, strict=True))
-    record, speed = _speed_of_building(documents, sample, tools)
     single_share, cut_share = lone_and_cut_shares(documents, tools.settings)
     instances = round(tools.settings.dupe_factor * len(documents.tokens) * num_pairs / max(1, num_read))
     return TextStatistics(
@@ -150,13 +140,12 @@ def _measure(documents: Documents, num_unknown: int, tools: Tools, seconds: floa
         unused_share=num_unused / max(1, num_seen),
         padding_share=1 - num_real / max(1, num_pairs * tools.settings.max_seq_length),
         instances=instances,
-        num_bytes=round(instances * record),
-        seconds=seconds + instances / max(1.0, speed) / max(1, num_workers),
+        num_bytes=round(instances * _size_of_record(documents, sample, tools)),
     )
 
 
 def statistics_table(statistics: TextStatistics) -> Table:
-    """Returns the statistics as a table, with the lengths of the sentences as bars."""
+    """Returns the statistics as a table."""
     table = Table("", "the text", show_edge=False)
     table.columns[1].justify = "right"
     for name in ("documents", "sentences", "tokens"):
@@ -165,41 +154,11 @@ def statistics_table(statistics: TextStatistics) -> Table:
         table.add_row(label, f"{100 * getattr(statistics, name):.2f} %")
     table.add_row("expected examples", f"about {statistics.instances:,}")
     table.add_row("disk for the records, not compressed", f"about {size_text(statistics.num_bytes)}")
-    table.add_row("time of the build", f"about {datetime.timedelta(seconds=math.ceil(statistics.seconds))}")
     table.add_section()
-    most = max(statistics.lengths)
     ends = [f"up to {length} tokens" for length in LENGTHS] + [f"more than {LENGTHS[-1]} tokens"]
     for end, count in zip(ends, statistics.lengths, strict=True):
-        bar = "\u2588" * round(_BAR * count / most)
-        table.add_row(f"sentences of {end}", f"{bar} {100 * count / statistics.sentences:5.1f} %")
+        table.add_row(f"sentences of {end}", f"{100 * count / statistics.sentences:.1f} %")
     return table
-
-
-def draw_lengths(statistics: TextStatistics, max_seq_length: int) -> bytes:
-    """Returns a picture (PNG) of the sentences' lengths, with the class in which `max_seq_length` ends marked."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 3.2), dpi=200, layout="constrained")
-    axes = figure.add_subplot()
-    shares = [100 * count / statistics.sentences for count in statistics.lengths]
-    starts = [1, *(length + 1 for length in LENGTHS)]
-    names = [f"{start} to {end}" for start, end in zip(starts, LENGTHS, strict=False)] + [f"{starts[-1]} or more"]
-    bars = axes.bar(names, shares, color="#2563eb")
-    axes.bar_label(bars, [f"{share:.1f} %" for share in shares], fontsize=8, padding=2)
-    place = int(np.searchsorted(LENGTHS, max_seq_length)) + (0.5 if max_seq_length in LENGTHS else 0)
-    axes.axvline(place, color="#ea580c", linestyle="--", linewidth=1.4, label=f"--max_seq_length={max_seq_length}")
-    axes.set_title(f"{statistics.sentences:,} sentences, {statistics.tokens:,} tokens", fontsize=11, loc="left")
-    axes.set_xlabel("tokens of a sentence")
-    axes.set_ylabel("% of the sentences")
-    axes.set_ylim(0, 1.15 * max(shares))
-    axes.tick_params(axis="x", labelsize=8, rotation=20)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="upper right")
-    picture = io.BytesIO()
-    # Without metadata, the same numbers give the same bytes with every version of matplotlib.
-    FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})
-    return picture.getvalue()
 
 
 def _use_of_document(
@@ -236,21 +195,17 @@ def _use_of_document(
     return num_read, num_pairs, num_real, reach - int(is_used[:reach].sum()), reach
 
 
-def _speed_of_building(documents: Documents, sample: list[int], tools: Tools) -> tuple[float, float]:
-    """Builds examples for a short time; returns the bytes of a record, and the examples a second."""
-    num_built = num_bytes = 0
-    started = time.perf_counter()
-    for index in sample:
-        rng = Stream(f"{tools.settings.random_seed} 0 {index}")
-        for instance in instances_of_document(documents, index, tools.settings, tools.vocabulary, rng):
-            num_bytes += len(serialize_example(instance.features(tools.settings)))
-            num_built += 1
-            if time.perf_counter() - started > _SECONDS:
-                break
-        if time.perf_counter() - started > _SECONDS:
-            break
-    seconds = time.perf_counter() - started
-    return num_bytes / max(1, num_built), num_built / max(1e-9, seconds)
+def _size_of_record(documents: Documents, sample: list[int], tools: Tools) -> float:
+    """Returns the mean number of bytes of a record of the first documents of a sample."""
+    sizes = (
+        len(serialize_example(instance.features(tools.settings)))
+        for index in sample
+        for instance in instances_of_document(
+            documents, index, tools.settings, tools.vocabulary, Stream(f"{tools.settings.random_seed} 0 {index}")
+        )
+    )
+    built = list(itertools.islice(sizes, _MOST_EXAMPLES))
+    return sum(built) / max(1, len(built))
 
 
 def _warn(statistics: TextStatistics, settings: PretrainingDataSettings) -> None:

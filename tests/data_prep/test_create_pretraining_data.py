@@ -50,7 +50,6 @@ def test_flags_and_defaults_are_those_of_the_original():
         "vocab_file": None,
         "do_lower_case": True,
         "strip_accents": None,
-        "histogram_file": None,
         "do_whole_word_mask": False,
         "chinese_words": "none",
         "max_seq_length": 128,

@@ -1,13 +1,16 @@
 """A TPU as the device. There is none to run on, so stand-ins test the connection."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from made_up_task import MadeUp, run, write_start
 
+from bert_keras.data_prep.records.reading import open_records
 from bert_keras.modeling import ClassifierModel
 from bert_keras.training.distribution import tpu
 from bert_keras.training.distribution.devices import create_strategy
 from bert_keras.training.distribution.tpu import check_computing, check_paths, connect, is_tpu
+from bert_keras.training.input import feature_batches, pretraining_batches
 
 ON_THE_TPU = {"use_tpu": True, "tpu_name": "mine", "output_dir": "/data/run"}
 
@@ -125,3 +128,23 @@ def test_on_a_tpu_all_batches_of_fine_tuning_have_one_length(tmp_path, monkeypat
     assert is_tpu(tf.distribute.get_strategy())
     run(MadeUp(does_predict=True), tmp_path / "run", init_checkpoint=start, num_train_epochs=1, do_predict=True)
     assert set(shapes) == {(True, (8, 8)), (False, (8, 8))}
+
+
+def assert_fixed(dataset):
+    """Checks for 32-bit numbers in static shapes: no strings, nothing ragged."""
+    for name, spec in dataset.element_spec.items():
+        assert isinstance(spec, tf.TensorSpec), name
+        assert spec.dtype in (tf.int32, tf.float32), name
+        assert spec.shape.is_fully_defined(), name
+
+
+def test_batches_have_fixed_shapes(tmp_path, write_records):
+    write_records(tmp_path / "a.tfrecord", 5)
+    records = open_records(str(tmp_path / "a.tfrecord"), 12, 3, 40)
+    assert_fixed(pretraining_batches.training_batches(records, 2, seed=0))
+    assert_fixed(pretraining_batches.evaluation_batches(records, 2))
+    assert_fixed(pretraining_batches.evaluation_batches(records, 2, num_batches=3))
+    features = {name: np.ones((5, 12), np.int8) for name in ("input_ids", "input_mask", "segment_ids")}
+    features |= {"label_ids": np.ones(5, np.int64), "label_values": np.ones((5, 3), np.float32)}
+    assert_fixed(feature_batches.training_batches(features, 2, seed=0))
+    assert_fixed(feature_batches.prediction_batches(features, 2)[0])

@@ -37,7 +37,7 @@ _PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file", "te
 _WEIGHTS_WITH_TEACHER = {"soft_loss_weight": 5.0, "cosine_loss_weight": 1.0}
 _TEXT = re.compile(r"\.(txt|jsonl|ndjson|json|parquet|arrow)(\.\w+)?$")
 # Flags of create_pretraining_data.py that are not settings of the examples.
-_OF_FILES = {"input_file", "output_file", "work_dir", "num_shards", "compression", "dry_run", "histogram_file"}
+_OF_FILES = {"input_file", "output_file", "work_dir", "num_shards", "compression", "dry_run"}
 _OF_FILES |= {"eval_share", "eval_output_file"}  # `pretrain` takes the text to evaluate on as an argument
 
 

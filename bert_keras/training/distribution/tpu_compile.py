@@ -7,7 +7,6 @@ separate process for it. TensorFlow and libtpu stay apart, and an abort of libtp
 import importlib.util
 import json
 import pathlib
-import re
 import subprocess
 import sys
 import typing
@@ -36,19 +35,6 @@ class Memory(typing.NamedTuple):
     code: int
 
 
-class OutOfMemoryError(ValueError):
-    """A program does not fit into the memory of a core; `needed` is None if the compiler does not report it."""
-
-    def __init__(self, needed):
-        size = f"{CORE_MEMORY / 2**30:.2f} GB"
-        super().__init__(
-            f"it takes {needed / 2**30:.2f} GB of memory, and a core of a TPU v5e has {size}"
-            if needed
-            else f"it takes more memory than the {size} of a core of a TPU v5e"
-        )
-        self.needed = needed
-
-
 def missing_packages():
     """Returns the names of packages that compiling needs and that are not installed."""
     return [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
@@ -57,7 +43,8 @@ def missing_packages():
 def compile_for_tpu(serialized, num_cores=1):
     """Compiles a program for the cores of a TPU v5e and returns its `Memory`; takes half a minute to many minutes.
 
-    Each core runs the program, a serialized `training.distribution.hlo.Program`, on its part of a batch.
+    Each core runs the program, a serialized `HloModuleProto`, on its part of a batch. ValueError: the compiler refuses
+    the program, for example because it does not fit into the memory of a core.
     """
     if missing := missing_packages():
         raise ValueError(
@@ -78,17 +65,13 @@ def compile_for_tpu(serialized, num_cores=1):
         raise ValueError(f"the compiler of the TPU ended early: {done.stderr.decode(errors='replace')[-500:].strip()}")
     answer = json.loads(lines[-1])
     if "error" in answer:
-        raise _refusal(answer["error"])
+        raise ValueError(f"the compiler of the TPU refuses it: {_first_line(answer['error'])}")
     return Memory(**answer)
 
 
-def _refusal(message):
-    if not re.search("RESOURCE_EXHAUSTED|[Oo]ut of memory|exceeds available", message):
-        return ValueError(f"the compiler of the TPU refuses it: {message.strip().splitlines()[0]}")
-    # The first paragraph names the used memory, the available memory and their difference: the first is the largest.
-    found = re.findall(r"(\d+(?:\.\d+)?)G", message.strip().split("\n\n")[0])
-    needed = int(max(map(float, found), default=0) * 2**30)
-    return OutOfMemoryError(needed if needed > CORE_MEMORY else None)
+def _first_line(message):
+    line = message.strip().splitlines()[0]
+    return line + "; fewer examples on a core need less memory" * line.startswith("RESOURCE_EXHAUSTED")
 
 
 def _answer(serialized, topology, num_cores):
