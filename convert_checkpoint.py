@@ -22,13 +22,13 @@ from bert_keras.cli.start import start_tensorflow
 
 start_tensorflow()
 
+import keras
 from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.cli.model_list import print_models
-from bert_keras.cli.progress import progress_on
 from bert_keras.data_prep.text.vocabulary import extend_vocabulary
 from bert_keras.export.converted_task import describe_head, find_input, read_task, write_task, write_vocabulary
 from bert_keras.modeling import open_checkpoint, read_config
@@ -123,8 +123,9 @@ def _get_model(values, console):
         raise ValueError(f"--{action} goes without --{min(others)}; convert in a second command")
     if values.list:
         return print_models(console, released_models())
-    with progress_on(console) as progress:
-        return download_model(values.download, values.output, progress)
+    if not console.is_terminal:
+        keras.utils.disable_interactive_logging()  # the bar would fill a log file
+    return download_model(values.download, values.output)
 
 
 def _select(checkpoint, settings, values):

@@ -115,6 +115,8 @@ EXTRAS = {
         "hypothesis>=6.155,<7",
         "jax>=0.10,<0.11",
         "ruff>=0.17,<0.18",
+        # Tests of the server send requests with it.
+        "requests>=2.32,<3",
         # Training on its tables is tested.
         "pandas>=3.1,<4",
         # A test compares the scores of entities with it.
@@ -175,8 +177,6 @@ setup(
         "importlib-resources>=6.5,<8",
         "absl-py>=2.3,<3",
         "numpy>=2,<3",
-        # For downloads of released models; tensorflow-datasets brings it.
-        "requests>=2.32,<3",
         "rich>=14,<16",
         "safetensors>=0.6,<1",
         "scikit-learn>=1.9,<2",

@@ -3,7 +3,7 @@
 import difflib
 import logging
 import os
-from typing import Any
+import tempfile
 
 from bert_keras.modeling.checkpoints.files import RELEASED_PREFIX
 from bert_keras.modeling.checkpoints.hugging_face_config import RELEASED_FILE, read_config
@@ -22,23 +22,22 @@ _FILES = (RELEASED_FILE, "vocab.txt", f"{RELEASED_PREFIX}.index", f"{RELEASED_PR
 _WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 
 
-def download_model(name: str, folder: str | os.PathLike | None = None, progress: Any = None) -> str:
-    """Downloads a released model, and continues a download that was interrupted.
+def download_model(name: str, folder: str | os.PathLike | None = None) -> str:
+    """Downloads a released model; the folder appears when all its files are there and checked.
 
-    The zip file is downloaded next to the folder, and removed in the end. If you have put it there already, with the
-    name of the folder and the ending .zip, it is unpacked and kept.
+    If you have put the zip file next to the folder already, with the name of the folder and the ending .zip, it is
+    unpacked and kept.
 
     Args:
         name: a name or an alias of `released_models()`, such as "uncased_L-12_H-768_A-12" or "tiny".
         folder: path of the folder to write; new or empty. None: the model's name, in the working directory.
-        progress: see `storage.download.download`.
 
     Returns:
         str, the path of the folder.
 
     Raises:
-        ValueError: the name is unknown, the folder is not empty, or the downloaded file is damaged.
-        OSError: the download failed or the disk is full; see `storage.download.download`.
+        ValueError: the name is unknown, the folder is not empty, or the zip file is damaged or has another model.
+        OSError: the download failed or the disk is full.
     """
     model = find_released(name)
     if model is None:
@@ -51,36 +50,28 @@ def download_model(name: str, folder: str | os.PathLike | None = None, progress:
     folder = os.fspath(folder or model.name).rstrip("/")
     check_new_folder(folder, "output", file_endings=(".zip", ".ckpt"))
     zip_file = f"{folder}.zip"
-    is_users = os.path.exists(zip_file)
-    if is_users:
-        log.info("%s is here already: unpacking it", zip_file)
-    else:
-        log.info("downloading %s to %s", model.address, zip_file)
-        paths.make_dirs(paths.parent(zip_file))
-        download(model.address, zip_file, progress)
-    try:
-        with folder_that_appears_when_done(folder, "output", last=(".index",)) as unfinished:
-            unpack(zip_file, unfinished)
-            _check_files(unfinished, zip_file, model)
-    except ValueError:
-        if not is_users:
-            paths.remove(zip_file)
-        raise
-    if not is_users:
-        paths.remove(zip_file)
+    with folder_that_appears_when_done(folder, "output", last=(".index",)) as unfinished:
+        if os.path.exists(zip_file):
+            log.info("%s is here already: unpacking it", zip_file)
+            _unpack_model(zip_file, unfinished, zip_file, model)
+        else:
+            log.info("downloading %s (%s)", model.address, model.readable_size)
+            with tempfile.TemporaryDirectory(dir=unfinished) as downloads:
+                _unpack_model(download(model.address, downloads), unfinished, model.address, model)
     log.info("%s holds %s", folder, ", ".join(paths.list_dir(folder)))
     return folder
 
 
-def _check_files(folder, zip_file, model):
-    """Raises ValueError if the unpacked files are not those of a released model."""
+def _unpack_model(zip_file, folder, source, model):
+    """Unpacks a zip file from a source, a file or an address; raises ValueError unless it has the released model."""
+    unpack(zip_file, folder, source)
     if missing := [name for name in _FILES if not paths.is_file(folder / name)]:
-        raise ValueError(f"{zip_file} has no {' and no '.join(missing)}, so it is not the released model {model.name}")
+        raise ValueError(f"{source} has no {' and no '.join(missing)}, so it is not the released model {model.name}")
     try:
         _check_contents(folder, model)
     except (ValueError, OSError) as error:
         reason = str(error).replace(f"{folder}{os.sep}", "")
-        raise ValueError(f"{zip_file} is not the released model {model.name}: {reason}") from error
+        raise ValueError(f"{source} is not the released model {model.name}: {reason}") from error
 
 
 def _check_contents(folder, model):

@@ -39,54 +39,37 @@ def _serving(handler):
 
 
 class FileServer:
-    """Serves one file at any address, with Range, If-Range, ETag and x-goog-hash.
+    """Serves one file at any address, with x-goog-hash.
 
     Attributes:
         data: the file.
-        etag: None: none is sent.
         md5: the hex digest to announce; None: none.
         statuses: the statuses of the next answers, before the file is served.
-        drops: after these numbers of bytes, the next answers end.
-        has_ranges: whether Range is respected.
-        requests: a (Range, status) for each request.
+        drops: after these numbers of bytes, the next downloads end.
+        requests: the method and the status of each request.
         address: of the file.
     """
 
     def __init__(self, data):
         self.data = data
-        self.etag = '"one"'
         self.md5 = hashlib.md5(data).hexdigest()
         self.statuses, self.drops, self.requests = [], [], []
-        self.has_ranges = True
         self.address = None
 
     def handle(self, handler):
-        wanted = handler.headers.get("Range")
-        status, start = 200, 0
-        if self.statuses:
-            status = self.statuses.pop(0)
-        elif wanted and self.has_ranges and handler.headers.get("If-Range") in (None, self.etag):
-            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
-            status = 206 if start < len(self.data) else 416
-        self.requests.append((wanted, status))
-        headers = {"ETag": self.etag} if self.etag else {}
-        if self.md5:
-            encoded = base64.b64encode(bytes.fromhex(self.md5)).decode()
-            headers["x-goog-hash"] = f"crc32c=AAAAAA==, md5={encoded}"
-        if status not in (200, 206):
+        status = self.statuses.pop(0) if self.statuses else 200
+        self.requests.append((handler.command, status))
+        if status != 200:
             handler.answer(status)
             return
-        if status == 206:
-            headers["Content-Range"] = f"bytes {start}-{len(self.data) - 1}/{len(self.data)}"
-        body = self.data[start:]
-        if not self.drops:
-            handler.answer(status, body, **headers)
-            return
         handler.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(body))}.items():
-            handler.send_header(name, value)
+        if self.md5:  # two headers, as Google sends them
+            handler.send_header("x-goog-hash", "crc32c=AAAAAA==")
+            handler.send_header("x-goog-hash", f"md5={base64.b64encode(bytes.fromhex(self.md5)).decode()}")
+        handler.send_header("Content-Length", str(len(self.data)))
         handler.end_headers()
-        handler.wfile.write(body[: self.drops.pop(0)])
+        if handler.command == "GET":
+            handler.wfile.write(self.data[: self.drops.pop(0)] if self.drops else self.data)
         handler.close_connection = True
 
 
@@ -97,6 +80,9 @@ def file_server(data=b""):
 
     class Handler(_Handler):
         def do_GET(self):
+            files.handle(self)
+
+        def do_HEAD(self):
             files.handle(self)
 
     with _serving(Handler) as address:
