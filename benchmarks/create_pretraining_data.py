@@ -3,7 +3,6 @@
     python benchmarks/create_pretraining_data.py --corpus='texts/*.txt' --vocab=vocab.txt
     python benchmarks/create_pretraining_data.py --corpus='texts/*.txt' --vocab=vocab.txt \\
         --gigabytes=1,4,16 --dupe=1 --gzip
-    python benchmarks/create_pretraining_data.py --corpus='texts/*.txt' --vocab=vocab.txt --files=1000 --shards=100
 
 Each size is built in its own process, limited with its workers to one core per worker. The default settings are those
 of the original BERT's sample command (length 128, 20 predictions, dupe_factor 5). The time runs from the first byte
@@ -11,9 +10,6 @@ read to the last record file in place, and includes the start of the workers. Me
 sampled every 20 ms, without mapped files: the system drops those when another program needs the memory. Disk is the
 most that the records and the work folder take, sampled every second. A larger text is the original plus copies with
 shuffled sentences; it is written to TMPDIR.
-
-With --files, the program counts operations instead: it cuts the corpus into so many files, and builds with the steps of
-several processes in this process.
 """
 
 import argparse
@@ -74,42 +70,6 @@ def measure(text_file, record_file, vocab_file, settings, num_workers):
     )
     seconds = time.perf_counter() - started
     return {**summary, **stopwatch.seconds, "seconds": seconds, "cpu_seconds": sum(os.times()[:4])}
-
-
-def count_operations(documents, options):
-    """Builds examples from many small files; returns the numbers of tasks, flushes and opened files, and note bytes."""
-    from bert_keras.data_prep.corpus.workers import ThisProcess
-    from bert_keras.data_prep.pretraining.build import build_pretraining_data
-    from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
-    from bert_keras.data_prep.records.reading import open_records
-    from bert_keras.data_prep.text.tokenization import FullTokenizer
-
-    counts, flush = dict.fromkeys(("tasks", "flushes", "opened files", "bytes of notes"), 0), os.fsync
-
-    def count(name, number=1):
-        counts[name] += number
-
-    class CountingWorkers(ThisProcess):
-        def run(self, function, folder, tasks):
-            count("tasks", len(tasks))
-            return super().run(function, folder, tasks)
-
-    with tempfile.TemporaryDirectory() as folder:
-        inputs = [os.path.join(folder, f"text-{number:06}.txt") for number in range(options.files)]
-        for number, file in enumerate(inputs):
-            write_text(file, documents[number :: options.files] or documents[:1], 1)
-        outputs = [os.path.join(folder, f"records-{number:05}") for number in range(options.shards)]
-        sys.addaudithook(lambda event, _: count("opened files") if event == "open" else None)
-        os.fsync = lambda file: (count("flushes"), flush(file))[1]
-        settings = PretrainingDataSettings(options.length, math.ceil(0.15 * options.length), dupe_factor=options.dupe)
-        tokenizer = FullTokenizer(options.vocab)
-        build_pretraining_data(inputs, outputs, tokenizer, settings, start_workers=CountingWorkers)
-        os.fsync = flush
-        result = {**counts, "bytes of notes": sum(os.path.getsize(f"{file}.json") for file in outputs)}
-        started, pattern = time.process_time(), os.path.join(folder, "records-*")
-        open_records(pattern, options.length, settings.max_predictions_per_seq, tokenizer.vocab_size)
-        result["CPU ms to open a record file"] = 1000 * (time.process_time() - started) / len(outputs)
-    return result
 
 
 def memory_of(process):
@@ -215,8 +175,6 @@ def main(arguments):
     parser.add_argument("--workers", default="1,2", help="numbers of workers")
     parser.add_argument("--gzip", action="store_true", help="compress the records")
     parser.add_argument("--records", help="folder for the records; default: the folder of the text")
-    parser.add_argument("--files", type=int, help="count operations with so many text files")
-    parser.add_argument("--shards", type=int, default=100, help="number of record files for --files")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.measure:
@@ -228,10 +186,6 @@ def main(arguments):
     documents, rows = read_text(options.corpus), []
     if not documents:
         parser.error(f"--corpus={options.corpus} matches no text")
-    if options.files:
-        for name, value in count_operations(documents, options).items():
-            print(f"{name}: {value:,.1f}" if isinstance(value, float) else f"{name}: {value:,}")
-        return
     sizes = [int(times) for times in options.times.split(",")]
     if options.gigabytes:
         once = sum(len(sentence) for document in documents for sentence in document) + len(documents)

@@ -3,7 +3,6 @@
 import importlib.metadata
 import importlib.util
 import os
-import pathlib
 import platform
 import statistics
 import time
@@ -105,15 +104,6 @@ def spread(values, num_digits):
     """Returns the median with the lowest and the highest value."""
     median, lowest, highest = (f"{f(values):.{num_digits}f}" for f in (statistics.median, min, max))
     return f"{median} ({lowest} to {highest})"
-
-
-def make_work_dir(path):
-    """Creates a folder, and returns it as a `pathlib.Path`; raises ValueError if it exists and is not empty."""
-    work_dir = pathlib.Path(path)
-    if work_dir.exists() and (not work_dir.is_dir() or any(work_dir.iterdir())):
-        raise ValueError(f"--work_dir={work_dir} is not an empty folder; give one that is new or empty")
-    work_dir.mkdir(parents=True, exist_ok=True)
-    return work_dir
 
 
 def _cpu_info(name):

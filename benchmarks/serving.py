@@ -16,10 +16,12 @@ import json
 import math
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -28,7 +30,6 @@ from absl import flags
 
 from benchmarks import load_client
 from benchmarks.machine import spread
-from benchmarks.server_process import started_server
 from benchmarks.speed import print_machine
 from bert_keras.cli.flags import parse, require, run_main
 
@@ -114,6 +115,37 @@ def _start(command, stack):
     """Starts a server. Returns its Program when it is ready."""
     process, url = stack.enter_context(started_server(command))
     return Program(url, process.pid)
+
+
+@contextlib.contextmanager
+def started_server(command: Sequence[str]) -> Iterator[tuple[subprocess.Popen, str]]:
+    """Runs a program of this project that serves. Yields its process and its address when it is ready.
+
+    Raises:
+        ValueError: the program ended before it was ready.
+    """
+    with tempfile.TemporaryFile("w+") as log:
+        process = subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=log)
+        try:
+            yield process, _wait_for_address(process, command, log)
+        finally:
+            process.terminate()
+            process.wait()
+        log.seek(0)
+        if (text := log.read()) and "Traceback" in text:
+            raise ValueError(f"{' '.join(command)} reports an exception:\n{text}")
+
+
+def _wait_for_address(process, command, log):
+    while True:
+        log.seek(0)
+        text = log.read()
+        found = re.search(r"serving at (\S+)", text)
+        if found and (not command[0].endswith("serve.py") or re.search(r"\bready; ", text)):
+            return found[1]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.2)
+            raise ValueError(f"{' '.join(command)} ended:\n{text}")
 
 
 def make_texts(checkpoint, shortest, longest):

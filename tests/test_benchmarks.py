@@ -1,4 +1,4 @@
-"""Benchmarks record facts of the machine, and keep the texts of two runs apart."""
+"""Benchmarks record facts of the machine, and measure in their own processes."""
 
 import asyncio
 import http.server
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks import machine, memory, tokenization
+from benchmarks import machine, memory
 
 # They measure; no program imports them.
 pytestmark = pytest.mark.slow
@@ -94,30 +94,6 @@ def test_every_library_multiplies():
     assert len(list(machine._products(x, "bfloat16", "cpu"))) == len(results) - 1
 
 
-def test_records_of_another_text_are_not_trained_on(tmp_path):
-    from benchmarks.pretraining import split_corpus
-
-    for name in ("one", "two"):
-        (tmp_path / name).write_text("\n\n".join(f"{name} {number}" for number in range(21)) + "\n")
-    one, two = [str(tmp_path / "one")], [str(tmp_path / "two")]
-    split_corpus(two, tmp_path)
-    text = split_corpus(one, tmp_path)  # no records were built from two yet
-    assert (tmp_path / "held_out.txt").read_text() == "one 0\n\none 20\n"
-    (tmp_path / "train.tfrecord").touch()
-    assert split_corpus(one, tmp_path) == text
-    with pytest.raises(ValueError, match="holds records of another text than --corpus=.*two; give another --work_dir"):
-        split_corpus(two, tmp_path)
-    assert (tmp_path / "train.txt").read_text().startswith("one 1\n\none 2\n")
-
-
-def test_folders_of_others_are_not_used(tmp_path):
-    (tmp_path / "thesis.txt").write_text("mine")
-    for path in (tmp_path, tmp_path / "thesis.txt"):
-        with pytest.raises(ValueError, match=f"^--work_dir={path} is not an empty folder; give one that is new or"):
-            machine.make_work_dir(path)
-    assert machine.make_work_dir(tmp_path / "new").is_dir()
-
-
 def test_median_comes_with_its_range():
     assert machine.spread([0.5, 3.0, 2.0], 1) == "2.0 (0.5 to 3.0)"
 
@@ -159,67 +135,6 @@ def test_programs_take_turns_and_are_compared_with_the_fastest_peer(capsys):
     ]
 
 
-def test_differences_are_counted_by_sentence():
-    lines = [str(number) for number in range(100)]
-    encoders = {"first": lambda line: [int(line)], "second": lambda line: [min(int(line), 90)]}
-    speeds, differences = tokenization.measure(lines, encoders)
-    assert differences == {"first": 0, "second": 9}
-    assert all(speed > 0 for speed in speeds.values())
-
-
-def test_repeated_text_has_the_requested_size():
-    lines = [f"sentence {number}" for number in range(100)]
-    repeated = tokenization.repeat_and_shuffle(lines, megabytes=0.01)
-    assert 10_000 <= tokenization.num_bytes(repeated) < 10_013
-    assert set(repeated) == set(lines)
-    assert [len(chunk) for chunk in tokenization.in_chunks(["four"] * 7, size=15)] == [3, 3, 1]
-
-
-def test_the_largest_batch_comes_from_a_line_through_the_measurements():
-    gb = 2**30
-    line, error = memory.fit({4: 3 * gb, 8: 4.5 * gb, 16: 6 * gb})
-    assert (line.fixed, line.growth) == (2 * gb, gb / 4)
-    assert error == pytest.approx((4.5 - 4) / 4.5)
-    assert memory.fit({16: 6 * gb, 4: 3 * gb}) == (line, None)
-    assert [line.largest_batch(number * gb) for number in (1, 2, 2.25, 8, 8.2)] == [0, 0, 1, 24, 24]
-    assert line.largest_batch(8.2 * gb, multiple_of=16) == 16
-    with pytest.raises(ValueError, match="the memory did not grow from batch 4 to 16: .* give more --batch_tokens"):
-        memory.fit({4: 3 * gb, 16: 3 * gb})
-
-
-@pytest.mark.parametrize(
-    ("num_tokens", "num_parts", "expected"),
-    [(128, 1, [8, 16, 32]), (512, 1, [2, 4, 8]), (4096, 1, [1, 2]), (128, 4, [8, 16, 32]), (512, 4, [4, 8])],
-)
-def test_batches_have_about_the_same_number_of_tokens_at_every_length(num_tokens, num_parts, expected):
-    # Each part of a batch has at least one example, and a line needs two batches.
-    assert memory.batch_sizes(num_tokens, [1024, 2048, 4096], num_parts) == expected
-
-
-def test_the_table_of_memory_has_a_row_for_each_setting_and_length(monkeypatch, capsys):
-    gb, mb = 2**30, 2**20
-
-    def of_step(setting, batch_size, num_steps, device):
-        assert (num_steps, device) == (1, "cpu")
-        of_example = setting.num_tokens * (1 + setting.num_tokens / 64) * mb / (2 if setting.recompute else 1)
-        return {"peak": gb + batch_size * of_example, "seconds": None}
-
-    monkeypatch.setattr(memory, "measure_in_process", of_step)
-    flags = ["--bert_config_file=a", "--num_tokens=64,256", "--computed_tokens=128", "--recompute=false,true"]
-    flags += ["--batch_tokens=256,512,1024", "--memory_gb=2,17", "--num_steps=1", "--gradient_accumulation_steps=2"]
-    memory.main(["memory.py", *flags])
-    assert capsys.readouterr().out.splitlines()[-6:] == [
-        "| a | 64 | float32, 2 parts | 4, 8, 16 | 1.00 | 128.0 | 0.0% |  | 8 | 128 |",
-        "| a | 256 | float32, 2 parts | 2, 4 | 1.00 | 1280.0 |  |  | 0 | 12 |",
-        "| a | 128 | float32, 2 parts | computed | 1.00 | 384.0 |  |  | 2 | 42 |",
-        "| a | 64 | float32, recompute, 2 parts | 4, 8, 16 | 1.00 | 64.0 | 0.0% |  | 16 | 256 |",
-        "| a | 256 | float32, recompute, 2 parts | 2, 4 | 1.00 | 640.0 |  |  | 0 | 24 |",
-        "| a | 128 | float32, recompute, 2 parts | computed | 1.00 | 192.0 |  |  | 4 | 84 |",
-    ]
-    with pytest.raises(ValueError, match="--computed_tokens needs two measured lengths; give --num_tokens=128,512"):
-        memory.line_at(64, {128: memory.Line(1, 1)})
-
-
 def test_memory_of_a_gpu_is_that_of_its_tensors(monkeypatch):
     asked = []
     monkeypatch.setattr(tf.config.experimental, "get_memory_info", lambda name: asked.append(name) or {"peak": 123})
@@ -227,20 +142,23 @@ def test_memory_of_a_gpu_is_that_of_its_tensors(monkeypatch):
     assert asked == ["GPU:0"]
 
 
-def test_memory_is_that_of_a_new_process_with_real_steps(tmp_path):
+def test_memory_is_that_of_a_new_process_with_real_steps(tmp_path, capsys):
     config = {"vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     config |= {"intermediate_size": 64, "max_position_embeddings": 512}
     path = tmp_path / "bert_config.json"
     path.write_text(json.dumps(config))
-    setting = memory.Setting(str(path), 512, recompute=True, num_parts=2)
     large_parent = np.ones(2**28)  # 2 GB, which a new process must not count
-    small, large = (memory.measure_in_process(setting, size, num_steps=2, device="cpu") for size in (2, 48))
+    flags = ["--num_tokens=512", "--recompute=true", "--gradient_accumulation_steps=2", "--batch_size=2,48"]
+    memory.main(["memory.py", f"--bert_config_file={path}", *flags])
+    rows = rows_of(capsys.readouterr().out)
+    assert [row[:-2] for row in rows] == [[str(path), "512", "float32", "true", "2", size] for size in ("2", "48")]
+    small, large = (float(row[-2]) * 2**30 for row in rows)
     # The attention scores of a part of the batch take 48 / 2 * 2 * 512 * 512 * 4 bytes = 48 MB, several times.
-    assert 200 * 2**20 < small["peak"] < large["peak"] - 48 * 2**20
-    assert small["peak"] < large_parent.nbytes
-    assert small["seconds"] > 0
-    with pytest.raises(ValueError, match="a batch of 2 with .* was not measured: .*nowhere.json"):
-        memory.measure_in_process(memory.Setting("nowhere.json", 8), 2, num_steps=1, device="cpu")
+    assert 200 * 2**20 < small < large - 48 * 2**20
+    assert small < large_parent.nbytes
+    assert all(float(row[-1]) > 0 for row in rows)
+    with pytest.raises(ValueError, match="'nowhere.json'.* was not measured: .*nowhere.json"):
+        memory.main(["memory.py", "--bert_config_file=nowhere.json"])
 
 
 class Echo(http.server.BaseHTTPRequestHandler):
@@ -288,21 +206,6 @@ def corpus(tmp_path):
 
 def rows_of(table):
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("|")][2:]
-
-
-def test_cleaning_is_measured_for_each_row_of_flags(corpus, capsys):
-    from benchmarks import cleaning
-
-    rows = ("--remove_duplicates=exact", "--drop_repeated_lines=2 --unicode_normalization=NFC")
-    arguments = ["--megabytes=0.0001", "--repeats=1", *(f"--flags={row}" for row in rows)]
-    cleaning.main([f"--corpus={corpus}", *arguments])
-    out = capsys.readouterr().out
-    assert [row[0] for row in rows_of(out)] == [f"`{row}`" for row in rows]
-    # Two of ten lines; equal documents count once, so no line repeats.
-    assert [row[-1] for row in rows_of(out)] == ["20.0 %", "0.0 %"]
-    assert "5 documents" in out
-    with pytest.raises(RuntimeError, match="--remove_duplicates=some"):
-        cleaning.main([f"--corpus={corpus}", "--flags=--remove_duplicates=some"])
 
 
 def test_the_builder_is_measured_with_its_memory_and_disk(corpus, tmp_path, capsys):

@@ -355,11 +355,13 @@ def test_a_page_that_changes_in_the_meantime_is_not_rewritten():
 
 
 def test_the_recorder_names_a_page_that_it_cannot_record(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["record.py", f"--work_dir={tmp_path}", "missing.md", "docs/explanation/log.md"])
+    monkeypatch.setattr(
+        "sys.argv", ["record.py", f"--work_dir={tmp_path}", "missing.md", "docs/explanation/performance.md"]
+    )
     assert main() == 1
     out, err = capsys.readouterr()
     assert "missing.md: not recorded: [Errno 2] No such file or directory" in err
-    assert out == "docs/explanation/log.md: 0 outputs\n"
+    assert out == "docs/explanation/performance.md: 0 outputs\n"
 
 
 def test_the_recorder_does_not_set_up_a_machine():

@@ -102,7 +102,7 @@ def shape(num_layers: int, hidden_size: int) -> dict[str, Any]:
     """Returns the sizes of a miniature in a BertConfig: heads of 64 columns, or two if it is narrower.
 
     With the released models' dropout of 0.1 and initial weights of 0.02, models of this width need three times as many
-    steps to learn more than the frequencies of words; docs/explanation/log.md has the measurements.
+    steps to learn more than the frequencies of words; docs/explanation/results.md has the measurements.
     """
     return {
         "hidden_size": hidden_size,

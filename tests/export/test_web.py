@@ -8,13 +8,13 @@ import subprocess
 
 import numpy as np
 import pytest
+from chromium import find_chromium, run_in_chromium
 from known_models import TOKENS
 from node import run_node
 from reference_tokenizer import random_texts
 from tiny_exports import FINE_TUNED, PRETRAINED
 from tiny_web import open_web
 
-from benchmarks.browser import find_chromium, run_in_chromium
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.export.checks.web_check import answers_in_node, run_in_node
 from bert_keras.prediction import FeatureExtractor

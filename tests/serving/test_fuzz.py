@@ -9,10 +9,9 @@ pytest.importorskip("uvicorn", reason="needs the extra [serve]")
 pytest.importorskip("starlette", reason="needs the extra [serve]")
 pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 
+import fuzzed_requests
 import requests
 from running_server import wait_until
-
-from benchmarks import fuzzed_requests
 
 SAMPLES = [
     ("/v1/fill-mask", {"text": "paris is the [MASK] of france", "top_k": 2}),
