@@ -47,7 +47,6 @@ PROGRAMS = [
     "extract_features.py",
     "predict.py",
     "run_classifier.py",
-    "run_distillation.py",
     "run_ner.py",
     "run_pretraining.py",
     "run_sentence_vectors.py",

@@ -31,7 +31,6 @@ _NAMES = {
     "export.api": ("export_model",),
     "training.api.calls": ("TrainedModel",),
     "training.api.classifier": ("train_classifier",),
-    "training.api.distillation": ("distill_classifier",),
     "training.api.ner": ("train_ner",),
     "training.api.pretraining": ("pretrain",),
     "training.api.sentence_vectors": ("train_sentence_vectors",),
@@ -93,7 +92,6 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     )
     from bert_keras.training.api.calls import TrainedModel
     from bert_keras.training.api.classifier import train_classifier
-    from bert_keras.training.api.distillation import distill_classifier
     from bert_keras.training.api.ner import train_ner
     from bert_keras.training.api.pretraining import pretrain
     from bert_keras.training.api.sentence_vectors import train_sentence_vectors

@@ -14,7 +14,6 @@ import export_model
 import extract_features
 import predict
 import run_classifier
-import run_distillation
 import run_ner
 import run_pretraining
 import run_sentence_vectors
@@ -35,7 +34,6 @@ PROGRAMS = {
     "predict.py": (predict, "predict.md"),
     "serve.py": (serve, "serve.md"),
     "run_classifier.py": (run_classifier, "classification.md"),
-    "run_distillation.py": (run_distillation, "distillation.md"),
     "run_ner.py": (run_ner, "ner.md"),
     "run_pretraining.py": (run_pretraining, "pretraining.md"),
     "run_sentence_vectors.py": (run_sentence_vectors, "sentence_vectors.md"),

@@ -315,7 +315,7 @@ def _claim(run_dir, settings, defaults, config, records, workers, teacher):
     if teacher:
         facts["teacher_sha256"] = teacher.digest
     workers.check_same(facts)
-    run_dir.claim(settings, facts, defaults, FREE_SETTINGS | {"teacher"})
+    run_dir.claim(settings, facts, defaults, FREE_SETTINGS)
     run_dir.write_text("bert_config.json", config.to_json_string())
     casing = records.metadata.get("do_lower_case")
     if casing is not None:

@@ -97,7 +97,7 @@ _ANY: dict[str, Any] = {"in_training": False}
 _UNCHANGED = {"unchanged_encoder": Other("")}
 _ALL_FROZEN = {"frozen": "all"}
 _OF_TEACHER = "label_loss_weight soft_loss_weight hidden_loss_weight attention_loss_weight cosine_loss_weight"
-_OF_TEACHER += " temperature teacher_layers"
+_OF_TEACHER += " temperature teacher_layers unlabeled_file"
 _OTHER_OBJECTIVES = {"objective": {"span_boundary", "electra"}}
 _COLUMNS = "text_column text_pair_column label_column id_column label_separator choice_columns has_header"
 
@@ -207,13 +207,6 @@ NO_EFFECT = (
         {"do_train": False},
         "needs --do_train and --teacher",
         "give both, or leave it out",
-        **_ANY,
-    ),
-    *_rows(
-        "unlabeled_file",
-        {"do_train": False},
-        "is for training on texts without labels",
-        "give --do_train as well, or leave it out",
         **_ANY,
     ),
     *_rows("teacher", _OTHER_OBJECTIVES, "teaches masked LM, and --objective={objective} has another loss"),

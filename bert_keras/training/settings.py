@@ -44,6 +44,43 @@ class NumberParser(flags.ArgumentParser):
         return "float"
 
 
+class NumbersParser(flags.ArgumentParser):
+    """Parses numbers separated by commas into a tuple. `is_open`: the lower bound itself is not valid."""
+
+    syntactic_help = "numbers, separated by commas"
+
+    def __init__(self, kind, lower_bound, is_open=False, may_repeat=False):
+        super().__init__()
+        self._may_repeat = may_repeat
+        self._kind = kind
+        self._lower_bound = lower_bound
+        self._is_open = is_open
+
+    def parse(self, argument):
+        """Returns a tuple of numbers from a str, or from a number or list of numbers in a run_config.json."""
+        parts = argument.split(",") if isinstance(argument, str) else argument
+        parts = parts if isinstance(parts, (list, tuple)) else [parts]
+        numbers = tuple(self._number(part) for part in parts)
+        if not self._may_repeat and len(set(numbers)) < len(numbers):
+            raise ValueError(f"a number occurs twice: {argument}")
+        return numbers
+
+    def _number(self, part):
+        try:
+            number = self._kind(part)
+        except ValueError:
+            name = "a whole number" if self._kind is int else "a number"
+            raise ValueError(f"{str(part).strip()!r} is not {name}") from None
+        if not math.isfinite(number):
+            raise ValueError(f"{number} is not a finite number")
+        if not (number > self._lower_bound if self._is_open else number >= self._lower_bound):
+            raise ValueError(f"{number} is not {'above' if self._is_open else 'at least'} {self._lower_bound}")
+        return number
+
+    def flag_type(self):
+        return f"{self._kind.__name__}s"
+
+
 # Name, default (of the original BERT), parser and meaning.
 _NUMBERS = (
     ("weight_decay_rate", 0.01, NumberParser(0), "Weight decay of Adam; biases and layer norms have none."),
@@ -75,7 +112,7 @@ FREE_SETTINGS = frozenset(
     [
         *("output_dir", "do_train", "do_eval", "vocab_file", "allow_partial_checkpoint"),
         # These paths may change: the run compares the architecture and the examples themselves.
-        *("bert_config_file", "input_file"),
+        *("bert_config_file", "input_file", "teacher"),
         *("eval_file", "eval_batch_size", "eval_steps", "max_eval_steps"),
         *("log_steps", "save_checkpoints_steps", "keep_checkpoint_max", "iterations_per_loop"),
         # These change the memory that the same update needs: a run that is out of memory can continue with others.

@@ -134,7 +134,10 @@ TFDS = {"do_train": True, "tfds": "imdb_reviews"}
     ("flags", "message"),
     [
         ({"do_train": True}, "no data given; give --task_name and --data_dir, --tfds, or --train_file and the like"),
-        ({"do_train": True, "predict_file": "new.csv"}, "--do_train needs --train_file"),
+        (
+            {"do_train": True, "predict_file": "new.csv"},
+            "--do_train needs --train_file, or --teacher and --unlabeled_file",
+        ),
         ({**TRAIN, "do_predict": True}, "--do_predict needs --predict_file"),
         ({**TRAIN, "do_eval": True}, "--do_eval needs --eval_file, or --eval_share of --train_file to hold out"),
         ({**TRAIN, "task_name": "mrpc"}, "--task_name and --train_file both name the data; give .*"),

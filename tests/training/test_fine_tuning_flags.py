@@ -4,12 +4,12 @@ import pytest
 from absl import flags
 
 import run_classifier
-import run_distillation
 import run_ner
 import run_pretraining
 import run_squad
 from bert_keras.cli.flags import parse
-from bert_keras.training.finetuning.settings import NumbersParser, define_fine_tuning_flags
+from bert_keras.training.finetuning.settings import define_fine_tuning_flags
+from bert_keras.training.settings import NumbersParser
 
 # Names and defaults. The flags of the original BERT keep theirs, except do_lower_case, whose default was True.
 OF_ALL_PROGRAMS = {
@@ -91,6 +91,7 @@ OF_CLASSIFICATION = {
     "tfds_eval_split": "validation",
     "tfds_predict_split": "test",
     "train_file": None,
+    "unlabeled_file": None,
     "xnli_language": "zh",
 }
 OF_TEACHING = {
@@ -127,8 +128,7 @@ FLAGS = {
         "cosine_loss_weight": 1.0,
         "pack": False,
     },
-    run_classifier: OF_FINE_TUNING | OF_EVALUATION | OF_CLASSIFICATION,
-    run_distillation: OF_FINE_TUNING | OF_EVALUATION | OF_CLASSIFICATION | OF_TEACHING | {"unlabeled_file": None},
+    run_classifier: OF_FINE_TUNING | OF_EVALUATION | OF_CLASSIFICATION | OF_TEACHING,
     run_ner: OF_FINE_TUNING
     | OF_EVALUATION
     | OF_TEACHING

@@ -6,7 +6,6 @@ import pytest
 from made_up_task import define_flags, open_run, write_start
 
 import run_classifier
-import run_distillation
 import run_ner
 import run_pretraining
 import run_sentence_vectors
@@ -181,7 +180,7 @@ def test_an_evaluation_in_training_says_nothing_about_predicting_alone(trained):
     assert (opened.settings["eval_steps"], opened.settings["do_eval"]) == (2, False)
 
 
-PROGRAMS = (run_classifier, run_distillation, run_ner, run_pretraining, run_sentence_vectors, run_squad)
+PROGRAMS = (run_classifier, run_ner, run_pretraining, run_sentence_vectors, run_squad)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)

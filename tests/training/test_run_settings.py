@@ -2,10 +2,10 @@
 
 import pytest
 
-from bert_keras.training.api import classifier, distillation, ner, pretraining, sentence_vectors, squad
+from bert_keras.training.api import classifier, ner, pretraining, sentence_vectors, squad
 from bert_keras.training.run_settings import NO_EFFECT, Other, check_effects
 
-PROGRAMS = [each.define_flags() for each in (classifier, distillation, ner, pretraining, sentence_vectors, squad)]
+PROGRAMS = [each.define_flags() for each in (classifier, ner, pretraining, sentence_vectors, squad)]
 # The facts that are not settings, each with a value that no row has in its condition.
 FACTS = {"program": "x", "source": "x", "data_name": "x", "kind": "x", "has_labels": True, "frozen": "none"}
 FACTS |= {"has_lora": False, "has_head": True, "unchanged_encoder": "", "cannot_pack": "", "cannot_smooth": ""}

@@ -12,6 +12,7 @@ from bert_keras.data_prep.tasks.columns import HEADERS
 from bert_keras.data_prep.tasks.examples import KINDS
 from bert_keras.training.api.calls import Program, TrainedModel, read_table
 from bert_keras.training.api.data import json_lines, rows_of
+from bert_keras.training.distillation.recipe import define_teacher_flags
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.classification import Classification
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES, complete_settings
@@ -23,7 +24,7 @@ from bert_keras.training.finetuning.settings import (
 )
 from bert_keras.training.report import NO_CALLBACKS, Callbacks
 
-PATHS = ("data_dir", "train_file", "eval_file", "predict_file")
+_PATHS = ("data_dir", "train_file", "eval_file", "predict_file", "teacher", "unlabeled_file")
 _COLUMNS = {
     "text_column": "Column of the text: its name, or its number from 0; Subject,Body joins two. If not given: found by "
     "its name.",
@@ -85,13 +86,17 @@ def define_flags():
         lower_bound=1,
         **define,
     )
+    define_teacher_flags(values)
+    flags.DEFINE_string(
+        "unlabeled_file", None, "Texts without labels, which only --teacher labels; as --train_file.", **define
+    )
     return values
 
 
 def run(flag_values, console, callbacks=NO_CALLBACKS):
     """Runs run_classifier.py with parsed flags; returns the metrics of the last evaluation or None."""
     opened = open_fine_tuning(
-        flag_values, "run_classifier", PATHS, TASK_NAMES.values(), ("max_seq_length", "doc_stride")
+        flag_values, "run_classifier", _PATHS, TASK_NAMES.values(), ("max_seq_length", "doc_stride")
     )
     settings = complete_settings(opened.settings, given_flags(flag_values), opened.defaults, opened.stored)
     opened = dataclasses.replace(opened, settings=settings)
@@ -105,6 +110,7 @@ def train_classifier(
     eval_data: Any = None,
     predict_data: Any = None,
     *,
+    unlabeled_data: Any = None,
     output_dir: str | os.PathLike[str],
     init_checkpoint: str | os.PathLike[str] | None = None,
     on_step: Callable[[int, dict[str, float]], Any] | None = None,
@@ -115,8 +121,9 @@ def train_classifier(
 ) -> TrainedModel:
     """Fine-tunes a model for classes, numbers, several labels or multiple choice, as run_classifier.py does.
 
-    With `train_data` it trains, with `eval_data` (or `eval_share`) it evaluates, with `predict_data` it predicts.
-    Without `train_data` it uses the model in `output_dir`. The same call continues a run that was interrupted.
+    With `train_data` or `unlabeled_data` it trains, with `eval_data` (or `eval_share`) it evaluates, and with
+    `predict_data` it predicts. Without data to train on, it uses the model in `output_dir`. The same call continues a
+    run that was interrupted.
 
     Args:
         train_data: the path of a file, or rows in memory. A row is a dict by column, or a
@@ -125,6 +132,8 @@ def train_classifier(
             dict or a tuple of lists, such as (texts, labels). The call writes rows in memory to `output_dir/data`.
         eval_data: data to evaluate on, in one of these forms.
         predict_data: data to predict, in one of these forms.
+        unlabeled_data: texts that only the `teacher` labels, in the forms of `predict_data`; then `train_data` may be
+            missing.
         output_dir: the run folder.
         init_checkpoint: the model to start from: a folder, a checkpoint, or hf://owner/name.
         on_step: takes the step and the averages of `log_steps` steps.
@@ -138,6 +147,7 @@ def train_classifier(
         ValueError, OSError: as the program reports them.
     """
     data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
+    data["unlabeled_file"] = unlabeled_data
     settings |= {"output_dir": output_dir, "init_checkpoint": init_checkpoint}
     return _PROGRAM.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
 

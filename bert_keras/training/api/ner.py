@@ -11,9 +11,7 @@ from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.modeling import TAGGERS
 from bert_keras.training.api.calls import Program, TrainedModel, read_json_lines
 from bert_keras.training.api.data import json_lines, rows_of
-from bert_keras.training.distillation.finetuning import TaughtTagger
 from bert_keras.training.distillation.recipe import define_teacher_flags
-from bert_keras.training.distillation.teacher import open_teacher
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.ner import TokenClassification, find_files
 from bert_keras.training.finetuning.run import finetune
@@ -75,17 +73,15 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
         settled=("tagger", "document_context", "max_seq_length"),
         fixed=("tagger",),
     )
+    if opened.teacher:
+        if not opened.settings["tagger"] == opened.teacher.settings.get("tagger", "linear") == "linear":
+            raise ValueError("--teacher needs --tagger=linear, for the student and for the teacher")
+        opened.teacher.check_same("document_context", opened.settings)
     files = find_files(opened.settings).values()
     without_columns = ", ".join(files) if all(map(is_json_lines, files)) else ""
     check_effects(opened.settings, opened.defaults, opened.given, {"without_columns": without_columns})
     strategy = strategy_of(opened.settings)
-    settings, data = opened.settings, (opened.settings, opened.files, opened.stored)
-    if settings["do_train"] and settings["teacher"]:
-        tasks = ("token_classification",)
-        teacher = open_teacher(settings["teacher"], tasks, opened.files, settings["max_seq_length"], "run_ner")
-        task = TaughtTagger(*data, teacher)
-    else:
-        task = TokenClassification(*data)
+    task = TokenClassification(opened.settings, opened.files, opened.stored)
     return finetune(task, opened, strategy, console, callbacks)
 
 

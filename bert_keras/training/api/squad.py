@@ -14,9 +14,7 @@ from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS
 from bert_keras.evaluation.squad import LANGUAGES
 from bert_keras.training.api.calls import Program, TrainedModel, read_answers
 from bert_keras.training.api.data import rows_of
-from bert_keras.training.distillation.finetuning import TaughtAnswers
 from bert_keras.training.distillation.recipe import define_teacher_flags
-from bert_keras.training.distillation.teacher import open_teacher
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.run import finetune
 from bert_keras.training.finetuning.settings import define_fine_tuning_flags, open_fine_tuning
@@ -91,10 +89,13 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
         # To evaluate is to predict questions that have answers.
         take_values(flag_values, {"do_predict": True, "predict_file": flag_values.eval_file}, "run_squad")
     tell_unused(flag_values, {"train_file": "do_train", "predict_file": "do_predict"})
-    tasks = ("question_answering",)
-    opened = open_fine_tuning(flag_values, "run_squad", (*_FILES, "teacher"), tasks, (*WINDOW_FLAGS, *_ANSWERS))
+    opened = open_fine_tuning(
+        flag_values, "run_squad", (*_FILES, "teacher"), ("question_answering",), (*WINDOW_FLAGS, *_ANSWERS)
+    )
     settings, given = opened.settings, given_flags(flag_values)
     _check(settings)
+    if opened.teacher:
+        opened.teacher.check_same("version_2_with_negative", settings)
     is_evaluated = False
     if not settings["do_train"] and "eval_file" not in given:
         # Training has evaluated on this file already; keep its reports.
@@ -107,12 +108,7 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
     elif settings["null_score_diff_threshold"] and not is_threshold_given:
         log.info("--null_score_diff_threshold=%.6g, as stored with the model", settings["null_score_diff_threshold"])
     strategy = strategy_of(settings)
-    data = (settings, opened.files, is_threshold_given, is_evaluated)
-    if settings["do_train"] and settings["teacher"]:
-        teacher = open_teacher(settings["teacher"], tasks, opened.files, settings["max_seq_length"], "run_squad")
-        task = TaughtAnswers(*data, teacher)
-    else:
-        task = QuestionAnswering(*data)
+    task = QuestionAnswering(settings, opened.files, is_threshold_given, is_evaluated)
     if not task.metric_names:
         _check_needs_no_evaluation(settings)
     return finetune(task, opened, strategy, console, callbacks)

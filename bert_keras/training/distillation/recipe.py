@@ -4,8 +4,7 @@ import dataclasses
 
 from absl import flags
 
-from bert_keras.training.finetuning.settings import NumbersParser
-from bert_keras.training.settings import NumberParser
+from bert_keras.training.settings import NumberParser, NumbersParser
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,8 +73,14 @@ _FINE_TUNING = {
 }
 
 
-def define_teaching_flags(flag_values):
-    """Defines the flags of the losses of fine-tuning."""
+def define_teacher_flags(flag_values):
+    """Defines --teacher and the flags of the losses of fine-tuning."""
+    flags.DEFINE_string(
+        "teacher",
+        None,
+        "Model that teaches: a run of this program, or an export of one; or hf://owner/name.",
+        flag_values=flag_values,
+    )
     define_loss_flags(flag_values, _FINE_TUNING)
     flags.DEFINE(
         NumbersParser(int, 0, may_repeat=True),
@@ -86,17 +91,6 @@ def define_teaching_flags(flag_values):
         flag_values=flag_values,
         serializer=flags.CsvListSerializer(","),
     )
-
-
-def define_teacher_flags(flag_values):
-    """Defines --teacher and the flags of the losses, for a program that also trains without a teacher."""
-    flags.DEFINE_string(
-        "teacher",
-        None,
-        "Model that teaches: a run of this program, or an export of one; or hf://owner/name.",
-        flag_values=flag_values,
-    )
-    define_teaching_flags(flag_values)
 
 
 def recipe_of(settings, teacher, config):

@@ -5,13 +5,17 @@ import hashlib
 import logging
 import os
 import pathlib
+from collections.abc import Callable, Collection
 
-from bert_keras.modeling import load_weights, open_checkpoint, weights_by_name, weights_to_load
+from bert_keras.modeling import BertConfig, load_weights, open_checkpoint, weights_by_name, weights_to_load
 from bert_keras.modeling.checkpoints.hub import local_model
+from bert_keras.modeling.tasks import Task
 from bert_keras.prediction.loading.exported import open_exported
 from bert_keras.prediction.loading.model_files import ModelFiles, find_task, is_export, open_files, read_settings
 from bert_keras.storage import writing
 from bert_keras.storage.vocabulary import vocabulary_digest
+from bert_keras.training.distillation.loss import DistillationTask
+from bert_keras.training.distillation.recipe import Recipe, recipe_of
 from bert_keras.training.finetuning.model_dir import digest_of_model
 
 log = logging.getLogger("bert_keras")
@@ -27,70 +31,90 @@ class Teacher:
         folder: path of the model.
         settings: dict, its task.json.
         files: ModelFiles; without a checkpoint for an export.
+        recipe: the losses that the student minimises.
     """
 
     folder: str
     settings: dict
     files: ModelFiles
+    recipe: Recipe
 
     @property
-    def is_export(self):
+    def is_export(self) -> bool:
         """True for an export, which gives outputs but no layers."""
         return self.files.checkpoint is None
 
     @property
-    def digest(self):
-        """The SHA-256 of the weights, a str; for an export, of all its files."""
+    def cannot_pack(self) -> str:
+        """The reason why examples of the student cannot share a row; empty if they can."""
+        return "the teacher is an export, which reads one example in a row" if self.is_export else ""
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the weights; for an export, of all its files."""
         if not self.is_export:
             return digest_of_model(self.folder)
         files = sorted(path for path in pathlib.Path(self.folder).rglob("*") if path.is_file())
         return hashlib.sha256("".join(map(writing.sha256, files)).encode()).hexdigest()
 
-    def network(self, make_task):
-        """Loads the network.
+    def check_same(self, name: str, settings: dict) -> None:
+        """Refuses a student with another value of a setting than the teacher."""
+        ours, theirs = settings[name], self.settings.get(name, False)
+        if ours != theirs:
+            raise ValueError(
+                f"--teacher={self.folder} was trained with --{name}={theirs}, but this run has --{name}={ours}; use "
+                "the same value for both"
+            )
+
+    def teach(
+        self, task: Task, make_network: Callable[[BertConfig], Task], has_labels: bool, has_label_weights: bool
+    ) -> DistillationTask:
+        """Returns the student's task with the losses against the teacher. Call it in the strategy's scope.
 
         Args:
-            make_task: function of a BertConfig that returns a task of `modeling.tasks` with a model of this kind.
-
-        Returns:
-            Function of the features of a batch that returns the outputs: a Keras model, except for an export.
+            task: the student with its loss.
+            make_network: returns a task with a model of this kind for a config.
+            has_labels: whether an example has a label; without one, the task's own loss is left out.
+            has_label_weights: as of `DistillationTask`.
         """
+        recipe = self.recipe if has_labels else dataclasses.replace(self.recipe, label=0.0)
+        return DistillationTask(task, self._network(make_network), recipe, has_label_weights)
+
+    def _network(self, make_network):
+        """Returns a function of the features of a batch that returns the outputs: a Keras model if not an export."""
         if self.files.checkpoint is None:
             exported = open_exported(self.folder)
             return lambda features: exported({name: features[name] for name in _INPUTS})
         with weights_to_load():
-            model = make_task(self.files.config).model
+            model = make_network(self.files.config).model
         log.info("teacher: %s", load_weights(weights_by_name(model), self.files.checkpoint))
         model.trainable = False
         return model
 
 
-def open_teacher(path, tasks, student, max_seq_length, program="run_classifier"):
-    """Opens a teacher, and checks that it reads the same sequences as the student.
+def open_teacher(settings: dict, tasks: Collection[str], student: ModelFiles, program: str) -> Teacher:
+    """Opens the model of --teacher, and checks that it reads the same sequences as the student.
 
     Args:
-        path: a run folder, the folder of a model or of an export, or hf://owner/name.
+        settings: dict of flag values by name. "teacher" is a run folder, the folder of a model or of an export, or
+            hf://owner/name.
         tasks: names in task.json of the tasks that a teacher may have.
-        student: ModelFiles.
-        max_seq_length: number of tokens in a sequence of the student.
-        program: name of the program that trains such a teacher, for the error message.
-
-    Returns:
-        Teacher.
+        student: the files of the model to train.
+        program: name of the program, which trains such a teacher, for the error message.
 
     Raises:
         FileNotFoundError: the path does not hold a fine-tuned model.
-        ValueError: the model is for another task, or reads other token ids or shorter sequences.
+        ValueError: the model is for another task, reads other token ids or shorter sequences, or does not have the
+            layers that the losses compare.
     """
-    path = local_model(path)
-    settings = _settings_of_layout(path)
-    folder = path
-    if settings is None:
-        found, settings = read_settings(path)
+    path, max_seq_length = local_model(settings["teacher"]), settings["max_seq_length"]
+    folder, described = path, _settings_of_layout(path)
+    if described is None:
+        found, described = read_settings(path)
         folder = os.fspath(found)
-    if settings["task"] not in tasks:
+    if described["task"] not in tasks:
         raise ValueError(
-            f"--teacher={path} is a model for {settings['task']}; give a model of {program}.py, or an export of it"
+            f"--teacher={path} is a model for {described['task']}; give a model of {program}.py, or an export of it"
         )
     files = open_files(folder)
     ours, theirs = student.tokenizer, files.tokenizer
@@ -112,7 +136,11 @@ def open_teacher(path, tasks, student, max_seq_length, program="run_classifier")
             f"--max_seq_length={max_seq_length} is more than the {longest} positions of --teacher={path}; "
             f"give {longest} or less"
         )
-    return Teacher(folder, settings, files)
+    is_export = files.checkpoint is None
+    recipe = recipe_of(settings, None if is_export else files.config, student.config)
+    if is_export and settings["jit"]:
+        raise ValueError("--jit cannot compile a teacher that is an export; leave it out, or give its run")
+    return Teacher(folder, described, files, recipe)
 
 
 def _settings_of_layout(path):

@@ -5,6 +5,7 @@ Source: run_classifier.py of the original BERT.
 
 import collections
 import dataclasses
+import logging
 
 import numpy as np
 import scipy.special
@@ -26,6 +27,8 @@ from bert_keras.training.finetuning.classification_reports import write_evaluati
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES
 from bert_keras.training.finetuning.task import Task
 
+log = logging.getLogger("bert_keras")
+
 # By kind; the kinds with one class each use the most frequent class.
 _BASELINES = {"regression": "always the mean", "multi_label": "no label"}
 
@@ -36,18 +39,24 @@ class Classification(Task):
     Args:
         settings: dict of flag values by name, from `training.finetuning.classification_settings.complete_settings`.
         files: a `prediction.loading.model_files.ModelFiles`.
-        stored: dict, the model's task.json if the run does not train; None if the run trains or the file is missing.
+        stored: dict, the task.json of the model if the run does not train, or of the teacher; None without either.
     """
 
     program = "run_classifier"
-    free_settings = ("eval_batch_size", "data_dir", "id_column", "tfds_eval_split", "tfds_predict_split", "metric")
+    free_settings = (
+        *("eval_batch_size", "data_dir", "id_column", "tfds_eval_split", "tfds_predict_split", "metric"),
+        "unlabeled_file",
+    )
 
     def __init__(self, settings, files, stored=None):
         self.data = read_classification_data(settings, stored)
         self.metric = self.data.metrics[0]
         self.metric_names = ("loss", *self.data.metrics)
         self.baseline_name = _BASELINES.get(self.data.kind, "most frequent class")
-        self.num_train_examples = len(self.data.train or ())
+        self.num_train_examples = len(self.data.train or ()) + len(self.data.unlabeled or ())
+        self.has_labels = self.data.train is not None or self.data.unlabeled is None
+        if not self.has_labels and not settings["soft_loss_weight"]:
+            log.warning("without labels and with --soft_loss_weight=0, the head of the student learns nothing")
         self.kind = self.data.kind
         if self.data.kind == "multiple_choice":
             self.cannot_pack = "the choices of an example are rows that are compared with each other"
@@ -63,16 +72,21 @@ class Classification(Task):
     @property
     def facts(self):
         """The labels, and the digests of the examples to train and to evaluate on."""
+        unlabeled = self.data.unlabeled and digest_of(self.data.unlabeled)[:16]
         evaluation = self.data.dev and {
             "metric": self.metric,
             "examples": len(self.data.dev),
             "their_sha256": digest_of(self.data.dev)[:16],
         }
-        scale = {"label_scale": self.data.scale} if self.data.scale else {}
-        return {"data": facts_of(self.data.labels, self.data.train or ()), "evaluation": evaluation, **scale}
+        optional = {"label_scale": self.data.scale, "unlabeled": unlabeled}
+        return {
+            "data": facts_of(self.data.labels, self.data.train or ()),
+            "evaluation": evaluation,
+            **{name: value for name, value in optional.items() if value},
+        }
 
     def describe(self):
-        examples = self.data.train or self.data.dev or self.data.test or ()
+        examples = self.data.train or self.data.unlabeled or self.data.dev or self.data.test or ()
         scale = {"label_scale": self.data.scale} if self.data.scale else {}
         return {
             "task": TASK_NAMES[self.data.kind],
@@ -85,6 +99,9 @@ class Classification(Task):
 
     def prepare(self, folder):
         self.train_features = self._features(folder, "train", self.data.train)
+        if self.data.unlabeled:
+            unlabeled = self._features(folder, "unlabeled", self.data.unlabeled)
+            self.train_features = _with_label_weights(self.train_features, unlabeled)
         self.eval_features = self._features(folder, "eval", self.data.dev)
         self.predict_features = self._features(folder, "predict", self.data.test)
 
@@ -215,6 +232,16 @@ class Classification(Task):
         if not any(weights):
             raise ValueError(f"--class_weights={text} gives every label the weight 0; give weights above 0")
         return weights
+
+
+def _with_label_weights(labelled, unlabeled):
+    """Joins features; "label_weights", float32 [N], are 1 with labels and 0 without. `labelled` may be None."""
+    parts = [
+        {**features, "label_weights": np.full(len(features["input_ids"]), weight, np.float32)}
+        for features, weight in ((labelled, 1.0), (unlabeled, 0.0))
+        if features is not None
+    ]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _logits(outputs):

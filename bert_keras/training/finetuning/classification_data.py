@@ -41,6 +41,7 @@ class ClassificationData:
         scale: dict of "mean" and "std" of the labels that a regression trains on; None for GLUE's STS-B, whose numbers
             are not scaled, as in the original BERT, and for models of earlier versions.
         train, dev, test: lists of `data_prep.tasks.examples.Example`; None for splits that the run does not use.
+        unlabeled: list of Example to train on, whose labels mean nothing; None without such a file.
     """
 
     kind: str
@@ -51,6 +52,7 @@ class ClassificationData:
     dev: list | None
     test: list | None
     scale: dict | None = None
+    unlabeled: list | None = None
 
 
 def read_classification_data(settings, stored):
@@ -61,6 +63,9 @@ def read_classification_data(settings, stored):
         ValueError: flags contradict each other, or an example is not valid (the message names file and line).
     """
     source = source_of(settings)
+    unlabeled_file = settings["unlabeled_file"] if settings["do_train"] else None
+    if unlabeled_file and source == "your own files" and not settings["train_file"]:
+        settings = {**settings, "do_train": False}  # there are no labels to learn
     if source == "task_name":
         data = _read_known_task(settings)
     else:
@@ -70,15 +75,18 @@ def read_classification_data(settings, stored):
             f"the model has the labels {_listed(stored['labels'])}, but the data have {_listed(data.labels)}; "
             "give data of the task that the model was trained for"
         )
+    if unlabeled_file:
+        data = dataclasses.replace(data, unlabeled=_read_unlabeled(settings, data))
     _check_pairs(data, stored)
     return data
 
 
-def read_unlabeled(settings, data, stored):
-    """Returns the examples of the file of texts without labels; their form must be that of `data`."""
+def _read_unlabeled(settings, data):
+    """Returns the examples of the file of texts without labels, with any label: its weight in the loss is 0."""
+    label = {"regression": 0.0, "multi_label": ()}.get(data.kind, (*data.labels, None)[0])
     examples = _read_own(settings, "unlabeled_file")
-    _check_pairs(dataclasses.replace(data, test=examples), stored)
-    return examples
+    log.info("texts that only the teacher labels: %s", f"{len(examples):,}")
+    return [dataclasses.replace(example, label=label) for example in examples]
 
 
 def digest_of(examples):
@@ -110,7 +118,8 @@ def _read_known_task(settings):
 def _read_own_files(settings, stored):
     for what, flag in (("do_train", "train_file"), ("do_predict", "predict_file")):
         if settings[what] and not settings[flag]:
-            raise ValueError(f"--{what} needs --{flag}")
+            other = ", or --teacher and --unlabeled_file" if what == "do_train" else ""
+            raise ValueError(f"--{what} needs --{flag}{other}")
     holds_out = settings["eval_share"] > 0 and not settings["eval_file"]
     if settings["do_eval"] and not settings["eval_file"] and not (holds_out and settings["train_file"]):
         raise ValueError("--do_eval needs --eval_file, or --eval_share of --train_file to hold out")
@@ -266,7 +275,7 @@ def _log_labels(train, labels, kind, scale):
 def _check_pairs(data, stored):
     """Checks that all examples are single texts, or all are pairs, as in the model's training data."""
     is_pair = stored.get("is_pair") if stored else None
-    for examples in (data.train, data.dev, data.test):
+    for examples in (data.train, data.dev, data.test, data.unlabeled):
         if examples is None:
             continue
         has_pairs = any(example.text_b is not None for example in examples)

@@ -11,8 +11,6 @@ TASK_NAMES = {
 }
 
 _OWN_FILES = ("train_file", "eval_file", "predict_file")
-# A file for a run of any source, which alone makes a run of your own files.
-_UNLABELED_FILE = "unlabeled_file"
 # The flags of each data source. A run has exactly one source.
 _SOURCES = (("task_name",), ("tfds",), _OWN_FILES)
 _COLUMNS = (
@@ -52,7 +50,7 @@ def complete_settings(settings, given, defaults, stored):
 def source_of(settings):
     """Returns the data source: "task_name", "tfds" or "your own files"."""
     named = [name for source in _SOURCES for name in source if settings[name]]
-    if not named and settings.get(_UNLABELED_FILE):
+    if not named and settings.get("unlabeled_file"):
         return "your own files"
     if not named:
         raise ValueError("no data given; give --task_name and --data_dir, --tfds, or --train_file and the like")

@@ -85,7 +85,7 @@ def finetune(task, opened, strategy, console, callbacks=NO_CALLBACKS):
         workers.chief_first(lambda: task.prepare(run_dir.path))
         if task.eval_features is not None:
             warn_of_trained_data({**settings, **task.files})
-        session = _Session(task, files, strategy, workers, console, callbacks)
+        session = _Session(task, files, strategy, workers, console, callbacks, opened.teacher)
         if settings["do_train"]:
             if len(tries) == 1:
                 is_whole = session.train({**settings, **tries[0]}, run_dir).is_whole
@@ -108,9 +108,12 @@ def _facts_of(task, opened):
     num_frozen = settings["freeze_layers"]
     is_unchanged = any("bert/encoder/".startswith(prefix) for prefix in task.frozen)
     reader = f"--tagger={settings['tagger']}" if "tagger" in settings else "this task"
+    facts = {name: getattr(task, name) for name in _FACTS}
+    if opened.teacher:
+        facts["cannot_pack"] = facts["cannot_pack"] or opened.teacher.cannot_pack
     return {
         "program": task.program,
-        **{name: getattr(task, name) for name in _FACTS},
+        **facts,
         "frozen": "none" if num_frozen is None else {num_layers: "all", 0: "embeddings"}.get(num_frozen, "some"),
         "has_lora": settings["lora_rank"] > 0,
         "unchanged_encoder": f"{reader} leaves the encoder as it is" if is_unchanged else "",
@@ -141,6 +144,8 @@ def _claim(run_dir, task, opened, tries, workers):
         "is_one_of_several_tries": len(tries) > 1,
         **task.facts,
     }
+    if opened.teacher:
+        facts["teacher_sha256"] = opened.teacher.digest
     workers.check_same(facts)
     free = {*_FREE_SETTINGS, *task.free_settings, "num_seeds"}
     if len(tries) > 1:
@@ -160,8 +165,9 @@ def _claim(run_dir, task, opened, tries, workers):
 class _Session:
     """The state that the tries of a run share: data, devices and the network in memory."""
 
-    def __init__(self, task, files, strategy, workers, console, callbacks):
+    def __init__(self, task, files, strategy, workers, console, callbacks, teacher):
         self._task = task
+        self._teacher = teacher
         self._files = files
         self._strategy = strategy
         # A TPU needs static shapes, so its batches keep their full length.
@@ -287,8 +293,14 @@ class _Session:
 
     @explain_large_model()
     def _build(self, settings):
+        task = self._task
         with self._strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
-            self._network = self._task.make_network(self._files.config)
+            self._network = task.make_network(self._files.config)
+            if self._teacher:
+                has_label_weights = "label_weights" in task.train_features
+                self._network = self._teacher.teach(
+                    self._network, task.make_network, task.has_labels, has_label_weights
+                )
         self._network.model.bert.is_recomputed = settings["recompute"]
         self._network.label_smoothing = settings["label_smoothing"]
 

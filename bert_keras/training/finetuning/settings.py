@@ -6,7 +6,6 @@ Flags of the original BERT keep their names.
 import collections.abc
 import dataclasses
 import logging
-import math
 from typing import Any
 
 from absl import flags
@@ -15,10 +14,12 @@ from bert_keras.cli.flags import given_flags, require
 from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.modeling.lora import DEFAULT_TARGETS, TARGETS, check_lora
 from bert_keras.prediction.loading.model_files import ModelFiles, find_task, open_model_files
+from bert_keras.training.distillation.teacher import Teacher, open_teacher
 from bert_keras.training.run_dir import RunDir
 from bert_keras.training.run_settings import check_effects
 from bert_keras.training.settings import (
     NumberParser,
+    NumbersParser,
     check_given_checkpoint,
     define_run_flags,
     settings_of,
@@ -169,8 +170,9 @@ class Opened:
         settings: dict of flag values by name.
         defaults: dict of the flags' default values by name.
         files: the model to train, evaluate or predict with.
-        stored: the model's task.json if the run does not train; None if the run trains or the file is missing.
+        stored: the task.json of the teacher, or of the model that a run without training uses; None without either.
         given: names of the flags on the command line; others may come from an earlier run.
+        teacher: the model of --teacher if the run trains.
     """
 
     settings: dict
@@ -178,6 +180,7 @@ class Opened:
     files: ModelFiles
     stored: dict | None
     given: collections.abc.Set[str] = frozenset()
+    teacher: Teacher | None = None
 
 
 def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
@@ -225,7 +228,10 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
             f"--freeze_layers={num_frozen}, but the model has {num_layers} layers; give {num_layers} or less"
         )
     _check_lora(settings, files.config.hidden_size)
-    return Opened(settings, defaults, files, stored, given)
+    if not (settings["do_train"] and settings.get("teacher")):
+        return Opened(settings, defaults, files, stored, given)
+    teacher = open_teacher(settings, tasks, files, program)
+    return Opened(settings, defaults, files, teacher.settings, given, teacher)
 
 
 def _check_choices(settings):
@@ -302,40 +308,3 @@ def _start(settings):
             )
     # In a run folder, prefer the best model, which is complete, to the newest checkpoint.
     return _fine_tuned(path)[0] or path, settings["vocab_file"], settings["bert_config_file"]
-
-
-class NumbersParser(flags.ArgumentParser):
-    """Parses numbers separated by commas into a tuple. `is_open`: the lower bound itself is not valid."""
-
-    syntactic_help = "numbers, separated by commas"
-
-    def __init__(self, kind, lower_bound, is_open=False, may_repeat=False):
-        super().__init__()
-        self._may_repeat = may_repeat
-        self._kind = kind
-        self._lower_bound = lower_bound
-        self._is_open = is_open
-
-    def parse(self, argument):
-        """Returns a tuple of numbers from a str, or from a number or list of numbers in a run_config.json."""
-        parts = argument.split(",") if isinstance(argument, str) else argument
-        parts = parts if isinstance(parts, (list, tuple)) else [parts]
-        numbers = tuple(self._number(part) for part in parts)
-        if not self._may_repeat and len(set(numbers)) < len(numbers):
-            raise ValueError(f"a number occurs twice: {argument}")
-        return numbers
-
-    def _number(self, part):
-        try:
-            number = self._kind(part)
-        except ValueError:
-            name = "a whole number" if self._kind is int else "a number"
-            raise ValueError(f"{str(part).strip()!r} is not {name}") from None
-        if not math.isfinite(number):
-            raise ValueError(f"{number} is not a finite number")
-        if not (number > self._lower_bound if self._is_open else number >= self._lower_bound):
-            raise ValueError(f"{number} is not {'above' if self._is_open else 'at least'} {self._lower_bound}")
-        return number
-
-    def flag_type(self):
-        return f"{self._kind.__name__}s"
