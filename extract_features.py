@@ -19,7 +19,7 @@ from absl import flags
 
 from bert_keras import prediction
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import STRATEGIES, given_flags, parse, require, run_main
+from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.cli.progress import Progress, ProgressBar
 from bert_keras.cli.start import start_tensorflow
@@ -31,7 +31,7 @@ from bert_keras.storage.checks import check_output_file
 log = logging.getLogger("bert_keras")
 
 # Without multi_worker, because each machine would write the same output file.
-_STRATEGIES = tuple(name for name in STRATEGIES if name != "multi_worker")
+_STRATEGIES = ("auto", "one", "mirrored")
 
 
 def define_flags():
@@ -130,7 +130,7 @@ def _strategy(values):
 
     from bert_keras.training.distribution.devices import create_strategy, workers_of_tf_config
 
-    num_workers = len(workers_of_tf_config()[0]) if values.strategy in ("auto", "multi_worker") else 1
+    num_workers = len(workers_of_tf_config()[0]) if values.strategy == "auto" else 1
     if num_workers > 1:
         raise ValueError(
             f"the environment variable TF_CONFIG names {num_workers} workers, but vectors are extracted on one "

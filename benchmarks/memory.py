@@ -109,7 +109,7 @@ def make_step(given):
     with dtype_policy(PRECISIONS[given["precision"]]):
         task = ClassificationTask(ClassifierModel(config, 2))
     task.model.bert.is_recomputed = given["recompute"] == "true"
-    run = {"learning_rate": 5e-5, "num_train_steps": 1000, "num_warmup_steps": 100, "smooth_learning_rate": False}
+    run = {"learning_rate": 5e-5, "num_train_steps": 1000, "num_warmup_steps": 100}
     run |= {"seed": 1, "precision": given["precision"]}
     run["gradient_accumulation_steps"] = int(given["gradient_accumulation_steps"])
     trainer = make_trainer(task, tf.distribute.get_strategy(), run)

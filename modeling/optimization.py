@@ -22,12 +22,12 @@ from keras import ops
 log = logging.getLogger("bert_keras")
 
 # The shapes of a learning rate after its warm-up.
-SCHEDULES = ("linear", "constant", "cosine")
+SCHEDULES = ("linear", "smooth_linear", "cosine", "constant")
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class LearningRateSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warm-up, then linear decay to zero (paper, appendix A.2), no decay, or half a cosine to zero.
+    """Linear warm-up, then linear decay to zero (paper, appendix A.2), half a cosine to zero, or no decay.
 
     With rate r, N training steps and W warm-up steps, at step s (the first is 0):
 
@@ -35,14 +35,13 @@ class LearningRateSchedule(keras.optimizers.schedules.LearningRateSchedule):
         otherwise:  r * (1 - min(s, N) / N)
 
     As in the original BERT, the decay is computed from step 0. At step W, the rate therefore drops from nearly r to
-    r * (1 - W / N). With `smooth`, the decay starts at r after the warm-up:
+    r * (1 - W / N). The other shapes have no such drop. After the warm-up, "constant" keeps r. "smooth_linear" computes
 
-        otherwise:  r * (N - min(s, N)) / (N - W)
+        r * (N - min(s, N)) / (N - W)
 
-    The other shapes have no such drop. The shape "constant" keeps r after the warm-up. The shape "cosine" computes
-    (Loshchilov and Hutter 2017, "SGDR", without restarts):
+    and "cosine" (Loshchilov and Hutter 2017, "SGDR", without restarts)
 
-        otherwise:  r * (1 + cos(pi * (min(s, N) - W) / (N - W))) / 2
+        r * (1 + cos(pi * (min(s, N) - W) / (N - W))) / 2
 
     Source: `create_optimizer` of the original.
 
@@ -50,17 +49,11 @@ class LearningRateSchedule(keras.optimizers.schedules.LearningRateSchedule):
         learning_rate: r, above 0.
         num_train_steps: N, at least 1.
         num_warmup_steps: W; 0 for none.
-        smooth: bool; True: linear decay without the drop.
-        shape: "linear", as in the original BERT, "constant" or "cosine".
+        shape: "linear", as in the original BERT, "smooth_linear", "cosine" or "constant".
     """
 
     def __init__(
-        self,
-        learning_rate: float,
-        num_train_steps: int,
-        num_warmup_steps: int = 0,
-        smooth: bool = False,
-        shape: str = "linear",
+        self, learning_rate: float, num_train_steps: int, num_warmup_steps: int = 0, shape: str = "linear"
     ) -> None:
         if not learning_rate > 0:
             raise ValueError(f"learning_rate is {learning_rate}, but must be above 0")
@@ -70,12 +63,9 @@ class LearningRateSchedule(keras.optimizers.schedules.LearningRateSchedule):
             raise ValueError(f"num_warmup_steps is {num_warmup_steps}, but must be at least 0")
         if shape not in SCHEDULES:
             raise ValueError(f"shape is {shape!r}, but must be one of {', '.join(SCHEDULES)}")
-        if smooth and shape != "linear":
-            raise ValueError(f"smooth is for the shape linear, but the shape is {shape}, which has no drop")
         self.learning_rate = float(learning_rate)
         self.num_train_steps = int(num_train_steps)
         self.num_warmup_steps = int(num_warmup_steps)
-        self.smooth = smooth
         self.shape = shape
 
     def __call__(self, step: Any) -> Any:
@@ -98,9 +88,9 @@ class LearningRateSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def _decay(self, step):
         if self.shape == "constant":
             return self.learning_rate + 0.0 * step  # a tensor for a tensor
-        if (self.smooth or self.shape == "cosine") and self.num_warmup_steps < self.num_train_steps:
+        if self.shape != "linear" and self.num_warmup_steps < self.num_train_steps:
             left = (self.num_train_steps - step) / (self.num_train_steps - self.num_warmup_steps)
-            if self.shape == "linear":
+            if self.shape == "smooth_linear":
                 return self.learning_rate * left
             cos = math.cos if isinstance(step, (int, float)) else ops.cos
             return self.learning_rate * (0.5 - 0.5 * cos(math.pi * left))

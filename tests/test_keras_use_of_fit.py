@@ -37,7 +37,7 @@ class TestSchedule:
         ("options", "rates"),
         [
             ({}, [0, 0.5, 0.8, 0.7, 0.1, 0]),
-            ({"smooth": True}, [0, 0.5, 1, 7 / 8, 1 / 8, 0]),
+            ({"shape": "smooth_linear"}, [0, 0.5, 1, 7 / 8, 1 / 8, 0]),
             ({"shape": "constant"}, [0, 0.5, 1, 1, 1, 1]),
             ({"shape": "cosine"}, [0, 0.5, 1, *((1 + np.cos(np.pi * np.array([1, 7, 8]) / 8)) / 2)]),
         ],

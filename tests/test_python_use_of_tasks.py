@@ -124,7 +124,7 @@ class TestSettings:
         assert len(set(losses.values())) == len(losses), losses
 
     def test_evaluations_end_training_and_old_checkpoints_go(self, folder, tmp_path):
-        settings = SHORT | {"max_steps": 12, "eval_steps": 2, "save_checkpoints_steps": 2}
+        settings = SHORT | {"max_steps": 12, "eval_steps": 2, "save_checkpoints_steps": 2, "learning_rate": 1e-12}
         run = train_classifier(
             (TEXTS, LABELS),
             (TEXTS, LABELS),
@@ -132,7 +132,6 @@ class TestSettings:
             init_checkpoint=folder,
             keep_checkpoint_max=1,
             early_stopping=1,
-            early_stopping_delta=0.9,
             **settings,
         )
         steps = [row["step"] for row in run.history if row["split"] == "eval"]

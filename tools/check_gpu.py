@@ -196,7 +196,7 @@ def make_trainer(kind, config, strategy, precision, is_compiled):
     random = np.random.default_rng(0)
     for name, weight in weights_by_name(task.model).items():
         weight.assign(0.05 * random.standard_normal(weight.shape) + name.endswith("gamma"))
-    settings = {"learning_rate": 1e-4, "num_train_steps": 1000, "num_warmup_steps": 0, "smooth_learning_rate": False}
+    settings = {"learning_rate": 1e-4, "num_train_steps": 1000, "num_warmup_steps": 0}
     settings |= {"seed": 0, "gradient_accumulation_steps": 1, "precision": precision, "jit": is_compiled}
     is_trained = (lambda name: not name.startswith("bert/")) if kind == "tagging" else None
     return loop.make_trainer(task, strategy, settings, is_trained=is_trained)

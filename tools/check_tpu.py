@@ -155,7 +155,7 @@ def _part_of_batch(settings, config):
 def make_step(settings, config):
     """Returns the `training.step.Trainer` of a task with random weights."""
     tf.config.experimental.enable_tensor_float_32_execution(settings["precision"] == "tf32")
-    schedule = {"learning_rate": 5e-5, "num_train_steps": 1000, "num_warmup_steps": 100, "smooth_learning_rate": False}
+    schedule = {"learning_rate": 5e-5, "num_train_steps": 1000, "num_warmup_steps": 100}
     with dtype_policy(PRECISIONS[settings["precision"]]):
         task = TASKS[settings["task"]](config, settings["num_labels"])
     task.model.bert.is_recomputed = settings["recompute"]

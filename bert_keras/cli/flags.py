@@ -25,7 +25,6 @@ log = logging.getLogger("bert_keras")
 
 # Value of --precision -> its dtype policy.
 PRECISIONS = {"float32": "float32", "tf32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
-STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
 RECOMPUTE = "Compute each layer again for the gradients instead of storing its results: less memory, more time."
 ACCUMULATION = "Number of parts that each batch is split into: less memory, the same update."
 
@@ -37,9 +36,9 @@ def define_device_flags(flag_values):
     flags.DEFINE_enum(
         "strategy",
         "auto",
-        STRATEGIES,
-        "Devices: one (a GPU, or the CPU), mirrored (all GPUs of this machine), multi_worker (all machines in "
-        "TF_CONFIG) or tpu. auto uses all devices that it finds.",
+        ("auto", "one", "mirrored", "multi_worker"),
+        "Devices: one (a GPU, or the CPU), mirrored (all GPUs of this machine) or multi_worker (all machines in "
+        "TF_CONFIG). auto uses all devices that it finds.",
         **define,
     )
     flags.DEFINE_bool("use_tpu", False, "Use a TPU instead of the CPU or GPU.", **define)

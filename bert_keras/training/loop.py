@@ -91,7 +91,6 @@ def make_trainer(task, strategy, settings, rate_factor=None, is_trained=None):
         settings["learning_rate"],
         settings["num_train_steps"],
         settings["num_warmup_steps"],
-        settings["smooth_learning_rate"],
         settings["learning_rate_schedule"],
     )
     optimizer = AdamWeightDecay(

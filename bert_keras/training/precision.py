@@ -5,7 +5,6 @@ import logging
 import tensorflow as tf
 
 from bert_keras.storage import paths
-from bert_keras.training.distribution.tpu import asks_for_tpu
 from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
 
 log = logging.getLogger("bert_keras")
@@ -38,7 +37,7 @@ def take_precision(settings):
                 else "on an Intel Skylake, a step takes 1.5 times as long as with --precision=float32 --jit"
             )
             log.warning("--precision=bfloat16 is slow here, since %s; %s", reason, cost)
-    elif asked == "tf32" and not (asks_for_tpu(settings) or ((gpu := _weakest_gpu()) and gpu[0] >= _AMPERE)):
+    elif asked == "tf32" and not (settings.get("use_tpu") or ((gpu := _weakest_gpu()) and gpu[0] >= _AMPERE)):
         log.warning("--precision=tf32 is float32 here, since it needs an NVIDIA GPU of the Ampere generation or later")
 
 
@@ -56,7 +55,7 @@ def _of_run(settings):
 
 def _find_bfloat16(settings):
     """Returns whether the devices of a run have instructions for bfloat16, and the reason as a str."""
-    if asks_for_tpu(settings):
+    if settings.get("use_tpu"):
         return True, "a TPU multiplies bfloat16 numbers"
     if gpu := _weakest_gpu():
         capability, name = gpu

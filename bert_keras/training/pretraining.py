@@ -31,7 +31,6 @@ from bert_keras.prediction.loading.model_files import TOKENIZER_FILE, Preparatio
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes, vocabulary_digest
 from bert_keras.training.distillation.pretraining import PretrainingTeacher
 from bert_keras.training.distribution.devices import distribute, strategy_of
-from bert_keras.training.distribution.tpu import asks_for_tpu
 from bert_keras.training.distribution.workers import Workers, open_run_dir
 from bert_keras.training.evaluation_pass import Evaluator, write_eval_results
 from bert_keras.training.failures import READING_FAILURES, explain_out_of_memory
@@ -117,7 +116,7 @@ def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS, given
 
 def _check_packing(settings):
     """Refuses --pack if each new batch shape must be compiled."""
-    if asks_for_tpu(settings):
+    if settings["use_tpu"]:
         raise ValueError(
             "--pack gives each batch a different number of rows, but a TPU needs the same number in every batch; "
             "leave it out"

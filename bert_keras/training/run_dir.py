@@ -32,7 +32,7 @@ MODEL_DIR = "model"
 END_FILE = "end.json"
 ALL_STEPS, EARLY_STOPPING, CALLBACK = "all steps", "early stopping", "a callback"
 # For each reason of an end, the settings that decide it: with other values of these, the run goes further.
-_OF_THE_END = {EARLY_STOPPING: ("early_stopping", "early_stopping_delta")}
+_OF_THE_END = {EARLY_STOPPING: ("early_stopping",)}
 # Files that show that a folder is in use. Evaluation alone also writes eval_results.txt, so it is not among them.
 _FILES_OF_A_RUN = ("checkpoint", "*.index", "metrics.csv", "graph.pbtxt", "bert_config.json", END_FILE, TRIES_FILE)
 

@@ -106,20 +106,13 @@ NO_EFFECT = (
     # The device.
     *_rows(
         "tpu_name tpu_zone gcp_project master num_tpu_cores",
-        {"use_tpu": False, "strategy": Other("tpu")},
+        {"use_tpu": False},
         "is for a TPU",
         "give --use_tpu as well, or leave it out",
         **_ANY,
     ),
     *_rows("tpu_zone gcp_project", {"tpu_name": None}, "is for --tpu_name", "give both, or leave it out", **_ANY),
-    # The schedule, and evaluations in training.
-    *_rows(
-        "smooth_learning_rate",
-        {"learning_rate_schedule": Other("linear")},
-        "removes the jump of the linear schedule, but --learning_rate_schedule={learning_rate_schedule} has none",
-    ),
-    *_rows("smooth_learning_rate", {"warmup_proportion": 0.0}, "removes the jump after the warm-up, but there is none"),
-    *_rows("smooth_learning_rate", {"num_warmup_steps": 0}, "removes the jump after the warm-up, but there is none"),
+    # Evaluations in training.
     *_rows("eval_steps", {"do_eval": False}, "says when to evaluate", "give --do_eval as well, or leave it out"),
     *_rows("metric", {"do_eval": False}, "is for evaluations", "give --do_eval as well, or leave it out"),
     *_rows(
@@ -133,9 +126,6 @@ NO_EFFECT = (
         {"eval_steps": 0},
         "counts evaluations in training",
         "give --eval_steps as well, or leave it out",
-    ),
-    *_rows(
-        "early_stopping_delta", {"early_stopping": 0}, "is for --early_stopping", "give that as well, or leave it out"
     ),
     # The weights that training starts from and changes.
     *_rows(
@@ -194,6 +184,7 @@ NO_EFFECT = (
         "is for the loss of the labels, but no training example has a label",
         harmless=0.0,
     ),
+    *_rows("eval_share", {"has_labels": False}, "holds out examples with labels, but no training example has a label"),
     *_rows("scale", {"kind": "scores"}, "is for the ranking loss, but pairs with scores have another loss"),
     *_rows(
         "max_score",

@@ -137,17 +137,12 @@ def define_run_flags(flag_values):
     )
     flags.DEFINE_integer("log_steps", 10, "Number of steps between rows of metrics.csv.", lower_bound=1, **define)
     flags.DEFINE_integer("gradient_accumulation_steps", 1, ACCUMULATION, lower_bound=1, **define)
-    flags.DEFINE_bool(
-        "smooth_learning_rate",
-        False,
-        "Decay the learning rate from its maximum at the end of the warm-up, without the jump of the original BERT.",
-        **define,
-    )
     flags.DEFINE_enum(
         "learning_rate_schedule",
         TUNING_DEFAULTS["learning_rate_schedule"],
         SCHEDULES,
-        "Learning rate after the warm-up: it falls to 0 in a line or along a cosine, or stays constant.",
+        "Learning rate after the warm-up. linear: it falls to 0 in a line, at first with the jump of the original "
+        "BERT; smooth_linear: without the jump; cosine: along a cosine; constant: it stays.",
         **define,
     )
     for name, default, parser, meaning in _NUMBERS:

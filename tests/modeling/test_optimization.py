@@ -13,6 +13,7 @@ from bert_keras.modeling import (
     layer_of,
     weights_by_name,
 )
+from bert_keras.modeling.optimization import SCHEDULES
 
 
 class TestSchedule:
@@ -22,7 +23,7 @@ class TestSchedule:
         assert [schedule(step) for step in range(12)] == pytest.approx(expected)
 
     def test_the_smooth_form_decays_from_the_full_rate(self):
-        schedule = LearningRateSchedule(0.01, num_train_steps=10, num_warmup_steps=2, smooth=True)
+        schedule = LearningRateSchedule(0.01, num_train_steps=10, num_warmup_steps=2, shape="smooth_linear")
         expected = [0, 0.005, 0.01, 0.00875, 0.0075, 0.00625, 0.005, 0.00375, 0.0025, 0.00125, 0, 0]
         assert [schedule(step) for step in range(12)] == pytest.approx(expected)
 
@@ -34,28 +35,24 @@ class TestSchedule:
         expected = [0, 0.005, 0.01, 0.005 + half, 0.005, 0.005 - half, 0, 0]
         assert [cosine(step) for step in range(8)] == pytest.approx(expected, abs=1e-12)
 
-    @pytest.mark.parametrize("smooth", [False, True])
-    def test_without_warmup_the_decay_is_all_there_is(self, smooth):
-        schedule = LearningRateSchedule(0.5, num_train_steps=4, smooth=smooth)
+    @pytest.mark.parametrize("shape", ["linear", "smooth_linear"])
+    def test_without_warmup_the_decay_is_all_there_is(self, shape):
+        schedule = LearningRateSchedule(0.5, num_train_steps=4, shape=shape)
         assert [schedule(step) for step in range(6)] == pytest.approx([0.5, 0.375, 0.25, 0.125, 0, 0])
 
-    @pytest.mark.parametrize(
-        ("num_train_steps", "num_warmup_steps", "smooth"),
-        [(10, 3, False), (10, 3, True), (4, 0, False), (5, 5, True), (3, 8, True), (1, 0, False)],
-    )
-    @pytest.mark.parametrize("shape", ["linear", "constant", "cosine"])
-    def test_tensors_and_numbers_agree(self, num_train_steps, num_warmup_steps, smooth, shape):
-        smooth = smooth and shape == "linear"
-        schedule = LearningRateSchedule(1e-4, num_train_steps, num_warmup_steps, smooth, shape)
+    @pytest.mark.parametrize(("num_train_steps", "num_warmup_steps"), [(10, 3), (4, 0), (5, 5), (3, 8), (1, 0)])
+    @pytest.mark.parametrize("shape", SCHEDULES)
+    def test_tensors_and_numbers_agree(self, num_train_steps, num_warmup_steps, shape):
+        schedule = LearningRateSchedule(1e-4, num_train_steps, num_warmup_steps, shape)
         steps = range(num_train_steps + num_warmup_steps + 2)
         in_graph = tf.function(schedule)
         rates = [in_graph(tf.constant(step, tf.int64)) for step in steps]
         assert {rate.dtype for rate in rates} == {tf.float32}
         np.testing.assert_allclose(rates, [schedule(step) for step in steps], rtol=1e-6, atol=1e-12)
 
-    @pytest.mark.parametrize("smooth", [False, True])
-    def test_a_warmup_longer_than_the_training_only_rises(self, smooth):
-        schedule = LearningRateSchedule(1.0, num_train_steps=4, num_warmup_steps=10, smooth=smooth)
+    @pytest.mark.parametrize("shape", SCHEDULES)
+    def test_a_warmup_longer_than_the_training_only_rises(self, shape):
+        schedule = LearningRateSchedule(1.0, num_train_steps=4, num_warmup_steps=10, shape=shape)
         assert [schedule(step) for step in range(5)] == pytest.approx([0, 0.1, 0.2, 0.3, 0.4])
 
     @pytest.mark.parametrize(
@@ -65,11 +62,7 @@ class TestSchedule:
             ((float("nan"), 10), r"learning_rate is nan, but must be above 0"),
             ((1e-4, 0), r"num_train_steps is 0, but must be at least 1"),
             ((1e-4, 10, -1), r"num_warmup_steps is -1, but must be at least 0"),
-            ((1e-4, 10, 0, False, "steep"), r"shape is 'steep', but must be one of linear, constant, cosine"),
-            (
-                (1e-4, 10, 0, True, "cosine"),
-                r"smooth is for the shape linear, but the shape is cosine, which has no dr",
-            ),
+            ((1e-4, 10, 0, "steep"), r"shape is 'steep', but must be one of linear, smooth_linear, cosine, constant"),
         ],
     )
     def test_impossible_values_are_refused(self, arguments, sentence):

@@ -148,7 +148,15 @@ class TestSaving:
 
     def test_all_settings_are_saved(self):
         optimizer = AdamWeightDecay(
-            LearningRateSchedule(0.1, 8, 2, smooth=True), 0.2, 0.8, 0.99, 1e-5, ["norm"], half_for_kernels, 2.0, "mine"
+            LearningRateSchedule(0.1, 8, 2, "smooth_linear"),
+            0.2,
+            0.8,
+            0.99,
+            1e-5,
+            ["norm"],
+            half_for_kernels,
+            2.0,
+            "mine",
         )
         again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
         assert again.get_config() == optimizer.get_config()

@@ -230,7 +230,7 @@ def test_a_model_that_is_larger_than_the_memory_is_explained(monkeypatch):
     monkeypatch.setattr(loop, "Trainer", fail)
     settings = dict.fromkeys(("learning_rate", "num_train_steps", "num_warmup_steps", "gradient_accumulation_steps"), 1)
     with pytest.raises(ValueError, match="^the device's memory does not hold the model's weights .* --freeze_layers"):
-        loop.make_trainer(None, tf.distribute.get_strategy(), settings | {"smooth_learning_rate": False, "seed": 1})
+        loop.make_trainer(None, tf.distribute.get_strategy(), settings | {"seed": 1})
 
 
 def test_of_several_workers_all_stop_where_one_is_asked_to_and_take_as_many_steps_at_once(run, recorder):

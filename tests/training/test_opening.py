@@ -138,16 +138,8 @@ def test_a_run_config_is_taken_and_overridden(start, tmp_path):
             "--early_stopping counts evaluations in training; give --eval_steps as well",
         ),
         (
-            {"do_train": True, "do_eval": True, "early_stopping_delta": 0.1},
-            "--early_stopping_delta is for --early_stopping; give that as well, or leave it out",
-        ),
-        (
             {"do_train": True, "do_eval": True, "max_steps": 9, "num_train_epochs": "2,3"},
             "--max_steps=9 replaces the epochs, but --num_train_epochs has several values; leave out one of the two",
-        ),
-        (
-            {"do_train": True, "smooth_learning_rate": True, "learning_rate_schedule": "cosine"},
-            "--smooth_learning_rate removes the jump of the linear schedule, but --learning_rate_schedule=cosine has n",
         ),
         (
             {"do_train": True, "max_seq_length": 17},

@@ -43,7 +43,6 @@ def machine(monkeypatch, tmp_path):
         (SKYLAKE, {"H100": (9, 0), "V100": (7, 0)}, {}, "float32", "V100 (compute capability 7.0) lacks instructions"),
         (SKYLAKE, {"MI300": None}, {}, "float32", "MI300 (compute capability unknown) lacks instructions"),
         (SKYLAKE, {}, {"use_tpu": True}, "bfloat16", "a TPU multiplies bfloat16 numbers"),
-        (SKYLAKE, {}, {"strategy": "tpu"}, "bfloat16", "a TPU multiplies bfloat16 numbers"),
     ],
 )
 def test_auto_is_what_the_hardware_is_fast_in(machine, messages, processor, gpus, settings, chosen, reason):

@@ -13,10 +13,10 @@ def run_dir(tmp_path):
     return RunDir(str(tmp_path), "run_made_up")
 
 
-def make(run_dir, patience=0, metric="f1", delta=0.0):
+def make(run_dir, patience=0, metric="f1"):
     """Makes a selection, and the list of the steps that it keeps."""
     kept = []
-    return Selection(run_dir, metric, patience, lambda step, metrics: kept.append((step, metrics["f1"])), delta), kept
+    return Selection(run_dir, metric, patience, lambda step, metrics: kept.append((step, metrics["f1"]))), kept
 
 
 def write_metrics(run_dir, values, checkpoint):
@@ -53,15 +53,6 @@ def test_patience_counts_evaluations_since_the_best(run_dir, patience, ends):
         step for step, value in enumerate([0.2, 0.1, 0.3, 0.4, 0.4, 0.3, 0.3], 1) if selection(step, {"f1": value})
     ]
     assert (ended[0] if ended else None) == ends
-
-
-@pytest.mark.parametrize(("delta", "ends"), [(0.0, None), (0.05, 8), (0.15, 4)])
-def test_small_improvements_are_kept_but_do_not_end_the_waiting(run_dir, delta, ends):
-    selection, kept = make(run_dir, patience=3, delta=delta)
-    values = [0.2, 0.3, 0.31, 0.32, 0.5, 0.51, 0.52, 0.53]
-    ended = [step for step, value in enumerate(values, 1) if selection(step, {"f1": value})]
-    assert (ended[0] if ended else None) == ends
-    assert [value for _, value in kept] == values
 
 
 def test_a_run_that_goes_on_knows_what_was_before_its_checkpoint(run_dir):

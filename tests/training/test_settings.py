@@ -86,7 +86,7 @@ def test_settings_of_another_program_are_refused(tmp_path):
 
 
 def test_without_training_the_settings_of_the_run_are_taken_but_not_what_it_did(tmp_path, messages):
-    stored = {"use_tpu": True, "tpu_name": "old", "strategy": "tpu", "master": "grpc://old", "num_tpu_cores": 4}
+    stored = {"use_tpu": True, "tpu_name": "old", "strategy": "mirrored", "master": "grpc://old", "num_tpu_cores": 4}
     stored |= {"max_seq_length": 64, "do_train": True, "do_eval": True, "do_predict": True, "predict_batch_size": 2}
     write_config(tmp_path / "run_config.json", stored)
     values = parsed(f"--output_dir={tmp_path}", "--do_predict", "--predict_batch_size=3")

@@ -38,7 +38,7 @@ def fake_tpu(monkeypatch):
 
 
 def test_a_named_tpu_is_connected_to_and_initialised_in_this_order(fake_tpu):
-    create_strategy("tpu", False, "grpc://10.0.0.2:8470", "zone", "project", num_tpu_cores=1)
+    create_strategy("auto", True, "grpc://10.0.0.2:8470", "zone", "project", num_tpu_cores=1)
     assert fake_tpu == [
         ("resolve", "grpc://10.0.0.2:8470", "zone", "project"),
         ("connect", True),
@@ -52,7 +52,7 @@ def test_the_tpu_of_this_machine_needs_no_connection_and_is_initialised_once(fak
     assert fake_tpu == [("resolve", "local", None, None), ("initialize", True), ("strategy", True)]
     # Another number of cores than asked for.
     with pytest.raises(ValueError, match="^--num_tpu_cores=8, but the TPU 'local' has 1$"):
-        create_strategy("tpu", num_tpu_cores=8)
+        create_strategy(use_tpu=True, num_tpu_cores=8)
 
 
 def test_without_a_tpu_the_package_that_is_missing_is_named():
@@ -80,7 +80,6 @@ def test_where_that_package_is_not_the_reason_tensorflow_gives_it(fake_tpu, monk
     ("given", "name"),
     [
         ({}, "--output_dir=/data/run"),
-        ({"use_tpu": False, "strategy": "tpu"}, "--output_dir=/data/run"),
         ({"tpu_name": None, "master": "grpc://10.0.0.2:8470"}, "--output_dir=/data/run"),
         ({"output_dir": "gs://bucket/run", "input_file": "gs://bucket/a,/data/b"}, "--input_file=gs://bucket/a,/data/"),
     ],
@@ -90,19 +89,18 @@ def test_files_of_this_machine_are_refused_for_a_tpu_of_another_one(given, name)
         check_paths({**ON_THE_TPU, **given})
 
 
-@pytest.mark.parametrize("given", [{"tpu_name": None}, {"tpu_name": "local"}, {"use_tpu": False, "strategy": "auto"}])
+@pytest.mark.parametrize("given", [{"tpu_name": None}, {"tpu_name": "local"}, {"use_tpu": False}])
 def test_a_tpu_of_this_machine_and_other_devices_take_any_file(given):
     check_paths({**ON_THE_TPU, **given})
 
 
-@pytest.mark.parametrize("asked", [{"use_tpu": True}, {"strategy": "tpu"}])
-def test_ways_to_compute_that_are_not_for_a_tpu_are_refused(asked):
+def test_ways_to_compute_that_are_not_for_a_tpu_are_refused():
     with pytest.raises(ValueError, match=r"^--precision=float16 does not work on a TPU; give bfloat16$"):
-        check_computing({**asked, "precision": "float16"})
+        check_computing({"use_tpu": True, "precision": "float16"})
     with pytest.raises(ValueError, match=r"^--jit is not for a TPU, .*; leave it out$"):
-        check_computing({**asked, "jit": True})
-    check_computing({**asked, "precision": "bfloat16", "jit": False})
-    check_computing({"use_tpu": False, "strategy": "auto", "precision": "float16", "jit": True})
+        check_computing({"use_tpu": True, "jit": True})
+    check_computing({"use_tpu": True, "precision": "bfloat16", "jit": False})
+    check_computing({"use_tpu": False, "precision": "float16", "jit": True})
 
 
 @pytest.mark.parametrize(("flags", "message"), [({"tpu_name": "mine"}, "is in another one"), ({"jit": True}, "--jit")])

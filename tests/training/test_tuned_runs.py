@@ -117,7 +117,7 @@ def test_a_run_of_an_earlier_version_resumes(plain, start, tmp_path, capsys):
     flags = {"init_checkpoint": start, "eval_steps": 2}
     shutil.copytree(plain, tmp_path, dirs_exist_ok=True)
     config = json.loads((tmp_path / "run_config.json").read_text())
-    for name in [*TUNING_DEFAULTS, "max_steps", "early_stopping_delta", "label_smoothing", "lora_rank", "lora_targets"]:
+    for name in [*TUNING_DEFAULTS, "max_steps", "label_smoothing", "lora_rank", "lora_targets"]:
         del config["settings"][name]
     (tmp_path / "run_config.json").write_text(json.dumps(config))
     run(MadeUp(), tmp_path, **flags)

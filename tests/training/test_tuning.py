@@ -14,7 +14,7 @@ from bert_keras.training.settings import TUNING_DEFAULTS
 from bert_keras.training.step import LossScale, Trainer
 
 STRATEGY = tf.distribute.get_strategy()
-SETTINGS = {"learning_rate": 0.1, "num_train_steps": 4, "num_warmup_steps": 1, "smooth_learning_rate": False}
+SETTINGS = {"learning_rate": 0.1, "num_train_steps": 4, "num_warmup_steps": 1}
 SETTINGS |= {"seed": 0, "gradient_accumulation_steps": 1}
 IDS = tf.constant([[0, 0, 0], [0, 1, 2]], tf.int32)
 # The mean distance of six ids, four of them 0, in a table of width 2.

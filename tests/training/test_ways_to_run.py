@@ -99,7 +99,7 @@ def test_batches_cut_to_few_lengths_train_as_padded_ones(tiny_config, monkeypatc
     monkeypatch.setattr(Dropout, "is_active", lambda self, seed: False)
     features, states, losses, shapes = make_rows(128), [], [], []
     config = dataclasses.replace(tiny_config, max_position_embeddings=128)
-    settings = {"learning_rate": 1e-3, "num_train_steps": 9, "num_warmup_steps": 0, "smooth_learning_rate": False}
+    settings = {"learning_rate": 1e-3, "num_train_steps": 9, "num_warmup_steps": 0}
     settings |= {"seed": 0, "gradient_accumulation_steps": 1}
     for jit in (False, True):
         keras.utils.set_random_seed(1)

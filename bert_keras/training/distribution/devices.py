@@ -20,9 +20,9 @@ def create_strategy(kind="auto", use_tpu=False, tpu_name=None, tpu_zone=None, gc
     GPUs if there are several; else the one GPU or the CPU. The same devices give the same `tf.distribute.Strategy`
     object, because TensorFlow reduces wrongly with two.
     """
-    if use_tpu and kind not in ("auto", "tpu"):
+    if use_tpu and kind != "auto":
         raise ValueError(f"--use_tpu and --strategy={kind} contradict each other; leave one out")
-    if use_tpu or kind == "tpu":
+    if use_tpu:
         return connect(tpu_name or LOCAL, tpu_zone, gcp_project, num_tpu_cores)
     # Do this first: TensorFlow accepts workers only at program start. One machine needs none.
     workers, task = workers_of_tf_config() if kind in ("auto", "multi_worker") else ([], None)

@@ -14,15 +14,10 @@ log = logging.getLogger("bert_keras")
 LOCAL = "local"
 
 
-def asks_for_tpu(settings):
-    """Returns whether a run's settings, a dict of flag values by name, select a TPU."""
-    return bool(settings.get("use_tpu")) or settings.get("strategy") == "tpu"
-
-
 def check_paths(settings):
     """Refuses to run on a TPU of another machine if the files of the run are on this one."""
     target = settings.get("tpu_name") or settings.get("master") or LOCAL
-    if not asks_for_tpu(settings) or target == LOCAL:
+    if not settings.get("use_tpu") or target == LOCAL:
         return
     # TensorFlow itself opens these paths, on the machine of the TPU.
     for name in ("output_dir", "input_file"):
@@ -36,7 +31,7 @@ def check_paths(settings):
 
 def check_computing(settings):
     """Refuses ways to compute that are not for a TPU."""
-    if not asks_for_tpu(settings):
+    if not settings.get("use_tpu"):
         return
     if settings.get("precision") == "float16":
         raise ValueError("--precision=float16 does not work on a TPU; give bfloat16")

@@ -51,7 +51,7 @@ log = logging.getLogger("bert_keras")
 _FREE_SETTINGS = FREE_SETTINGS | {
     *("do_predict", "predict_batch_size", "predict_file", "train_file", "data_dir"),
     *("do_lower_case", "strip_accents"),
-    *("early_stopping", "early_stopping_delta", "num_train_steps"),
+    *("early_stopping", "num_train_steps"),
 }
 
 
@@ -151,7 +151,7 @@ def _claim(run_dir, task, opened, tries, workers):
     if len(tries) > 1:
         free |= {"learning_rate", "train_batch_size", "num_train_epochs", "seed"}
         # A finished try is not trained again with other values of these.
-        free -= {"early_stopping", "early_stopping_delta", "eval_steps"}
+        free -= {"early_stopping", "eval_steps"}
     else:
         settings = {**settings, **tries[0]}
         # Evaluations that choose among the weights of a run must be on the same data.
@@ -192,7 +192,6 @@ class _Session:
             task.metric,
             settings["early_stopping"],
             lambda step, metrics: self._save_model(run_dir, step, metrics),
-            settings["early_stopping_delta"],
         )
         if self._is_finished(settings, run_dir, selection):
             selection.is_whole = True

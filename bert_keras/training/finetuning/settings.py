@@ -91,13 +91,6 @@ def _define_tuning_flags(flag_values):
         **define,
     )
     flags.DEFINE(
-        NumberParser(0),
-        "early_stopping_delta",
-        0.0,
-        "A score is better for --early_stopping if it exceeds the best one by more than this.",
-        **define,
-    )
-    flags.DEFINE(
         NumberParser(0, 1),
         "label_smoothing",
         0.0,

@@ -29,17 +29,15 @@ class Selection:
         metric: the metric to compare, higher is better.
         patience: training ends after this number of evaluations without improvement; 0: never.
         keep: function of the step and the metrics of an evaluation, called for each new best one.
-        delta: an improvement of at most this does not end the waiting of `patience`.
 
     Attributes:
         is_whole: whether training finished. The caller sets it.
     """
 
-    def __init__(self, run_dir, metric, patience, keep, delta=0.0):
+    def __init__(self, run_dir, metric, patience, keep):
         self._metric = metric
         self._patience = patience
         self._keep = keep
-        self._delta = delta
         self.is_whole = False
         rows, step = read_metrics(run_dir.file(METRICS_FILE)), run_dir.latest_step()
         rows = [row for row in rows if row.get("split") == "eval" and row.get(metric)]
@@ -70,10 +68,9 @@ class Selection:
     @property
     def is_over(self):
         """True if patience has run out."""
-        reference, num_waited = -math.inf, 0
-        for value in self._values:
-            is_better = value > reference + self._delta
-            reference, num_waited = (value, 0) if is_better else (reference, num_waited + 1)
+        if not self._values:
+            return False
+        num_waited = len(self._values) - 1 - self._values.index(max(self._values))
         return 0 < self._patience <= num_waited
 
 
