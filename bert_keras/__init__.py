@@ -44,7 +44,10 @@ __all__ = sorted(_MODULE_OF)  # noqa: PLE0605  # pyright: ignore[reportUnsupport
 def __getattr__(name):
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    from bert_keras.cli.start import without_greetings
+
+    with without_greetings():
+        return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
 
 
 def __dir__():

@@ -1,17 +1,19 @@
 """Starts TensorFlow quickly, with the settings that all programs share, and without its greeting lines."""
 
 import contextlib
+import faulthandler
 import gc
 import importlib.util
 import os
+import re
 import shutil
-import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from typing import IO, Any, cast
 
 # Environment variables that TensorFlow reads during the import. A value that the user has set wins.
 _ENVIRONMENT = {
-    "TF_CPP_MIN_LOG_LEVEL": "1",  # warnings and errors
     # Otherwise one process takes the whole memory of every GPU that it sees.
     "TF_FORCE_GPU_ALLOW_GROWTH": "true",
     # This allocator keeps the memory of large tensors between steps, instead of returning it to the system.
@@ -22,26 +24,17 @@ _ENVIRONMENT = {
 # The default limit of this allocator is 64 GB.
 _ALLOCATOR_LIMIT = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
 
-# Lines that TensorFlow 2.21 prints for every user before its log settings take effect; the second list only without a
-# GPU. All other lines (missing GPU libraries, the reason for an abort) are shown.
+# TensorFlow reads it too. Warnings and errors are shown from level 1 on, and everything at level 0.
+_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+# Lines that TensorFlow 2.21 prints for every user at any level, because they come before it reads the level; the second
+# list only without a GPU. All other lines, such as those about missing GPU libraries, are shown.
 _GREETINGS = (
-    "All log messages before absl::InitializeLog|oneDNN custom operations are on"
-    "|optimized to use available CPU|To enable the following instructions"
+    b"All log messages before absl::InitializeLog|oneDNN custom operations are on"
+    b"|optimized to use available CPU|To enable the following instructions"
 )
 _GREETINGS_WITHOUT_GPU = (
-    "|Could not find cuda drivers|failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit: UNKNOWN ERROR"
+    b"|Could not find cuda drivers|failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit: UNKNOWN ERROR"
 )
-# Runs in its own process, so that the last lines of a process that aborts are shown too.
-_FILTER = """
-import re, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-greetings = re.compile(sys.argv[1].encode())
-for line in sys.stdin.buffer:
-    if not greetings.search(line):
-        sys.stderr.buffer.write(line)
-        sys.stderr.flush()
-"""
-_SECONDS_FOR_FILTER = 10.0
 
 
 def open_streams() -> None:
@@ -79,11 +72,9 @@ def start_tensorflow() -> None:
     if values["TF_CPU_ALLOCATOR_USE_BFC"] != "0" and hasattr(os, "sysconf"):
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         os.environ.setdefault(_ALLOCATOR_LIMIT, str(max(memory >> 20, 2**16)))
-    shows_all = values["TF_CPP_MIN_LOG_LEVEL"] == "0"
     try:
-        with contextlib.nullcontext() if shows_all else _without_greetings():
+        with without_greetings():
             tf = _import_tensorflow()
-            tf.config.list_physical_devices()
     except KeyboardInterrupt:  # `cli.flags.run_main` does not run yet
         print(f"{os.path.basename(sys.argv[0])}: interrupted", file=sys.stderr)
         raise SystemExit(130) from None
@@ -91,23 +82,44 @@ def start_tensorflow() -> None:
 
 
 @contextlib.contextmanager
-def _without_greetings():
-    """Sends standard error through a process that drops greetings and shows every other line at once."""
-    greetings = _GREETINGS if _has_nvidia_gpu() else _GREETINGS + _GREETINGS_WITHOUT_GPU
+def without_greetings() -> Iterator[None]:
+    """Keeps TensorFlow's greeting lines off standard error if the block imports it, and shows the others at its end.
+
+    It also lists the devices, because that is when TensorFlow writes the last greeting. If TensorFlow is there already,
+    or TF_CPP_MIN_LOG_LEVEL is 0, the block runs as it is.
+    """
+    is_shown = os.environ.setdefault(_LOG_LEVEL, "1") == "0" or sys.stderr is None
+    lines = None if is_shown or "tensorflow" in sys.modules else _temporary_file()
+    if lines is None:
+        yield
+        return
+    greetings = re.compile(_GREETINGS if _has_nvidia_gpu() else _GREETINGS + _GREETINGS_WITHOUT_GPU)
+    standard_error, shows_aborts = os.dup(2), faulthandler.is_enabled()
+    if not shows_aborts:
+        faulthandler.enable(standard_error)  # the lines of a process that aborts are lost, but not the place
     sys.stderr.flush()
-    standard_error = os.dup(2)
-    reader = subprocess.Popen([sys.executable, "-I", "-S", "-c", _FILTER, greetings], stdin=subprocess.PIPE)
-    to_reader = cast(IO[bytes], reader.stdin)
-    os.dup2(to_reader.fileno(), 2)
+    os.dup2(lines.fileno(), 2)
     try:
         yield
+        if tf := sys.modules.get("tensorflow"):
+            tf.config.list_physical_devices()
     finally:
         sys.stderr.flush()
         os.dup2(standard_error, 2)
+        if not shows_aborts:
+            faulthandler.disable()
         os.close(standard_error)
-        to_reader.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):  # a process that TensorFlow started still holds the pipe
-            reader.wait(_SECONDS_FOR_FILTER)
+        with lines:
+            lines.seek(0)
+            os.write(2, b"".join(line for line in lines if not greetings.search(line)))
+
+
+def _temporary_file() -> IO[bytes] | None:
+    """Returns a file without a name; None if no folder for it can be written."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError:
+        return None
 
 
 def _has_nvidia_gpu():

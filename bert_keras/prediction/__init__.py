@@ -43,7 +43,10 @@ def open_model(path: str | os.PathLike, batch_size: int = 16, **options: Any) ->
         FileNotFoundError: a part of the model is missing.
         ValueError: a part is damaged, or does not fit the others.
     """
-    from bert_keras.prediction.loading.model_files import read_settings
+    from bert_keras.cli.start import without_greetings
+
+    with without_greetings():
+        from bert_keras.prediction.loading.model_files import read_settings
 
     _, settings = read_settings(path)
     predictor = __getattr__(TASKS[settings["task"]].predictor)

@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ONEDNN = "I0000 port.cc:153] oneDNN custom operations are on. You may see\n"
 NO_DRIVERS = "I0000 cudart_stub.cc:31] Could not find cuda drivers on your machine, GPU will not be used.\n"
 NO_LIBRARIES = "W0000 gpu_device.cc:2341] Cannot dlopen some GPU libraries.\n"
+NO_DEVICE = "E0000 failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit: UNKNOWN ERROR (303)\n"
 FAKE = """
 import gc, os, types
 is_searching = gc.isenabled()
@@ -32,25 +33,6 @@ def environment(monkeypatch):
         monkeypatch.delenv(name)
 
 
-@pytest.mark.parametrize(
-    ("has_gpu", "level", "shown"),
-    [
-        (False, "1", NO_LIBRARIES),
-        (True, "1", NO_DRIVERS + NO_LIBRARIES),
-        (False, "0", ONEDNN + NO_DRIVERS + NO_LIBRARIES),
-    ],
-)
-def test_only_greetings_are_left_out(capfd, monkeypatch, has_gpu, level, shown):
-    said = (ONEDNN + NO_DRIVERS + NO_LIBRARIES).encode()
-    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", level)
-    monkeypatch.setattr(start, "_has_nvidia_gpu", lambda: has_gpu)
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda: os.write(2, said))
-    start_tensorflow()
-    assert capfd.readouterr().err == shown
-    os.write(2, b"later\n")
-    assert capfd.readouterr().err == "later\n"
-
-
 def test_the_backend_of_the_users_settings_does_not_matter(monkeypatch):
     start_tensorflow()
     assert os.environ["KERAS_BACKEND"] == "tensorflow"
@@ -59,10 +41,12 @@ def test_the_backend_of_the_users_settings_does_not_matter(monkeypatch):
         start_tensorflow()
 
 
-def run_with(tensorflow, tmp_path, program="", **environment):
-    """Runs `start_tensorflow` in its own process, with a stand-in for TensorFlow that begins like `FAKE`."""
+START = "from bert_keras.cli.start import start_tensorflow; start_tensorflow()\n"
+
+
+def run_with(tensorflow, tmp_path, program=START, **environment):
+    """Runs a program in its own process, with a stand-in for TensorFlow that begins like `FAKE`."""
     (tmp_path / "tensorflow.py").write_text(FAKE + tensorflow)
-    program = "from bert_keras.cli.start import start_tensorflow; start_tensorflow()\n" + program
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
     environment = {**kept, "PYTHONPATH": f"{tmp_path}:{ROOT}", **environment}
     return subprocess.run(
@@ -70,11 +54,43 @@ def run_with(tensorflow, tmp_path, program="", **environment):
     )
 
 
+@pytest.mark.parametrize(
+    ("has_gpu", "level", "shown"),
+    [
+        (False, "1", NO_LIBRARIES),
+        (True, "1", NO_DRIVERS + NO_LIBRARIES + NO_DEVICE),
+        (False, "0", ONEDNN + NO_DRIVERS + NO_LIBRARIES),  # TensorFlow looks for devices later
+    ],
+)
+def test_only_greetings_are_left_out(tmp_path, has_gpu, level, shown):
+    program = (
+        "import os; from bert_keras.cli import start\n"
+        f"start._has_nvidia_gpu = lambda: {has_gpu}\n"
+        "start.start_tensorflow(); os.write(2, b'later\\n')\n"
+    )
+    tensorflow = (
+        f"os.write(2, {(ONEDNN + NO_DRIVERS + NO_LIBRARIES).encode()})\n"
+        f"config.list_physical_devices = lambda: os.write(2, {NO_DEVICE.encode()})\n"
+    )
+    done = run_with(tensorflow, tmp_path, program, TF_CPP_MIN_LOG_LEVEL=level)
+    assert done.stderr == f"{shown}later\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first_use", ["BertConfig", "export_model", "train_classifier", "open_model('/nowhere')"])
+def test_the_first_use_of_a_public_name_shows_nothing(first_use):
+    program = f"import bert_keras\ntry:\n    bert_keras.{first_use}\nexcept FileNotFoundError:\n    pass\n"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, env=kept, capture_output=True, text=True, timeout=120, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 def test_the_reason_of_a_failed_import_is_shown(tmp_path):
-    aborting = 'os.write(2, b"oneDNN custom operations are on\\nF0000 your processor lacks AVX\\n")\nos.abort()\n'
-    done = run_with(aborting, tmp_path)
+    done = run_with("os.abort()\n", tmp_path)
     assert done.returncode < 0
-    assert done.stderr == "F0000 your processor lacks AVX\n"
+    assert done.stderr.startswith("Fatal Python error: Aborted\n")
+    assert "tensorflow.py" in done.stderr
     for environment in ({}, {"TF_CPP_MIN_LOG_LEVEL": "0"}):
         done = run_with('raise ImportError("no such library")\n', tmp_path, **environment)
         assert done.returncode == 1
@@ -82,7 +98,7 @@ def test_the_reason_of_a_failed_import_is_shown(tmp_path):
 
 
 def test_settings_of_the_environment_are_made_unless_the_user_has_chosen(tmp_path):
-    program = (
+    program = START + (
         "import os\n"
         "print(*(os.environ.get(name) for name in "
         '("TF_CPP_MIN_LOG_LEVEL", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_CPU_ALLOCATOR_USE_BFC")))\n'
@@ -134,10 +150,9 @@ def test_keras_does_not_import_matplotlib_but_the_program_can(tmp_path, is_real)
         "import matplotlib.figure; print('matplotlib.figure' in sys.modules)\n"
     )
     if is_real:
-        program = f"from bert_keras.cli.start import start_tensorflow; start_tensorflow()\n{program}"
-        command = [sys.executable, "-c", program]
+        command = [sys.executable, "-c", START + program]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     else:
         (tmp_path / "keras.py").write_text("")
-        done = run_with(IMPORTS_MATPLOTLIB, tmp_path, program)
+        done = run_with(IMPORTS_MATPLOTLIB, tmp_path, START + program)
     assert done.stdout == "True\n", done.stderr
