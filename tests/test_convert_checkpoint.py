@@ -117,7 +117,7 @@ def test_slots_and_step_of_the_original_are_kept_only_on_demand(golden_dir, tmp_
 
 def test_the_newest_checkpoint_of_a_run(tmp_path):
     run_dir = RunDir(str(tmp_path / "run"), "run_pretraining")
-    run_dir.claim({}, {}, {}, ())
+    run_dir.claim({}, {}, ())
     run_dir.write_text("bert_config.json", CONFIG.to_json_string())
     run_dir.write_text("vocab.txt", "\n".join(TOKENS))
     for step in (1, 2):

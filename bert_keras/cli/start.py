@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import IO, Any, cast
+from typing import Any, cast
 
 # Environment variables that TensorFlow reads during the import. A value that the user has set wins.
 _ENVIRONMENT = {
@@ -89,7 +89,9 @@ def without_greetings() -> Iterator[None]:
     or TF_CPP_MIN_LOG_LEVEL is 0, the block runs as it is.
     """
     is_shown = os.environ.setdefault(_LOG_LEVEL, "1") == "0" or sys.stderr is None
-    lines = None if is_shown or "tensorflow" in sys.modules else _temporary_file()
+    lines = None
+    with contextlib.suppress(OSError):  # no folder for temporary files can be written
+        lines = None if is_shown or "tensorflow" in sys.modules else tempfile.TemporaryFile()  # noqa: SIM115
     if lines is None:
         yield
         return
@@ -112,14 +114,6 @@ def without_greetings() -> Iterator[None]:
         with lines:
             lines.seek(0)
             os.write(2, b"".join(line for line in lines if not greetings.search(line)))
-
-
-def _temporary_file() -> IO[bytes] | None:
-    """Returns a file without a name; None if no folder for it can be written."""
-    try:
-        return tempfile.TemporaryFile()
-    except OSError:
-        return None
 
 
 def _has_nvidia_gpu():

@@ -19,6 +19,14 @@ _USUAL_TAGS_FILE = "dev.txt"
 _TASKS = {"run_ner": TokenClassification, "run_sentence_vectors": SentenceVectors}
 
 
+class _Settings(dict):
+    """The settings of a run by flag name. A missing one is an error that names the file."""
+
+    def __missing__(self, name):
+        file = paths.join(self["output_dir"], RUN_CONFIG)
+        raise ValueError(f"{file} has no setting {name}; copy the file that the run wrote, or train again")
+
+
 def name_of(folder):
     """Returns the name of a model: that of its folder, or that of the run if it is in the folder `model` of a run."""
     folder = paths.real(folder)
@@ -62,7 +70,8 @@ def reopen_evaluation(run, stored, files, eval_file=None):
     """
     program = run["program"]
     # The settings of the model override those of the run, which may have changed later.
-    settings = {**run["settings"], **{name: stored[name] for name in run["settings"] if name in stored}}
+    settings = _Settings(run["settings"] | {name: stored[name] for name in run["settings"] if name in stored})
+    settings |= {"output_dir": run["folder"], "do_train": False, "do_eval": True, "do_predict": False}
     if eval_file:
         settings |= {"eval_file": eval_file, "eval_share": 0.0, "task_name": None, "tfds": None}
     path = _evaluation_data(program, settings)
@@ -72,9 +81,9 @@ def reopen_evaluation(run, stored, files, eval_file=None):
         raise FileNotFoundError(
             f"{path}, the evaluation data of the run in {run['folder']}, does not exist; give --eval_file"
         )
-    settings |= {"output_dir": run["folder"], "do_train": False, "do_eval": True, "do_predict": False}
     if program == "run_squad":
-        task = QuestionAnswering({**settings, "eval_file": path}, files)
+        settings["eval_file"] = path
+        task = QuestionAnswering(settings, files)
     else:
         task = _TASKS.get(program, Classification)(settings, files, stored)
     with tempfile.TemporaryDirectory() as scratch:

@@ -79,7 +79,7 @@ def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS, given
         if settings["do_train"]:
             part_of_batch(settings, strategy)
             teacher = PretrainingTeacher(settings, config) if settings["teacher"] else None
-            _claim(run_dir, settings, defaults, config, records, workers, teacher)
+            _claim(run_dir, settings, config, records, workers, teacher)
         with initial_seed(settings["seed"]):
             task = taught = _build(config, records, checkpoint, settings, strategy)
             if settings["do_train"] and teacher:
@@ -305,7 +305,7 @@ def _make_evaluation(settings, task, strategy, records, eval_records):
     return evaluate
 
 
-def _claim(run_dir, settings, defaults, config, records, workers, teacher):
+def _claim(run_dir, settings, config, records, workers, teacher):
     """Claims the run folder, and writes the files into it that users of the weights need."""
     facts = {
         "bert_config": config.to_dict(),
@@ -314,7 +314,7 @@ def _claim(run_dir, settings, defaults, config, records, workers, teacher):
     if teacher:
         facts["teacher_sha256"] = teacher.digest
     workers.check_same(facts)
-    run_dir.claim(settings, facts, defaults, FREE_SETTINGS)
+    run_dir.claim(settings, facts, FREE_SETTINGS)
     run_dir.write_text("bert_config.json", config.to_json_string())
     casing = records.metadata.get("do_lower_case")
     if casing is not None:

@@ -93,13 +93,12 @@ class RunDir:
                 f"--output_dir={self.path} cannot be created: {error.strerror or error}; give another folder"
             ) from error
 
-    def claim(self, settings, facts, defaults, free):
+    def claim(self, settings, facts, free):
         """Reserves the folder for this run until `release` or the end of the process, and writes run_config.json.
 
         Args:
             settings: dict of JSON values by flag name.
             facts: dict of JSON values that describe the input, such as the contents of a file that a flag names.
-            defaults: dict of flag values by name, for flags that the stored run lacks.
             free: names of settings that may differ from those of the stored run. `num_train_steps` may grow.
         """
         if not self.is_writable:
@@ -118,7 +117,7 @@ class RunDir:
         if earlier:
             # Compare what JSON would read back: it has no tuples.
             settings, facts = json.loads(json.dumps([settings, facts]))
-            old = {**defaults, **earlier["settings"], **earlier["facts"]}
+            old = {**earlier["settings"], **earlier["facts"]}
             check_same_run(self.path, old, {**settings, **facts}, free, {*earlier["facts"], *facts})
             if self.is_ended(settings):
                 facts = earlier["facts"]  # those of its training; a later evaluation may have other data
@@ -345,4 +344,4 @@ def read_run_config(path):
     config = json_files.parse_json(paths.read_text(path), path, "give a run_config.json that a run has written")
     if not isinstance(config, dict) or not isinstance(config.get("settings"), dict) or "program" not in config:
         raise ValueError(f"{path} was not written by a run: it needs the keys program and settings")
-    return {"facts": {}, **config}
+    return {"facts": {}, **config}  # --run_config takes a file without facts

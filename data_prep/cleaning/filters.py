@@ -102,14 +102,9 @@ NO_CLEANING = Cleaning()
 def check_eval(cleaning: Cleaning, eval_files: Sequence[str]) -> None:
     """Raises ValueError if only one of the held-out share and its files is given."""
     if bool(cleaning.eval_share) != bool(eval_files):
-        given, missing = (
-            ("--eval_share", "--eval_output_file")
-            if cleaning.eval_share
-            else (
-                "--eval_output_file",
-                "--eval_share, for example 0.02",
-            )
-        )
+        given, missing = "--eval_share", "--eval_output_file"
+        if eval_files:
+            given, missing = missing, "--eval_share, for example 0.02"
         raise ValueError(f"{given} is given alone, but holding out text needs both; also give {missing}")
 
 

@@ -189,10 +189,8 @@ def _check_metadata(path, metadata, max_seq_length, max_predictions_per_seq, voc
 def _count_examples(files, compression_types, stored):
     """Returns the number of examples in each file; counts only files without matching metadata."""
     is_noted = [
-        "num_examples" in metadata
-        # Metadata of earlier versions lacks the size; trust it for compressed files, which take long to count.
-        and metadata.get("num_bytes", compression and paths.size(path)) == paths.size(path)
-        for path, compression, metadata in zip(files, compression_types, stored, strict=True)
+        "num_examples" in metadata and metadata.get("num_bytes") == paths.size(path)
+        for path, metadata in zip(files, stored, strict=True)
     ]
     progress = Progress()
     num_bytes = sum(paths.size(path) for path, noted in zip(files, is_noted, strict=True) if not noted)

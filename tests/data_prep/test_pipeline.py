@@ -135,15 +135,18 @@ def test_damage_in_the_first_record_is_found_on_opening_without_a_pipeline(
     monkeypatch.setattr(tf.data, "TFRecordDataset", None)
     write_records(tmp_path / "a", 1)
     plain, compressed = (tmp_path / "a").read_bytes(), tmp_path / "b.gz"
-    notes = json.dumps({"num_examples": 1})
-    (tmp_path / "b.gz.json").write_text(notes)
-    (tmp_path / "a.json").write_text(json.dumps({"num_examples": 1, "num_bytes": len(plain)}))
-    compressed.write_bytes(gzip.compress(plain))
+
+    def write(content):
+        (tmp_path / "a").write_bytes(content)
+        compressed.write_bytes(gzip.compress(content))
+        for path in (tmp_path / "a", compressed):
+            write_metadata(path, {"num_examples": 1, "num_bytes": path.stat().st_size})
+
+    write(plain)
     assert open_records(f"{tmp_path}/a,{compressed}").total_examples == 2
     damaged = bytearray(plain)
     damaged[byte] ^= 1
-    (tmp_path / "a").write_bytes(damaged)
-    compressed.write_bytes(gzip.compress(damaged))
+    write(damaged)
     for name in ("a", "b.gz"):
         with pytest.raises(ValueError, match=f"{name} is damaged at byte {place}; build it again"):
             open_records(tmp_path / name)
@@ -308,14 +311,13 @@ def test_a_file_is_counted_only_if_its_size_is_not_that_in_its_metadata(noted_fi
         open_records(noted_file)
 
 
-def test_a_compressed_file_without_its_size_is_not_counted(tmp_path, make_examples):
+@pytest.mark.parametrize("noted", [{}, {"num_bytes": 1}])
+def test_a_compressed_file_without_its_size_is_counted(noted, tmp_path, make_examples):
     path = str(tmp_path / "a.tfrecord.gz")
     with RecordWriter([path], is_gzip=True) as writer:
         writer.write_file(_serialized(make_examples(3)))
         writer.commit({})
-    write_metadata(path, {"num_examples": 4})  # an earlier version wrote no size; counting takes long
-    assert open_records(path).num_examples == (4,)
-    write_metadata(path, {"num_examples": 4, "num_bytes": 1})
+    write_metadata(path, {"num_examples": 4, **noted})
     with pytest.raises(ValueError, match="a.tfrecord.gz holds 3 examples, but 4 were written to it; build it again"):
         open_records(path)
 

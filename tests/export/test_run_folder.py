@@ -45,3 +45,21 @@ def test_data_that_are_not_there(tmp_path, program):
     message = f"^gone, the evaluation data of the run in {tmp_path}, does not exist; give --eval_file$"
     with pytest.raises(FileNotFoundError, match=message):
         reopen_evaluation(run, {}, None)
+
+
+@pytest.mark.parametrize(
+    ("program", "task", "name"),
+    [
+        ("run_classifier", "classification", "has_header"),
+        ("run_squad", "question_answering", "answer_language"),
+        ("run_ner", "token_classification", "tag_column"),
+    ],
+)
+def test_a_missing_setting_is_named(tmp_path, open_task, program, task, name):
+    both = open_task(task)
+    (tmp_path / "file").touch()
+    run = run_of(program, tmp_path, eval_file=str(tmp_path / "file"), label_column="label")
+    del run["settings"][name]
+    sentence = f"^{tmp_path}/run_config.json has no setting {name}; copy the file that the run wrote, or train again$"
+    with pytest.raises(ValueError, match=sentence):
+        reopen_evaluation(run, dict(both.text_model.settings), both.live.files)

@@ -50,7 +50,7 @@ def test_reports_on_other_data_are_not_replaced_without_a_warning(tmp_path, mess
     warn_of_replaced_reports(run_dir, before)
     run_dir.write_text("evaluation.json", json.dumps({"metrics": {"accuracy": 0.7}, "data": before}))
     warn_of_replaced_reports(run_dir, describe_evaluation_data({"eval_file": "moved.tsv"}, FEATURES))
-    run_dir.write_text("evaluation.json", json.dumps({"metrics": {"accuracy": 0.7}}))  # written by an earlier version
+    run_dir.write_text("evaluation.json", '{"metrics": ')  # damaged
     warn_of_replaced_reports(run_dir, other)
     assert messages == []
     run_dir.write_text("evaluation.json", json.dumps({"metrics": {"accuracy": 0.7}, "data": before}))

@@ -40,6 +40,7 @@ SETTINGS = {
     "null_score_diff_threshold": 0.0,
     "answer_text": "release",
     "verbose_logging": False,
+    "answer_language": None,
 }
 
 

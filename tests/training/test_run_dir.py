@@ -26,8 +26,8 @@ def restored_value(run_dir):
     return state["bert/kernel"].numpy()[0, 0]
 
 
-def claim(run_dir, settings=None, facts=None, defaults=None, free=()):
-    run_dir.claim({**SETTINGS, **(settings or {})}, facts or {}, defaults or {}, free)
+def claim(run_dir, settings=None, facts=None, free=()):
+    run_dir.claim({**SETTINGS, **(settings or {})}, facts or {}, free)
 
 
 @pytest.fixture
@@ -199,18 +199,16 @@ def test_the_same_settings_may_resume_and_take_more_steps(run_dir, messages):
     assert settings == {"learning_rate": 0.2, "num_train_steps": 20}
     claim(run_dir, {"num_train_steps": 20}, free=("learning_rate",))
     # A run that counts in epochs has no number of steps.
-    run_dir.claim({"num_train_epochs": 3.0}, {}, {}, ("learning_rate", "num_train_steps", "num_train_epochs"))
+    run_dir.claim({"num_train_epochs": 3.0}, {}, ("learning_rate", "num_train_steps", "num_train_epochs"))
     with pytest.raises(ValueError, match="--num_train_epochs was 3.0 and is 4.0 now"):
-        run_dir.claim({"num_train_epochs": 4.0}, {}, {}, ())
+        run_dir.claim({"num_train_epochs": 4.0}, {}, ())
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ({}, {"settings": {"num_train_steps": 9}}, "--num_train_steps was 10 and is 9 now"),
-        ({}, {"settings": {"seed": 1}, "defaults": {"seed": 0}}, "--seed was 0 and is 1 now"),
         ({}, {"settings": {"seed": 1}}, "--seed was not given and is 1 now"),
-        ({}, {"settings": {"seed": 0}, "defaults": {"seed": 0}}, None),
         (
             {"facts": {"config": {"a": 8, "b": 2}}},
             {"facts": {"config": {"a": 9, "b": 2}}},
@@ -222,7 +220,7 @@ def test_the_same_settings_may_resume_and_take_more_steps(run_dir, messages):
         ({"settings": {"columns": (1, 2)}}, {"settings": {"columns": (1, 2)}}, None),
         ({"settings": {"columns": (1, 2)}}, {"settings": {"columns": (1,)}}, "--columns was [1, 2] and is [1] now"),
     ],
-    ids=["steps", "default", "not given", "same", "part", "fact", "digest", "tuple", "tuple differs"],
+    ids=["steps", "not given", "part", "fact", "digest", "tuple", "tuple differs"],
 )
 def test_other_settings_are_refused_and_named(run_dir, old, new, message):
     claim(run_dir, **old)
@@ -288,7 +286,10 @@ def test_a_remote_folder_holds_a_run_like_a_local_one():
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("{", "line 1: not valid JSON"), ("[]", "was not written by a run: it needs the keys program and settings")],
+    [
+        ("{", "line 1: not valid JSON"),
+        ("[]", "was not written by a run: it needs the keys program and settings"),
+    ],
     ids=["no JSON", "a list"],
 )
 def test_a_run_config_that_is_not_one_is_refused(tmp_path, text, message):

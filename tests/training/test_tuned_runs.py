@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 
 import numpy as np
 import pytest
@@ -12,8 +11,6 @@ from pretraining_runs import make_files
 from pretraining_runs import run as pretrain
 from states import assert_bit_equal, weights_in
 from training_runs import rows_of, stop_after
-
-from bert_keras.training.settings import TUNING_DEFAULTS
 
 AVERAGED = {"ema_decay": 0.9, "eval_steps": 2, "save_checkpoints_steps": 2, "keep_checkpoint_max": 2}
 
@@ -111,19 +108,6 @@ def test_other_constants_are_refused_and_the_number_of_checkpoints_may_change(av
             run(MadeUp(), folder, **{**flags, **change})
     run(MadeUp(), folder, **{**flags, "keep_checkpoint_max": 0})
     assert "nothing to train: step 6 of 6 is reached\n" in capsys.readouterr().out
-
-
-def test_a_run_of_an_earlier_version_resumes(plain, start, tmp_path, capsys):
-    flags = {"init_checkpoint": start, "eval_steps": 2}
-    shutil.copytree(plain, tmp_path, dirs_exist_ok=True)
-    config = json.loads((tmp_path / "run_config.json").read_text())
-    for name in [*TUNING_DEFAULTS, "max_steps", "label_smoothing", "lora_rank", "lora_targets"]:
-        del config["settings"][name]
-    (tmp_path / "run_config.json").write_text(json.dumps(config))
-    run(MadeUp(), tmp_path, **flags)
-    assert "nothing to train: step 6 of 6 is reached\n" in capsys.readouterr().out
-    with pytest.raises(ValueError, match="--clip_norm was 1.0 and is 0.0 now"):
-        run(MadeUp(), tmp_path, **flags, clip_norm=0)
 
 
 @pytest.mark.usefixtures("no_graphs")

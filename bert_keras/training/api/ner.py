@@ -74,7 +74,7 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
         fixed=("tagger",),
     )
     if opened.teacher:
-        if not opened.settings["tagger"] == opened.teacher.settings.get("tagger", "linear") == "linear":
+        if not opened.settings["tagger"] == opened.teacher.settings["tagger"] == "linear":
             raise ValueError("--teacher needs --tagger=linear, for the student and for the teacher")
         opened.teacher.check_same("document_context", opened.settings)
     files = find_files(opened.settings).values()

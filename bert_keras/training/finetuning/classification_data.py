@@ -39,7 +39,7 @@ class ClassificationData:
         metrics: tuple of metric names; the first one compares checkpoints, settings and seeds.
         glue: GlueTask of a known task, else None.
         scale: dict of "mean" and "std" of the labels that a regression trains on; None for GLUE's STS-B, whose numbers
-            are not scaled, as in the original BERT, and for models of earlier versions.
+            are not scaled, as in the original BERT.
         train, dev, test: lists of `data_prep.tasks.examples.Example`; None for splits that the run does not use.
         unlabeled: list of Example to train on, whose labels mean nothing; None without such a file.
     """
@@ -150,7 +150,7 @@ def _read_own(settings, flag):
         settings["label_separator"],
         tuple(settings["choice_columns"]),
     )
-    has_header = settings.get("has_header", "auto")  # runs of earlier versions lack this setting
+    has_header = settings["has_header"]
     if has_header == "false" and (columns.text is None or (needs_label and label is None)):
         raise ValueError("--has_header=false needs --text_column and --label_column, the numbers of columns from 0")
     # JSON lines with all columns given are not read twice.

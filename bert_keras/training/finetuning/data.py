@@ -40,7 +40,7 @@ def warn_of_replaced_reports(run_dir, data):
         stored = json.loads(paths.read_text(run_dir.file(EVALUATION_FILE)))
         before, metrics = stored["data"], in_words(stored["metrics"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return  # no report, or one of an earlier version without this entry
+        return  # no report, or a damaged one
     if before["sha256"] != data["sha256"]:
         log.warning(
             "the reports in %s are of %s (%s), and are replaced by those of %s; to keep them, evaluate into another "

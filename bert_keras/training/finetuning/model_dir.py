@@ -20,7 +20,6 @@ from bert_keras.modeling.lora import adapter_bytes, has_lora, merged_weights
 from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
 from bert_keras.storage import paths, writing
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
-from bert_keras.training.finetuning.data import EVALUATION_FILE
 from bert_keras.training.run_dir import MODEL_DIR
 
 log = logging.getLogger("bert_keras")
@@ -71,18 +70,9 @@ def note_model(run_dir):
 
 
 def is_model_of(run_folder, folder):
-    """Returns whether `folder` holds the model that the run in `run_folder` wrote last.
-
-    Runs of earlier versions have no digest. The model must then have the step and the metrics of the run's evaluation.
-    """
+    """Returns whether `folder` holds the model that the run in `run_folder` wrote last."""
     file = paths.join(run_folder, _DIGEST_FILE)
-    if paths.is_file(file):
-        return paths.read_text(file).strip() == digest_of_model(folder)
-    files = paths.join(folder, TASK_FILE), paths.join(run_folder, EVALUATION_FILE)
-    if not all(map(paths.is_file, files)):
-        return False
-    of_model, of_run = map(read_json_object, files)
-    return bool(of_model.get("metrics")) and all(of_model.get(name) == of_run.get(name) for name in ("step", "metrics"))
+    return paths.is_file(file) and paths.read_text(file).strip() == digest_of_model(folder)
 
 
 def digest_of_model(folder):

@@ -51,8 +51,7 @@ class TokenClassification(Task):
             self.cannot_pack = f"the LSTMs of --tagger={settings['tagger']} read across the whole row"
 
         def read(path, needs_tags=True):
-            # Runs of earlier versions lack these settings.
-            columns = {name: settings.get(name) for name in ("word_column", "tag_column")}
+            columns = {name: settings[name] for name in ("word_column", "tag_column")}
             return read_conll(path, needs_tags, **({} if is_json_lines(path) else columns))
 
         train = read(train_file) if train_file else []

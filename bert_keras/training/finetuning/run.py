@@ -157,7 +157,7 @@ def _claim(run_dir, task, opened, tries, workers):
         # Evaluations that choose among the weights of a run must be on the same data.
         if run_dir.is_ended(settings) or not evaluated_steps(run_dir):
             free |= EVALUATION_FACTS
-    run_dir.claim(settings, facts, opened.defaults, free)
+    run_dir.claim(settings, facts, free)
     if len(tries) == 1:
         describe_run(run_dir, task, files)
 

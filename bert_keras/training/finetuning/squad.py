@@ -76,7 +76,7 @@ class QuestionAnswering(Task):
         self._windows = {name: settings[name] for name in WINDOW_FLAGS}
         self._answers = AnswerSettings(**{name: settings[name] for name in AnswerSettings.__dataclass_fields__})
         self._is_threshold_given = is_threshold_given
-        self._language = settings.get("answer_language")  # missing in runs of earlier versions
+        self._language = settings["answer_language"]
         self._is_evaluated = is_evaluated or eval_file is not None
         self._found_threshold = None
         self._judged = None
