@@ -130,12 +130,6 @@ def _tagged(num_columns):
     return _text("-DOCSTART- " + "x " * (num_columns - 2) + "O\n\n" + f"{sentence}\n" * 16)
 
 
-def _germeval(path):
-    words = [("1", "Peter", "B-PER", "O"), ("2", "flog", "O", "O"), ("3", "los", "O", "O")]
-    sentence = "# source\n" + "".join("\t".join(row) + "\n" for row in words)
-    _text(f"{sentence}\n" * 16)(path)
-
-
 def _squad(with_impossible, has_answers=True):
     def make(path):
         made = tiny_squad.paragraphs(8, len(path.name), with_impossible)
@@ -228,7 +222,6 @@ FILES = {
     "words.txt": _text("cardio\n"),
     "blimp": _folder(agreement__tsv=_text("he is hungry\the is london\nshe ate\tshe paris\n")),
     "bbc.csv": _BBC,
-    "bbc_news.csv": _BBC,
     "glue": _GLUE,
     "MRPC": write_mrpc,
     "conll2003": _CONLL,
@@ -244,7 +237,6 @@ FILES = {
     "bbc_train.csv": _BBC,
     "bbc_eval.csv": _BBC,
     "mrpc_output": _checkpoint("model.ckpt-343", lambda config: ClassifierModel(config, 2)),
-    "domain.txt": _text(SENTENCES),
     "pairs.csv": _rows("sentence1,sentence2,score", lambda n, text, label: [text, text, n / 10], ","),
     "cmrc_train.json": _squad(False),
     "cmrc_dev.json": _squad(False),
@@ -283,8 +275,6 @@ FILES_OF_PAGES = {
         "records": _folder(a__tfrecord=_records),
     },
     "docs/guides/ner.md": {
-        "NER-de-train.tsv": _germeval,
-        "NER-de-dev.tsv": _germeval,
         "new.jsonl": _text(json.dumps({"words": ["Peter", "flew"]}) + "\n"),
     },
     "docs/guides/predict.md": {
@@ -302,7 +292,6 @@ FILES_OF_PAGES = {
     },
     "docs/guides/pretraining.md": {"train.txt": _text(SENTENCES), "held_out.txt": _text(SENTENCES)},
     "docs/guides/distributed.md": {"train.tfrecord": _records, "held_out.tfrecord": _records},
-    "docs/tutorials/first_steps.md": {"bert_demo/messages/eval_errors.tsv": _text("id\tlabel\tprediction\n")},
     "docs/guides/variants.md": {"distilbert": _distilbert},
     "docs/guides/your_own_task.md": {"train.txt": _REVIEWS, "dev.txt": _REVIEWS, "new.txt": _REVIEWS},
 }
