@@ -25,11 +25,8 @@ EXAMPLES = pathlib.Path(__file__).resolve().parent
 ROOT = EXAMPLES.parent
 _SECONDS = 3600  # for a cell, on a slow machine
 
-# Lines that TensorFlow prints about itself and the processor.
-_GREETING = re.compile(
-    r"WARNING: All log messages before absl::InitializeLog|[IW]0000 \S+ +\d+ \w+\.cc:\d+\]"
-    r"|E0000 .*(?:failed call to cuInit|oneDNN supports DT_INT64 only)|To enable the following inst"
-)
+# A line about the processor, which TensorFlow prints when it runs some SavedModels.
+_ABOUT_PROCESSOR = re.compile(r"E0000 .*oneDNN supports DT_INT64 only")
 
 
 def execute(notebook_file):
@@ -70,13 +67,13 @@ def _environment():
 
 
 def _clean(output, folder, root):
-    """Removes TensorFlow's greeting and the paths of the temporary folder from an output."""
+    """Removes a line about the processor and the paths of the temporary folder from an output."""
     if output.output_type == "stream":
         text = output.text.replace("\r\n", "\n")
         for path in (folder, root, ROOT):
             text = text.replace(f"{path}{os.sep}", "")
         lines = text.splitlines(keepends=True)
-        output.text = "".join(line for line in lines if not (output.name == "stderr" and _GREETING.match(line)))
+        output.text = "".join(line for line in lines if not (output.name == "stderr" and _ABOUT_PROCESSOR.match(line)))
     return output
 
 
