@@ -29,6 +29,16 @@ from bert_keras.modeling.checkpoints.tensorflow_format import save_checkpoint
 from bert_keras.modeling.checkpoints.vocabulary import check_vocabulary, is_cased
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.layers import weights_to_load
+from bert_keras.modeling.losses import (
+    ClassificationTask,
+    MultiLabelTask,
+    PretrainingTask,
+    RegressionTask,
+    ReplacedTokenTask,
+    SpanBoundaryTask,
+    SquadTask,
+    TokenClassificationTask,
+)
 from bert_keras.modeling.models import (
     ClassifierModel,
     MultipleChoiceModel,
@@ -41,13 +51,3 @@ from bert_keras.modeling.models import (
 )
 from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule, clip_by_global_norm, layer_of
 from bert_keras.modeling.tagger import TAGGERS, FeatureBasedTagger, LstmTagger
-from bert_keras.modeling.tasks import (
-    ClassificationTask,
-    MultiLabelTask,
-    PretrainingTask,
-    RegressionTask,
-    ReplacedTokenTask,
-    SpanBoundaryTask,
-    SquadTask,
-    TokenClassificationTask,
-)

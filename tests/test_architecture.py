@@ -191,7 +191,7 @@ def test_the_network_needs_tensorflow_only_in_functions_for_its_files_random_bit
         if found := tensorflow_imports(tree):
             assert found == set().union(*map(tensorflow_imports, functions_in(tree))), module
             need_it.add(module.split(".")[-1])
-    assert need_it == {"tensorflow_format", "dropout", "tasks", "optimization"}
+    assert need_it == {"tensorflow_format", "dropout", "losses", "optimization"}
 
 
 def test_tokenization_and_storage_need_neither_tensorflow_nor_keras():

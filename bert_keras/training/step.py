@@ -32,8 +32,8 @@ class Trainer:
     """A task, its optimizer and everything that changes during training.
 
     Args:
-        task: a task of `modeling.tasks`: model, numerators, denominators and loss. If its loss compares the examples of
-            a batch, it also has `compare`, see `training.sentence_vectors.losses.RankingTask`.
+        task: a task of `modeling.losses`: model, numerators, denominators and loss. If its loss compares the examples
+            of a batch, it also has `compare`, see `training.sentence_vectors.losses.RankingTask`.
         optimizer: a `modeling.optimization.AdamWeightDecay`.
         strategy: `tf.distribute.Strategy`; the task's model was built in its scope.
         seed: the seed of dropout.

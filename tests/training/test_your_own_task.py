@@ -7,7 +7,7 @@ import pytest
 from known_models import make_config, write_model
 
 from bert_keras.modeling import PretrainingModel
-from bert_keras.modeling.tasks import Task as NetworkTask
+from bert_keras.modeling.losses import Task as NetworkTask
 from bert_keras.training.finetuning.task import Task
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guides" / "your_own_task.md"

@@ -11,7 +11,7 @@ from keras import ops
 from bert_keras.modeling import MultiLabelTask, RegressionTask
 from bert_keras.modeling.checkpoints.names import LOSS_PREFIX
 from bert_keras.modeling.layers import truncated_normal
-from bert_keras.modeling.tasks import Task, weighted_sum
+from bert_keras.modeling.losses import Task, weighted_sum
 
 # Keeps the logarithm of an attention of 0 finite.
 _EPSILON = 1e-6
@@ -33,7 +33,7 @@ class DistillationTask(Task):
     Float32 [B] "label_weights" is 0 for examples without a label, which the task's own loss and metrics leave out.
 
     Args:
-        task: a task of `modeling.tasks`: the student with its loss.
+        task: a task of `modeling.losses`: the student with its loss.
         teacher: a model of the same kind as the student, or a function of the features that returns its outputs.
         recipe: a `training.distillation.recipe.Recipe`.
         has_label_weights: whether the features hold "label_weights".

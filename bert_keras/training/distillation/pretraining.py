@@ -53,7 +53,7 @@ class PretrainingTeacher:
         return digest_of_model(self._path)
 
     def teach(self, task):
-        """Returns a task of `modeling.tasks` with the losses against the teacher. Call it in the strategy's scope."""
+        """Returns a task of `modeling.losses` with the losses against the teacher. Call it in the strategy's scope."""
         with weights_to_load():
             model = PretrainingModel(self._config)
         weights, heads = weights_by_name(model), ("bert/pooler/*", "cls/seq_relationship/*")

@@ -20,7 +20,7 @@ _NUM_MEASURED = 100
 
 
 class PackedTask:
-    """Wraps a task of `modeling.tasks`, so that it takes features from packed batches: [parts, R, ...].
+    """Wraps a task of `modeling.losses`, so that it takes features from packed batches: [parts, R, ...].
 
     Each device and micro-batch gets whole parts, so the number of rows may differ between batches.
     """

@@ -6,7 +6,7 @@ Axes: B examples, K texts of an example, H hidden, C candidates.
 import tensorflow as tf
 
 from bert_keras.modeling.heads import normalize
-from bert_keras.modeling.tasks import Task
+from bert_keras.modeling.losses import Task
 
 # Number of a missing text, which pads an example that has fewer texts than others.
 NO_TEXT = -1
