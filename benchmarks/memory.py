@@ -101,18 +101,18 @@ def make_step(given):
     import tensorflow as tf
 
     from benchmarks.speed import read_config
-    from bert_keras.modeling import ClassificationTask, ClassifierModel
+    from bert_keras.modeling import ClassificationLoss, ClassifierModel
     from bert_keras.modeling.layers import dtype_policy
     from bert_keras.training.loop import make_trainer
 
     config = read_config(given["bert_config_file"])
     with dtype_policy(PRECISIONS[given["precision"]]):
-        task = ClassificationTask(ClassifierModel(config, 2))
-    task.model.bert.is_recomputed = given["recompute"] == "true"
+        loss = ClassificationLoss(ClassifierModel(config, 2))
+    loss.model.bert.is_recomputed = given["recompute"] == "true"
     run = {"learning_rate": 5e-5, "num_train_steps": 1000, "num_warmup_steps": 100}
     run |= {"seed": 1, "precision": given["precision"]}
     run["gradient_accumulation_steps"] = int(given["gradient_accumulation_steps"])
-    trainer = make_trainer(task, tf.distribute.get_strategy(), run)
+    trainer = make_trainer(loss, tf.distribute.get_strategy(), run)
     shape = int(given["batch_size"]), int(given["num_tokens"])
     random = np.random.default_rng(0)
     batch = {

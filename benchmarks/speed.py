@@ -71,7 +71,7 @@ def read_config(name):
 
 
 def make_batch(config, batch_size, num_tokens):
-    """Makes pre-training examples without padding, a dict of arrays for `modeling.PretrainingTask`."""
+    """Makes pre-training examples without padding, a dict of arrays for `modeling.PretrainingLoss`."""
     random = np.random.default_rng(0)
     num_predictions = PREDICTIONS.get(num_tokens, max(1, round(0.15 * num_tokens)))
     shape, predictions = (batch_size, num_tokens), (batch_size, num_predictions)

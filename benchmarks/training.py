@@ -26,7 +26,7 @@ import transformers
 from benchmarks import peers, speed
 from benchmarks.machine import torch_device
 from bert_keras.cli.flags import run_main
-from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, PretrainingModel, PretrainingTask
+from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, PretrainingLoss, PretrainingModel
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.step import Trainer
 
@@ -55,9 +55,9 @@ def make_programs(config, batch, device):
 def ours(config, batch, policy, is_compiled):
     """Returns a function that takes one step of this project's training."""
     with dtype_policy(policy):
-        task = PretrainingTask(PretrainingModel(config))
+        loss = PretrainingLoss(PretrainingModel(config))
     optimizer = AdamWeightDecay(LearningRateSchedule(_LEARNING_RATE, num_train_steps=10**6))
-    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), seed=1, is_compiled=is_compiled)
+    trainer = Trainer(loss, optimizer, tf.distribute.get_strategy(), seed=1, is_compiled=is_compiled)
     batches = iter(tf.data.Dataset.from_tensors(batch).repeat().prefetch(1))
     one = tf.constant(1)
     return lambda: float(trainer.train(batches, one)["loss"])

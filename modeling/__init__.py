@@ -30,14 +30,14 @@ from bert_keras.modeling.checkpoints.vocabulary import check_vocabulary, is_case
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.layers import weights_to_load
 from bert_keras.modeling.losses import (
-    ClassificationTask,
-    MultiLabelTask,
-    PretrainingTask,
-    RegressionTask,
-    ReplacedTokenTask,
-    SpanBoundaryTask,
-    SquadTask,
-    TokenClassificationTask,
+    ClassificationLoss,
+    MultiLabelLoss,
+    PretrainingLoss,
+    RegressionLoss,
+    ReplacedTokenLoss,
+    SpanBoundaryLoss,
+    SquadLoss,
+    TokenClassificationLoss,
 )
 from bert_keras.modeling.models import (
     ClassifierModel,

@@ -1,6 +1,6 @@
 """The losses and metrics of pre-training and of each kind of fine-tuning.
 
-Each task returns weighted sums (numerators) and sums of weights (denominators). The training step adds the sums of all
+Each loss returns weighted sums (numerators) and sums of weights (denominators). The training step adds the sums of all
 micro-batches and devices and divides once, so the split of a batch does not change the result.
 
 With packed rows (see `modeling.bert`), the labels of sequences have the shape [B, S, ...] instead of [B, ...]. float32
@@ -24,7 +24,7 @@ MASKED_LM_EPSILON = 1e-5
 _GENERATOR, _SAMPLES = 2**16, 2**17
 
 
-class Task:
+class Loss:
     """Base class: each metric is a weighted mean, and training minimises the metric `loss`.
 
     Float32 [B] "is_real_example" is optional; 0 marks rows that fill the last batch of an evaluation and do not count.
@@ -33,7 +33,7 @@ class Task:
         model: one of the models of `modeling.models`, or any function with the same arguments and results.
 
     Attributes:
-        label_smoothing: e, from 0 to below 1, for tasks with classes (Szegedy et al. 2016, "Rethinking the Inception
+        label_smoothing: e, from 0 to below 1, for losses with classes (Szegedy et al. 2016, "Rethinking the Inception
             Architecture"). The loss of an example is that of the label times 1 - e, plus e times the mean loss of all
             classes. Other metrics do not change. Masked LM has none: the released models were trained without it, and
             users read the probabilities of the tokens.
@@ -46,7 +46,7 @@ class Task:
     metric_names = ("loss", "accuracy")
     label_names = ("label_ids",)
     label_smoothing = 0.0
-    # Each task has its own dicts.
+    # Each loss has its own dicts.
     own_weights = functools.cached_property(lambda self: {})
     weight_units = functools.cached_property(lambda self: {})
 
@@ -67,7 +67,7 @@ class Task:
         values = self._values(self.model(features, dropout_seed=dropout_seed), features)
         return {name: ops.sum(weights * values[name]) for name, weights in self._weights(features).items()}
 
-    def loss(self, numerators, denominators):
+    def value(self, numerators, denominators):
         """Returns the loss to minimise, a float32 scalar.
 
         If the denominators are those of the whole batch, the losses of its parts add up to the loss of the batch.
@@ -87,7 +87,7 @@ class Task:
         raise NotImplementedError
 
 
-class PretrainingTask(Task):
+class PretrainingLoss(Loss):
     """Masked LM and next sentence prediction, both as in the original BERT.
 
     Source: `model_fn_builder` of the original run_pretraining.py.
@@ -112,8 +112,8 @@ class PretrainingTask(Task):
                 "no loss has a weight above 0; give one to the masked LM, or to a sentence task with labels"
             )
 
-    def loss(self, numerators, denominators):
-        """Returns the loss to minimise, see `Task.loss`: the weighted sum of the mean losses of the two tasks."""
+    def value(self, numerators, denominators):
+        """Returns the loss to minimise, see `Loss.value`: the weighted sum of the mean losses of the two tasks."""
         masked_lm = numerators["masked_lm_loss"] / (denominators["masked_lm_loss"] + MASKED_LM_EPSILON)
         # The maximum avoids a division by 0 for a batch of padding rows.
         sentence = numerators["next_sentence_loss"] / ops.maximum(denominators["next_sentence_loss"], 1.0)
@@ -124,42 +124,42 @@ class PretrainingTask(Task):
         sentence = _sequence_weights(features)  # [B] or [B, S]
         is_labelled = ops.reshape(features["next_sentence_labels"], ops.shape(sentence)) >= 0
         sentence = sentence * ops.cast(is_labelled, "float32")
-        return dict(zip(PretrainingTask.metric_names, (masked, masked, sentence, sentence), strict=True))
+        return dict(zip(PretrainingLoss.metric_names, (masked, masked, sentence, sentence), strict=True))
 
     def _values(self, outputs, features):
         masked = _losses_and_hits(outputs["masked_lm_logits"], features["masked_lm_ids"])  # [B, P]
         sentence_logits = outputs["next_sentence_logits"]  # [B, 2]; [B, S, 2] of packed rows
         labels = ops.reshape(features["next_sentence_labels"], ops.shape(sentence_logits)[:-1])
         sentence = _losses_and_hits(sentence_logits, ops.maximum(labels, 0))  # [B] or [B, S]
-        return dict(zip(PretrainingTask.metric_names, (*masked, *sentence), strict=True))
+        return dict(zip(PretrainingLoss.metric_names, (*masked, *sentence), strict=True))
 
 
-class SpanBoundaryTask(PretrainingTask):
+class SpanBoundaryLoss(PretrainingLoss):
     """Masked LM and the span boundary objective; the loss is the sum of both (SpanBERT).
 
     Differs from facebookresearch/SpanBERT, which adds 1 to the number of tokens that divides the second loss.
     Source: Joshi et al. 2020, "SpanBERT", section 3.2, and `NoNSPPairLoss` in spanbert_loss.py.
 
     Args:
-        model: SpanBoundaryModel. The labels are those of `PretrainingTask`, of which "masked_lm_ids" serve both losses,
+        model: SpanBoundaryModel. The labels are those of `PretrainingLoss`, of which "masked_lm_ids" serve both losses,
             and float32 [B, P] "masked_lm_boundary_weights", 1 for the tokens of the second loss.
-        masked_lm_loss_weight: see `PretrainingTask`, but above 0.
+        masked_lm_loss_weight: see `PretrainingLoss`, but above 0.
     """
 
     _OWN_METRICS = ("span_boundary_loss", "span_boundary_accuracy")
-    metric_names = (*PretrainingTask.metric_names, *_OWN_METRICS)
+    metric_names = (*PretrainingLoss.metric_names, *_OWN_METRICS)
     label_names = (
-        *PretrainingTask.label_names,
+        *PretrainingLoss.label_names,
         *("masked_lm_left_positions", "masked_lm_right_positions", "masked_lm_boundary_weights"),
     )
 
     def __init__(self, model, masked_lm_loss_weight=1.0):
         super().__init__(model, False, masked_lm_loss_weight)
 
-    def loss(self, numerators, denominators):
-        """Returns the loss to minimise, see `Task.loss`: the sum of the mean losses of the two objectives."""
+    def value(self, numerators, denominators):
+        """Returns the loss to minimise, see `Loss.value`: the sum of the mean losses of the two objectives."""
         of_spans = numerators["span_boundary_loss"] / (denominators["span_boundary_loss"] + MASKED_LM_EPSILON)
-        return super().loss(numerators, denominators) + of_spans
+        return super().value(numerators, denominators) + of_spans
 
     def _weights(self, features):
         of_examples = ops.expand_dims(_example_weights(features), -1)
@@ -171,7 +171,7 @@ class SpanBoundaryTask(PretrainingTask):
         return super()._values(outputs, features) | dict(zip(self._OWN_METRICS, values, strict=True))
 
 
-class ReplacedTokenTask(Task):
+class ReplacedTokenLoss(Loss):
     """The pre-training of ELECTRA: a generator replaces masked tokens, and the model finds the replaced ones.
 
     The generator learns masked LM, and its samples replace the masked tokens. A sample that equals the original token
@@ -181,10 +181,10 @@ class ReplacedTokenTask(Task):
     google-research/electra.
 
     Args:
-        model: ReplacedTokenModel. The labels are those of the masked LM in `PretrainingTask`.
+        model: ReplacedTokenModel. The labels are those of the masked LM in `PretrainingLoss`.
         generator_size: see `replaced_tokens.generator_config`.
         masked_lm_loss_weight, replaced_token_loss_weight: factors of the losses of generator and discriminator, each 0
-            or more; as in `PretrainingTask`, a loss with the factor 0 is left out.
+            or more; as in `PretrainingLoss`, a loss with the factor 0 is left out.
 
     Attributes:
         generator: `replaced_tokens.Generator`.
@@ -213,14 +213,14 @@ class ReplacedTokenTask(Task):
         values = self._values(outputs, features)
         return {name: ops.sum(weights * values[name]) for name, weights in self._weights(features).items()}
 
-    def loss(self, numerators, denominators):
-        """Returns the weighted sum of the losses of generator and discriminator, see `Task.loss`."""
+    def value(self, numerators, denominators):
+        """Returns the weighted sum of the losses of generator and discriminator, see `Loss.value`."""
         masked_lm = numerators["masked_lm_loss"] / (denominators["masked_lm_loss"] + MASKED_LM_EPSILON)
         replaced = ops.divide_no_nan(numerators["replaced_token_loss"], denominators["replaced_token_loss"])
         return weighted_sum(self._loss_weights, (masked_lm, replaced))
 
     def metrics(self, numerators, denominators):
-        """Returns `Task.metrics`; precision and recall are 0 without predicted or replaced tokens."""
+        """Returns `Loss.metrics`; precision and recall are 0 without predicted or replaced tokens."""
         hits = numerators["replaced_token_precision"]
         return super().metrics(numerators, denominators) | {
             "replaced_token_precision": ops.divide_no_nan(hits, numerators["predicted_share"]),
@@ -241,7 +241,7 @@ class ReplacedTokenTask(Task):
         return dict(zip(self.metric_names, values, strict=True))
 
 
-class ClassificationTask(Task):
+class ClassificationLoss(Loss):
     """One of several classes for each sequence, or one of several choices.
 
     Source: `create_model` of the original run_classifier.py.
@@ -268,7 +268,7 @@ class ClassificationTask(Task):
         return {"loss": losses, "accuracy": hits}
 
 
-class RegressionTask(Task):
+class RegressionLoss(Loss):
     """A number for each sequence (paper, section 4.1, STS-B), with the squared error of the logit as loss.
 
     Args:
@@ -298,7 +298,7 @@ class RegressionTask(Task):
         return {"loss": self.squared_errors(outputs["logits"][..., 0], features["label_values"])}
 
 
-class MultiLabelTask(Task):
+class MultiLabelLoss(Loss):
     """Any number of classes for each sequence, each with a separate sigmoid.
 
     Args:
@@ -316,7 +316,7 @@ class MultiLabelTask(Task):
         return {"loss": ops.mean(losses, axis=-1), "accuracy": ops.mean(hits, axis=-1)}  # [B]
 
 
-class TokenClassificationTask(Task):
+class TokenClassificationLoss(Loss):
     """One of several classes for each token (paper, section 5.3).
 
     Args:
@@ -332,7 +332,7 @@ class TokenClassificationTask(Task):
         return {"loss": losses, "accuracy": hits}
 
 
-class SquadTask(Task):
+class SquadLoss(Loss):
     """The start and the end of an answer (paper, section 4.2).
 
     The loss is the mean of the two cross-entropies over all T positions, including padding and question. Label

@@ -110,9 +110,9 @@ def test_xla_compiles_training_and_prediction_of_each_task(task, tiny_config):
     assert b"all-reduce" not in lower(trainer.step, features)
     if task == "pretraining":
         features["is_real_example"] = tf.TensorSpec([4], tf.float32)
-        assert lower(Evaluator(trainer.task, tf.distribute.get_strategy()).step, features)
+        assert lower(Evaluator(trainer.loss, tf.distribute.get_strategy()).step, features)
     else:  # the fine-tuning tasks use the signature that `Inference` calls
-        assert lower(trainer.task.model, {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")})
+        assert lower(trainer.loss.model, {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")})
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,9 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import PRECISIONS, parse, run_main
 from bert_keras.modeling import (
     BertConfig,
+    PretrainingLoss,
     PretrainingModel,
-    PretrainingTask,
-    TokenClassificationTask,
+    TokenClassificationLoss,
     weights_by_name,
 )
 from bert_keras.modeling.layers import dtype_policy
@@ -155,7 +155,7 @@ def take_step(kind, strategy, precision="float32", is_compiled=False):
     if kind == "tagging":
         batch["input_mask"][-2:] = 0
         batch["label_ids"][-2:] = -1
-        metrics = Evaluator(trainer.task, strategy).evaluate(distribute(strategy, tf.data.Dataset.from_tensors(batch)))
+        metrics = Evaluator(trainer.loss, strategy).evaluate(distribute(strategy, tf.data.Dataset.from_tensors(batch)))
         if not np.isfinite(metrics["loss"]):
             raise ValueError(f"the loss of a batch with rows of padding is {metrics['loss']}")
     return float(totals["loss"]), moments
@@ -187,19 +187,19 @@ def make_trainer(kind, config, strategy, precision, is_compiled):
     tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
     with strategy.scope(), dtype_policy(PRECISIONS[precision]):
         if kind == "pretraining":
-            task = PretrainingTask(PretrainingModel(config))
+            loss = PretrainingLoss(PretrainingModel(config))
         else:
-            task = TokenClassificationTask(FeatureBasedTagger(config, NUM_TAGS, units=32))
+            loss = TokenClassificationLoss(FeatureBasedTagger(config, NUM_TAGS, units=32))
     if kind == "tagging":
-        for dropout in (task.model.input_dropout, *(layer.dropout for layer in task.model.recurrent_layers)):
+        for dropout in (loss.model.input_dropout, *(layer.dropout for layer in loss.model.recurrent_layers)):
             dropout.rate = 0.0
     random = np.random.default_rng(0)
-    for name, weight in weights_by_name(task.model).items():
+    for name, weight in weights_by_name(loss.model).items():
         weight.assign(0.05 * random.standard_normal(weight.shape) + name.endswith("gamma"))
     settings = {"learning_rate": 1e-4, "num_train_steps": 1000, "num_warmup_steps": 0}
     settings |= {"seed": 0, "gradient_accumulation_steps": 1, "precision": precision, "jit": is_compiled}
     is_trained = (lambda name: not name.startswith("bert/")) if kind == "tagging" else None
-    return loop.make_trainer(task, strategy, settings, is_trained=is_trained)
+    return loop.make_trainer(loss, strategy, settings, is_trained=is_trained)
 
 
 def make_batch(kind, config, num_rows, num_tokens):

@@ -30,37 +30,37 @@ from absl import flags
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import ACCUMULATION, PRECISIONS, RECOMPUTE, parse, run_main
 from bert_keras.modeling import (
-    ClassificationTask,
+    ClassificationLoss,
     ClassifierModel,
-    MultiLabelTask,
+    MultiLabelLoss,
     MultipleChoiceModel,
+    PretrainingLoss,
     PretrainingModel,
-    PretrainingTask,
-    RegressionTask,
+    RegressionLoss,
+    SquadLoss,
     SquadModel,
-    SquadTask,
-    TokenClassificationTask,
+    TokenClassificationLoss,
     TokenClassifierModel,
     open_checkpoint,
 )
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.prediction.loading.model_files import given_config
 from bert_keras.training.distribution.tpu_compile import CORE_MEMORY, TOPOLOGIES, compile_for_tpu
-from bert_keras.training.input.packed_batches import PackedTask, pack_batches
+from bert_keras.training.input.packed_batches import PackedLoss, pack_batches
 from bert_keras.training.loop import make_trainer
 
 log = logging.getLogger("bert_keras")
 
 TASKS = {
-    "pretraining": lambda config, num_labels: PretrainingTask(PretrainingModel(config)),
-    "classification": lambda config, num_labels: ClassificationTask(ClassifierModel(config, num_labels)),
-    "regression": lambda config, num_labels: RegressionTask(ClassifierModel(config, 1)),
-    "multi_label": lambda config, num_labels: MultiLabelTask(ClassifierModel(config, num_labels)),
-    "multiple_choice": lambda config, num_labels: ClassificationTask(MultipleChoiceModel(config)),
-    "token_classification": lambda config, num_labels: TokenClassificationTask(
+    "pretraining": lambda config, num_labels: PretrainingLoss(PretrainingModel(config)),
+    "classification": lambda config, num_labels: ClassificationLoss(ClassifierModel(config, num_labels)),
+    "regression": lambda config, num_labels: RegressionLoss(ClassifierModel(config, 1)),
+    "multi_label": lambda config, num_labels: MultiLabelLoss(ClassifierModel(config, num_labels)),
+    "multiple_choice": lambda config, num_labels: ClassificationLoss(MultipleChoiceModel(config)),
+    "token_classification": lambda config, num_labels: TokenClassificationLoss(
         TokenClassifierModel(config, num_labels)
     ),
-    "question_answering": lambda config, num_labels: SquadTask(SquadModel(config)),
+    "question_answering": lambda config, num_labels: SquadLoss(SquadModel(config)),
 }
 # Other tasks do not train on packed rows: pre-training not on a TPU, the rest not on any device.
 _PACKABLE = ("classification", "regression", "multi_label", "token_classification")
@@ -157,10 +157,10 @@ def make_step(settings, config):
     tf.config.experimental.enable_tensor_float_32_execution(settings["precision"] == "tf32")
     schedule = {"learning_rate": 5e-5, "num_train_steps": 1000, "num_warmup_steps": 100}
     with dtype_policy(PRECISIONS[settings["precision"]]):
-        task = TASKS[settings["task"]](config, settings["num_labels"])
-    task.model.bert.is_recomputed = settings["recompute"]
-    task = PackedTask(task) if settings["pack"] else task
-    trainer = make_trainer(task, tf.distribute.get_strategy(), {**settings, **schedule, "seed": 0})
+        loss = TASKS[settings["task"]](config, settings["num_labels"])
+    loss.model.bert.is_recomputed = settings["recompute"]
+    loss = PackedLoss(loss) if settings["pack"] else loss
+    trainer = make_trainer(loss, tf.distribute.get_strategy(), {**settings, **schedule, "seed": 0})
     if _compiled_cores(settings) > 1:
         trainer.sum_over_replicas = _sum_over_cores(settings["num_tpu_cores"])
     return trainer

@@ -16,16 +16,16 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class Evaluator:
-    """Measures a task's model without changing it. `is_compiled`: XLA compiles the network with its losses."""
+    """Measures the model of a loss without changing it. `is_compiled`: XLA compiles the network with its losses."""
 
-    def __init__(self, task, strategy, is_compiled=False):
-        self.task = task
+    def __init__(self, loss, strategy, is_compiled=False):
+        self.loss = loss
         self.strategy = strategy
-        self._numerators = task.numerators
+        self._numerators = loss.numerators
         if is_compiled:
             # AutoGraph would rewrite every method with `super()`, and keep the frame of the call.
             self._numerators = tf.function(
-                lambda features: task.numerators(features), jit_compile=True, autograph=False
+                lambda features: loss.numerators(features), jit_compile=True, autograph=False
             )
         self._run = graph_function(self, "_sums")
 
@@ -40,12 +40,12 @@ class Evaluator:
         for features in batches:
             result = self._run(features)
             losses.append(float(result["loss"]))
-            for name in self.task.metric_names:
+            for name in self.loss.metric_names:
                 numerators[name] = numerators.get(name, 0.0) + float(result["numerators"][name])
                 denominators[name] = denominators.get(name, 0.0) + float(result["denominators"][name])
         if not losses:
             raise ValueError("evaluation found no batch; give records that hold examples")
-        metrics = {name: float(value) for name, value in self.task.metrics(numerators, denominators).items()}
+        metrics = {name: float(value) for name, value in self.loss.metrics(numerators, denominators).items()}
         return {"loss": sum(losses) / len(losses), **metrics}
 
     def _sums(self, features):
@@ -53,8 +53,8 @@ class Evaluator:
 
     def step(self, features):
         """Measures this replica's part of a batch, and returns the sums and the loss of the whole batch."""
-        numerators, denominators = sum_over_replicas((self._numerators(features), self.task.denominators(features)))
-        loss = self.task.loss(numerators, denominators)
+        numerators, denominators = sum_over_replicas((self._numerators(features), self.loss.denominators(features)))
+        loss = self.loss.value(numerators, denominators)
         return {"numerators": numerators, "denominators": denominators, "loss": loss}
 
 

@@ -81,7 +81,7 @@ class Hooks:
 
 
 @explain_large_model()
-def make_trainer(task, strategy, settings, rate_factor=None, is_trained=None):
+def make_trainer(loss, strategy, settings, rate_factor=None, is_trained=None):
     """Returns a `training.step.Trainer` with the optimizer and the schedule of the settings.
 
     Settings of `TUNING_DEFAULTS` may be missing. Their defaults are those of the original BERT.
@@ -105,7 +105,7 @@ def make_trainer(task, strategy, settings, rate_factor=None, is_trained=None):
     with strategy.scope():
         loss_scale = LossScale() if settings.get("precision") == "float16" else None
     return Trainer(
-        task,
+        loss,
         optimizer,
         strategy,
         settings["seed"],
@@ -253,7 +253,7 @@ def _resume(trainer, hooks):
 
 def _open_report(trainer, hooks, step):
     run_dir, settings = hooks.run_dir, hooks.settings
-    names = [*trainer.task.metric_names, *hooks.eval_metric_names]
+    names = [*trainer.loss.metric_names, *hooks.eval_metric_names]
     names += ["loss_scale", "skipped_steps"] if "loss_scale" in trainer.state else []
     metrics_logs: list[MetricsFile | TensorBoardEvents] = (
         [MetricsFile(run_dir, names, step)] if run_dir.is_writable else []
@@ -261,7 +261,7 @@ def _open_report(trainer, hooks, step):
     if run_dir.is_writable and TensorBoardEvents.is_available():
         metrics_logs.append(TensorBoardEvents(run_dir))
     return Report(
-        trainer.task,
+        trainer.loss,
         trainer.optimizer.schedule,
         settings["train_batch_size"],
         step,

@@ -13,12 +13,12 @@ from bert_keras.data_prep.records.reading import check_same_vocabulary, explain_
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.modeling import (
     IncompleteMatchError,
+    PretrainingLoss,
     PretrainingModel,
-    PretrainingTask,
+    ReplacedTokenLoss,
     ReplacedTokenModel,
-    ReplacedTokenTask,
+    SpanBoundaryLoss,
     SpanBoundaryModel,
-    SpanBoundaryTask,
     check_config,
     check_vocabulary,
     load_weights,
@@ -34,7 +34,7 @@ from bert_keras.training.distribution.devices import distribute, strategy_of
 from bert_keras.training.distribution.workers import Workers, open_run_dir
 from bert_keras.training.evaluation_pass import Evaluator, write_eval_results
 from bert_keras.training.failures import READING_FAILURES, explain_out_of_memory
-from bert_keras.training.input.packed_batches import PackedTask, pack_examples
+from bert_keras.training.input.packed_batches import PackedLoss, pack_examples
 from bert_keras.training.input.pretraining_batches import (
     evaluation_batches,
     next_token_batches,
@@ -81,11 +81,11 @@ def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS, given
             teacher = PretrainingTeacher(settings, config) if settings["teacher"] else None
             _claim(run_dir, settings, config, records, workers, teacher)
         with initial_seed(settings["seed"]):
-            task = taught = _build(config, records, checkpoint, settings, strategy)
+            loss = taught = _build(config, records, checkpoint, settings, strategy)
             if settings["do_train"] and teacher:
                 with strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
-                    taught = teacher.teach(task)
-        evaluate = _make_evaluation(settings, task, strategy, records, eval_records) if settings["do_eval"] else None
+                    taught = teacher.teach(loss)
+        evaluate = _make_evaluation(settings, loss, strategy, records, eval_records) if settings["do_eval"] else None
         step, metrics, is_whole = run_dir.latest_step(), None, True
         if settings["do_train"]:
             explain = functools.partial(explain_failure, records)
@@ -99,9 +99,9 @@ def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS, given
                 explain=explain,
                 callbacks=callbacks,
             )
-            trainer = make_trainer(PackedTask(taught) if settings["pack"] else taught, strategy, settings)
+            trainer = make_trainer(PackedLoss(taught) if settings["pack"] else taught, strategy, settings)
             step, metrics, is_whole = train(
-                trainer, lambda start: _batches(settings, task, strategy, records, start), hooks
+                trainer, lambda start: _batches(settings, loss, strategy, records, start), hooks
             )
         if evaluate and metrics is None and is_whole:
             metrics = evaluate()
@@ -223,16 +223,16 @@ def _checkpoint_to_start_from(settings, run_dir):
 def _build(config, records, checkpoint, settings, strategy):
     """Returns the network with its losses; its weights are random, or from the checkpoint if there is one."""
     with strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
-        task = _make_task(config, records, settings)
-    task.model.bert.is_recomputed = settings["recompute"]
+        loss = _make_loss(config, records, settings)
+    loss.model.bert.is_recomputed = settings["recompute"]
     if config.is_decoder:
         log.info("is_decoder in the config: the model reads left to right and learns the next tokens, without masks")
-    num_weights = sum(math.prod(weight.shape) for weight in task.model.weights)
+    num_weights = sum(math.prod(weight.shape) for weight in loss.model.weights)
     log.info("model: %d layers, width %d, %s weights", config.num_hidden_layers, config.hidden_size, f"{num_weights:,}")
     if checkpoint is None:
-        return task
+        return loss
     try:
-        weights = {**weights_by_name(task.model), **task.own_weights}
+        weights = {**weights_by_name(loss.model), **loss.own_weights}
         report = load_weights(weights, checkpoint, settings["allow_partial_checkpoint"])
     except IncompleteMatchError as error:
         raise ValueError(
@@ -240,21 +240,21 @@ def _build(config, records, checkpoint, settings, strategy):
             "unknown ones"
         ) from None
     log.info("%s", report)
-    return task
+    return loss
 
 
-def _make_task(config, records, settings):
+def _make_loss(config, records, settings):
     """Returns the new network of the objective with its losses."""
     weight = settings["masked_lm_loss_weight"]
     if settings["objective"] == "electra":
         sizes = settings["generator_size"], weight, settings["replaced_token_loss_weight"]
-        task = ReplacedTokenTask(ReplacedTokenModel(config), *sizes)
-        task.generator.bert.is_recomputed = settings["recompute"]
-        return task
+        loss = ReplacedTokenLoss(ReplacedTokenModel(config), *sizes)
+        loss.generator.bert.is_recomputed = settings["recompute"]
+        return loss
     if settings["objective"] == "span_boundary":
-        return SpanBoundaryTask(SpanBoundaryModel(config), weight)
+        return SpanBoundaryLoss(SpanBoundaryModel(config), weight)
     sentence_weight = settings["next_sentence_loss_weight"]
-    return PretrainingTask(PretrainingModel(config), records.has_sentence_task, weight, sentence_weight)
+    return PretrainingLoss(PretrainingModel(config), records.has_sentence_task, weight, sentence_weight)
 
 
 def _with_labels(batches, settings, config):
@@ -264,9 +264,9 @@ def _with_labels(batches, settings, config):
     return span_boundary_batches(batches) if settings["objective"] == "span_boundary" else batches
 
 
-def _batches(settings, task, strategy, records, start_step):
+def _batches(settings, loss, strategy, records, start_step):
     batches = training_batches(records, settings["train_batch_size"], settings["seed"], start_step)
-    batches = _with_labels(batches, settings, task.model.config)
+    batches = _with_labels(batches, settings, loss.model.config)
     try:
         if settings["pack"]:
             # A run that resumes does not read its data up to `start_step` to measure a few batches.
@@ -277,8 +277,8 @@ def _batches(settings, task, strategy, records, start_step):
         raise explain_failure(records, error) from error
 
 
-def _make_evaluation(settings, task, strategy, records, eval_records):
-    """Returns a function that evaluates the task's model and returns its metrics; see `training.loop.Hooks`."""
+def _make_evaluation(settings, loss, strategy, records, eval_records):
+    """Returns a function that evaluates the model of a loss and returns its metrics; see `training.loop.Hooks`."""
     batch_size, max_steps = settings["eval_batch_size"], settings["max_eval_steps"]
     if eval_records is None:
         log.warning("no --eval_file: evaluating on the training records (--input_file), as the original BERT does")
@@ -287,8 +287,8 @@ def _make_evaluation(settings, task, strategy, records, eval_records):
         batches = evaluation_batches(eval_records, batch_size).take(max_steps)
         seen = min(eval_records.total_examples, max_steps * batch_size)
         log.info("evaluation: %d of the %d examples of --eval_file", seen, eval_records.total_examples)
-    batches = _with_labels(batches, settings, task.model.config)
-    evaluator = Evaluator(task, strategy, settings["jit"])
+    batches = _with_labels(batches, settings, loss.model.config)
+    evaluator = Evaluator(loss, strategy, settings["jit"])
 
     def evaluate(before_batch=lambda: None):
         def batches_after_hook():

@@ -61,8 +61,8 @@ class Report:
     of objects with `write(step, split, values)` and `close()`.
     """
 
-    def __init__(self, task, learning_rate, batch_size, start_step, num_train_steps, console, metrics_logs):
-        self._task = task
+    def __init__(self, loss, learning_rate, batch_size, start_step, num_train_steps, console, metrics_logs):
+        self._loss = loss
         self._learning_rate = learning_rate
         self._batch_size = batch_size
         self._metrics_logs = metrics_logs
@@ -133,7 +133,7 @@ class Report:
         totals = tf.nest.map_structure(lambda *values: sum(values), *parts)
         if not _num_counted(totals):
             return {}
-        metrics = self._task.metrics(totals["numerators"], totals["denominators"])
+        metrics = self._loss.metrics(totals["numerators"], totals["denominators"])
         return {"loss": totals["loss"] / _num_counted(totals)} | {name: float(metrics[name]) for name in metrics}
 
     def _speed(self):

@@ -29,13 +29,13 @@ _HIGHEST_SCALE = 2.0**24
 
 
 class Trainer:
-    """A task, its optimizer and everything that changes during training.
+    """A loss, its optimizer and everything that changes during training.
 
     Args:
-        task: a task of `modeling.losses`: model, numerators, denominators and loss. If its loss compares the examples
-            of a batch, it also has `compare`, see `training.sentence_vectors.losses.RankingTask`.
+        loss: a loss of `modeling.losses`: model, numerators, denominators and value. If it compares the examples of a
+            batch, it also has `compare`, see `training.sentence_vectors.losses.RankingLoss`.
         optimizer: a `modeling.optimization.AdamWeightDecay`.
-        strategy: `tf.distribute.Strategy`; the task's model was built in its scope.
+        strategy: `tf.distribute.Strategy`; the loss's model was built in its scope.
         seed: the seed of dropout.
         num_micro_batches: number of equal parts of a replica's batch, which it must divide. More parts save memory and
             change nothing else.
@@ -56,7 +56,7 @@ class Trainer:
 
     def __init__(
         self,
-        task,
+        loss,
         optimizer,
         strategy,
         seed,
@@ -66,7 +66,7 @@ class Trainer:
         is_compiled=False,
         ema_decay=0.0,
     ):
-        self.task = task
+        self.loss = loss
         self.optimizer = optimizer
         self.strategy = strategy
         self.num_micro_batches = num_micro_batches
@@ -74,12 +74,12 @@ class Trainer:
         self._seed = seed
         self._ema_decay = ema_decay
         self._loss_scale = loss_scale
-        variables = {**weights_by_name(task.model), **task.own_weights}
+        variables = {**weights_by_name(loss.model), **loss.own_weights}
         self._all_weights = {name: variable.value for name, variable in variables.items()}
         self._weights = {
             name: weight for name, weight in self._all_weights.items() if not is_trained or is_trained(name)
         }
-        self._units = {name: unit for name, unit in task.weight_units.items() if name in self._weights}
+        self._units = {name: unit for name, unit in loss.weight_units.items() if name in self._weights}
         if not self._weights:
             raise ValueError(_NOTHING_TO_TRAIN)
         self._is_reported = False
@@ -129,7 +129,7 @@ class Trainer:
             `loss_scale` after the last step. `num_skipped` counts steps whose gradients overflowed: they change no
             weight, and the sums leave them out.
         """
-        zeros = {name: tf.zeros([]) for name in self.task.metric_names}
+        zeros = {name: tf.zeros([]) for name in self.loss.metric_names}
         totals = {"numerators": zeros, "denominators": dict(zeros), "loss": tf.zeros([]), "gradient_norm": tf.zeros([])}
         if self._loss_scale:
             totals["num_skipped"] = tf.zeros([])
@@ -149,11 +149,11 @@ class Trainer:
         Every device runs it at the same time.
         """
         replica = tf.distribute.get_replica_context()
-        denominators = self.sum_over_replicas(self.task.denominators(features))
+        denominators = self.sum_over_replicas(self.loss.denominators(features))
         scale = self._loss_scale.value.read_value() if self._loss_scale else None
         size = features["input_ids"].shape[0] // self.num_micro_batches
         num_parts = self.num_micro_batches * self.strategy.num_replicas_in_sync
-        if num_parts > 1 and hasattr(self.task, "compare"):
+        if num_parts > 1 and hasattr(self.loss, "compare"):
             features = features | self._compared(features, replica, size)
 
         def of_micro_batch(index):
@@ -177,7 +177,7 @@ class Trainer:
         clipped, norm = clip_by_global_norm(list(gradients.values()), self.optimizer.clip_norm)
         gradients = dict(zip(gradients, clipped, strict=True))
         learning_rate = self.optimizer.schedule(self.global_step)
-        loss = self.task.loss(numerators, denominators)
+        loss = self.loss.value(numerators, denominators)
         result = {"numerators": numerators, "denominators": denominators, "loss": loss, "gradient_norm": norm}
         if not self._loss_scale:
             replica.merge_call(self._apply, args=(gradients, learning_rate))
@@ -192,7 +192,7 @@ class Trainer:
         return {name: _rows(value, index * size, size) for name, value in features.items()}, seed
 
     def _compared(self, features, replica, size):
-        """Returns further features for a loss that compares all examples of the global batch: `task.compare`.
+        """Returns further features for a loss that compares all examples of the global batch: `loss.compare`.
 
         The vectors of all micro-batches and replicas are computed without gradients and compared. The micro-batches
         then compute them again, with the same dropout, and multiply them by the gradients of the comparison.
@@ -204,7 +204,7 @@ class Trainer:
             fn_output_signature=tf.float32,
         )  # [micro-batches, size, K, H]
         num_rows = size * self.num_micro_batches
-        own = {name: features[name] for name in self.task.label_names}
+        own = {name: features[name] for name in self.loss.label_names}
         own["vectors"] = tf.reshape(vectors, [num_rows, *vectors.shape[2:]])
         first, num_all = num_rows * replica.replica_id_in_sync_group, num_rows * self.strategy.num_replicas_in_sync
         if num_all > num_rows:
@@ -212,17 +212,17 @@ class Trainer:
             own = {
                 name: self.sum_over_replicas({name: _at(value, first, num_all)})[name] for name, value in own.items()
             }
-        compared = self.task.compare(own.pop("vectors"), own)
+        compared = self.loss.compare(own.pop("vectors"), own)
         return {name: _rows(value, first, num_rows) for name, value in compared.items()}
 
     def _vectors(self, features, seed):
-        return self.task.model(features, dropout_seed=seed)["vectors"]
+        return self.loss.model(features, dropout_seed=seed)["vectors"]
 
     def _gradients(self, features, denominators, seed, scale):
         """Returns the dense gradients of a micro-batch by weight name, and its numerators."""
         with tf.GradientTape() as tape:
-            numerators = self.task.numerators(features, dropout_seed=seed)
-            loss = self.task.loss(numerators, denominators)
+            numerators = self.loss.numerators(features, dropout_seed=seed)
+            loss = self.loss.value(numerators, denominators)
         gradients = tape.gradient(loss, self._weights, scale)
         self._report_trained([name for name, gradient in gradients.items() if gradient is not None])
         # A weight that the loss does not depend on has no gradient. The update leaves it out, as in the original BERT;

@@ -10,11 +10,11 @@ from tiny_bert import make_config, make_model, with_random_weights
 
 from bert_keras.data_prep.text.vocabulary import AddedWord, ExtendedVocabulary
 from bert_keras.modeling import (
-    PretrainingTask,
+    PretrainingLoss,
+    ReplacedTokenLoss,
     ReplacedTokenModel,
-    ReplacedTokenTask,
+    SpanBoundaryLoss,
     SpanBoundaryModel,
-    SpanBoundaryTask,
     load_weights,
     open_checkpoint,
     save_checkpoint,
@@ -126,8 +126,8 @@ class TestSelection:
         run_network(contents)
 
 
-def task_of(kind, **changes):
-    """Returns a task of pre-training with random weights, and all its weights by their names."""
+def loss_of(kind, **changes):
+    """Returns a loss of pre-training with random weights, and all its weights by their names."""
     switches = {
         "decoder": {"is_decoder": True},
         "electra": {"embedding_size": 6, "hidden_act": "gelu_erf", "pooler_act": "gelu_erf"},
@@ -136,12 +136,12 @@ def task_of(kind, **changes):
     }[kind]
     config = make_config(num_hidden_layers=changes.pop("num_hidden_layers", 3), **switches, **changes)
     if kind == "electra":
-        task = ReplacedTokenTask(with_random_weights(ReplacedTokenModel(config)), 0.5)
+        loss = ReplacedTokenLoss(with_random_weights(ReplacedTokenModel(config)), 0.5)
     elif kind == "spans":
-        task = SpanBoundaryTask(with_random_weights(SpanBoundaryModel(config)))
+        loss = SpanBoundaryLoss(with_random_weights(SpanBoundaryModel(config)))
     else:
-        task = PretrainingTask(make_model(config), not config.is_decoder)
-    return task, {**weights_by_name(task.model), **task.own_weights}
+        loss = PretrainingLoss(make_model(config), not config.is_decoder)
+    return loss, {**weights_by_name(loss.model), **loss.own_weights}
 
 
 class TestTrainingState:
@@ -149,18 +149,18 @@ class TestTrainingState:
 
     @pytest.fixture(params=["decoder", "electra", "shared layers", "spans"])
     def case(self, request, tmp_path):
-        task, weights = task_of(request.param)
+        loss, weights = loss_of(request.param)
         values = {name: np.asarray(weight) for name, weight in weights.items()}
         state = {
             f"{name}/{slot}": value for name, value in values.items() for slot in ("adam_m", "adam_v", "unaveraged")
         }
         checkpoint = open_checkpoint(save_checkpoint(tmp_path / "bert_model.ckpt", values | state))
-        return request.param, select(checkpoint, task.model.config, "tensorflow", None, True)
+        return request.param, select(checkpoint, loss.model.config, "tensorflow", None, True)
 
     @staticmethod
     def assert_fits(contents, kind, **changes):
-        task, weights = task_of(kind, **changes)
-        assert contents.config == task.model.config
+        loss, weights = loss_of(kind, **changes)
+        assert contents.config == loss.model.config
         assert load_weights(weights, contents.checkpoint).unused == []
         for name, weight in weights.items():
             for entry in (name, f"{name}/adam_m", f"{name}/adam_v", f"{name}/unaveraged"):

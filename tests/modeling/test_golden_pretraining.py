@@ -14,8 +14,8 @@ from bert_keras.modeling import (
     AdamWeightDecay,
     BertConfig,
     LearningRateSchedule,
+    PretrainingLoss,
     PretrainingModel,
-    PretrainingTask,
     load_weights,
     weights_by_name,
 )
@@ -54,12 +54,12 @@ def test_the_forward_pass_equals_the_release(golden_dir, name):
     log_probs = ops.log_softmax(scores["masked_lm_logits"])
     close(ops.reshape(log_probs, (-1, golden.model.config.vocab_size)), golden.out["masked_lm_log_probs"])
     close(ops.log_softmax(scores["next_sentence_logits"]), golden.out["next_sentence_log_probs"])
-    task = PretrainingTask(golden.model)
-    numerators, denominators = task.numerators(golden.features), task.denominators(golden.features)
-    metrics = task.metrics(numerators, denominators)
+    loss = PretrainingLoss(golden.model)
+    numerators, denominators = loss.numerators(golden.features), loss.denominators(golden.features)
+    metrics = loss.metrics(numerators, denominators)
     close(metrics["masked_lm_loss"], golden.out["masked_lm_loss"])
     close(metrics["next_sentence_loss"], golden.out["next_sentence_loss"])
-    close(task.loss(numerators, denominators), golden.out["total_loss"])
+    close(loss.value(numerators, denominators), golden.out["total_loss"])
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_anchors_of_the_loss_and_the_updates(anchor_model):
         ]
     )
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, num_train_steps=10, num_warmup_steps=3))
-    trainer = Trainer(PretrainingTask(anchor_model), optimizer, tf.distribute.get_strategy(), seed=0)
+    trainer = Trainer(PretrainingLoss(anchor_model), optimizer, tf.distribute.get_strategy(), seed=0)
     batches = iter(tf.data.Dataset.from_tensors(ANCHOR_FEATURES).repeat())
     weights = weights_by_name(anchor_model)
     words = weights["bert/embeddings/word_embeddings"]

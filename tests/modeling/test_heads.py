@@ -8,7 +8,7 @@ from rounding import assert_close
 from tiny_bert import make_config, make_features
 
 from bert_keras.modeling import (
-    ClassificationTask,
+    ClassificationLoss,
     ClassifierModel,
     MultipleChoiceModel,
     SquadModel,
@@ -35,15 +35,15 @@ def test_the_classifier_equals_the_release(golden_dir):
     logits = np.asarray(model(features)["logits"])
     np.testing.assert_allclose(logits, golden["logits"], rtol=0, atol=1e-5)
     np.testing.assert_allclose(softmax(logits), golden["probabilities"], rtol=0, atol=1e-5)
-    task, features = ClassificationTask(model), features | {"label_ids": golden["labels"]}
-    numerators, denominators = task.numerators(features), task.denominators(features)
-    assert float(task.loss(numerators, denominators)) == pytest.approx(float(golden["loss"]), abs=1e-5)
+    loss, features = ClassificationLoss(model), features | {"label_ids": golden["labels"]}
+    numerators, denominators = loss.numerators(features), loss.denominators(features)
+    assert float(loss.value(numerators, denominators)) == pytest.approx(float(golden["loss"]), abs=1e-5)
     assert float(numerators["loss"]) == pytest.approx(golden["per_example_loss"].sum(), abs=5e-5)
     hits = golden["logits"].argmax(-1) == golden["labels"]
-    assert float(task.metrics(numerators, denominators)["accuracy"]) == pytest.approx(hits.mean())
+    assert float(loss.metrics(numerators, denominators)["accuracy"]) == pytest.approx(hits.mean())
     # Dropout reaches the head, only in training.
     seed = np.array([3, 4], np.int32)
-    assert abs(float(task.numerators(features, dropout_seed=seed)["loss"]) - float(numerators["loss"])) > 1e-3
+    assert abs(float(loss.numerators(features, dropout_seed=seed)["loss"]) - float(numerators["loss"])) > 1e-3
 
 
 def test_question_answering_equals_the_release(golden_dir):

@@ -16,8 +16,8 @@ from bert_keras.modeling import (
     FeatureBasedTagger,
     LstmTagger,
     PretrainingModel,
+    ReplacedTokenLoss,
     ReplacedTokenModel,
-    ReplacedTokenTask,
     SpanBoundaryModel,
     weights_by_name,
 )
@@ -79,7 +79,7 @@ def _tagger_with_lora(config):
         SpanBoundaryModel,
         _tagger_with_lora,
         lambda config: FeatureBasedTagger(config, 3, units=4),
-        lambda config: ReplacedTokenTask(ReplacedTokenModel(config), 0.5),
+        lambda config: ReplacedTokenLoss(ReplacedTokenModel(config), 0.5),
     ],
 )
 def test_no_initial_weight_comes_from_a_global_random_state(make, monkeypatch):

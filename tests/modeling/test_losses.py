@@ -1,4 +1,4 @@
-"""The tasks: losses against NumPy and the original BERT, and sums that do not depend on the split of a batch."""
+"""The losses: values against NumPy and the original BERT, and sums that do not depend on the split of a batch."""
 
 import numpy as np
 import pytest
@@ -7,12 +7,12 @@ from states import weights_of
 from tiny_bert import make_config, make_features, make_model
 
 from bert_keras.modeling import (
-    ClassificationTask,
-    MultiLabelTask,
-    PretrainingTask,
-    RegressionTask,
-    SquadTask,
-    TokenClassificationTask,
+    ClassificationLoss,
+    MultiLabelLoss,
+    PretrainingLoss,
+    RegressionLoss,
+    SquadLoss,
+    TokenClassificationLoss,
 )
 
 
@@ -22,8 +22,8 @@ def model():
 
 
 @pytest.fixture(scope="module")
-def task(model):
-    return PretrainingTask(model)
+def loss(model):
+    return PretrainingLoss(model)
 
 
 @pytest.fixture
@@ -39,29 +39,29 @@ def rows(features, which):
     return {name: values[which] for name, values in features.items()}
 
 
-def test_losses_equal_the_reference(model, task, features):
+def test_losses_equal_the_reference(model, loss, features):
     masked_lm, next_sentence = ReferenceBert(1, 2, "gelu", weights_of(model)).losses(features)
-    numerators, denominators = task.numerators(features), task.denominators(features)
-    assert float(task.loss(numerators, denominators)) == pytest.approx(masked_lm + next_sentence, abs=1e-5)
-    metrics = numbers(task.metrics(numerators, denominators))
+    numerators, denominators = loss.numerators(features), loss.denominators(features)
+    assert float(loss.value(numerators, denominators)) == pytest.approx(masked_lm + next_sentence, abs=1e-5)
+    metrics = numbers(loss.metrics(numerators, denominators))
     num_masked = features["masked_lm_weights"].sum()
     assert metrics["masked_lm_loss"] == pytest.approx(masked_lm * (num_masked + 1e-5) / num_masked, abs=1e-5)
     assert metrics["next_sentence_loss"] == pytest.approx(next_sentence, abs=1e-5)
 
 
-def test_the_losses_of_pretraining_are_weighed(model, task, features):
-    metrics = numbers(task.metrics(task.numerators(features), task.denominators(features)))
+def test_the_losses_of_pretraining_are_weighed(model, loss, features):
+    metrics = numbers(loss.metrics(loss.numerators(features), loss.denominators(features)))
     for weights in ((1.0, 1.0), (0.5, 2.0), (3.0, 0.0), (0.0, 0.25)):
-        weighed = PretrainingTask(model, True, *weights)
-        loss = weighed.loss(weighed.numerators(features), weighed.denominators(features))
+        weighed = PretrainingLoss(model, True, *weights)
+        value = weighed.value(weighed.numerators(features), weighed.denominators(features))
         expected = weights[0] * metrics["masked_lm_loss"] + weights[1] * metrics["next_sentence_loss"]
-        assert float(loss) == pytest.approx(expected, rel=1e-5)
-    without_sentences = PretrainingTask(model, False, 2.0, 5.0)
-    loss = without_sentences.loss(task.numerators(features), task.denominators(features))
-    assert float(loss) == pytest.approx(2 * metrics["masked_lm_loss"], rel=1e-5)
+        assert float(value) == pytest.approx(expected, rel=1e-5)
+    without_sentences = PretrainingLoss(model, False, 2.0, 5.0)
+    value = without_sentences.value(loss.numerators(features), loss.denominators(features))
+    assert float(value) == pytest.approx(2 * metrics["masked_lm_loss"], rel=1e-5)
     for has_sentence_task, weights in ((True, (0.0, 0.0)), (False, (0.0, 1.0))):
         with pytest.raises(ValueError, match="^no loss has a weight above 0; give one to the masked LM"):
-            PretrainingTask(model, has_sentence_task, *weights)
+            PretrainingLoss(model, has_sentence_task, *weights)
 
 
 def test_accuracies_count_the_first_of_the_highest_scores(model, features):
@@ -76,8 +76,8 @@ def test_accuracies_count_the_first_of_the_highest_scores(model, features):
     logits[1, :, 4:6] = 1.0
     next_sentence = np.array([[2, 1], [2, 1], [2, 1], [1, 2], [1, 2], [1, 2]], np.float32)
     scores = {"masked_lm_logits": logits, "next_sentence_logits": next_sentence}
-    task = PretrainingTask(lambda features, dropout_seed=None: scores)
-    metrics = numbers(task.metrics(task.numerators(features), task.denominators(features)))
+    loss = PretrainingLoss(lambda features, dropout_seed=None: scores)
+    metrics = numbers(loss.metrics(loss.numerators(features), loss.denominators(features)))
     assert metrics["masked_lm_accuracy"] == pytest.approx(2 / 12)
     assert metrics["next_sentence_accuracy"] == pytest.approx(4 / 6)
     assert metrics["next_sentence_loss"] == pytest.approx(
@@ -85,34 +85,34 @@ def test_accuracies_count_the_first_of_the_highest_scores(model, features):
     )
 
 
-def test_rows_that_only_fill_a_batch_count_for_nothing(task, features):
+def test_rows_that_only_fill_a_batch_count_for_nothing(loss, features):
     real = rows(features, slice(0, 4))
     filled = features | {"is_real_example": np.array([1, 1, 1, 1, 0, 0], np.float32)}
     num_masked = real["masked_lm_weights"].sum()
-    assert list(numbers(task.denominators(filled)).values()) == [num_masked, num_masked, 4.0, 4.0]
-    assert numbers(task.numerators(filled)) == pytest.approx(numbers(task.numerators(real)), rel=1e-5)
+    assert list(numbers(loss.denominators(filled)).values()) == [num_masked, num_masked, 4.0, 4.0]
+    assert numbers(loss.numerators(filled)) == pytest.approx(numbers(loss.numerators(real)), rel=1e-5)
 
 
-def test_examples_without_a_label_only_take_part_in_the_masked_lm(task, features):
+def test_examples_without_a_label_only_take_part_in_the_masked_lm(loss, features):
     labels = features["next_sentence_labels"].copy()
     labels[2:] = -1
     few, mixed = rows(features, slice(0, 2)), {**features, "next_sentence_labels": labels}
-    assert numbers(task.denominators(mixed)) == numbers(task.denominators(features)) | {
+    assert numbers(loss.denominators(mixed)) == numbers(loss.denominators(features)) | {
         "next_sentence_loss": 2.0,
         "next_sentence_accuracy": 2.0,
     }
-    expected, result = numbers(task.numerators(features)), numbers(task.numerators(mixed))
+    expected, result = numbers(loss.numerators(features)), numbers(loss.numerators(mixed))
     assert result["masked_lm_loss"] == expected["masked_lm_loss"]
-    expected = numbers(task.numerators(few))
+    expected = numbers(loss.numerators(few))
     for name in ("next_sentence_loss", "next_sentence_accuracy"):
         assert result[name] == pytest.approx(expected[name], rel=1e-5)
 
 
-def test_a_batch_that_is_all_filling_has_no_loss_and_no_metrics(task, features):
+def test_a_batch_that_is_all_filling_has_no_loss_and_no_metrics(loss, features):
     filling = features | {"is_real_example": np.zeros(6, np.float32)}
-    numerators, denominators = task.numerators(filling), task.denominators(filling)
-    assert float(task.loss(numerators, denominators)) == 0.0
-    assert set(numbers(task.metrics(numerators, denominators)).values()) == {0.0}
+    numerators, denominators = loss.numerators(filling), loss.denominators(filling)
+    assert float(loss.value(numerators, denominators)) == 0.0
+    assert set(numbers(loss.metrics(numerators, denominators)).values()) == {0.0}
 
 
 def told(features, dropout_seed=None):
@@ -175,10 +175,10 @@ def expected_answers(answers):
     }
 
 
-def smoothed(task):
-    """Returns a task whose labels are smoothed."""
-    task.label_smoothing = 0.3
-    return task
+def smoothed(loss):
+    """Returns a loss whose labels are smoothed."""
+    loss.label_smoothing = 0.3
+    return loss
 
 
 def expected_smoothed(answers):
@@ -217,37 +217,37 @@ def expected_answers_smoothed(answers):
 
 WEIGHTS = (0.5, 4.0, 0.25)
 CASES = {
-    "one class": (ClassificationTask(told), make_answers((6, 3), label_ids=LABELS), expected_single_label),
+    "one class": (ClassificationLoss(told), make_answers((6, 3), label_ids=LABELS), expected_single_label),
     "weighted classes": (
-        ClassificationTask(told, class_weights=list(WEIGHTS)),
+        ClassificationLoss(told, class_weights=list(WEIGHTS)),
         make_answers((6, 3), label_ids=LABELS),
         lambda answers: expected_single_label(answers, WEIGHTS),
     ),
     "a number": (
-        RegressionTask(told),
+        RegressionLoss(told),
         make_answers((6, 1), label_values=VALUES),
         lambda answers: {"loss": ((answers["logits"][:, 0].astype(np.float64) - VALUES) ** 2).mean()},
     ),
-    "several labels": (MultiLabelTask(told), make_answers((6, 3), label_values=SEVERAL), expected_several),
-    "tags": (TokenClassificationTask(told), make_answers((6, 4, 3), label_ids=TAGS), expected_tags),
-    "answers in a text": (SquadTask(told), squad_answers(), expected_answers),
+    "several labels": (MultiLabelLoss(told), make_answers((6, 3), label_values=SEVERAL), expected_several),
+    "tags": (TokenClassificationLoss(told), make_answers((6, 4, 3), label_ids=TAGS), expected_tags),
+    "answers in a text": (SquadLoss(told), squad_answers(), expected_answers),
     "smoothed weighted classes": (
-        smoothed(ClassificationTask(told, class_weights=list(WEIGHTS))),
+        smoothed(ClassificationLoss(told, class_weights=list(WEIGHTS))),
         make_answers((6, 3), label_ids=LABELS),
         expected_smoothed,
     ),
     "smoothed several labels": (
-        smoothed(MultiLabelTask(told)),
+        smoothed(MultiLabelLoss(told)),
         make_answers((6, 3), label_values=SEVERAL),
         expected_several_smoothed,
     ),
     "smoothed tags": (
-        smoothed(TokenClassificationTask(told)),
+        smoothed(TokenClassificationLoss(told)),
         make_answers((6, 4, 3), label_ids=TAGS),
         expected_tags_smoothed,
     ),
     "smoothed answers in a text": (
-        smoothed(SquadTask(told)),
+        smoothed(SquadLoss(told)),
         {**squad_answers(), "input_mask": MASK},
         expected_answers_smoothed,
     ),
@@ -260,58 +260,58 @@ def case(request):
 
 
 def test_metrics_of_fine_tuning_equal_the_formulas(case):
-    task, answers, expected = case
-    numerators, denominators = task.numerators(answers), task.denominators(answers)
-    metrics = numbers(task.metrics(numerators, denominators))
+    loss, answers, expected = case
+    numerators, denominators = loss.numerators(answers), loss.denominators(answers)
+    metrics = numbers(loss.metrics(numerators, denominators))
     assert metrics == pytest.approx(expected(answers), rel=1e-5)
-    assert tuple(metrics) == task.metric_names
-    assert float(task.loss(numerators, denominators)) == pytest.approx(metrics["loss"], rel=1e-6)
+    assert tuple(metrics) == loss.metric_names
+    assert float(loss.value(numerators, denominators)) == pytest.approx(metrics["loss"], rel=1e-6)
 
 
-def assert_parts_add_up(task, answers):
+def assert_parts_add_up(loss, answers):
     parts = [rows(answers, slice(0, 1)), rows(answers, slice(1, 4)), rows(answers, slice(4, 6))]
-    numerators = [numbers(task.numerators(part)) for part in parts]
-    denominators = [numbers(task.denominators(part)) for part in parts]
-    whole_denominators = task.denominators(answers)
-    for name, value in numbers(task.numerators(answers)).items():
+    numerators = [numbers(loss.numerators(part)) for part in parts]
+    denominators = [numbers(loss.denominators(part)) for part in parts]
+    whole_denominators = loss.denominators(answers)
+    for name, value in numbers(loss.numerators(answers)).items():
         assert sum(part[name] for part in numerators) == pytest.approx(value, rel=1e-5, abs=1e-6)
     for name, value in numbers(whole_denominators).items():
         assert sum(part[name] for part in denominators) == pytest.approx(value, rel=1e-6)
-    losses = [float(task.loss(task.numerators(part), whole_denominators)) for part in parts]
-    assert sum(losses) == pytest.approx(float(task.loss(task.numerators(answers), whole_denominators)), rel=1e-5)
+    losses = [float(loss.value(loss.numerators(part), whole_denominators)) for part in parts]
+    assert sum(losses) == pytest.approx(float(loss.value(loss.numerators(answers), whole_denominators)), rel=1e-5)
     # The parts differ in size, so a mean of means would be another number.
-    means = [float(task.loss(task.numerators(part), task.denominators(part))) for part in parts]
+    means = [float(loss.value(loss.numerators(part), loss.denominators(part))) for part in parts]
     assert np.mean(means) != pytest.approx(sum(losses), rel=1e-3)
 
 
 def test_parts_of_fine_tuning_add_up_to_the_whole_batch(case):
-    task, answers, _ = case
-    assert_parts_add_up(task, answers)
+    loss, answers, _ = case
+    assert_parts_add_up(loss, answers)
 
 
-def test_parts_of_pretraining_add_up_to_the_whole_batch(task, features):
-    assert_parts_add_up(task, features)
+def test_parts_of_pretraining_add_up_to_the_whole_batch(loss, features):
+    assert_parts_add_up(loss, features)
 
 
 def test_features_that_training_reads_are_those_that_the_loss_needs(case):
-    task, answers, _ = case
-    assert task.feature_names[:3] == ("input_ids", "input_mask", "segment_ids")
-    assert set(task.feature_names[3:]) == {name for name in answers if name.startswith(("label", "start_p", "end_p"))}
+    loss, answers, _ = case
+    assert loss.feature_names[:3] == ("input_ids", "input_mask", "segment_ids")
+    assert set(loss.feature_names[3:]) == {name for name in answers if name.startswith(("label", "start_p", "end_p"))}
 
 
 def test_classes_of_no_weight_and_tokens_of_no_tag_leave_a_batch_without_loss():
     _, answers, _ = CASES["one class"]
-    task = ClassificationTask(told, class_weights=[0.0, 0.0, 0.0])
-    assert float(task.loss(task.numerators(answers), task.denominators(answers))) == 0.0
-    task, answers, _ = CASES["tags"]
+    loss = ClassificationLoss(told, class_weights=[0.0, 0.0, 0.0])
+    assert float(loss.value(loss.numerators(answers), loss.denominators(answers))) == 0.0
+    loss, answers, _ = CASES["tags"]
     empty = rows(answers, slice(2, 3))
-    assert numbers(task.denominators(empty)) == {"loss": 0.0, "accuracy": 0.0}
-    assert numbers(task.metrics(task.numerators(empty), task.denominators(empty))) == {"loss": 0.0, "accuracy": 0.0}
+    assert numbers(loss.denominators(empty)) == {"loss": 0.0, "accuracy": 0.0}
+    assert numbers(loss.metrics(loss.numerators(empty), loss.denominators(empty))) == {"loss": 0.0, "accuracy": 0.0}
 
 
 def test_losses_stay_finite_where_the_network_is_sure_and_wrong():
     answers = make_answers((6, 3), label_values=SEVERAL)
     answers["logits"] = (100 * (1 - 2 * SEVERAL)).astype(np.float32)
-    task = MultiLabelTask(told)
-    metrics = numbers(task.metrics(task.numerators(answers), task.denominators(answers)))
+    loss = MultiLabelLoss(told)
+    metrics = numbers(loss.metrics(loss.numerators(answers), loss.denominators(answers)))
     assert metrics == pytest.approx({"loss": 100.0, "accuracy": 0.0})

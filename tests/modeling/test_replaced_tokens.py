@@ -13,9 +13,9 @@ from bert_keras.modeling import (
     AdamWeightDecay,
     BertConfig,
     LearningRateSchedule,
+    ReplacedTokenLoss,
     ReplacedTokenModel,
-    ReplacedTokenTask,
-    tasks,
+    losses,
 )
 from bert_keras.modeling.replaced_tokens import generator_config, gumbel_noise, replace_tokens
 from bert_keras.training.step import Trainer
@@ -23,36 +23,36 @@ from bert_keras.training.step import Trainer
 EMBEDDINGS = ("word_embeddings", "token_type_embeddings", "position_embeddings", "LayerNorm/gamma", "LayerNorm/beta")
 
 
-def make_task(changes=(), **options):
-    """Returns a task with random weights in both networks, and its features; `changes` are those of the config."""
+def make_loss(changes=(), **options):
+    """Returns a loss with random weights in both networks, and its features; `changes` are those of the config."""
     config = make_variant("electra", hidden_size=16, num_attention_heads=4, **dict(changes))
-    task = ReplacedTokenTask(with_random_weights(ReplacedTokenModel(config)), generator_size=0.5, **options)
+    loss = ReplacedTokenLoss(with_random_weights(ReplacedTokenModel(config)), generator_size=0.5, **options)
     rng = np.random.default_rng(1)
-    for name, weight in task.own_weights.items():
+    for name, weight in loss.own_weights.items():
         weight.assign(0.3 * rng.standard_normal(weight.shape) + name.endswith("gamma"))
     features = make_features(config, batch_size=6)
     # Both answers occur.
-    bias, mask = task.model.head.linear.output_bias, features["input_mask"] == 1
-    bias.assign(bias - np.median(np.asarray(task.model(features)["logits"])[mask]))
-    return task, features
+    bias, mask = loss.model.head.linear.output_bias, features["input_mask"] == 1
+    bias.assign(bias - np.median(np.asarray(loss.model(features)["logits"])[mask]))
+    return loss, features
 
 
-def weights_of_generator(task):
+def weights_of_generator(loss):
     """Returns the weights of the generator by the names of BERT."""
-    weights = {name: value for name, value in weights_of(task.model).items() if "bert/embeddings/" in name}
-    width = task.generator.config.hidden_size
+    weights = {name: value for name, value in weights_of(loss.model).items() if "bert/embeddings/" in name}
+    width = loss.generator.config.hidden_size
     weights |= {"bert/pooler/dense/kernel": np.zeros((width, width)), "bert/pooler/dense/bias": np.zeros(width)}
-    for name, weight in task.own_weights.items():
+    for name, weight in loss.own_weights.items():
         name = name.removeprefix("loss/generator/")
         weights[name if name.startswith("cls/") else f"bert/{name}"] = weight.numpy()
     return weights
 
 
-def metrics_by_numpy(task, features, noise):
+def metrics_by_numpy(loss, features, noise):
     """Returns the metrics of a batch whose samples have a given noise, by loops."""
     inputs, mask = [features[name] for name in ("input_mask", "segment_ids")], features["input_mask"] == 1
-    config = task.generator.config
-    generator = ReferenceBert(2, config.num_attention_heads, "gelu_erf", weights_of_generator(task), "gelu_erf")
+    config = loss.generator.config
+    generator = ReferenceBert(2, config.num_attention_heads, "gelu_erf", weights_of_generator(loss), "gelu_erf")
     layers = generator.encode(features["input_ids"], *inputs)[1]
     log_probs = generator.masked_lm_log_probs(layers[-1], features["masked_lm_positions"])
     ids, is_replaced = features["input_ids"].copy(), np.zeros(mask.shape, bool)
@@ -63,7 +63,7 @@ def metrics_by_numpy(task, features, noise):
         hits.append(np.argmax(log_probs[b, p]) == label)
         ids[b, place] = np.argmax(log_probs[b, p] + noise[b, p])
         is_replaced[b, place] = ids[b, place] != label
-    reference = ReferenceBert(2, 4, "gelu_erf", weights_of(task.model), "gelu_erf")
+    reference = ReferenceBert(2, 4, "gelu_erf", weights_of(loss.model), "gelu_erf")
     logits = reference.replaced_token_logits(reference.encode(ids, *inputs)[1][-1])[mask]
     labels, predicted = is_replaced[mask], logits > 0
     probabilities = 1 / (1 + np.exp(-logits))
@@ -80,21 +80,21 @@ def metrics_by_numpy(task, features, noise):
 
 
 def test_losses_and_metrics_are_those_of_numpy(monkeypatch):
-    task, features = make_task(masked_lm_loss_weight=2.0)
+    loss, features = make_loss(masked_lm_loss_weight=2.0)
     noise = np.random.default_rng(2).gumbel(size=(6, 3, 40)).astype(np.float32)
     # One sample is the original token.
     noise[0, 0, features["masked_lm_ids"][0, 0]] = 100.0
-    monkeypatch.setattr(tasks, "gumbel_noise", lambda shape, seed: noise)
-    numerators, denominators = task.numerators(features), task.denominators(features)
-    metrics = {name: float(value) for name, value in task.metrics(numerators, denominators).items()}
-    expected = metrics_by_numpy(task, features, noise)
+    monkeypatch.setattr(losses, "gumbel_noise", lambda shape, seed: noise)
+    numerators, denominators = loss.numerators(features), loss.denominators(features)
+    metrics = {name: float(value) for name, value in loss.metrics(numerators, denominators).items()}
+    expected = metrics_by_numpy(loss, features, noise)
     assert 0 < expected["replaced_share"] < features["masked_lm_weights"].sum() / features["input_mask"].sum()
     assert 0 < expected["replaced_token_precision"] < 1
     assert metrics == pytest.approx(expected, rel=1e-5)
     needed = 2 * expected["masked_lm_loss"] + 50 * expected["replaced_token_loss"]
-    assert float(task.loss(numerators, denominators)) == pytest.approx(needed, rel=1e-5)
+    assert float(loss.value(numerators, denominators)) == pytest.approx(needed, rel=1e-5)
     nothing = {**features, "input_mask": np.zeros_like(features["input_mask"])}
-    assert float(task.metrics(numerators, task.denominators(nothing))["replaced_token_loss"]) == 0
+    assert float(loss.metrics(numerators, loss.denominators(nothing))["replaced_token_loss"]) == 0
 
 
 def test_replaced_tokens_are_those_that_differ_from_the_text():
@@ -125,13 +125,13 @@ def test_samples_have_the_probabilities_of_the_softmax():
 
 def test_each_seed_of_dropout_draws_other_samples_and_an_evaluation_repeats_its_own():
     # Without dropout, only the samples differ.
-    task, features = make_task({"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
+    loss, features = make_loss({"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
 
-    def loss(**options):
-        return float(task.numerators(features, **options)["replaced_token_loss"])
+    def value(**options):
+        return float(loss.numerators(features, **options)["replaced_token_loss"])
 
-    assert loss() == loss()
-    losses = [loss(dropout_seed=np.array([seed, 0], np.int32)) for seed in (1, 1, 2, 3)]
+    assert value() == value()
+    losses = [value(dropout_seed=np.array([seed, 0], np.int32)) for seed in (1, 1, 2, 3)]
     assert losses[0] == losses[1]
     assert len({round(value, 4) for value in losses}) == 3
 
@@ -139,13 +139,13 @@ def test_each_seed_of_dropout_draws_other_samples_and_an_evaluation_repeats_its_
 def test_each_loss_reaches_its_own_network_and_the_shared_embeddings():
     gradients = {}
     for kind, weights in {"generator": (1.0, 0.0), "discriminator": (0.0, 50.0), "both": (1.0, 50.0)}.items():
-        task, features = make_task(masked_lm_loss_weight=weights[0], replaced_token_loss_weight=weights[1])
-        variables = {name: each.value for name, each in task.own_weights.items()}
-        variables |= {each.path.partition("/")[2]: each.value for each in task.model.bert.weights}
+        loss, features = make_loss(masked_lm_loss_weight=weights[0], replaced_token_loss_weight=weights[1])
+        variables = {name: each.value for name, each in loss.own_weights.items()}
+        variables |= {each.path.partition("/")[2]: each.value for each in loss.model.bert.weights}
         with tf.GradientTape() as tape:
-            numerators = task.numerators(features, dropout_seed=np.array([3, 0], np.int32))
-            loss = task.loss(numerators, task.denominators(features))
-        found = tape.gradient(loss, variables)
+            numerators = loss.numerators(features, dropout_seed=np.array([3, 0], np.int32))
+            value = loss.value(numerators, loss.denominators(features))
+        found = tape.gradient(value, variables)
         gradients[kind] = {
             name: None if each is None else np.asarray(tf.convert_to_tensor(each)) for name, each in found.items()
         }
@@ -164,25 +164,25 @@ def test_each_loss_reaches_its_own_network_and_the_shared_embeddings():
 
 
 def test_the_embeddings_are_shared_and_nothing_else_is():
-    task, _ = make_task()
-    ours, theirs = task.model.bert.embeddings, task.generator.bert.embeddings
+    loss, _ = make_loss()
+    ours, theirs = loss.model.bert.embeddings, loss.generator.bert.embeddings
     for name in EMBEDDINGS[:3]:
         assert getattr(ours, name) is getattr(theirs, name)
     assert ours.layer_norm is theirs.layer_norm
     assert ours.projection is not theirs.projection
-    assert not any(name.endswith(f"embeddings/{table}") for name in task.own_weights for table in EMBEDDINGS)
-    assert not any("pooler" in name for name in task.own_weights)
+    assert not any(name.endswith(f"embeddings/{table}") for name in loss.own_weights for table in EMBEDDINGS)
+    assert not any("pooler" in name for name in loss.own_weights)
     # 2 of the projection, 16 of each layer, 5 of the head.
-    assert len(task.own_weights) == 2 + 2 * 16 + 5
-    number = sum(keras.ops.size(weight) for weight in task.model.weights)
-    assert number == sum(value.size for value in weights_of(ReplacedTokenModel(task.model.config)).values())
+    assert len(loss.own_weights) == 2 + 2 * 16 + 5
+    number = sum(keras.ops.size(weight) for weight in loss.model.weights)
+    assert number == sum(value.size for value in weights_of(ReplacedTokenModel(loss.model.config)).values())
 
 
 def test_training_finds_tokens_that_the_text_does_not_have():
     """The text has two of 40 tokens. The generator does not learn, so most of its samples are others."""
     keras.utils.set_random_seed(2)
     config = make_variant("electra", hidden_size=16, num_hidden_layers=1, initializer_range=0.2)
-    task = ReplacedTokenTask(ReplacedTokenModel(config), masked_lm_loss_weight=0.0)
+    loss = ReplacedTokenLoss(ReplacedTokenModel(config), masked_lm_loss_weight=0.0)
     rng = np.random.default_rng(3)
     words = rng.integers(5, 7, (64, 8), dtype=np.int32)
     positions = np.stack([rng.choice(8, 2, replace=False) for _ in words]).astype(np.int32)
@@ -195,9 +195,9 @@ def test_training_finds_tokens_that_the_text_does_not_have():
         "masked_lm_weights": np.ones((64, 2), np.float32),
     }
     optimizer = AdamWeightDecay(LearningRateSchedule(0.01, 100, 0))
-    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), seed=1)
+    trainer = Trainer(loss, optimizer, tf.distribute.get_strategy(), seed=1)
     trainer.train(iter(tf.data.Dataset.from_tensors(features).repeat()), tf.constant(80))
-    metrics = task.metrics(task.numerators(features), task.denominators(features))
+    metrics = loss.metrics(loss.numerators(features), loss.denominators(features))
     assert float(metrics["replaced_share"]) > 0.2
     assert float(metrics["replaced_token_accuracy"]) > 0.95
     assert min(float(metrics[f"replaced_token_{name}"]) for name in ("precision", "recall")) > 0.9

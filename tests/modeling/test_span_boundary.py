@@ -17,8 +17,8 @@ from bert_keras.modeling import (
     HEAD_PATTERNS,
     ClassifierModel,
     PretrainingModel,
+    SpanBoundaryLoss,
     SpanBoundaryModel,
-    SpanBoundaryTask,
     load_weights,
     open_checkpoint,
     save_checkpoint,
@@ -146,49 +146,49 @@ def reference_loss(model, rows, batch):
 
 def test_the_loss_equals_the_reference(model):
     batch = with_boundaries(features_of(ROWS))
-    task = SpanBoundaryTask(model, 0.5)
-    numerators, denominators = task.numerators(batch), task.denominators(batch)
+    loss = SpanBoundaryLoss(model, 0.5)
+    numerators, denominators = loss.numerators(batch), loss.denominators(batch)
     expected, count = reference_loss(model, ROWS, batch)
     assert count == 8 + 15 + 1 + 2
     assert float(denominators["span_boundary_loss"]) == count
-    metrics = task.metrics(numerators, denominators)
+    metrics = loss.metrics(numerators, denominators)
     assert float(metrics["span_boundary_loss"]) == pytest.approx(expected, rel=1e-5)
     labelled = batch | {"next_sentence_labels": np.zeros((4, 1), int)}
     masked_lm, _ = ReferenceBert(1, 2, "gelu", weights_of(model)).losses(labelled)
-    assert float(task.loss(numerators, denominators)) == pytest.approx(0.5 * masked_lm + expected, rel=1e-5)
+    assert float(loss.value(numerators, denominators)) == pytest.approx(0.5 * masked_lm + expected, rel=1e-5)
     assert 0 <= float(metrics["span_boundary_accuracy"]) <= 1
 
 
 def test_packed_rows_have_the_same_sums(model):
-    task, batch = SpanBoundaryTask(model), with_boundaries(features_of(ROWS))
+    loss, batch = SpanBoundaryLoss(model), with_boundaries(features_of(ROWS))
     packed = pack(batch, 66)
     assert len(packed["input_ids"]) == 1
-    expected, found = ([task.numerators(each), task.denominators(each)] for each in (batch, packed))
+    expected, found = ([loss.numerators(each), loss.denominators(each)] for each in (batch, packed))
     for one, other in zip(tf.nest.flatten(expected), tf.nest.flatten(found), strict=True):
         assert float(other) == pytest.approx(float(one), rel=1e-4)
 
 
 def test_gradients_reach_the_positions_and_the_tokens_around_a_span_only(model):
-    task, rows = SpanBoundaryTask(model), [(12, [[4, 6]])]
+    loss, rows = SpanBoundaryLoss(model), [(12, [[4, 6]])]
     batch = with_boundaries(features_of(rows))
     # Only the second loss, from the outputs of the encoder.
     hidden = tf.Variable(np.random.default_rng(1).standard_normal((1, NUM_TOKENS, 8)), dtype=tf.float32)
     table = model.span_boundary_head.position_embeddings.value
     with tf.GradientTape() as tape:
         outputs = model._outputs({"sequence_output": hidden, "pooled_output": tf.zeros([1, 8])}, batch)
-        loss = tf.reduce_sum(task._values(outputs, batch)["span_boundary_loss"][:, :3])
-    of_hidden, of_table = tape.gradient(loss, [hidden, table])
+        total = tf.reduce_sum(loss._values(outputs, batch)["span_boundary_loss"][:, :3])
+    of_hidden, of_table = tape.gradient(total, [hidden, table])
     assert set(np.flatnonzero(np.abs(of_hidden[0].numpy()).sum(-1))) == {3, 7}
     assert set(np.flatnonzero(np.abs(tf.convert_to_tensor(of_table).numpy()).sum(-1))) == {0, 1, 2}
 
 
 def test_a_batch_without_boundaries_has_no_second_loss(model):
-    task, batch = SpanBoundaryTask(model), with_boundaries(features_of([(5, [[1, 3]]), (6, [[1, 1], [4, 4]])]))
-    numerators, denominators = task.numerators(batch), task.denominators(batch)
-    metrics = task.metrics(numerators, denominators)
+    loss, batch = SpanBoundaryLoss(model), with_boundaries(features_of([(5, [[1, 3]]), (6, [[1, 1], [4, 4]])]))
+    numerators, denominators = loss.numerators(batch), loss.denominators(batch)
+    metrics = loss.metrics(numerators, denominators)
     assert float(metrics["span_boundary_loss"]) == float(metrics["span_boundary_accuracy"]) == 0.0
     masked_lm = numerators["masked_lm_loss"] / (denominators["masked_lm_loss"] + 1e-5)
-    assert float(task.loss(numerators, denominators)) == pytest.approx(float(masked_lm))
+    assert float(loss.value(numerators, denominators)) == pytest.approx(float(masked_lm))
 
 
 def test_the_other_weights_start_as_without_the_head(config):

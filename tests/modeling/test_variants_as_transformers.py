@@ -15,8 +15,8 @@ from bert_keras.modeling import (
     ClassifierModel,
     MultipleChoiceModel,
     PretrainingModel,
+    ReplacedTokenLoss,
     ReplacedTokenModel,
-    ReplacedTokenTask,
     SquadModel,
     TokenClassifierModel,
     load_weights,
@@ -136,7 +136,7 @@ def unexpected(end):
 
 def test_transformers_reads_the_discriminator_of_a_pre_training(tmp_path):
     model = with_random_weights(ReplacedTokenModel(make_variant("electra")), seed=6)
-    weights = weights_by_name(model) | ReplacedTokenTask(model).own_weights
+    weights = weights_by_name(model) | ReplacedTokenLoss(model).own_weights
     save_checkpoint(tmp_path / "run" / "model.ckpt-1", weights)
     model.config.to_json_file(tmp_path / "run" / "bert_config.json")
     arguments = {"input": tmp_path / "run", "output": tmp_path / "copy", "format": "safetensors"}

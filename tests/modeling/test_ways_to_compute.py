@@ -6,16 +6,16 @@ import tensorflow as tf
 from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.modeling import (
-    ClassificationTask,
+    ClassificationLoss,
     ClassifierModel,
-    MultiLabelTask,
+    MultiLabelLoss,
     MultipleChoiceModel,
+    PretrainingLoss,
     PretrainingModel,
-    PretrainingTask,
-    RegressionTask,
+    RegressionLoss,
+    SquadLoss,
     SquadModel,
-    SquadTask,
-    TokenClassificationTask,
+    TokenClassificationLoss,
     TokenClassifierModel,
 )
 from bert_keras.modeling.layers import dtype_policy
@@ -35,17 +35,17 @@ LABELS = {
 PACKABLE = ("classes", "values", "several", "tokens", "pretraining")
 
 
-def make_task(kind, **changes):
-    """Makes a task of a small model with random weights, always the same for a kind."""
+def make_loss(kind, **changes):
+    """Makes a loss of a small model with random weights, always the same for a kind."""
     config = make_config(num_hidden_layers=1, **changes)
     model, make = {
-        "classes": lambda: (ClassifierModel(config, 3), lambda model: ClassificationTask(model, [0.5, 4.0, 0.25])),
-        "values": lambda: (ClassifierModel(config, 1), RegressionTask),
-        "several": lambda: (ClassifierModel(config, 3), MultiLabelTask),
-        "tokens": lambda: (TokenClassifierModel(config, 3), TokenClassificationTask),
-        "spans": lambda: (SquadModel(config), SquadTask),
-        "choices": lambda: (MultipleChoiceModel(config), ClassificationTask),
-        "pretraining": lambda: (PretrainingModel(config), PretrainingTask),
+        "classes": lambda: (ClassifierModel(config, 3), lambda model: ClassificationLoss(model, [0.5, 4.0, 0.25])),
+        "values": lambda: (ClassifierModel(config, 1), RegressionLoss),
+        "several": lambda: (ClassifierModel(config, 3), MultiLabelLoss),
+        "tokens": lambda: (TokenClassifierModel(config, 3), TokenClassificationLoss),
+        "spans": lambda: (SquadModel(config), SquadLoss),
+        "choices": lambda: (MultipleChoiceModel(config), ClassificationLoss),
+        "pretraining": lambda: (PretrainingModel(config), PretrainingLoss),
     }[kind]()
     return make(with_random_weights(model, seed=1))
 
@@ -60,17 +60,17 @@ def features_of(kind):
     return features | LABELS[kind]
 
 
-def metrics_and_gradients(task, features, seed=None):
+def metrics_and_gradients(loss, features, seed=None):
     """Returns the metrics of a batch, and the gradients of its loss, by name."""
 
     features = {name: tf.constant(values) for name, values in features.items()}
     with tf.GradientTape() as tape:
-        numerators, denominators = task.numerators(features, dropout_seed=seed), task.denominators(features)
-        loss = task.loss(numerators, denominators)
-    metrics = task.metrics(numerators, denominators)
-    gradients = tape.gradient(loss, [weight.value for weight in task.model.weights], unconnected_gradients="zero")
+        numerators, denominators = loss.numerators(features, dropout_seed=seed), loss.denominators(features)
+        value = loss.value(numerators, denominators)
+    metrics = loss.metrics(numerators, denominators)
+    gradients = tape.gradient(value, [weight.value for weight in loss.model.weights], unconnected_gradients="zero")
     gradients = map(tf.convert_to_tensor, gradients)
-    names = [weight.path for weight in task.model.weights]
+    names = [weight.path for weight in loss.model.weights]
     return {name: float(value) for name, value in metrics.items()}, dict(zip(names, gradients, strict=True))
 
 
@@ -78,12 +78,12 @@ def metrics_and_gradients(task, features, seed=None):
     ("kind", "is_decoder"), [*((kind, False) for kind in PACKABLE), ("classes", True), ("pretraining", True)]
 )
 def test_packed_rows_have_the_losses_and_gradients_of_rows_of_their_own(kind, is_decoder):
-    task, features = make_task(kind, is_decoder=is_decoder), features_of(kind)
+    loss, features = make_loss(kind, is_decoder=is_decoder), features_of(kind)
     packed = pack(features, row_length=16, max_sequences=3)
     assert len(packed["input_ids"]) < ROWS
     assert 0 in packed["sequence_weights"]
-    metrics, gradients = metrics_and_gradients(task, packed)
-    expected_metrics, expected_gradients = metrics_and_gradients(task, features)
+    metrics, gradients = metrics_and_gradients(loss, packed)
+    expected_metrics, expected_gradients = metrics_and_gradients(loss, features)
     assert metrics == pytest.approx(expected_metrics, rel=1e-5)
     largest = max(np.abs(gradient).max() for gradient in expected_gradients.values())
     for name, gradient in gradients.items():
@@ -93,14 +93,14 @@ def test_packed_rows_have_the_losses_and_gradients_of_rows_of_their_own(kind, is
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 def test_recomputed_layers_have_the_same_losses_and_gradients(policy):
     with dtype_policy(policy):
-        task = make_task("pretraining", hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.2)
+        loss = make_loss("pretraining", hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.2)
         features, seed = features_of("pretraining"), tf.constant([3, 4])
-        expected_metrics, expected_gradients = metrics_and_gradients(task, features, seed)
+        expected_metrics, expected_gradients = metrics_and_gradients(loss, features, seed)
         calls = []
-        layer = task.model.bert.encoder_layers[0]
+        layer = loss.model.bert.encoder_layers[0]
         layer.call = lambda *args, call=layer.call, **kwargs: calls.append(1) or call(*args, **kwargs)
-        task.model.bert.is_recomputed = True
-        metrics, gradients = metrics_and_gradients(task, features, seed)
+        loss.model.bert.is_recomputed = True
+        metrics, gradients = metrics_and_gradients(loss, features, seed)
     assert len(calls) == 2
     assert metrics == expected_metrics
     for name, gradient in gradients.items():
@@ -110,11 +110,11 @@ def test_recomputed_layers_have_the_same_losses_and_gradients(policy):
 @pytest.mark.parametrize("kind", LABELS)
 def test_products_in_16_bits_come_near_those_in_32(kind):
     features = features_of(kind)
-    expected_metrics, expected = metrics_and_gradients(make_task(kind), features)
+    expected_metrics, expected = metrics_and_gradients(make_loss(kind), features)
     length = np.sqrt(sum(np.square(gradient).sum() for gradient in expected.values()))
     for policy, tolerance in (("mixed_bfloat16", 0.05), ("mixed_float16", 0.005)):
         with dtype_policy(policy):
-            metrics, gradients = metrics_and_gradients(make_task(kind), features)
+            metrics, gradients = metrics_and_gradients(make_loss(kind), features)
         assert {gradient.dtype for gradient in gradients.values()} == {tf.float32}
         for name in (name for name in metrics if name.endswith("loss")):
             assert metrics[name] == pytest.approx(expected_metrics[name], rel=tolerance / 2)

@@ -17,14 +17,14 @@ from bert_keras.modeling import (
     AdamWeightDecay,
     BertConfig,
     BertModel,
-    ClassificationTask,
+    ClassificationLoss,
     LearningRateSchedule,
-    MultiLabelTask,
+    MultiLabelLoss,
+    PretrainingLoss,
     PretrainingModel,
-    PretrainingTask,
-    RegressionTask,
-    SquadTask,
-    TokenClassificationTask,
+    RegressionLoss,
+    SquadLoss,
+    TokenClassificationLoss,
     clip_by_global_norm,
     load_weights,
     weights_by_name,
@@ -53,16 +53,16 @@ def losses_and_updates():
     def tokens(features, dropout_seed=None):
         return {"logits": ops.reshape(outputs["logits"], (2, 3, 3))}
 
-    for task, labels in (
-        (ClassificationTask(sequences, [0.5, 4.0, 0.25]), {"label_ids": classes}),
-        (RegressionTask(sequences), {"label_values": values}),
-        (MultiLabelTask(sequences), {"label_values": several}),
-        (SquadTask(sequences), {"start_positions": starts, "end_positions": ends}),
-        (TokenClassificationTask(tokens), {"label_ids": classes.reshape(2, 3) - 1}),
+    for loss, labels in (
+        (ClassificationLoss(sequences, [0.5, 4.0, 0.25]), {"label_ids": classes}),
+        (RegressionLoss(sequences), {"label_values": values}),
+        (MultiLabelLoss(sequences), {"label_values": several}),
+        (SquadLoss(sequences), {"start_positions": starts, "end_positions": ends}),
+        (TokenClassificationLoss(tokens), {"label_ids": classes.reshape(2, 3) - 1}),
     ):
         batch = {"input_ids": np.ones((6, 3), "int32"), **labels}
-        metrics = task.metrics(task.numerators(batch), task.denominators(batch))
-        result |= {f"{type(task).__name__}/{name}": value for name, value in metrics.items()}
+        metrics = loss.metrics(loss.numerators(batch), loss.denominators(batch))
+        result |= {f"{type(loss).__name__}/{name}": value for name, value in metrics.items()}
     return {name: ops.convert_to_numpy(value) for name, value in result.items()}
 
 
@@ -71,15 +71,15 @@ def forward_pass(model, features):
     model.bert.return_all_encoder_layers = True
     encoded = model.bert(features["input_ids"], features["input_mask"], features["segment_ids"])
     scores = model(features)
-    task = PretrainingTask(model)
-    numerators, denominators = task.numerators(features), task.denominators(features)
-    metrics = task.metrics(numerators, denominators)
+    loss = PretrainingLoss(model)
+    numerators, denominators = loss.numerators(features), loss.denominators(features)
+    metrics = loss.metrics(numerators, denominators)
     return {
         **{name: encoded[name] for name in ("embedding_output", "sequence_output", "pooled_output")},
         **{f"encoder_layer_{i}": layer for i, layer in enumerate(encoded["all_encoder_layers"])},
         "masked_lm_log_probs": ops.log_softmax(scores["masked_lm_logits"]),
         "next_sentence_log_probs": ops.log_softmax(scores["next_sentence_logits"]),
-        "total_loss": task.loss(numerators, denominators),
+        "total_loss": loss.value(numerators, denominators),
         "masked_lm_loss": metrics["masked_lm_loss"],
         "next_sentence_loss": metrics["next_sentence_loss"],
     }
@@ -99,8 +99,8 @@ def check_dropout(model, features):
     for layer in model.bert.encoder_layers:
         layer.self_attention.dropout.rate = 0.5
     seeds = [np.array(numbers, dtype) for numbers in ((1, 2), (1, 2), (5, 2))]
-    task = PretrainingTask(model)
-    first, again, other = (float(task.numerators(features, seed)["masked_lm_loss"]) for seed in seeds)
+    loss = PretrainingLoss(model)
+    first, again, other = (float(loss.numerators(features, seed)["masked_lm_loss"]) for seed in seeds)
     assert first == again != other, (first, again, other)
     return seeds[0]
 
@@ -133,16 +133,16 @@ def check_recomputed_layers(model, features, seed):
     """Checks on JAX that recomputed layers have the same gradients."""
     import jax
 
-    task, variables = PretrainingTask(model), model.trainable_variables
-    denominators = task.denominators(features)
+    loss, variables = PretrainingLoss(model), model.trainable_variables
+    denominators = loss.denominators(features)
 
     def gradients(is_recomputed):
-        def loss(values):
+        def value(values):
             with keras.StatelessScope(state_mapping=zip(variables, values, strict=True)):
-                return task.loss(task.numerators(features, seed), denominators)
+                return loss.value(loss.numerators(features, seed), denominators)
 
         model.bert.is_recomputed = is_recomputed
-        return jax.jit(jax.grad(loss))([variable.value for variable in variables])
+        return jax.jit(jax.grad(value))([variable.value for variable in variables])
 
     for kept, recomputed in zip(gradients(False), gradients(True), strict=True):
         np.testing.assert_allclose(recomputed, kept, rtol=1e-5, atol=1e-7)

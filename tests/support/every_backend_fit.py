@@ -15,8 +15,8 @@ from bert_keras.modeling import (
     BertConfig,
     ClassifierModel,
     LearningRateSchedule,
+    PretrainingLoss,
     PretrainingModel,
-    PretrainingTask,
     load_weights,
     weights_by_name,
 )
@@ -34,8 +34,8 @@ class PretrainingWithFit(keras.Model):
         return self.network(features)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        task = PretrainingTask(lambda features, dropout_seed=None: y_pred)
-        return task.loss(task.numerators(x), task.denominators(x))
+        loss = PretrainingLoss(lambda features, dropout_seed=None: y_pred)
+        return loss.value(loss.numerators(x), loss.denominators(x))
 
 
 class Batches(keras.utils.PyDataset):

@@ -9,7 +9,7 @@ from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.modeling import (
     AdamWeightDecay,
-    ClassificationTask,
+    ClassificationLoss,
     ClassifierModel,
     LearningRateSchedule,
     weights_by_name,
@@ -57,7 +57,7 @@ def train_lora(strategy):
             weight.assign(np.ones(weight.shape))
     trained = {name for name, weight in weights_by_name(classifier).items() if weight.trainable}
     optimizer = AdamWeightDecay(LearningRateSchedule(0.01, 10))
-    trainer = Trainer(ClassificationTask(classifier), optimizer, strategy, seed=0, is_trained=trained.__contains__)
+    trainer = Trainer(ClassificationLoss(classifier), optimizer, strategy, seed=0, is_trained=trained.__contains__)
     features = make_features(CONFIG, batch_size=8)
     batch = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
     batch["label_ids"] = np.arange(8, dtype=np.int32) % 3

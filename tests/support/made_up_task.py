@@ -11,7 +11,7 @@ from tiny_bert import make_config
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse
-from bert_keras.modeling import ClassificationTask, ClassifierModel, PretrainingModel
+from bert_keras.modeling import ClassificationLoss, ClassifierModel, PretrainingModel
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.run import finetune
 from bert_keras.training.finetuning.settings import (
@@ -79,7 +79,7 @@ class MadeUp(Task):
         }
 
     def make_network(self, config):
-        return ClassificationTask(ClassifierModel(config, self._num_classes))
+        return ClassificationLoss(ClassifierModel(config, self._num_classes))
 
     def evaluate(self, outputs):
         self.num_evaluations += 1

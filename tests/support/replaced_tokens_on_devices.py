@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from tiny_bert import make_config, make_features, with_random_weights
 
-from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, ReplacedTokenModel, ReplacedTokenTask, tasks
+from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, ReplacedTokenLoss, ReplacedTokenModel, losses
 from bert_keras.training.distribution.devices import create_strategy, distribute
 from bert_keras.training.step import Trainer
 
@@ -21,9 +21,9 @@ def train(strategy, examples, num_steps):
     keras.utils.set_random_seed(3)
     with strategy.scope():
         config = dataclasses.replace(CONFIG, initializer_range=0.3)
-        task = ReplacedTokenTask(with_random_weights(ReplacedTokenModel(config), seed=2), generator_size=0.5)
+        loss = ReplacedTokenLoss(with_random_weights(ReplacedTokenModel(config), seed=2), generator_size=0.5)
     optimizer = AdamWeightDecay(LearningRateSchedule(5e-5, 100))
-    trainer = Trainer(task, optimizer, strategy, 7)
+    trainer = Trainer(loss, optimizer, strategy, 7)
     batches = tf.data.Dataset.from_tensors(examples).repeat()
     totals = trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(num_steps))
     return tf.nest.map_structure(float, totals), {name: value.numpy() for name, value in trainer.state.items()}
@@ -43,7 +43,7 @@ def main():
     assert abs(one["loss"] - two["loss"]) > 1e-3, (one["loss"], two["loss"])
 
     # With the most probable tokens instead of samples, everything is the same.
-    tasks.gumbel_noise = lambda shape, seed: 0.0
+    losses.gumbel_noise = lambda shape, seed: 0.0
     examples = make_features(CONFIG, 8, num_tokens=16)
     expected = train(one_device, examples, 3)
     found = train(devices, examples, 3)

@@ -9,8 +9,8 @@ from tiny_bert import make_config, make_features, with_random_weights
 from bert_keras.modeling import (
     AdamWeightDecay,
     LearningRateSchedule,
+    PretrainingLoss,
     PretrainingModel,
-    PretrainingTask,
     weights_by_name,
 )
 from bert_keras.modeling.layers import dtype_policy
@@ -35,11 +35,11 @@ def make_examples():
 def make_trainer(strategy, policy="float32", start=None, is_compiled=False):
     with strategy.scope():
         with dtype_policy(policy):
-            task = PretrainingTask(PretrainingModel(CONFIG))
+            loss = PretrainingLoss(PretrainingModel(CONFIG))
         loss_scale = LossScale(start) if start else None
-    with_random_weights(task.model, seed=2)
+    with_random_weights(loss.model, seed=2)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-3, 100), clip_norm=0)
-    return Trainer(task, optimizer, strategy, 7, loss_scale=loss_scale, is_compiled=is_compiled, ema_decay=0.5)
+    return Trainer(loss, optimizer, strategy, 7, loss_scale=loss_scale, is_compiled=is_compiled, ema_decay=0.5)
 
 
 def batches_for(strategy):
@@ -80,7 +80,7 @@ def check_average(trainer, devices, iterator):
         is_skipped = float(trainer.train(iterator, tf.constant(1))["num_skipped"])
     after = state_of(trainer)
     trainer.swap_averages()
-    for name, weight in weights_by_name(trainer.task.model).items():
+    for name, weight in weights_by_name(trainer.loss.model).items():
         expected = (before[name] + after[f"{name}/unaveraged"]) / 2  # a decay of 0.5, after the tenth step
         for value in devices.experimental_local_results(weight.value):
             np.testing.assert_allclose(value.numpy(), expected, rtol=1e-5, atol=1e-7, err_msg=name)
@@ -93,7 +93,7 @@ def compile_passes(one_device, devices):
     for trainer, strategy in ((plain, one_device), (compiled, devices)):
         losses.append(float(trainer.train(iter(batches_for(strategy)), tf.constant(3))["loss"]))
         examples = tf.data.Dataset.from_tensor_slices(make_examples()).batch(NUM_ROWS, drop_remainder=True)
-        metrics = Evaluator(trainer.task, strategy, trainer is compiled).evaluate(distribute(strategy, examples))
+        metrics = Evaluator(trainer.loss, strategy, trainer is compiled).evaluate(distribute(strategy, examples))
         losses.append(metrics["loss"])
         states.append(state_of(trainer))
     np.testing.assert_allclose(losses[2:], losses[:2], rtol=1e-5)

@@ -8,7 +8,7 @@ from tiny_bert import make_config, with_random_weights
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, SentenceModel
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.distribution.devices import create_strategy, distribute
-from bert_keras.training.sentence_vectors.losses import RankingTask
+from bert_keras.training.sentence_vectors.losses import RankingLoss
 from bert_keras.training.step import LossScale, Trainer
 
 CONFIG = make_config(num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
@@ -18,10 +18,10 @@ def train(strategy, policy="float32", scale=None, num_micro_batches=1):
     """Returns the totals of three steps and the state after them."""
     with strategy.scope():
         with dtype_policy(policy):
-            task = RankingTask(with_random_weights(SentenceModel(CONFIG), 1))
+            loss = RankingLoss(with_random_weights(SentenceModel(CONFIG), 1))
         loss_scale = LossScale(scale) if scale else None
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-3, 100))
-    trainer = Trainer(task, optimizer, strategy, 5, num_micro_batches, loss_scale=loss_scale)
+    trainer = Trainer(loss, optimizer, strategy, 5, num_micro_batches, loss_scale=loss_scale)
     batches = tf.data.Dataset.from_tensors(make_examples()).repeat()
     totals = trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(3))
     return tf.nest.map_structure(float, totals), {name: value.numpy() for name, value in trainer.state.items()}

@@ -13,16 +13,16 @@ from tiny_bert import make_config, make_features, with_random_weights
 from bert_keras.modeling import (
     AdamWeightDecay,
     LearningRateSchedule,
+    PretrainingLoss,
     PretrainingModel,
-    PretrainingTask,
-    TokenClassificationTask,
+    TokenClassificationLoss,
     TokenClassifierModel,
 )
 from bert_keras.training import step as training_step
 from bert_keras.training.distribution.devices import create_strategy, distribute
 from bert_keras.training.evaluation_pass import Evaluator, Inference
 from bert_keras.training.input.feature_batches import training_batches
-from bert_keras.training.input.packed_batches import PackedTask, packed_training_batches
+from bert_keras.training.input.packed_batches import PackedLoss, packed_training_batches
 from bert_keras.training.step import Trainer
 
 NUM_STEPS = 20
@@ -54,15 +54,15 @@ def set_weights(model):
     return with_random_weights(model, seed=2, scale=0.6)
 
 
-def make_trainer(task, strategy, learning_rate, num_micro_batches=1):
-    return Trainer(task, AdamWeightDecay(LearningRateSchedule(learning_rate, 100)), strategy, 7, num_micro_batches)
+def make_trainer(loss, strategy, learning_rate, num_micro_batches=1):
+    return Trainer(loss, AdamWeightDecay(LearningRateSchedule(learning_rate, 100)), strategy, 7, num_micro_batches)
 
 
 def train_evaluate_answer(strategy):
     """Trains tagging, whose loss does not depend on the pooler; predicts with it, and evaluates pre-training."""
     with strategy.scope():
-        tagging = TokenClassificationTask(set_weights(TokenClassifierModel(CONFIG, 3)))
-        pretraining = PretrainingTask(set_weights(PretrainingModel(CONFIG)))
+        tagging = TokenClassificationLoss(set_weights(TokenClassifierModel(CONFIG, 3)))
+        pretraining = PretrainingLoss(set_weights(PretrainingModel(CONFIG)))
     tagging.model.head.dropout.rate = 0.0
     features = make_sentences(13)
     trainer = make_trainer(tagging, strategy, 5e-5, num_micro_batches=2)
@@ -88,11 +88,11 @@ def train_packed(strategy):
         The state, and a weak reference to the memory of one of its variables.
     """
     with strategy.scope():
-        tagging = TokenClassificationTask(set_weights(TokenClassifierModel(CONFIG, 3)))
+        tagging = TokenClassificationLoss(set_weights(TokenClassifierModel(CONFIG, 3)))
     tagging.model.head.dropout.rate = 0.0
     settings = {"train_batch_size": 8, "seed": 5, "gradient_accumulation_steps": 1}
     batches = packed_training_batches(make_sentences(13), settings, strategy.num_replicas_in_sync)
-    trainer = make_trainer(PackedTask(tagging), strategy, 5e-5)
+    trainer = make_trainer(PackedLoss(tagging), strategy, 5e-5)
     trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(2))
     step = strategy.experimental_local_results(trainer.global_step)[0]
     return {name: value.numpy() for name, value in trainer.state.items()}, weakref.ref(step.handle)
@@ -102,14 +102,14 @@ def train_on_copies(strategy, num_rows):
     """Trains a step on copies of one example with dropout, and a step in which one copy has an infinite weight."""
     with strategy.scope():
         config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.5)
-        task = PretrainingTask(set_weights(PretrainingModel(config)))
+        loss = PretrainingLoss(set_weights(PretrainingModel(config)))
     rows = {name: np.repeat(values, num_rows, axis=0) for name, values in make_examples(1).items()}
     del rows["is_real_example"]
     weights = np.stack([rows["masked_lm_weights"]] * 2)
     weights[1, -1] *= math.inf
     rows = {name: np.stack([values] * 2) for name, values in rows.items()} | {"masked_lm_weights": weights}
     iterator = iter(distribute(strategy, tf.data.Dataset.from_tensor_slices(rows).repeat(), is_endless=True))
-    trainer = make_trainer(task, strategy, 5e-5)
+    trainer = make_trainer(loss, strategy, 5e-5)
     first, second = (trainer.train(iterator, tf.constant(1)) for _ in range(2))
     return float(first["loss"]), float(first["gradient_norm"]), float(second["gradient_norm"])
 

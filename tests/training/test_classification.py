@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 
 import run_classifier
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.modeling import ClassificationTask, MultiLabelTask, MultipleChoiceModel, RegressionTask
+from bert_keras.modeling import ClassificationLoss, MultiLabelLoss, MultipleChoiceModel, RegressionLoss
 from bert_keras.prediction.loading.model_files import Preparation
 from bert_keras.training.finetuning import classification_reports
 from bert_keras.training.finetuning.classification import Classification
@@ -97,7 +97,7 @@ def test_figures_of_numbers(make):
     assert task.baseline == pytest.approx({"mae": (0.5 + 0.5 + 2.5) / 3, "rmse": math.sqrt((0.25 + 0.25 + 6.25) / 3)})
     assert task.describe()["label_scale"] == task.facts["label_scale"] == {"mean": 1.5, "std": 0.5}
     network = task.make_network(make_config())
-    assert isinstance(network, RegressionTask)
+    assert isinstance(network, RegressionLoss)
     assert network.model.head.output_bias.numpy() == 1.5
 
 
@@ -114,7 +114,7 @@ def test_figures_of_several_labels(make):
         {"loss": loss, "f1_micro": 6 / 7, "f1_macro": (1 + 1 + 2 / 3) / 3, "accuracy": 2 / 3}
     )
     assert task.baseline == pytest.approx({"f1_micro": 0, "f1_macro": 0, "accuracy": 1 / 3})
-    assert isinstance(task.make_network(make_config()), MultiLabelTask)
+    assert isinstance(task.make_network(make_config()), MultiLabelLoss)
 
 
 def test_choices_share_one_logit_each(make):
@@ -215,7 +215,7 @@ def test_weights_of_classes(make):
     task = make(class_weights="1,0,2.5")
     assert task.class_weights == [1.0, 0.0, 2.5]
     network = task.make_network(make_config())
-    assert isinstance(network, ClassificationTask)
+    assert isinstance(network, ClassificationLoss)
     assert network.class_weights == [1.0, 0.0, 2.5]
     # The evaluation has no weights.
     assert task.evaluate({"logits": LOGITS}) == make().evaluate({"logits": LOGITS})

@@ -12,30 +12,30 @@ from states import weights_of
 from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.modeling import (
-    ClassificationTask,
+    ClassificationLoss,
     ClassifierModel,
     FeatureBasedTagger,
     LstmTagger,
-    MultiLabelTask,
+    MultiLabelLoss,
     MultipleChoiceModel,
+    PretrainingLoss,
     PretrainingModel,
-    PretrainingTask,
-    RegressionTask,
+    RegressionLoss,
+    ReplacedTokenLoss,
     ReplacedTokenModel,
-    ReplacedTokenTask,
     SentenceModel,
+    SpanBoundaryLoss,
     SpanBoundaryModel,
-    SpanBoundaryTask,
+    SquadLoss,
     SquadModel,
-    SquadTask,
-    TokenClassificationTask,
+    TokenClassificationLoss,
     TokenClassifierModel,
     weights_by_name,
 )
 from bert_keras.modeling.lora import enable_lora
-from bert_keras.training.distillation.loss import DistillationTask
+from bert_keras.training.distillation.loss import DistillationLoss
 from bert_keras.training.distillation.recipe import Recipe
-from bert_keras.training.sentence_vectors.losses import CosineTask, RankingTask
+from bert_keras.training.sentence_vectors.losses import CosineLoss, RankingLoss
 
 SIZES = {"num_hidden_layers": 1, "hidden_act": "tanh"}  # a smooth function, for slopes
 CONFIGS = {
@@ -52,7 +52,7 @@ DRAW = np.random.default_rng(4)
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A task: how to make it from a config, its labels, and its loss from a `Network` of NumPy or None.
+    """A loss: how to make it from a config, its labels, and its loss from a `Network` of NumPy or None.
 
     `unused` are the beginnings of the names of weights that the loss does not depend on.
     """
@@ -128,9 +128,9 @@ def teacher_of(config):
 
 def distilled(recipe):
     def make(config):
-        task = ClassificationTask(with_random_weights(ClassifierModel(config, 3), 1))
+        loss = ClassificationLoss(with_random_weights(ClassifierModel(config, 3), 1))
         layers = (config.num_hidden_layers, *[0] * (config.num_hidden_layers - 1))
-        return DistillationTask(task, teacher_of(config), dataclasses.replace(recipe, teacher_layers=layers))
+        return DistillationLoss(loss, teacher_of(config), dataclasses.replace(recipe, teacher_layers=layers))
 
     return make
 
@@ -154,14 +154,14 @@ def taught(recipe, unused=()):
     return Cell(distilled(recipe), CLASS, functools.partial(distance, recipe), unused)
 
 
-def model_of(make_model, make_task):
-    return lambda config: make_task(with_random_weights(make_model(config), 1))
+def model_of(make_model, make_loss):
+    return lambda config: make_loss(with_random_weights(make_model(config), 1))
 
 
-def vectors_of(pooling, make_task=RankingTask, labels=None, loss=None):
+def vectors_of(pooling, make_loss=RankingLoss, labels=None, loss=None):
     loss = loss or (lambda net, text_numbers: ranking(pooling, net))
     labels = labels or {"text_numbers": np.arange(6, dtype=np.int32).reshape(3, 2)}
-    return Cell(model_of(lambda config: SentenceModel(config, pooling), make_task), labels, loss, POOLER, 2)
+    return Cell(model_of(lambda config: SentenceModel(config, pooling), make_loss), labels, loss, POOLER, 2)
 
 
 CLASS = {"label_ids": np.array([0, 2, 1], np.int32)}
@@ -173,37 +173,37 @@ MASKED = {name: values for name, values in BATCH.items() if name not in INPUTS}
 HEAD = ("output_weights", "output_bias")
 CELLS = {
     "classes": Cell(
-        model_of(lambda config: ClassifierModel(config, 3), ClassificationTask),
+        model_of(lambda config: ClassifierModel(config, 3), ClassificationLoss),
         CLASS,
         lambda net, label_ids: entropy(net.logits(net.pooled), label_ids).mean(),
     ),
     "numbers": Cell(
-        model_of(lambda config: ClassifierModel(config, 1), RegressionTask),
+        model_of(lambda config: ClassifierModel(config, 1), RegressionLoss),
         SCORES,
         lambda net, label_values: np.mean((net.logits(net.pooled)[:, 0] - label_values) ** 2),
     ),
-    "several labels": Cell(model_of(lambda config: ClassifierModel(config, 3), MultiLabelTask), SEVERAL, several),
+    "several labels": Cell(model_of(lambda config: ClassifierModel(config, 3), MultiLabelLoss), SEVERAL, several),
     "choices": Cell(
-        model_of(MultipleChoiceModel, ClassificationTask),
+        model_of(MultipleChoiceModel, ClassificationLoss),
         {"label_ids": np.array([0, 1, 1], np.int32)},
         lambda net, label_ids: entropy(net.logits(net.pooled).reshape(3, 2), label_ids).mean(),
         ("output_bias",),
         2,
     ),
     "tags": Cell(
-        model_of(lambda config: TokenClassifierModel(config, 3), TokenClassificationTask),
+        model_of(lambda config: TokenClassifierModel(config, 3), TokenClassificationLoss),
         TAGS,
         of_tokens,
         POOLER,
     ),
     "tags of a frozen encoder": Cell(
-        model_of(lambda config: FeatureBasedTagger(config, 3, units=4), TokenClassificationTask), TAGS, None, ("bert/",)
+        model_of(lambda config: FeatureBasedTagger(config, 3, units=4), TokenClassificationLoss), TAGS, None, ("bert/",)
     ),
     "tags of LSTMs": Cell(
-        model_of(lambda config: LstmTagger(config, 3, units=4), TokenClassificationTask), TAGS, None, POOLER
+        model_of(lambda config: LstmTagger(config, 3, units=4), TokenClassificationLoss), TAGS, None, POOLER
     ),
     "answers": Cell(
-        model_of(SquadModel, SquadTask),
+        model_of(SquadModel, SquadLoss),
         SPANS,
         lambda net, start_positions, end_positions: np.mean(
             [
@@ -217,7 +217,7 @@ CELLS = {
     "ranked vectors of maxima": vectors_of("max"),
     "ranked vectors of [CLS]": vectors_of("cls"),
     "scored vectors": vectors_of(
-        "mean", CosineTask, SCORES, lambda net, label_values: scored("mean", net, label_values)
+        "mean", CosineLoss, SCORES, lambda net, label_values: scored("mean", net, label_values)
     ),
     "labels and soft labels": taught(Recipe(0.5, 0.5, temperature=2.0)),
     "hidden states": taught(Recipe(0.0, 0.0, hidden=1.0, temperature=2.0), (*POOLER, *HEAD)),
@@ -230,16 +230,16 @@ CELLS = {
     ),
     "cosines of states": taught(Recipe(0.0, 0.0, cosine=1.0, temperature=2.0), (*POOLER, *HEAD)),
     "masked words and sentences": Cell(
-        model_of(PretrainingModel, PretrainingTask), MASKED, lambda net, **labels: pretraining(1.0, net)
+        model_of(PretrainingModel, PretrainingLoss), MASKED, lambda net, **labels: pretraining(1.0, net)
     ),
     "masked words alone": Cell(
-        model_of(PretrainingModel, functools.partial(PretrainingTask, next_sentence_loss_weight=0.0)),
+        model_of(PretrainingModel, functools.partial(PretrainingLoss, next_sentence_loss_weight=0.0)),
         MASKED,
         lambda net, **labels: pretraining(0.0, net),
         (*POOLER, "cls/seq_relationship/"),
     ),
     "spans": Cell(
-        model_of(SpanBoundaryModel, SpanBoundaryTask),
+        model_of(SpanBoundaryModel, SpanBoundaryLoss),
         MASKED
         | {
             "masked_lm_left_positions": np.zeros((3, 3), np.int32),
@@ -250,7 +250,7 @@ CELLS = {
         (*POOLER, "cls/seq_relationship/"),
     ),
     "replaced tokens": Cell(
-        model_of(ReplacedTokenModel, functools.partial(ReplacedTokenTask, generator_size=0.5)), MASKED, None, POOLER
+        model_of(ReplacedTokenModel, functools.partial(ReplacedTokenLoss, generator_size=0.5)), MASKED, None, POOLER
     ),
 }
 # The vector of [CLS] of a model that reads left to right is refused, see test_run_sentence_vectors.py; LSTMs on an
@@ -275,9 +275,9 @@ def merged(weights):
     return merged
 
 
-def expected_names(task, cell, variant):
+def expected_names(loss, cell, variant):
     """Returns the names of the weights that must have a gradient."""
-    names = {*weights_by_name(task.model), *task.own_weights}
+    names = {*weights_by_name(loss.model), *loss.own_weights}
     if variant == "lora":
         is_adapted = {"bert/pooler/dense/kernel", "bert/pooler/dense/bias"}
         names = {name for name in names if not name.startswith("bert/") or "/lora_" in name or name in is_adapted}
@@ -298,28 +298,28 @@ RARE = ("electra", "albert")
 )
 def test_each_network_learns_each_task(variant, name):
     cell, config = CELLS[name], CONFIGS[variant]
-    task = cell.make(config)
+    loss = cell.make(config)
     if variant == "lora":
-        enable_lora(task.model, 2, 4.0)
-        for weight_name, weight in weights_by_name(task.model).items():
+        enable_lora(loss.model, 2, 4.0)
+        for weight_name, weight in weights_by_name(loss.model).items():
             if "/lora_" in weight_name:
                 weight.assign(0.3 * DRAW.standard_normal(weight.shape))
     features = features_for(cell)
-    variables = weights_by_name(task.model) | task.own_weights
+    variables = weights_by_name(loss.model) | loss.own_weights
     trained = {name: variable.value for name, variable in variables.items() if variable.trainable}
     with tf.GradientTape() as tape:
         tensors = {name: tf.constant(value) for name, value in features.items()}
-        loss = task.loss(task.numerators(tensors), task.denominators(tensors))
-    gradients = tape.gradient(loss, trained)
+        value = loss.value(loss.numerators(tensors), loss.denominators(tensors))
+    gradients = tape.gradient(value, trained)
     gradients = {name: tf.convert_to_tensor(value).numpy() for name, value in gradients.items() if value is not None}
-    assert set(gradients) >= expected_names(task, cell, variant)
-    for weight_name in sorted(set(gradients) - expected_names(task, cell, variant)):
+    assert set(gradients) >= expected_names(loss, cell, variant)
+    for weight_name in sorted(set(gradients) - expected_names(loss, cell, variant)):
         assert np.abs(gradients[weight_name]).max() < 1e-6, weight_name
     if cell.loss is None:
-        assert np.isfinite(float(loss))
+        assert np.isfinite(float(value))
         return
 
-    weights = {name: np.asarray(value, np.float64) for name, value in weights_of(task.model).items()}
+    weights = {name: np.asarray(value, np.float64) for name, value in weights_of(loss.model).items()}
 
     def loss_at(step):
         moved = {
@@ -327,7 +327,7 @@ def test_each_network_learns_each_task(variant, name):
         }
         return float(cell.loss(Network(config, merged(moved), features), **cell.labels))
 
-    np.testing.assert_allclose(float(loss), loss_at(0.0), rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(float(value), loss_at(0.0), rtol=2e-5, atol=1e-6)
     square = sum(float(np.sum(np.square(value, dtype=np.float64))) for value in gradients.values())
     step = 1e-4 / np.sqrt(square)
     np.testing.assert_allclose((loss_at(step) - loss_at(-step)) / (2 * step), square, rtol=1e-3)

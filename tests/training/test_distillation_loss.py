@@ -14,19 +14,19 @@ from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.modeling import (
     AdamWeightDecay,
-    ClassificationTask,
+    ClassificationLoss,
     ClassifierModel,
     LearningRateSchedule,
-    MultiLabelTask,
+    MultiLabelLoss,
+    PretrainingLoss,
     PretrainingModel,
-    PretrainingTask,
-    RegressionTask,
+    RegressionLoss,
+    SquadLoss,
     SquadModel,
-    SquadTask,
-    TokenClassificationTask,
+    TokenClassificationLoss,
     TokenClassifierModel,
 )
-from bert_keras.training.distillation.loss import DistillationTask
+from bert_keras.training.distillation.loss import DistillationLoss
 from bert_keras.training.distillation.recipe import Recipe, recipe_of
 from bert_keras.training.input.packing import pack
 from bert_keras.training.step import Trainer
@@ -46,10 +46,10 @@ def labelled(**labels):
     return features | labels | {"label_weights": weights}
 
 
-def pair_of(make_model, make_task, recipe, ours=OURS, theirs=THEIRS):
-    """Returns the task of a random student and the random teacher."""
+def pair_of(make_model, make_loss, recipe, ours=OURS, theirs=THEIRS):
+    """Returns the loss of a random student and the random teacher."""
     student, teacher = with_random_weights(make_model(ours), 1), with_random_weights(make_model(theirs), 2)
-    return DistillationTask(make_task(student), teacher, recipe), teacher
+    return DistillationLoss(make_loss(student), teacher, recipe), teacher
 
 
 @functools.cache
@@ -58,11 +58,11 @@ def classifiers():
     return tuple(with_random_weights(ClassifierModel(config, 3), seed) for seed, config in ((1, OURS), (2, THEIRS)))
 
 
-def means_of(task, features):
+def means_of(loss, features):
     """Returns the metrics of a batch, and its loss."""
-    numerators, denominators = task.numerators(features), task.denominators(features)
-    metrics = task.metrics(numerators, denominators)
-    return {name: float(value) for name, value in metrics.items()}, float(task.loss(numerators, denominators))
+    numerators, denominators = loss.numerators(features), loss.denominators(features)
+    metrics = loss.metrics(numerators, denominators)
+    return {name: float(value) for name, value in metrics.items()}, float(loss.value(numerators, denominators))
 
 
 def divergence(theirs, ours):
@@ -82,58 +82,58 @@ def test_soft_labels_of_classes_equal_numpy():
     features = labelled(label_ids=np.array([0, 2, 1, 1], np.int32))
     recipe = Recipe(0.3, 0.7, temperature=2.5)
     student, teacher = classifiers()
-    metrics, loss = means_of(DistillationTask(ClassificationTask(student), teacher, recipe), features)
+    metrics, value = means_of(DistillationLoss(ClassificationLoss(student), teacher, recipe), features)
     ours, theirs = logits_of(student, features), logits_of(teacher, features)
     soft = 2.5**2 * divergence(softmax(theirs / 2.5), softmax(ours / 2.5)).mean()
     hard = -np.log(softmax(ours))[[0, 2, 3], [0, 1, 1]].mean()  # without the example that has no label
     np.testing.assert_allclose([metrics["soft_loss"], metrics["loss"]], [soft, hard], rtol=1e-5)
-    np.testing.assert_allclose(loss, 0.3 * hard + 0.7 * soft, rtol=1e-5)
+    np.testing.assert_allclose(value, 0.3 * hard + 0.7 * soft, rtol=1e-5)
 
 
 def test_soft_numbers_and_soft_labels_of_several_classes_equal_numpy():
     values = labelled(label_values=np.array([0.5, 9.0, -1.0, 2.0], np.float32))
-    task, teacher = pair_of(classifier(1), RegressionTask, Recipe(temperature=3.0))
-    metrics, _ = means_of(task, values)
-    ours, theirs = logits_of(task.model, values)[:, 0], logits_of(teacher, values)[:, 0]
+    loss, teacher = pair_of(classifier(1), RegressionLoss, Recipe(temperature=3.0))
+    metrics, _ = means_of(loss, values)
+    ours, theirs = logits_of(loss.model, values)[:, 0], logits_of(teacher, values)[:, 0]
     np.testing.assert_allclose(metrics["soft_loss"], ((ours - theirs) ** 2).mean(), rtol=1e-5)
     np.testing.assert_allclose(metrics["loss"], ((ours - values["label_values"]) ** 2)[[0, 2, 3]].mean(), rtol=1e-5)
 
     several = labelled(label_values=np.eye(4, 3, dtype=np.float32))
     student, teacher = classifiers()
-    metrics, _ = means_of(DistillationTask(MultiLabelTask(student), teacher, Recipe(temperature=3.0)), several)
+    metrics, _ = means_of(DistillationLoss(MultiLabelLoss(student), teacher, Recipe(temperature=3.0)), several)
     ours, theirs = (1 / (1 + np.exp(-logits_of(model, several) / 3.0)) for model in (student, teacher))
     both = [np.stack([p, 1 - p], -1) for p in (theirs, ours)]
     np.testing.assert_allclose(metrics["soft_loss"], 9.0 * divergence(*both).mean(), rtol=1e-5)
 
 
 def test_soft_labels_of_tokens_positions_and_masked_words_equal_numpy():
-    """Only tokens that the task counts have a soft loss."""
+    """Only tokens that the loss counts have a soft loss."""
     tokens = labelled(label_ids=np.where(make_features(OURS)["input_mask"] == 1, 1, -1).astype(np.int32))
     del tokens["label_weights"]
-    task, teacher = pair_of(lambda config: TokenClassifierModel(config, 3), TokenClassificationTask, Recipe())
-    ours, theirs = softmax(logits_of(task.model, tokens)), softmax(logits_of(teacher, tokens))
+    loss, teacher = pair_of(lambda config: TokenClassifierModel(config, 3), TokenClassificationLoss, Recipe())
+    ours, theirs = softmax(logits_of(loss.model, tokens)), softmax(logits_of(teacher, tokens))
     expected = divergence(theirs, ours)[tokens["input_mask"] == 1].mean()
-    np.testing.assert_allclose(means_of(task, tokens)[0]["soft_loss"], expected, rtol=1e-5)
+    np.testing.assert_allclose(means_of(loss, tokens)[0]["soft_loss"], expected, rtol=1e-5)
 
     spans = labelled(**{name: np.array([1, 2, 3, 0], np.int32) for name in ("start_positions", "end_positions")})
-    task, teacher = pair_of(SquadModel, SquadTask, Recipe())
+    loss, teacher = pair_of(SquadModel, SquadLoss, Recipe())
     lengths = spans["input_mask"].sum(-1)  # padding is no choice
     assert len(set(lengths)) > 1
     expected = np.mean(
         [
-            divergence(*(softmax(logits_of(model, spans, name)[row, :length]) for model in (teacher, task.model)))
+            divergence(*(softmax(logits_of(model, spans, name)[row, :length]) for model in (teacher, loss.model)))
             for name in ("start_logits", "end_logits")
             for row, length in enumerate(lengths)
         ]
     )
-    np.testing.assert_allclose(means_of(task, spans)[0]["soft_loss"], expected, rtol=1e-5)
+    np.testing.assert_allclose(means_of(loss, spans)[0]["soft_loss"], expected, rtol=1e-5)
 
     masked = make_features(OURS)
-    task, teacher = pair_of(PretrainingModel, PretrainingTask, Recipe())
-    ours, theirs = (softmax(logits_of(model, masked, "masked_lm_logits")) for model in (task.model, teacher))
+    loss, teacher = pair_of(PretrainingModel, PretrainingLoss, Recipe())
+    ours, theirs = (softmax(logits_of(model, masked, "masked_lm_logits")) for model in (loss.model, teacher))
     weights = masked["masked_lm_weights"]
     expected = (weights * divergence(theirs, ours)).sum() / weights.sum()
-    np.testing.assert_allclose(means_of(task, masked)[0]["soft_loss"], expected, rtol=1e-5)
+    np.testing.assert_allclose(means_of(loss, masked)[0]["soft_loss"], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -143,15 +143,15 @@ def test_losses_of_layers_equal_numpy(heads, changes):
     student = make_config(**changes)
     theirs = make_config(hidden_size=12, num_hidden_layers=3, num_attention_heads=heads, **changes)
     features = labelled(label_ids=np.array([0, 2, 1, 1], np.int32))
-    task, teacher = pair_of(classifier(3), ClassificationTask, OF_LAYERS, student, theirs)
-    [(name, projection)] = task.own_weights.items()
+    loss, teacher = pair_of(classifier(3), ClassificationLoss, OF_LAYERS, student, theirs)
+    [(name, projection)] = loss.own_weights.items()
     assert (name, tuple(projection.shape)) == ("loss/projection", (8, 12))
-    metrics, loss = means_of(task, features)
+    metrics, found = means_of(loss, features)
 
     mask, is_token = features["input_mask"], features["input_mask"] == 1
     inputs = [features[name] for name in ("input_ids", "input_mask", "segment_ids")]
     networks, states = [], []
-    for model, config in ((task.model, student), (teacher, theirs)):
+    for model, config in ((loss.model, student), (teacher, theirs)):
         sizes = config.num_hidden_layers, config.num_attention_heads, config.hidden_act
         networks.append(ReferenceBert(*sizes, weights_of(model), is_decoder=config.is_decoder))
         embedded, layers, _ = networks[-1].encode(*inputs)
@@ -181,8 +181,8 @@ def test_losses_of_layers_equal_numpy(heads, changes):
         np.testing.assert_allclose(metrics[name], value, rtol=2e-5, err_msg=name)
     weights = {"hidden_loss": 2.0, "attention_loss": 3.0, "cosine_loss": 4.0}
     total = metrics["loss"] + sum(weights[name] * value for name, value in expected.items())
-    np.testing.assert_allclose(loss, total, rtol=2e-5)
-    assert set(task.model(features)) == {"logits"}  # as before
+    np.testing.assert_allclose(found, total, rtol=2e-5)
+    assert set(loss.model(features)) == {"logits"}  # as before
 
 
 @pytest.mark.parametrize("is_decoder", [False, True])
@@ -190,12 +190,12 @@ def test_packed_rows_have_the_same_losses(is_decoder):
     features = labelled(label_ids=np.array([0, 2, 1, 1], np.int32))
     recipe = Recipe(hidden=1.0, attention=1.0, cosine=1.0, teacher_layers=(0, 3))
     ours, theirs = (dataclasses.replace(config, is_decoder=is_decoder) for config in (OURS, THEIRS))
-    task, _ = pair_of(classifier(3), ClassificationTask, recipe, ours, theirs)
+    loss, _ = pair_of(classifier(3), ClassificationLoss, recipe, ours, theirs)
     packed = pack(features, row_length=16)
     assert len(packed["input_ids"]) < 4
-    expected, loss = means_of(task, features)
-    metrics, packed_loss = means_of(task, packed)
-    np.testing.assert_allclose([*metrics.values(), packed_loss], [*expected.values(), loss], rtol=1e-4)
+    expected, value = means_of(loss, features)
+    metrics, packed_loss = means_of(loss, packed)
+    np.testing.assert_allclose([*metrics.values(), packed_loss], [*expected.values(), value], rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -217,21 +217,21 @@ def test_training_changes_only_what_the_losses_depend_on(recipe, unchanged):
         name: tf.constant(value) for name, value in labelled(label_ids=np.array([0, 2, 1, 1], np.int32)).items()
     }
     keras.utils.set_random_seed(3)
-    task, teacher = pair_of(classifier(3), ClassificationTask, recipe)
+    loss, teacher = pair_of(classifier(3), ClassificationLoss, recipe)
     teacher.trainable = False
-    before, of_teacher = weights_of(task.model), weights_of(teacher)
-    projections = {name: weight.numpy() for name, weight in task.own_weights.items()}
+    before, of_teacher = weights_of(loss.model), weights_of(teacher)
+    projections = {name: weight.numpy() for name, weight in loss.own_weights.items()}
     optimizer = AdamWeightDecay(LearningRateSchedule(0.01, 30, 0))
-    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), 1)
-    first = means_of(task, features)[1]
+    trainer = Trainer(loss, optimizer, tf.distribute.get_strategy(), 1)
+    first = means_of(loss, features)[1]
     trainer.train(iter(tf.data.Dataset.from_tensors(features).repeat()), tf.constant(1))
-    assert means_of(task, features)[1] < first
+    assert means_of(loss, features)[1] < first
     assert_bit_equal(weights_of(teacher), of_teacher)
     assert set(projections) == ({"loss/projection"} if recipe.hidden else set())
     for name, value in projections.items():
-        assert np.abs(task.own_weights[name].numpy() - value).max() > 0.01
+        assert np.abs(loss.own_weights[name].numpy() - value).max() > 0.01
         assert {name, f"{name}/adam_m", f"{name}/adam_v"} <= set(trainer.state)
-    for name, value in weights_of(task.model).items():
+    for name, value in weights_of(loss.model).items():
         is_query = "/attention/self/query" in name or "/attention/self/key" in name
         is_compared = name.startswith("bert/encoder/layer_0") and is_query
         is_same = name.startswith(tuple(unchanged)) and not is_compared

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.modeling import AdamWeightDecay, ClassifierModel, LearningRateSchedule, RegressionTask, weights_by_name
+from bert_keras.modeling import AdamWeightDecay, ClassifierModel, LearningRateSchedule, RegressionLoss, weights_by_name
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.distillation.loss import _soft_losses
 from bert_keras.training.step import Trainer
@@ -17,10 +17,10 @@ def train(config, mean, std, ema_decay=0.0):
     """Trains on the same standard numbers in another unit; returns the state and the losses of the steps."""
     config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     keras.utils.set_random_seed(3)
-    task = RegressionTask(ClassifierModel(config, 1), mean, std)
-    task.model.head.dropout.rate = 0.0  # the original BERT has a fixed rate
+    loss = RegressionLoss(ClassifierModel(config, 1), mean, std)
+    loss.model.head.dropout.rate = 0.0  # the original BERT has a fixed rate
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0), weight_decay_rate=0.1)
-    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), 7, ema_decay=ema_decay)
+    trainer = Trainer(loss, optimizer, tf.distribute.get_strategy(), 7, ema_decay=ema_decay)
     random = np.random.default_rng(0)
     features = {
         "input_ids": random.integers(1, 40, (32, 10)).astype(np.int32),
@@ -52,8 +52,8 @@ def test_without_a_scale_nothing_changes(tiny_config):
     keras.utils.set_random_seed(3)
     model = ClassifierModel(tiny_config, 1)
     before = {name: weight.numpy() for name, weight in weights_by_name(model).items()}
-    task = RegressionTask(model)
-    assert task.weight_units == {}
+    loss = RegressionLoss(model)
+    assert loss.weight_units == {}
     assert all((before[name] == weight.numpy()).all() for name, weight in weights_by_name(model).items())
 
 
@@ -61,7 +61,7 @@ def test_without_a_scale_nothing_changes(tiny_config):
 def test_the_head_computes_numbers_that_16_bits_cannot_hold(tiny_config, policy):
     with dtype_policy(policy):
         model = ClassifierModel(tiny_config, 1)
-    RegressionTask(model, 2_000_001.0, 100_000.0)
+    RegressionLoss(model, 2_000_001.0, 100_000.0)
     ids = np.arange(1, 7, dtype=np.int32).reshape(2, 3)
     features = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
     scale = model.head.output_weights.numpy().astype(np.float64)
@@ -72,6 +72,6 @@ def test_the_head_computes_numbers_that_16_bits_cannot_hold(tiny_config, policy)
 
 
 def test_a_teacher_is_compared_in_standard_deviations(tiny_config):
-    task = RegressionTask(ClassifierModel(tiny_config, 1), 100.0, 10.0)
+    loss = RegressionLoss(ClassifierModel(tiny_config, 1), 100.0, 10.0)
     outputs, targets = ({"logits": tf.constant([[value]])} for value in (120.0, 90.0))
-    assert _soft_losses(task, outputs, targets, 1.0, {}).numpy() == pytest.approx([9.0])
+    assert _soft_losses(loss, outputs, targets, 1.0, {}).numpy() == pytest.approx([9.0])

@@ -8,29 +8,29 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.modeling import AdamWeightDecay, ClassificationTask, ClassifierModel, LearningRateSchedule
+from bert_keras.modeling import AdamWeightDecay, ClassificationLoss, ClassifierModel, LearningRateSchedule
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.step import LossScale, Trainer
 
 STRATEGY = tf.distribute.get_strategy()
 
 
-class FaintTask(ClassificationTask):
-    """A task whose gradients are so small that many of them underflow in float16."""
+class FaintLoss(ClassificationLoss):
+    """A loss whose gradients are so small that many of them underflow in float16."""
 
-    def loss(self, numerators, denominators):
-        return super().loss(numerators, denominators) * 2.0**-20
+    def value(self, numerators, denominators):
+        return super().value(numerators, denominators) * 2.0**-20
 
 
-def make_trainer(config, policy, loss_scale=None, task=ClassificationTask):
+def make_trainer(config, policy, loss_scale=None, loss=ClassificationLoss):
     changes = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     config = dataclasses.replace(config, **changes)
     keras.utils.set_random_seed(3)
     with dtype_policy(policy):
-        task = task(ClassifierModel(config, 3))
-    task.model.head.dropout.rate = 0.0
+        loss = loss(ClassifierModel(config, 3))
+    loss.model.head.dropout.rate = 0.0
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100))
-    return Trainer(task, optimizer, STRATEGY, 7, loss_scale=loss_scale)
+    return Trainer(loss, optimizer, STRATEGY, 7, loss_scale=loss_scale)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_a_scale_changes_nothing_in_32_bits(tiny_config, batches):
 def test_small_gradients_vanish_in_float16_without_a_scale(tiny_config, batches):
     def norm(policy, loss_scale=None):
         """Returns the norm of the first moments below the head, which computes in 32 bits."""
-        state = train(make_trainer(tiny_config, policy, loss_scale, FaintTask), batches, 1)[1]
+        state = train(make_trainer(tiny_config, policy, loss_scale, FaintLoss), batches, 1)[1]
         moments = [state[name].ravel() for name in state if name.startswith("bert/") and name.endswith("adam_m")]
         return np.linalg.norm(np.concatenate(moments).astype(np.float64))
 

@@ -13,15 +13,15 @@ from training_runs import assert_near, rows_of
 
 from bert_keras.modeling import (
     AdamWeightDecay,
-    ClassificationTask,
+    ClassificationLoss,
     ClassifierModel,
     LearningRateSchedule,
-    TokenClassificationTask,
+    TokenClassificationLoss,
     TokenClassifierModel,
 )
 from bert_keras.training import pretraining
 from bert_keras.training.input.feature_batches import training_batches
-from bert_keras.training.input.packed_batches import PackedTask, packed_training_batches
+from bert_keras.training.input.packed_batches import PackedLoss, packed_training_batches
 from bert_keras.training.step import Trainer
 from check_tpu import lower
 
@@ -47,17 +47,17 @@ def make_features(kind):
 def make_trainer(kind, num_parts=1, is_packed=False, is_fixed=False):
     """Makes a trainer of known weights, and its batches."""
     model = {"tokens": TokenClassifierModel, "classes": ClassifierModel}[kind](CONFIG, 3)
-    task = TokenClassificationTask(model) if kind == "tokens" else ClassificationTask(model, [0.5, 4.0, 0.25])
+    loss = TokenClassificationLoss(model) if kind == "tokens" else ClassificationLoss(model, [0.5, 4.0, 0.25])
     model.head.dropout.rate = 0.0
     with_random_weights(model, seed=1, scale=0.5)
     features, settings = make_features(kind), {"train_batch_size": 6, "seed": 4, "num_train_steps": NUM_STEPS}
     settings["gradient_accumulation_steps"] = num_parts
     if is_packed:
-        batches, task = packed_training_batches(features, settings, 1, is_fixed=is_fixed), PackedTask(task)
+        batches, loss = packed_training_batches(features, settings, 1, is_fixed=is_fixed), PackedLoss(loss)
     else:
         batches = training_batches(features, 6, seed=4, is_trimmed=True)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-4, 100))
-    return Trainer(task, optimizer, tf.distribute.get_strategy(), 7, num_parts), batches
+    return Trainer(loss, optimizer, tf.distribute.get_strategy(), 7, num_parts), batches
 
 
 def train(*arguments, **more):
@@ -141,6 +141,6 @@ def test_a_run_that_resumes_with_packed_rows_reads_nothing_up_to_its_step(make_e
         "gradient_accumulation_steps": 1,
         "objective": "masked_lm",
     }
-    task = types.SimpleNamespace(model=types.SimpleNamespace(config=CONFIG))
-    pretraining._batches(settings, task, tf.distribute.get_strategy(), None, 7)
+    loss = types.SimpleNamespace(model=types.SimpleNamespace(config=CONFIG))
+    pretraining._batches(settings, loss, tf.distribute.get_strategy(), None, 7)
     assert num_read == {0: 3, 7: 0}

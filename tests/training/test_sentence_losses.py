@@ -10,7 +10,7 @@ from text_numbers import NUMBERS, make_examples
 from tiny_bert import make_config, with_random_weights
 
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, SentenceModel, weights_by_name
-from bert_keras.training.sentence_vectors.losses import NO_TEXT, CosineTask, RankingTask
+from bert_keras.training.sentence_vectors.losses import NO_TEXT, CosineLoss, RankingLoss
 from bert_keras.training.step import Trainer, dropout_seed
 
 
@@ -18,7 +18,7 @@ def make_trainer(num_micro_batches=1, dropout=0.0):
     config = make_config(num_hidden_layers=1, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
     model = with_random_weights(SentenceModel(config), 1)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0))
-    return Trainer(RankingTask(model), optimizer, tf.distribute.get_strategy(), 5, num_micro_batches)
+    return Trainer(RankingLoss(model), optimizer, tf.distribute.get_strategy(), 5, num_micro_batches)
 
 
 def ranking_by_hand(vectors, numbers, scale):
@@ -40,7 +40,7 @@ def ranking_by_hand(vectors, numbers, scale):
 
 def test_ranking_equals_numpy():
     vectors = np.random.default_rng(3).standard_normal((8, 3, 4)).astype(np.float32)
-    found = RankingTask(None, 7.0).compare(tf.constant(vectors), {"text_numbers": tf.constant(NUMBERS)})
+    found = RankingLoss(None, 7.0).compare(tf.constant(vectors), {"text_numbers": tf.constant(NUMBERS)})
     losses, hits = ranking_by_hand(vectors.astype(np.float64), NUMBERS, 7.0)
     np.testing.assert_allclose(found["compared_loss"], losses, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(found["compared_accuracy"], hits)
@@ -54,7 +54,7 @@ def test_ranking_equals_numpy():
 def test_cosines_are_fitted_to_scores():
     vectors = np.random.default_rng(3).standard_normal((4, 2, 5)).astype(np.float32)
     scores = np.array([0.0, 0.5, 1.0, -1.0], np.float32)
-    found = CosineTask(None)._values({"vectors": tf.constant(vectors)}, {"label_values": tf.constant(scores)})
+    found = CosineLoss(None)._values({"vectors": tf.constant(vectors)}, {"label_values": tf.constant(scores)})
     cosines = [a @ b / (np.linalg.norm(a) * np.linalg.norm(b)) for a, b in vectors]
     np.testing.assert_allclose(found["loss"], (np.array(cosines) - scores) ** 2, rtol=1e-5)
 
@@ -88,14 +88,14 @@ def test_micro_batches_compare_the_whole_batch(whole, num_micro_batches):
 @pytest.mark.usefixtures("no_graphs")
 def test_the_gradient_is_that_of_the_vectors_with_their_dropout():
     trainer, examples = make_trainer(2, dropout=0.3), make_examples()
-    weights = {name: weight.value for name, weight in weights_by_name(trainer.task.model).items()}
+    weights = {name: weight.value for name, weight in weights_by_name(trainer.loss.model).items()}
     with tf.GradientTape() as tape:
         parts = []
         for number in range(2):
             part = {name: value[4 * number : 4 * number + 4] for name, value in examples.items()}
             seed = dropout_seed(5, 0, 0, number)
-            parts.append(trainer.task.model(part, dropout_seed=seed)["vectors"])
-        loss = tf.reduce_mean(trainer.task._values({"vectors": tf.concat(parts, 0)}, examples)["loss"])
+            parts.append(trainer.loss.model(part, dropout_seed=seed)["vectors"])
+        loss = tf.reduce_mean(trainer.loss._values({"vectors": tf.concat(parts, 0)}, examples)["loss"])
     norm = tf.linalg.global_norm([x for x in tape.gradient(loss, list(weights.values())) if x is not None])
     totals = trainer.train(iter([examples]), tf.constant(1))
     np.testing.assert_allclose(totals["loss"], loss, rtol=1e-5)
@@ -107,7 +107,7 @@ def test_the_gradient_is_that_of_the_vectors_with_their_dropout():
 def test_dropout_makes_the_two_vectors_of_a_text_differ():
     trainer, examples = make_trainer(dropout=0.3), make_examples(num_texts=1)
     twice = {name: tf.repeat(value, 2, axis=1) for name, value in examples.items()}
-    first, second = tf.unstack(trainer.task.model(twice, dropout_seed=dropout_seed(1, 0, 0, 0))["vectors"], axis=1)
+    first, second = tf.unstack(trainer.loss.model(twice, dropout_seed=dropout_seed(1, 0, 0, 0))["vectors"], axis=1)
     assert float(tf.reduce_min(tf.reduce_max(tf.abs(first - second), axis=1))) > 1e-3
-    first, second = tf.unstack(trainer.task.model(twice)["vectors"], axis=1)
+    first, second = tf.unstack(trainer.loss.model(twice)["vectors"], axis=1)
     np.testing.assert_array_equal(first, second)

@@ -10,17 +10,17 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from lookup_task import LookupTask
+from lookup_loss import LookupLoss
 from states import assert_states_close
 
 from bert_keras.modeling import (
     AdamWeightDecay,
     BertConfig,
     LearningRateSchedule,
+    PretrainingLoss,
     PretrainingModel,
-    PretrainingTask,
+    SquadLoss,
     SquadModel,
-    SquadTask,
     load_weights,
     open_checkpoint,
     weights_by_name,
@@ -39,9 +39,9 @@ def features_of(examples):
 
 def make_trainer(config, num_micro_batches=1, seed=7, learning_rate=1e-2, is_trained=None):
     keras.utils.set_random_seed(3)
-    task = PretrainingTask(PretrainingModel(config))
+    loss = PretrainingLoss(PretrainingModel(config))
     optimizer = AdamWeightDecay(LearningRateSchedule(learning_rate, 100, 0))
-    return Trainer(task, optimizer, tf.distribute.get_strategy(), seed, num_micro_batches, is_trained)
+    return Trainer(loss, optimizer, tf.distribute.get_strategy(), seed, num_micro_batches, is_trained)
 
 
 def state_of(trainer):
@@ -81,12 +81,12 @@ def test_thirty_updates_equal_the_release(golden_dir, name, is_compiled, monkeyp
     if is_compiled:
         monkeypatch.setattr("bert_keras.training.updates._COMPILED_SIZE", 0)
     golden = np.load(golden_dir / name / "training.npz")
-    task = PretrainingTask(PretrainingModel(BertConfig.from_json_file(golden_dir / name / "bert_config.json")))
-    load_weights(weights_by_name(task.model), golden_dir / name / "bert_model.ckpt")
+    loss = PretrainingLoss(PretrainingModel(BertConfig.from_json_file(golden_dir / name / "bert_config.json")))
+    load_weights(weights_by_name(loss.model), golden_dir / name / "bert_model.ckpt")
     schedule = LearningRateSchedule(
         float(golden["learning_rate"]), int(golden["num_train_steps"]), int(golden["num_warmup_steps"])
     )
-    trainer = Trainer(task, AdamWeightDecay(schedule), tf.distribute.get_strategy(), seed=0)
+    trainer = Trainer(loss, AdamWeightDecay(schedule), tf.distribute.get_strategy(), seed=0)
     batches = [
         features_of({key.split("/")[1]: golden[key] for key in golden.files if key.startswith(f"batch{number}/")})
         for number in range(3)
@@ -98,7 +98,7 @@ def test_thirty_updates_equal_the_release(golden_dir, name, is_compiled, monkeyp
     iterator_of_dataset = iter(dataset)
     losses = []
     for step in range(30):
-        with beside_the_kink(task.model) if (name, step) == ("pretraining_b", 24) else contextlib.nullcontext():
+        with beside_the_kink(loss.model) if (name, step) == ("pretraining_b", 24) else contextlib.nullcontext():
             losses.append(float(trainer.train(iterator_of_dataset, tf.constant(1))["loss"]))
     np.testing.assert_allclose(losses, golden["losses"], rtol=1e-4)
 
@@ -165,9 +165,9 @@ def test_seeds_of_dropout_differ_in_the_element_that_no_layer_adds_to():
 
 
 def train_lookup(scale, num_micro_batches=1):
-    task = LookupTask(scale)
+    loss = LookupLoss(scale)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 10, 0))
-    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), 0, num_micro_batches)
+    trainer = Trainer(loss, optimizer, tf.distribute.get_strategy(), 0, num_micro_batches)
     ids = tf.constant([[0, 0, 0], [0, 1, 2]], tf.int32)
     trainer.train(iter(tf.data.Dataset.from_tensors({"input_ids": ids})), tf.constant(1))
     [(_, m)] = [(name, value) for name, value in state_of(trainer).items() if name.endswith("adam_m")]
@@ -195,9 +195,9 @@ def make_squad_trainer(config, policy="float32", **arguments):
     config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     keras.utils.set_random_seed(3)
     with dtype_policy(policy):
-        task = SquadTask(SquadModel(config))
+        loss = SquadLoss(SquadModel(config))
     schedule = LearningRateSchedule(1e-2, 100, 0)
-    return Trainer(task, AdamWeightDecay(schedule), tf.distribute.get_strategy(), 7, **arguments)
+    return Trainer(loss, AdamWeightDecay(schedule), tf.distribute.get_strategy(), 7, **arguments)
 
 
 @pytest.fixture
@@ -233,9 +233,9 @@ def test_a_weight_that_the_loss_does_not_depend_on_keeps_its_bits(tiny_config, s
 @pytest.mark.usefixtures("no_graphs")
 def test_without_a_sentence_task_its_weights_keep_their_bits(tiny_config, make_examples):
     keras.utils.set_random_seed(3)
-    task = PretrainingTask(PretrainingModel(tiny_config), has_sentence_task=False)
+    loss = PretrainingLoss(PretrainingModel(tiny_config), has_sentence_task=False)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0))
-    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), 7, num_micro_batches=2)
+    trainer = Trainer(loss, optimizer, tf.distribute.get_strategy(), 7, num_micro_batches=2)
     before = state_of(trainer)
     examples = make_examples(16)
     examples["next_sentence_labels"][:] = -1
@@ -256,19 +256,19 @@ def test_the_norm_is_clipped_over_the_whole_batch(num_micro_batches):
 
 
 def test_evaluation_weighs_examples_and_averages_the_loss_over_batches(tiny_config, make_examples):
-    task = make_trainer(tiny_config).task
+    loss = make_trainer(tiny_config).loss
     features = features_of(make_examples(5))
     batches = tf.data.Dataset.from_tensor_slices(features).batch(4)
-    result = Evaluator(task, tf.distribute.get_strategy()).evaluate(batches)
+    result = Evaluator(loss, tf.distribute.get_strategy()).evaluate(batches)
 
-    whole = task.metrics(task.numerators(features), task.denominators(features))
+    whole = loss.metrics(loss.numerators(features), loss.denominators(features))
     for name, value in whole.items():
         assert result[name] == pytest.approx(float(value), rel=1e-5)
     parts = [
         {name: value[:4] for name, value in features.items()},
         {name: value[4:] for name, value in features.items()},
     ]
-    losses = [float(task.loss(task.numerators(part), task.denominators(part))) for part in parts]
+    losses = [float(loss.value(loss.numerators(part), loss.denominators(part))) for part in parts]
     assert result["loss"] == pytest.approx(np.mean(losses), rel=1e-5)
 
 
@@ -278,7 +278,7 @@ def test_a_trainer_and_its_memory_are_freed(tiny_config, squad_batches, is_compi
     def references():
         trainer = make_squad_trainer(tiny_config, is_compiled=is_compiled)
         trainer.train(iter(squad_batches), tf.constant(2))
-        evaluator = Evaluator(trainer.task, trainer.strategy, is_compiled)
+        evaluator = Evaluator(trainer.loss, trainer.strategy, is_compiled)
         evaluator.evaluate(squad_batches.take(1))
         slots = [variable for name, variable in trainer.state.items() if "/adam_" in name]
         objects = [weakref.ref(value) for value in (trainer, evaluator, trainer.global_step, *slots)]
@@ -295,7 +295,7 @@ def test_a_trainer_and_its_memory_are_freed(tiny_config, squad_batches, is_compi
 
 
 def test_evaluation_without_a_batch_is_refused(tiny_config, make_examples):
-    task = make_trainer(tiny_config).task
+    loss = make_trainer(tiny_config).loss
     empty = tf.data.Dataset.from_tensor_slices(features_of(make_examples(2))).batch(4).take(0)
     with pytest.raises(ValueError, match="evaluation found no batch"):
-        Evaluator(task, tf.distribute.get_strategy()).evaluate(empty)
+        Evaluator(loss, tf.distribute.get_strategy()).evaluate(empty)

@@ -11,10 +11,10 @@ from eager import without_graphs
 
 from bert_keras.modeling import (
     AdamWeightDecay,
-    ClassificationTask,
+    ClassificationLoss,
     ClassifierModel,
     LearningRateSchedule,
-    TokenClassificationTask,
+    TokenClassificationLoss,
     TokenClassifierModel,
     weights_by_name,
 )
@@ -36,11 +36,11 @@ def train_classifier(config, num_micro_batches=1, class_weights=None, rate_facto
     """Returns the weights of a classifier before training, its state afterwards, and the metrics of the steps."""
     config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     keras.utils.set_random_seed(3)
-    task = ClassificationTask(ClassifierModel(config, 3), class_weights)
-    task.model.head.dropout.rate = 0.0  # the original BERT has a fixed rate
+    loss = ClassificationLoss(ClassifierModel(config, 3), class_weights)
+    loss.model.head.dropout.rate = 0.0  # the original BERT has a fixed rate
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0), rate_factor=rate_factor)
-    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), 7, num_micro_batches, is_trained)
-    before = {name: weight.numpy() for name, weight in weights_by_name(task.model).items()}
+    trainer = Trainer(loss, optimizer, tf.distribute.get_strategy(), 7, num_micro_batches, is_trained)
+    before = {name: weight.numpy() for name, weight in weights_by_name(loss.model).items()}
     random = np.random.default_rng(0)
     features = {
         "input_ids": random.integers(1, 40, (32, 10)),
@@ -110,9 +110,9 @@ def test_micro_batches_change_nothing_where_classes_weigh_differently(tiny_confi
 
 
 def train_tagger(config, is_trained):
-    task = TokenClassificationTask(TokenClassifierModel(config, 3))
+    loss = TokenClassificationLoss(TokenClassifierModel(config, 3))
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0))
-    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), 7, is_trained=is_trained)
+    trainer = Trainer(loss, optimizer, tf.distribute.get_strategy(), 7, is_trained=is_trained)
     features = dict.fromkeys(("input_ids", "input_mask", "segment_ids", "label_ids"), tf.ones((2, 4), tf.int32))
     trainer.train(iter(tf.data.Dataset.from_tensors(features)), tf.constant(1))
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
-from lookup_task import LookupTask
+from lookup_loss import LookupLoss
 from states import assert_bit_equal
 
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule
@@ -28,14 +28,14 @@ def take_steps(trainer, num_steps):
 
 def state_of(trainer):
     """Returns the state, with the name "table" for that of the only weight."""
-    name = trainer.task.model.weights[0].path
+    name = trainer.loss.model.weights[0].path
     return {key.replace(name, "table"): variable.numpy() for key, variable in trainer.state.items()}
 
 
 def make(scale=1.0, **settings):
-    task = LookupTask(scale)
-    task.model.weights[0].assign(START)
-    return make_trainer(task, STRATEGY, {**SETTINGS, **settings})
+    loss = LookupLoss(scale)
+    loss.model.weights[0].assign(START)
+    return make_trainer(loss, STRATEGY, {**SETTINGS, **settings})
 
 
 def rate(step, schedule):
@@ -117,7 +117,7 @@ def test_averages_equal_the_formula_and_do_not_change_the_training(ema_decay, nu
 def test_the_model_gets_the_averages_and_its_weights_back():
     trainer = make(ema_decay=0.9)
     take_steps(trainer, 3)
-    [weight], state = trainer.task.model.weights, state_of(trainer)
+    [weight], state = trainer.loss.model.weights, state_of(trainer)
     trainer.swap_averages()
     assert weight.numpy().tobytes() == state["table"].tobytes()
     trainer.swap_averages()
@@ -130,9 +130,9 @@ def test_the_model_gets_the_averages_and_its_weights_back():
 
 
 def test_a_step_that_overflows_does_not_count_for_the_averages():
-    task = LookupTask(scale=1e38)
+    loss = LookupLoss(scale=1e38)
     optimizer = AdamWeightDecay(LearningRateSchedule(0.1, 10))
-    trainer = Trainer(task, optimizer, STRATEGY, 0, loss_scale=LossScale(2.0**15), ema_decay=0.9)
+    trainer = Trainer(loss, optimizer, STRATEGY, 0, loss_scale=LossScale(2.0**15), ema_decay=0.9)
     before = state_of(trainer)
     totals = take_steps(trainer, 2)
     assert float(totals["num_skipped"]) == 2

@@ -15,7 +15,7 @@ from training_runs import assert_near, rows_of
 
 from bert_keras.modeling import (
     BertConfig,
-    ClassificationTask,
+    ClassificationLoss,
     ClassifierModel,
     SquadModel,
     load_weights,
@@ -103,7 +103,7 @@ def test_batches_cut_to_few_lengths_train_as_padded_ones(tiny_config, monkeypatc
     settings |= {"seed": 0, "gradient_accumulation_steps": 1}
     for jit in (False, True):
         keras.utils.set_random_seed(1)
-        trainer = make_trainer(ClassificationTask(ClassifierModel(config, 2)), STRATEGY, {**settings, "jit": jit})
+        trainer = make_trainer(ClassificationLoss(ClassifierModel(config, 2)), STRATEGY, {**settings, "jit": jit})
         batches = training_batches(features, 4, 0, is_trimmed=jit, length_step=length_step(128, jit))
         shapes.append({batch["input_ids"].shape[1] for batch in batches.take(6)})
         losses.append(float(trainer.train(iter(batches), tf.constant(6))["loss"]))

@@ -7,7 +7,7 @@ import pytest
 from known_models import make_config, write_model
 
 from bert_keras.modeling import PretrainingModel
-from bert_keras.modeling.losses import Task as NetworkTask
+from bert_keras.modeling.losses import Loss
 from bert_keras.training.finetuning.task import Task
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guides" / "your_own_task.md"
@@ -33,6 +33,6 @@ def test_the_program_in_the_docs_trains_evaluates_and_predicts(tmp_path):
 
 @pytest.mark.parametrize("name", ["facts", "files", "baseline", "own_weights", "weight_units"])
 def test_tasks_share_no_dict(name):
-    first, second = (Task(), Task()) if hasattr(Task, name) else (NetworkTask(None), NetworkTask(None))
+    first, second = (Task(), Task()) if hasattr(Task, name) else (Loss(None), Loss(None))
     getattr(first, name)["x"] = 1
     assert (getattr(first, name), getattr(second, name)) == ({"x": 1}, {})

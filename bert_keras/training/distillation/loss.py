@@ -8,10 +8,10 @@ import contextlib
 import keras
 from keras import ops
 
-from bert_keras.modeling import MultiLabelTask, RegressionTask
+from bert_keras.modeling import MultiLabelLoss, RegressionLoss
 from bert_keras.modeling.checkpoints.names import LOSS_PREFIX
 from bert_keras.modeling.layers import truncated_normal
-from bert_keras.modeling.losses import Task, weighted_sum
+from bert_keras.modeling.losses import Loss, weighted_sum
 
 # Keeps the logarithm of an attention of 0 finite.
 _EPSILON = 1e-6
@@ -20,8 +20,8 @@ _INITIALIZER_RANGE = 0.02
 _COUNTED = ("masked_lm_accuracy", "start_accuracy", "accuracy", "loss")
 
 
-class DistillationTask(Task):
-    """A task whose loss also compares the student with a teacher.
+class DistillationLoss(Loss):
+    """A loss that also compares the student with a teacher.
 
     The teacher runs in the step, without dropout. Its weights are not part of the state of training. The soft loss is
     the Kullback-Leibler divergence of the predictions at the temperature, times its square (Hinton et al. 2015,
@@ -30,25 +30,25 @@ class DistillationTask(Task):
     If the widths differ, one matrix projects all hidden states of the student; training changes it, too. If the numbers
     of heads differ, the attention loss compares the means over the heads.
 
-    Float32 [B] "label_weights" is 0 for examples without a label, which the task's own loss and metrics leave out.
+    Float32 [B] "label_weights" is 0 for examples without a label, which the student's own loss and metrics leave out.
 
     Args:
-        task: a task of `modeling.losses`: the student with its loss.
+        loss: a loss of `modeling.losses`, with the student as its model.
         teacher: a model of the same kind as the student, or a function of the features that returns its outputs.
         recipe: a `training.distillation.recipe.Recipe`.
         has_label_weights: whether the features hold "label_weights".
     """
 
-    def __init__(self, task, teacher, recipe, has_label_weights=False):
-        super().__init__(task.model)
-        self._task, self._teacher, self._recipe = task, teacher, recipe
-        self.metric_names = (*task.metric_names, *recipe.extras)
-        self.weight_units = task.weight_units
-        self.label_names = (*task.label_names, *(("label_weights",) if has_label_weights else ()))
+    def __init__(self, loss, teacher, recipe, has_label_weights=False):
+        super().__init__(loss.model)
+        self._loss, self._teacher, self._recipe = loss, teacher, recipe
+        self.metric_names = (*loss.metric_names, *recipe.extras)
+        self.weight_units = loss.weight_units
+        self.label_names = (*loss.label_names, *(("label_weights",) if has_label_weights else ()))
         self._pairs = [(number, layer) for number, layer in enumerate(recipe.teacher_layers, 1) if layer]
         self._projection = None
         if recipe.hidden or recipe.cosine:
-            widths = task.model.config.hidden_size, teacher.config.hidden_size
+            widths = loss.model.config.hidden_size, teacher.config.hidden_size
             if widths[0] != widths[1]:
                 self._projection = keras.Variable(
                     truncated_normal(_INITIALIZER_RANGE), shape=widths, dtype="float32", name="projection"
@@ -57,11 +57,11 @@ class DistillationTask(Task):
 
     @property
     def label_smoothing(self):
-        return self._task.label_smoothing
+        return self._loss.label_smoothing
 
     @label_smoothing.setter
     def label_smoothing(self, value):
-        self._task.label_smoothing = value
+        self._loss.label_smoothing = value
 
     def numerators(self, features, dropout_seed=None):
         """Runs teacher and student, and returns the weighted sum of each metric, a dict of float32 scalars."""
@@ -70,23 +70,23 @@ class DistillationTask(Task):
             targets = keras.tree.map_structure(ops.stop_gradient, self._teacher(features))
         with self._all_layers(self.model):
             outputs = self.model(features, dropout_seed=dropout_seed)
-        values = self._task._values(outputs, features)
+        values = self._loss._values(outputs, features)
         values |= self._comparisons(outputs, targets, features)
         return {name: ops.sum(weights * values[name]) for name, weights in self._weights(features).items()}
 
-    def loss(self, numerators, denominators):
-        """Returns the loss to minimise, see `Task.loss`: the weighted sum, without the losses of weight 0."""
-        losses = [self._task.loss(numerators, denominators)]
+    def value(self, numerators, denominators):
+        """Returns the loss to minimise, see `Loss.value`: the weighted sum, without the losses of weight 0."""
+        losses = [self._loss.value(numerators, denominators)]
         losses += [ops.divide_no_nan(numerators[name], denominators[name]) for name in self._recipe.extras]
         return weighted_sum((self._recipe.label, *self._recipe.extras.values()), losses)
 
     def metrics(self, numerators, denominators):
         extras = {name: ops.divide_no_nan(numerators[name], denominators[name]) for name in self._recipe.extras}
-        of_task = [{name: values[name] for name in self._task.metric_names} for values in (numerators, denominators)]
-        return self._task.metrics(*of_task) | extras
+        own = [{name: values[name] for name in self._loss.metric_names} for values in (numerators, denominators)]
+        return self._loss.metrics(*own) | extras
 
     def _weights(self, features):
-        weights = self._task._weights(features)
+        weights = self._loss._weights(features)
         counted = next(weights[name] for name in _COUNTED if name in weights)
         if "label_weights" in features:
             labelled = features["label_weights"]
@@ -114,7 +114,7 @@ class DistillationTask(Task):
         """Returns the values of the losses against the teacher by metric, float32, before they are averaged."""
         recipe, values = self._recipe, {}
         if recipe.soft:
-            values["soft_loss"] = _soft_losses(self._task, outputs, targets, recipe.temperature, features)
+            values["soft_loss"] = _soft_losses(self._loss, outputs, targets, recipe.temperature, features)
         if not recipe.needs_layers:
             return values
         ours, theirs = ([each["embedding_output"], *each["all_encoder_layers"]] for each in (outputs, targets))
@@ -145,10 +145,10 @@ class DistillationTask(Task):
         return ops.mean(ops.sum(teacher * ratios, axis=-1), axis=1)
 
 
-def _soft_losses(task, outputs, targets, temperature, features):
-    """Returns the loss of each prediction against that of the teacher, of the shape of the task's own losses."""
-    if isinstance(task, RegressionTask):
-        return task.squared_errors(outputs["logits"][..., 0], targets["logits"][..., 0])
+def _soft_losses(loss, outputs, targets, temperature, features):
+    """Returns the loss of each prediction against that of the teacher, of the shape of the student's own losses."""
+    if isinstance(loss, RegressionLoss):
+        return loss.squared_errors(outputs["logits"][..., 0], targets["logits"][..., 0])
     names = [name for name in ("logits", "start_logits", "end_logits", "masked_lm_logits") if name in outputs]
     losses = []
     for name in names:
@@ -157,7 +157,7 @@ def _soft_losses(task, outputs, targets, temperature, features):
             # The choices are the positions of the window; padding is not one of them.
             padding = -1e9 * (1.0 - ops.cast(features["input_mask"], "float32"))
             ours, theirs = ours + padding, theirs + padding
-        if isinstance(task, MultiLabelTask):
+        if isinstance(loss, MultiLabelLoss):
             shares = ops.sigmoid(theirs)
             # softplus(-x) is -log(sigmoid(x))
             yes, no = ops.softplus(-ours) - ops.softplus(-theirs), ops.softplus(ours) - ops.softplus(theirs)

@@ -6,7 +6,7 @@ from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.modeling import PretrainingModel, load_weights, open_checkpoint, weights_by_name, weights_to_load
 from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.storage.vocabulary import vocabulary_digest
-from bert_keras.training.distillation.loss import DistillationTask
+from bert_keras.training.distillation.loss import DistillationLoss
 from bert_keras.training.distillation.recipe import recipe_of
 from bert_keras.training.finetuning.model_dir import digest_of_model
 
@@ -52,8 +52,8 @@ class PretrainingTeacher:
         """The SHA-256 of the weights, a str."""
         return digest_of_model(self._path)
 
-    def teach(self, task):
-        """Returns a task of `modeling.losses` with the losses against the teacher. Call it in the strategy's scope."""
+    def teach(self, loss):
+        """Adds the losses against the teacher to a loss of `modeling.losses`. Call it in the strategy's scope."""
         with weights_to_load():
             model = PretrainingModel(self._config)
         weights, heads = weights_by_name(model), ("bert/pooler/*", "cls/seq_relationship/*")
@@ -61,4 +61,4 @@ class PretrainingTeacher:
         report = load_weights(weights, self._checkpoint, new_allowed=heads, ignored=ignored)
         log.info("teacher: %s", report)
         model.trainable = False
-        return DistillationTask(task, model, self._recipe)
+        return DistillationLoss(loss, model, self._recipe)

@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection
 
 from bert_keras.modeling import BertConfig, load_weights, open_checkpoint, weights_by_name, weights_to_load
 from bert_keras.modeling.checkpoints.hub import local_model
-from bert_keras.modeling.losses import Task
+from bert_keras.modeling.losses import Loss
 from bert_keras.prediction.loading.exported import open_exported
 from bert_keras.prediction.loading.model_files import ModelFiles, find_task, is_export, open_files, read_settings
 from bert_keras.storage import writing
 from bert_keras.storage.vocabulary import vocabulary_digest
-from bert_keras.training.distillation.loss import DistillationTask
+from bert_keras.training.distillation.loss import DistillationLoss
 from bert_keras.training.distillation.recipe import Recipe, recipe_of
 from bert_keras.training.finetuning.model_dir import digest_of_model
 
@@ -67,18 +67,18 @@ class Teacher:
             )
 
     def teach(
-        self, task: Task, make_network: Callable[[BertConfig], Task], has_labels: bool, has_label_weights: bool
-    ) -> DistillationTask:
-        """Returns the student's task with the losses against the teacher. Call it in the strategy's scope.
+        self, loss: Loss, make_network: Callable[[BertConfig], Loss], has_labels: bool, has_label_weights: bool
+    ) -> DistillationLoss:
+        """Adds the losses against the teacher to the student's loss. Call it in the strategy's scope.
 
         Args:
-            task: the student with its loss.
-            make_network: returns a task with a model of this kind for a config.
-            has_labels: whether an example has a label; without one, the task's own loss is left out.
-            has_label_weights: as of `DistillationTask`.
+            loss: a loss of `modeling.losses`, with the student as its model.
+            make_network: returns a loss with a model of this kind for a config.
+            has_labels: whether an example has a label; without one, the student's own loss is left out.
+            has_label_weights: as of `DistillationLoss`.
         """
         recipe = self.recipe if has_labels else dataclasses.replace(self.recipe, label=0.0)
-        return DistillationTask(task, self._network(make_network), recipe, has_label_weights)
+        return DistillationLoss(loss, self._network(make_network), recipe, has_label_weights)
 
     def _network(self, make_network):
         """Returns a function of the features of a batch that returns the outputs: a Keras model if not an export."""

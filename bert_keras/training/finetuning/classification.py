@@ -14,11 +14,11 @@ from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.evaluation.classification import classification_metrics, multi_label_metrics, regression_metrics
 from bert_keras.modeling import (
-    ClassificationTask,
+    ClassificationLoss,
     ClassifierModel,
-    MultiLabelTask,
+    MultiLabelLoss,
     MultipleChoiceModel,
-    RegressionTask,
+    RegressionLoss,
 )
 from bert_keras.storage import paths
 from bert_keras.storage.vocabulary import vocabulary_digest
@@ -107,13 +107,13 @@ class Classification(Task):
 
     def make_network(self, config):
         if self.data.kind == "multiple_choice":
-            return ClassificationTask(MultipleChoiceModel(config))
+            return ClassificationLoss(MultipleChoiceModel(config))
         if self.data.kind == "regression":
-            return RegressionTask(ClassifierModel(config, 1), **(self.data.scale or {}))
+            return RegressionLoss(ClassifierModel(config, 1), **(self.data.scale or {}))
         model = ClassifierModel(config, len(self.data.labels))
         if self.data.kind == "multi_label":
-            return MultiLabelTask(model)
-        return ClassificationTask(model, self.class_weights)
+            return MultiLabelLoss(model)
+        return ClassificationLoss(model, self.class_weights)
 
     def evaluate(self, outputs):
         losses = self._losses(_logits(outputs))

@@ -9,7 +9,7 @@ from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.data_prep.tasks.conll import format_columns, format_json_lines, read_conll
 from bert_keras.data_prep.tasks.ner import collect_tags, make_features, tags_from_logits
 from bert_keras.evaluation.entities import entity_metrics, entity_report
-from bert_keras.modeling import TAGGERS, TokenClassificationTask, TokenClassifierModel
+from bert_keras.modeling import TAGGERS, TokenClassificationLoss, TokenClassifierModel
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.report import in_words
@@ -84,7 +84,7 @@ class TokenClassification(Task):
         return {"task": "token_classification", "labels": self.tags, "tag_scheme": "BIO", **self._settings}
 
     def make_network(self, config):
-        return TokenClassificationTask(self._model(config, len(self.tags)))
+        return TokenClassificationLoss(self._model(config, len(self.tags)))
 
     def evaluate(self, outputs):
         return entity_metrics(_tags_of(self._eval), self._predicted(outputs))

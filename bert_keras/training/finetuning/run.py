@@ -37,7 +37,7 @@ from bert_keras.training.finetuning.model_dir import (
 )
 from bert_keras.training.finetuning.sweep import Selection, list_tries, try_all
 from bert_keras.training.input.feature_batches import training_batches
-from bert_keras.training.input.packed_batches import PackedTask, packed_training_batches
+from bert_keras.training.input.packed_batches import PackedLoss, packed_training_batches
 from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves, evaluated_steps
 from bert_keras.training.report import NO_CALLBACKS, in_words
@@ -324,7 +324,7 @@ class _Session:
             is_frozen = num_frozen is not None and layer_of(name, num_layers) <= num_frozen
             return name in trained and not is_frozen and not name.startswith(self._task.frozen)
 
-        network = PackedTask(self._network) if settings.get("pack") else self._network
+        network = PackedLoss(self._network) if settings.get("pack") else self._network
         return make_trainer(network, self._strategy, settings, None if decay == 1.0 else rate_factor, is_trained)
 
     def _batches(self, settings, start_step):

@@ -10,7 +10,7 @@ from bert_keras.data_prep.tasks.squad import SquadExample, make_features
 from bert_keras.data_prep.tasks.squad_answers import AnswerSettings, answer_files, find_answers, report_unanswered
 from bert_keras.data_prep.tasks.squad_files import make_examples, read_articles, unanswered_ids
 from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics, warn_of_words
-from bert_keras.modeling import SquadModel, SquadTask
+from bert_keras.modeling import SquadLoss, SquadModel
 from bert_keras.storage import paths
 from bert_keras.storage.checks import is_same_file
 from bert_keras.storage.vocabulary import vocabulary_digest
@@ -120,7 +120,7 @@ class QuestionAnswering(Task):
             self.predict_features = self._features(self._predict, paths.join(folder, name))
 
     def make_network(self, config):
-        return SquadTask(SquadModel(config))
+        return SquadLoss(SquadModel(config))
 
     def evaluate(self, outputs):
         """Returns the official metrics in percent, without the numbers of questions.

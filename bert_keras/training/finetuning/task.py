@@ -68,7 +68,7 @@ class Task:
         raise NotImplementedError
 
     def make_network(self, config):
-        """Builds the network for a BertConfig. Returns it with its loss: a task of `modeling.losses`."""
+        """Builds the network for a BertConfig. Returns it with its loss: one of `modeling.losses`."""
         raise NotImplementedError
 
     def evaluate(self, outputs):

@@ -19,26 +19,26 @@ log = logging.getLogger("bert_keras")
 _NUM_MEASURED = 100
 
 
-class PackedTask:
-    """Wraps a task of `modeling.losses`, so that it takes features from packed batches: [parts, R, ...].
+class PackedLoss:
+    """Wraps a loss of `modeling.losses`, so that it takes features from packed batches: [parts, R, ...].
 
     Each device and micro-batch gets whole parts, so the number of rows may differ between batches.
     """
 
-    def __init__(self, task):
-        self._task = task
-        self.model = task.model
-        self.metric_names = task.metric_names
-        self.loss = task.loss
-        self.metrics = task.metrics
-        self.own_weights = task.own_weights
-        self.weight_units = task.weight_units
+    def __init__(self, loss):
+        self._loss = loss
+        self.model = loss.model
+        self.metric_names = loss.metric_names
+        self.value = loss.value
+        self.metrics = loss.metrics
+        self.own_weights = loss.own_weights
+        self.weight_units = loss.weight_units
 
     def denominators(self, features):
-        return self._task.denominators(_joined(features))
+        return self._loss.denominators(_joined(features))
 
     def numerators(self, features, dropout_seed=None):
-        return self._task.numerators(_joined(features), dropout_seed=dropout_seed)
+        return self._loss.numerators(_joined(features), dropout_seed=dropout_seed)
 
 
 def _joined(features):

@@ -6,14 +6,14 @@ Axes: B examples, K texts of an example, H hidden, C candidates.
 import tensorflow as tf
 
 from bert_keras.modeling.heads import normalize
-from bert_keras.modeling.losses import Task
+from bert_keras.modeling.losses import Loss
 
 # Number of a missing text, which pads an example that has fewer texts than others.
 NO_TEXT = -1
 _EXCLUDED = -1e9
 
 
-class CosineTask(Task):
+class CosineLoss(Loss):
     """Makes the cosine of the vectors of two texts equal to their score, by the squared error.
 
     Source: Reimers and Gurevych 2019, "Sentence-BERT", section 3.
@@ -31,7 +31,7 @@ class CosineTask(Task):
         return {"loss": tf.square(cosines - features["label_values"])}
 
 
-class RankingTask(Task):
+class RankingLoss(Loss):
     """Finds the second text of each example among the second and further texts of all examples of a batch.
 
     The loss of an example is the cross-entropy of its second text, with the cosines times `scale` as logits. The other
@@ -74,7 +74,7 @@ class RankingTask(Task):
         return {"vector_gradients": gradients, **{f"compared_{name}": value for name, value in values.items()}}
 
     def numerators(self, features, dropout_seed=None):
-        """See `Task.numerators`. With the features of `compare`, the loss has its value and gradient from there."""
+        """See `Loss.numerators`. With the features of `compare`, the loss has its value and gradient from there."""
         if "vector_gradients" not in features:
             return super().numerators(features, dropout_seed)
         vectors = self.model(features, dropout_seed=dropout_seed)["vectors"]

@@ -20,7 +20,7 @@ from bert_keras.modeling import SentenceModel
 from bert_keras.modeling.heads import check_pooling
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.sentence_vectors.data import make_features, read_file
-from bert_keras.training.sentence_vectors.losses import NO_TEXT, CosineTask, RankingTask
+from bert_keras.training.sentence_vectors.losses import NO_TEXT, CosineLoss, RankingLoss
 
 log = logging.getLogger("bert_keras")
 
@@ -114,7 +114,7 @@ class SentenceVectors(Task):
     def make_network(self, config):
         model = SentenceModel(config, self._settings["pooling"], self._settings["normalize"])
         is_scored = self._train is not None and self._train.kind == "scores"
-        return CosineTask(model) if is_scored else RankingTask(model, self._scale)
+        return CosineLoss(model) if is_scored else RankingLoss(model, self._scale)
 
     def evaluate(self, outputs):
         vectors, kind = outputs["vectors"], self._eval.kind

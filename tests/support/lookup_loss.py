@@ -1,11 +1,11 @@
-"""A task of a single table, whose gradients are easy to compute by hand."""
+"""A loss of a single table, whose gradients are easy to compute by hand."""
 
 import keras
 import tensorflow as tf
 
 
-class LookupTask:
-    """A task that pulls the rows of a table that a batch names towards one; no other weight is trained."""
+class LookupLoss:
+    """A loss that pulls the rows of a table that a batch names towards one; no other weight is trained."""
 
     metric_names = ("distance",)
     own_weights = {}
@@ -22,7 +22,7 @@ class LookupTask:
     def numerators(self, features, dropout_seed=None):
         return {"distance": self._scale * tf.reduce_sum(1.0 - self.model(features["input_ids"]))}
 
-    def loss(self, numerators, denominators):
+    def value(self, numerators, denominators):
         return numerators["distance"] / denominators["distance"]
 
     def metrics(self, numerators, denominators):
