@@ -16,7 +16,7 @@ class CountingTrainer:
     """A trainer that counts steps; `losses` and `norms` give its loss and gradient norm by step, 1 elsewhere."""
 
     strategy = tf.distribute.get_strategy()
-    task = types.SimpleNamespace(metric_names=())
+    loss = types.SimpleNamespace(metric_names=())
     optimizer = types.SimpleNamespace(schedule=None)
 
     def __init__(self, losses=None, on_step=None, norms=None, start=0):
