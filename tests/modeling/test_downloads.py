@@ -103,6 +103,14 @@ def test_the_folder_and_the_folders_above_it_may_be_new(server, tmp_path):
         download_model(NAME, folder)
 
 
+def test_a_dropped_connection_leaves_nothing_and_the_same_call_succeeds(server, tmp_path):
+    server.drops = [2000]
+    with pytest.raises(ConnectionError, match="cannot be downloaded .retrieval incomplete: got only 2000 out of"):
+        download_model(NAME)
+    assert os.listdir(tmp_path) == []
+    assert sorted(os.listdir(download_model(NAME))) == FILES
+
+
 def test_an_archive_that_is_there_is_unpacked_and_kept(server, files, tmp_path):
     (tmp_path / "english.zip").write_bytes(zip_of(files))
     download_model(NAME, "english")
