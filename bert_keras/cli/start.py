@@ -88,25 +88,25 @@ def without_greetings() -> Iterator[None]:
     It also lists the devices, because that is when TensorFlow writes the last greeting. If TensorFlow is there already,
     or TF_CPP_MIN_LOG_LEVEL is 0, the block runs as it is.
     """
-    is_shown = os.environ.setdefault(_LOG_LEVEL, "1") == "0" or sys.stderr is None
-    lines = None
+    stderr, lines = sys.stderr, None
+    is_shown = "tensorflow" in sys.modules or stderr is None or os.environ.setdefault(_LOG_LEVEL, "1") == "0"
     with contextlib.suppress(OSError):  # no folder for temporary files can be written
-        lines = None if is_shown or "tensorflow" in sys.modules else tempfile.TemporaryFile()  # noqa: SIM115
-    if lines is None:
+        lines = None if is_shown else tempfile.TemporaryFile()  # noqa: SIM115
+    if lines is None or stderr is None:
         yield
         return
     greetings = re.compile(_GREETINGS if _has_nvidia_gpu() else _GREETINGS + _GREETINGS_WITHOUT_GPU)
     standard_error, shows_aborts = os.dup(2), faulthandler.is_enabled()
     if not shows_aborts:
         faulthandler.enable(standard_error)  # the lines of a process that aborts are lost, but not the place
-    sys.stderr.flush()
+    stderr.flush()
     os.dup2(lines.fileno(), 2)
     try:
         yield
         if tf := sys.modules.get("tensorflow"):
             tf.config.list_physical_devices()
     finally:
-        sys.stderr.flush()
+        stderr.flush()
         os.dup2(standard_error, 2)
         if not shows_aborts:
             faulthandler.disable()
