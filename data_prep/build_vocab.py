@@ -26,7 +26,7 @@ from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.cli.progress import progress_on
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.data_prep.cleaning.text_flags import INPUT_FILE, define_text_flags, read_text_options
-from bert_keras.data_prep.corpus.documents import check_text_files, find_text_files
+from bert_keras.data_prep.corpus.documents import find_text_files, inspect_texts
 from bert_keras.data_prep.corpus.text_sources import received
 from bert_keras.data_prep.pretraining.flags import casing_of
 from bert_keras.data_prep.text.splitting import BasicTokenizer
@@ -95,8 +95,8 @@ def main(argv: list[str]) -> dict:
 
     console = open_console()
     with received(found_files) as input_files, progress_on(console) as progress:
-        check_text_files(input_files, text_options)
-        counts = count_words(input_files, tokenizer, values.num_workers, values.strict_utf8, progress, text_options)
+        texts = inspect_texts(input_files, text_options)
+        counts = count_words(texts, tokenizer, values.num_workers, values.strict_utf8, progress, text_options)
     start_tensorflow()  # TensorFlow Text learns the vocabulary; the counting processes have ended
     pieces = learn_vocabulary(counts, values.vocab_size, values.num_unused, values.alphabet_size)
     if not has_tokenizer_file:

@@ -1,6 +1,5 @@
 """The files of extract_features.py: lines of text as in the original BERT; vectors as JSON lines, .npz and HDF5."""
 
-import codecs
 import contextlib
 import itertools
 import json
@@ -28,14 +27,13 @@ def count_lines(path: str | os.PathLike) -> int:
     if not paths.is_file(path):
         raise FileNotFoundError(f"{path} is not a file; give a text file, one text a line")
     number = 0
-    with paths.open_file(path) as file:
-        for number, line in enumerate(cast(Iterator[bytes], text_files.iterate_lines(file)), 1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"{path} line {number}: not UTF-8 (byte 0x{line[error.start]:02x}); save it as UTF-8"
-                ) from None
+    for number, line in enumerate(cast(Iterator[bytes], text_files.read_lines(path)), 1):
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{path} line {number}: not UTF-8 (byte 0x{line[error.start]:02x}); save it as UTF-8"
+            ) from None
     if not number:
         raise ValueError(f"{path} is empty; give one text a line")
     return number
@@ -43,9 +41,8 @@ def count_lines(path: str | os.PathLike) -> int:
 
 def read_lines(path: str | os.PathLike) -> Iterator[str | tuple[str, str]]:
     """Yields each line of a file as `split_line` returns it; blank lines are empty texts."""
-    with paths.open_file(path) as file:
-        for number, line in enumerate(cast(Iterator[bytes], text_files.iterate_lines(file))):
-            yield split_line((line if number else line.removeprefix(codecs.BOM_UTF8)).decode("utf-8"))
+    for line in cast(Iterator[bytes], text_files.read_lines(path)):
+        yield split_line(line.decode("utf-8"))
 
 
 def split_line(line: str) -> str | tuple[str, str]:

@@ -3,8 +3,6 @@
 The readers yield pairs: the name of a text for error messages, and the text. Imports without TensorFlow.
 """
 
-import codecs
-import io
 import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,15 +13,12 @@ from bert_keras.data_prep.tasks.minimal_pairs import read_paradigms
 from bert_keras.data_prep.tasks.tables import BadRow
 from bert_keras.data_prep.tasks.user_data import iterate_own_file
 from bert_keras.prediction.arguments import Limits
-from bert_keras.storage import paths, text_files
+from bert_keras.storage import inspection, paths, text_files
 
 log = logging.getLogger("bert_keras")
 
 # The longest line has this many bytes per character of `max_chars`: 4 bytes a character, four texts a line.
 _BYTES_A_CHAR = 16
-_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# All other files, such as `.txt`, have one text a line.
-_TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".json")
 
 # A text as a predictor takes it, or the reason why it could not be read.
 Text = str | tuple[str, str] | tuple[str, list[str]] | ValueError
@@ -54,7 +49,7 @@ def read_texts(
         raise ValueError("no text was given; give it as an argument, in --input_file or on standard input")
     else:
         name = "standard input"
-        rows = _of_lines(name, standard_input.buffer, form, most_bytes)
+        rows = _of_lines(name, _lines_of_stream(standard_input.buffer, name, most_bytes), form, most_bytes)
     return _begun(rows, f"{name} holds no text; give one text a line")
 
 
@@ -70,7 +65,7 @@ def read_sentences(folder: str) -> Iterator[tuple[str, Text]]:
 
 def is_table(input_file: str) -> bool:
     """Returns whether a file is a table, by the ending of its name."""
-    return text_files.ending_of(input_file) in _TABLE_ENDINGS
+    return inspection.format_by_name(input_file) != "text"
 
 
 def settings_of_training(model_dir: str | None) -> dict[str, Any]:
@@ -152,29 +147,24 @@ def _split(source, line, form):
 
 
 def _of_file(input_file, form, most_bytes):
-    with _open_file(input_file) as lines:
-        yield from _of_lines(input_file, lines, form, most_bytes)
-
-
-def _open_file(input_file):
-    """Opens a text file to read its lines; reads compressed and UTF-16 files at once."""
     if not paths.is_file(input_file):
         raise FileNotFoundError(f"--input_file={input_file} is not a file; give a text file, one text a line")
-    file = paths.open_file(input_file)
-    if input_file.endswith(text_files.COMPRESSED_ENDINGS) or file.read(2) in _UTF16_MARKS:
-        file.close()
-        return io.BytesIO(text_files.read_text(input_file, "give a text file, one text a line").encode("utf-8"))
-    file.seek(0)
-    return file
+    yield from _of_lines(input_file, text_files.read_lines(input_file, most_bytes), form, most_bytes)
+
+
+def _lines_of_stream(stream, name, most_bytes):
+    # A user who types sees the answer to a line at once: `readline` does not wait for a full block.
+    lines = text_files.iterate_lines(iter(lambda: stream.readline(most_bytes + 1), b""), most_bytes)
+    for number, line in enumerate(lines):
+        if not number and line:
+            inspection.check_is_text(line[:4096], name)
+        yield line
 
 
 def _of_lines(name, lines, form, most_bytes):
-    """Yields the pairs of `read_texts` for the lines of a binary file; a blank line is an error, except at the end."""
+    """Yields the pairs of `read_texts` for lines in UTF-8; a blank line is an error, except at the end."""
     num_blank = 0
-    for number, line in enumerate(text_files.iterate_lines(lines, most_bytes), 1):
-        if number == 1 and line:
-            line = line.removeprefix(codecs.BOM_UTF8)
-            text_files.check_is_text(line[:4096], name)
+    for number, line in enumerate(lines, 1):
         text = _text_of_line(f"{name} line {number}", line, form, most_bytes)
         if isinstance(text, str) and text_files.is_blank(text):
             num_blank += 1

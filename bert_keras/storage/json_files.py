@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from bert_keras.storage import paths, text_files
@@ -17,36 +18,63 @@ def read_json(path: str | os.PathLike, needed: str = "give a JSON file") -> Any:
     return parse_json(text_files.read_text(path, needed), paths.name(path), needed)
 
 
-def parse_json(text: str, name: str, needed: str = "write valid JSON", line: int | None = None) -> Any:
-    """Parses JSON and raises ValueError with the name of the file and the line for every defect.
+def parse_json(text: str, name: str, needed: str = "write valid JSON") -> Any:
+    """Parses a JSON file and raises ValueError with its name and the line for every defect.
 
-    `line` is the line number if the text is a single line of the file. NaN and Infinity become floats: they are not
-    JSON, but many programs write them.
+    NaN and Infinity become floats: they are not JSON, but many programs write them.
     """
+    return _parse(
+        text, lambda start: name if start is None else f"{name} line {text.count(chr(10), 0, start) + 1}", needed
+    )
+
+
+def read_json_lines(
+    path: str | os.PathLike, needed: str = "write one object in a line"
+) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
+    """Reads a whole file of JSON lines; see `iterate_objects`. Raises ValueError if it is one list."""
+    name, text = paths.name(path), text_files.unify_line_ends(text_files.read_text(path, needed))
+    if text.lstrip().startswith("["):
+        raise ValueError(f"{name} is a JSON list; write one object on each line, for example with jq -c .[]")
+    return iterate_objects(text.split("\n"), lambda number: f"{name} line {number}", needed)
+
+
+def iterate_objects(
+    lines: Iterable[str], place: Callable[[int], str], needed: str
+) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
+    """Yields the number, from 1, and the JSON object of each line that is not blank; a ValueError if it has none.
+
+    `place` returns file and line for a message, given the number of a line.
+    """
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            value = _parse(line, lambda _, number=number: place(number), needed)
+            if not isinstance(value, dict):
+                raise ValueError(f"{place(number)}: a JSON {type(value).__name__} instead of an object; {needed}")
+        except ValueError as error:
+            value = error
+        yield number, value
+
+
+def _parse(text: str, place: Callable[[int | None], str], needed: str) -> Any:
+    """Parses JSON; `place` returns the place for a message, given an index in the text or None."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         problem = f"not valid JSON ({error.msg}, column {error.colno})"
-        raise ValueError(f"{name} line {line or error.lineno}: {problem}; {needed}") from None
+        raise ValueError(f"{place(error.pos)}: {problem}; {needed}") from None
     except RecursionError:
-        place = f"{name} line {line}" if line else name
-        raise ValueError(f"{place}: JSON is nested too deeply; {needed}") from None
+        raise ValueError(f"{place(None)}: JSON is nested too deeply; {needed}") from None
     except ValueError:
         limit = sys.get_int_max_str_digits()
         start = next(re.finditer(rf"[0-9]{{{limit + 1},}}", text)).start()
-        raise ValueError(
-            f"{_place(name, line, text, start)}: a number of more than {limit:,} digits; {needed}"
-        ) from None
+        raise ValueError(f"{place(start)}: a number of more than {limit:,} digits; {needed}") from None
     if _MAY_BE_SURROGATE.search(text):
         half = next((match for match in _ESCAPE.finditer(text) if match[1]), None)
         if half is not None:
-            place = _place(name, line, text, half.start())
             raise ValueError(
-                f"{place}: {half[0]} is half of a surrogate pair, which is not a character; write the character "
-                "itself, or leave it out"
+                f"{place(half.start())}: {half[0]} is half of a surrogate pair, which is not a character; write the "
+                "character itself, or leave it out"
             )
     return value
-
-
-def _place(name, line, text, start):
-    return f"{name} line {line or text.count(chr(10), 0, start) + 1}"

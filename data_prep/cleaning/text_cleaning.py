@@ -22,6 +22,7 @@ from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, UnusableTe
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_texts
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder, in_groups
+from bert_keras.storage.inspection import FileForm
 
 CHUNK_BYTES = 4 << 20
 _PREFIXES = ("lines-", "documents-", "kept-", "source-")
@@ -104,7 +105,7 @@ def clean_texts(
 
 
 def tokenize_clean(
-    files: Sequence[str],
+    forms: Sequence[FileForm],
     tokenizer,
     strict_utf8: bool,
     workers: Workers,
@@ -121,7 +122,7 @@ def tokenize_clean(
 
     @functools.cache
     def cleaned() -> list[list[TextFile]]:
-        texts = local_texts(files, folders[0], workers.run, progress, options)
+        texts = local_texts(forms, folders[0], workers.run, progress, options)
         found = clean_texts(texts, cleaning, strict_utf8, folders[0], workers.run, progress)
         folders[0].finish("cleaned", found.report)
         return [found.train, found.eval]

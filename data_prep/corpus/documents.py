@@ -14,9 +14,10 @@ from typing import Any, Literal
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.raw_text import RELEASE, ROWS, TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, pieces_of, read_lines, text_warnings
-from bert_keras.data_prep.corpus.text_sources import check_rows, form_of, opened_texts
+from bert_keras.data_prep.corpus.text_sources import inspect_text, opened_texts
 from bert_keras.data_prep.pretraining.masking import shuffle
 from bert_keras.storage import paths
+from bert_keras.storage.inspection import FileForm
 
 log = logging.getLogger("bert_keras")
 
@@ -152,33 +153,31 @@ def _files_of(folder: str) -> list[str]:
     return found
 
 
-def check_text_files(files: list[str], options: TextOptions = RELEASE) -> None:
-    """Raises an error unless every file is readable text; warns about files given more than once.
+def inspect_texts(files: Sequence[str], options: TextOptions = RELEASE) -> list[FileForm]:
+    """Looks at each file, and returns how to read it; warns about files given more than once.
 
-    Of JSON lines, Parquet and Arrow it reads the first row. Options that fit none of the files are an error, too.
+    Raises an error unless every file is readable text, also in the first row of JSON lines, Parquet and Arrow. Options
+    that fit none of the files are an error, too.
     """
     if not files:
         raise ValueError("no input file is given; name at least one text file")
-    formats = set()
+    forms = []
     for file in files:
         if paths.is_dir(file):
             raise ValueError(f'the input "{file}" is a folder; name its files, for example "{paths.join(file, "*")}"')
-        if paths.exists(file) and not paths.is_file(file):
+        if paths.is_special(file):
             raise ValueError(
                 f'the input "{file}" is not an ordinary file, but a pipe or a device; write its text to a file first'
             )
         try:
-            form = form_of(file, options)
-            check_rows(file, form, options)
+            forms.append(inspect_text(file, options))
         except FileNotFoundError:
             raise FileNotFoundError(f'the input file "{file}" does not exist; check the path') from None
         except OSError as error:
             raise ValueError(f'the input file "{file}" cannot be read: {error.strerror or error}') from error
-        if form.encoding != "utf-8":
-            log.info("%s: read as %s (set by its byte order mark)", file, form.encoding.upper())
-        if form.format != "text":
-            log.info("%s: read as %s", file, _FORMATS[form.format])
-        formats.add(form.format)
+        if forms[-1].format != "text":
+            log.info("%s: read as %s", file, _FORMATS[forms[-1].format])
+    formats = {form.format for form in forms}
     if options.text_field and formats <= {"text", "wiki"}:
         raise ValueError(
             f"--text_field={options.text_field} names a field of JSON lines, Parquet or Arrow, but {files[0]} and the "
@@ -191,25 +190,20 @@ def check_text_files(files: list[str], options: TextOptions = RELEASE) -> None:
     twice = [file for file, count in collections.Counter(files).items() if count > 1]
     if twice:
         log.warning("%s is given more than once; reading it each time, as the original does", ", ".join(twice))
+    return forms
 
 
 def read_documents(
-    files: Sequence[str],
-    tokenizer,
-    strict_utf8: bool = False,
-    progress: Progress | None = None,
-    work_dir: str | None = None,
-    options: TextOptions = RELEASE,
+    files: Sequence[str], tokenizer, strict_utf8: bool = False, options: TextOptions = RELEASE
 ) -> Documents:
     """Reads and tokenizes text files, by default with one sentence per line and a blank line after each document.
 
     As in the original BERT, the end of a file does not end a document. Without a blank line, the last document of a
     file continues in the next file, with a warning in the log. Bytes that are not UTF-8 are dropped; with `strict_utf8`
-    they raise UnusableTextError, which names file and line. Copies of compressed and remote files, and of text that
-    `options` change, are in `work_dir`.
+    they raise UnusableTextError, which names file and line.
     """
-    progress = progress or Progress()
-    with opened_texts(files, work_dir, progress, options) as texts:
+    forms, progress = [inspect_text(file, options) for file in files], Progress()
+    with opened_texts(forms, None, progress, options) as texts:
         return read_texts(texts, tokenizer, strict_utf8, progress)
 
 

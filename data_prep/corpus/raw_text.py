@@ -6,7 +6,6 @@ empty line ends a document. Memory does not grow with the files.
 
 import dataclasses
 import html
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -14,15 +13,15 @@ from typing import Any
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError, pieces_of
 from bert_keras.data_prep.text.sentence_splitting import split_sentences
 from bert_keras.storage import text_files
+from bert_keras.storage.inspection import FileForm
+from bert_keras.storage.json_files import iterate_objects
 
 DOCUMENTS = ("blank_line", "file", "line", "heading")
 # Formats with one document a row; each text of WikiExtractor is one, too.
 ROWS = ("json", "parquet", "arrow", "wiki")
-_JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 _ARROW_STREAM = b"\xff\xff\xff\xff"
 _MOST_JOINED = 1 << 20  # characters of a paragraph
 _ROWS_AT_ONCE = 256
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 # Markdown ("# Title") or Wikipedia's markup ("== Title ==").
 _HEADING = re.compile(r"#{1,6}\s+\S|(={1,6})\s*[^=\s].*\1\Z")
 _WIKI_START = re.compile(r'<doc id="[^"]*".*? title="(?P<title>.*)">\Z')
@@ -68,15 +67,12 @@ class TextOptions:
 RELEASE = TextOptions()  # the format of the original BERT
 
 
-def format_of(file: str, head: bytes, options: TextOptions) -> str:
-    """Returns the format of a file, from the first bytes of its decompressed content: "text" or one of `ROWS`."""
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    if head.startswith(b"ARROW1") or (head.startswith(_ARROW_STREAM) and file.endswith(".arrow")):
-        return "arrow"
-    is_named_json = text_files.ending_of(file.lower().removesuffix(".zst")) in _JSON_ENDINGS
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if is_named_json or (options.text_field is not None and start.startswith(b"{")):
+def format_of(form: FileForm, options: TextOptions) -> str:
+    """Returns the format of an inspected file as a corpus: "text" or one of `ROWS`."""
+    start = form.head.lstrip()
+    if form.format in ROWS:
+        return form.format
+    if options.text_field is not None and start.startswith(b"{"):
         return "json"
     return "wiki" if start.startswith(b'<doc id="') else "text"
 
@@ -87,7 +83,7 @@ def convert(
     """Yields the sentences of a text file, of JSON lines or of WikiExtractor's output, and "" after each document.
 
     Args:
-        lines: the lines in UTF-8.
+        lines: the lines in UTF-8; see `text_files.iterate_lines`.
         where: returns file and line number for a message, given the number of a line from 1.
         form: "text", "json" or "wiki".
         is_end: whether the file ends after these lines, which ends a document.
@@ -98,10 +94,7 @@ def convert(
     texts = _decode(lines, where)
     if form == "json":
         yield from _convert_rows(_json_texts(texts, where, options), options)
-        return
-    # JSON has its own escapes for the ends of lines in a text; all other lines end as in `storage.text_files`.
-    texts = (part for text in texts for part in text.removesuffix("\n").rstrip("\r").split("\r"))
-    if form == "wiki":
+    elif form == "wiki":
         yield from _split(_wiki_lines(texts, where, options), options)
     else:
         yield from _split(_paragraphs(texts, options.documents, options.join_lines), options)
@@ -123,7 +116,7 @@ def _decode(lines: Iterable[bytes], where: Callable[[int], str]) -> Iterator[str
                 f"{where(number)}: byte 0x{line[error.start]:02x} is not valid UTF-8; convert the file to UTF-8, for "
                 "example iconv -f ISO-8859-1 -t UTF-8 OLD > NEW"
             ) from None
-        yield text.removeprefix("\ufeff") if number == 1 else text
+        yield text
 
 
 def _paragraphs(lines: Iterable[str], documents: str, join_lines: bool) -> Iterator[str]:
@@ -164,24 +157,10 @@ def _convert_rows(texts: Iterable[str], options: TextOptions) -> Iterator[str]:
 
 def _json_texts(lines: Iterable[str], where: Callable[[int], str], options: TextOptions) -> Iterator[str]:
     field = options.text_field or "text"
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            reason = error.msg if isinstance(error, json.JSONDecodeError) else error
-            raise UnusableTextError(
-                f"{where(number)}: not JSON ({reason}); JSON lines need one complete object a line"
-            ) from None
-        if not isinstance(row, dict):
-            raise UnusableTextError(
-                f'{where(number)}: a {type(row).__name__}, but each line needs an object such as {{"{field}": "..."}}'
-            )
-        text = _text_of(row, field, where, number)
-        if "\\u" in line and (half := _HALF_CHARACTER.search(text)):
-            raise UnusableTextError(f'{where(number)}: "{field}" has {half[0]!a}, half of a character, not text')
-        yield text
+    for number, row in iterate_objects(lines, where, f'each line needs an object such as {{"{field}": "..."}}'):
+        if isinstance(row, ValueError):
+            raise UnusableTextError(str(row))
+        yield _text_of(row, field, where, number)
 
 
 def _text_of(row: dict, field: str, where: Callable[[int], str], number: int) -> str:

@@ -4,9 +4,7 @@ import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 
-from bert_keras.storage.text_files import ending_of
-
-JSON_ENDINGS = (".jsonl", ".json")
+from bert_keras.storage.inspection import format_by_name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,4 +31,4 @@ class Sentence:
 
 def is_json_lines(path: str | os.PathLike) -> bool:
     """Returns whether a file has JSON lines, judged by its name without the ending of a compression."""
-    return ending_of(path) in JSON_ENDINGS
+    return format_by_name(path) == "json"

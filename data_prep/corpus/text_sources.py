@@ -1,74 +1,48 @@
 """Text files that are compressed, in UTF-16, remote or in another format; they are copied as UTF-8 text first."""
 
-import bz2
-import codecs
 import contextlib
-import gzip
 import hashlib
-import io
 import logging
-import lzma
 import os
 import sys
 import tempfile
-import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any, BinaryIO
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions, convert, convert_table, format_of
 from bert_keras.data_prep.corpus.text_lines import Place, TextFile, UnusableTextError, line_of, read_byte_lines
 from bert_keras.data_prep.corpus.workers import ThisProcess, WorkFolder, in_groups
-from bert_keras.storage import paths, text_files
+from bert_keras.storage import paths
+from bert_keras.storage.inspection import FileForm, inspect, read_blocks
+from bert_keras.storage.text_files import iterate_lines
 
 log = logging.getLogger("bert_keras")
 
-_HEAD = 1 << 16
 _BLOCK = 1 << 20
 _PART = 1 << 26  # bytes of a large file that one task converts
 _TASK = 1 << 22  # bytes of small files that one task copies
-# Python's decoders of these names read and remove the byte order mark.
-_MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}
-_MARKS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
-class Form(NamedTuple):
-    """Compression ("" for none), encoding and format ("text" or one of `raw_text.ROWS`) of a text file."""
+def inspect_text(file: str, options: TextOptions = RELEASE) -> FileForm:
+    """Looks at a text file, and at the first row of JSON lines or of a table.
 
-    compression: str
-    encoding: str
-    format: str = "text"
-
-    def is_ready(self, options: TextOptions) -> bool:
-        """Returns whether the text needs no conversion, except for its encoding."""
-        return self.format == "text" and not options.changes_text
-
-
-def form_of(file: str, options: TextOptions = RELEASE) -> Form:
-    """Detects the form of a file from its first bytes; raises ValueError if it is not usable text."""
-    with paths.open_file(file) as content:
-        compression = _compression(content.read(16))
-    with contextlib.closing(_blocks(file, Form(compression, "bytes"), _HEAD)) as blocks:
-        head = next(blocks, b"")
-    if not head:
+    Raises ValueError if it is not usable text. The form has no head, so that tasks stay small.
+    """
+    form = inspect(file)
+    if not form.head:
         raise UnusableTextError(f'the input file "{file}" is empty; leave it out, or look at how it was made')
-    if (found := format_of(file, head, options)) in ("parquet", "arrow"):
-        if compression:
-            raise ValueError(f"{file} is a {found.capitalize()} file inside {compression}; unpack it first")
-        return Form("", "bytes", found)
-    encoding = next((encoding for mark, encoding in _MARKS.items() if head.startswith(mark)), None)
-    if encoding is None:
-        _refuse_utf16_without_mark(head, file)
-        text_files.check_is_text(head, file)
-        return Form(compression, "utf-8", found)
-    return Form(compression, encoding, format_of(file, head.decode(encoding, "ignore").encode("utf-8"), options))
-
-
-def check_rows(file: str, form: Form, options: TextOptions) -> None:
-    """Raises an error if the first row of JSON lines or of a table has no text."""
-    if form.format in ("json", "parquet", "arrow"):
-        with contextlib.closing(_converted(file, form, options)) as lines:
+    if form.encoding == "bytes" and form.compression:
+        raise ValueError(f"{file} is a {form.format.capitalize()} file inside {form.compression}; unpack it first")
+    form = form._replace(format=format_of(form, options))
+    if form.format == "json":
+        lines = iterate_lines([form.head.rpartition(b"\n")[0]])  # the last line may go on after the head
+        next(convert(lines, lambda number: f"{file} line {number}", form.format, options), None)
+    form = form._replace(head=b"")
+    if form.encoding == "bytes":
+        with contextlib.closing(_converted(form, options)) as lines:
             next(lines, None)
+    return form
 
 
 @contextlib.contextmanager
@@ -97,17 +71,19 @@ def received(files: Sequence[str], folder: str | None = None, stream: BinaryIO |
 
 
 @contextlib.contextmanager
-def opened_texts(files: Sequence[str], work_dir: str | None, progress: Progress, options: TextOptions = RELEASE):
+def opened_texts(
+    forms: Sequence[FileForm], work_dir: str | None, progress: Progress, options: TextOptions = RELEASE
+) -> Iterator[list[TextFile]]:
     """Yields a list of `TextFile` to read inside the block; copies are in a temporary folder in `work_dir`."""
-    if all(_is_usable(file, options) for file in files):
-        yield [TextFile(file, file) for file in files]
+    if all(_is_usable(form, options) for form in forms):
+        yield [TextFile(form.file, form.file) for form in forms]
         return
     with tempfile.TemporaryDirectory(prefix=".bert-keras-", dir=work_dir) as path, WorkFolder(path) as folder:
-        yield local_texts(files, folder, ThisProcess(None).run, progress, options)
+        yield local_texts(forms, folder, ThisProcess(None).run, progress, options)
 
 
 def local_texts(
-    files: Sequence[str], folder: WorkFolder, run: Callable, progress: Progress, options: TextOptions = RELEASE
+    forms: Sequence[FileForm], folder: WorkFolder, run: Callable, progress: Progress, options: TextOptions = RELEASE
 ) -> list[TextFile]:
     """Copies texts that cannot be read in place into a folder, with the `run` method of workers.
 
@@ -116,25 +92,24 @@ def local_texts(
     large file; other files are not copied. The names of copies start with "source-".
     """
     texts, copies = [], []
-    for number, file in enumerate(files):
-        if _is_usable(file, options):
-            texts.append(TextFile(file, file))
+    for number, form in enumerate(forms):
+        if _is_usable(form, options):
+            texts.append(TextFile(form.file, form.file))
             continue
-        form, size = form_of(file, options), paths.size(file)
-        parts = _parts(size) if _can_be_cut(file, form, options) else [(0, None)]
+        parts = _parts(form.size) if _can_be_cut(form, options) else [(0, None)]
         for part, (start, end) in enumerate(parts):
             copy = f"source-{number:06}-{part:06}.text"
-            copies.append(((copy, file, options, start, end), (size if end is None else end) - start))
+            copies.append(((copy, form, options, start, end), (form.size if end is None else end) - start))
             is_rest = end is not None and form.format == "text"
-            texts.append(TextFile(file, folder.file(copy), is_rest))
+            texts.append(TextFile(form.file, folder.file(copy), is_rest))
     if copies:
         groups = list(in_groups(copies, lambda copy: copy[1], _TASK))
         tasks = {f"source-{number:06}": [task for task, _ in group] for number, group in enumerate(groups)}
         sizes = [sum(size for _, size in group) for group in groups]
         log.info(
             "copying %s of %s texts as plain UTF-8 to %s",
-            f"{len({file for (_, file, *_), _ in copies}):,}",
-            f"{len({*files}):,}",
+            f"{len({form.file for (_, form, *_), _ in copies}):,}",
+            f"{len({form.file for form in forms}):,}",
             folder.path,
         )
         progress.start("copying", sum(sizes), "bytes")
@@ -152,144 +127,53 @@ def _parts(size: int) -> list[tuple[int, int | None]]:
     return [(start, start + _PART if start + _PART < size else None) for start in starts]
 
 
-def _can_be_cut(file: str, form: Form, options: TextOptions) -> bool:
+def _is_plain(form: FileForm) -> bool:
+    return form.compression == "" and form.encoding == "utf-8" and not paths.is_remote(form.file)
+
+
+def _is_usable(form: FileForm, options: TextOptions) -> bool:
+    """Returns whether a file can be read in place."""
+    return _is_plain(form) and form.format == "text" and not options.changes_text
+
+
+def _can_be_cut(form: FileForm, options: TextOptions) -> bool:
     """Returns whether each line of a file can be converted without the lines before it."""
-    is_by_line = form.format == "json" or (form.format == "text" and not options.join_lines)
-    return is_by_line and form[:2] == ("", "utf-8") and not paths.is_remote(file)
+    return _is_plain(form) and (form.format == "json" or (form.format == "text" and not options.join_lines))
 
 
 def _copy(context, folder: WorkFolder, name: str, task: Sequence[tuple]) -> dict:
     copies = []
     try:
-        for copy_name, file, options, start, end in task:
-            form = form_of(file, options)
+        for copy_name, form, options, start, end in task:
             with folder.create(copy_name) as copy:
-                if form.is_ready(options):
-                    copy.writelines(_blocks(file, form))
+                if form.format == "text" and not options.changes_text:
+                    copy.writelines(read_blocks(form))
                 else:
-                    copy.writelines(f"{line}\n".encode() for line in _converted(file, form, options, start, end))
+                    copy.writelines(f"{line}\n".encode() for line in _converted(form, options, start, end))
             copies.append(copy)
-    except UnusableTextError as error:
+    except ValueError as error:
         return folder.finish(name, {"mistake": str(error)}, copies)
     return folder.finish(name, {}, copies)
 
 
-def _is_usable(file: str, options: TextOptions) -> bool:
-    """Returns whether a file can be read in place."""
-    return not paths.is_remote(file) and form_of(file, options) == Form("", "utf-8") and not options.changes_text
-
-
 def _converted(
-    file: str, form: Form, options: TextOptions, start: int = 0, end: int | None = None
+    form: FileForm, options: TextOptions, start: int = 0, end: int | None = None
 ) -> Generator[str, None, None]:
     """Yields the lines of the converted file; of a file that can be cut, those that start in the bytes [start, end)."""
-    if form.format in ("parquet", "arrow"):
-        with paths.open_file(file) as content:
-            yield from convert_table(content, file, form.format, options)
+    if form.encoding == "bytes":
+        with paths.open_file(form.file) as content:
+            yield from convert_table(content, form.file, form.format, options)
         return
-
-    if not _can_be_cut(file, form, options):
-        with contextlib.closing(_blocks(file, form)) as blocks:
-            yield from convert(_lines_of(blocks), lambda number: f"{file} line {number}", form.format, options)
+    if not _can_be_cut(form, options):
+        lines = iterate_lines(read_blocks(form))
+        yield from convert(lines, lambda number: f"{form.file} line {number}", form.format, options)
         return
-    place = Place(file, file, 0)
+    place = Place(form.file, form.file, 0)
 
-    def lines():
+    def blocks():
         nonlocal place
-        for offset, line in read_byte_lines(TextFile(file, file), start, end):
-            place = Place(file, file, offset)
+        for offset, line in read_byte_lines(TextFile(form.file, form.file), start, end):
+            place = Place(form.file, form.file, offset)
             yield line
 
-    yield from convert(lines(), lambda _: line_of(place), form.format, options, end is None)
-
-
-def _lines_of(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields the lines of consecutive blocks."""
-    begun = []
-    for block in blocks:
-        first, mark, rest = block.partition(b"\n")
-        begun.append(first)
-        if mark:
-            yield b"".join(begun)
-            *lines, last = rest.split(b"\n")
-            yield from lines
-            begun = [last]
-    if last := b"".join(begun):
-        yield last
-
-
-def _blocks(file: str, form: Form, size: int = _BLOCK) -> Generator[bytes, None, None]:
-    """Yields the content of a file, decompressed and as UTF-8."""
-    damage, unpack = (EOFError, OSError, zlib.error, lzma.LZMAError), _OPEN.get(form.compression)
-    if form.compression == "zstd":
-        damage, unpack = (*damage, _zstd(file).ZstdError), _zstd(file).open
-    try:
-        with contextlib.ExitStack() as stack:
-            content = stack.enter_context(paths.open_file(file))
-            if unpack:
-                content = stack.enter_context(unpack(content))
-            if form.encoding in ("utf-8", "bytes"):
-                while block := content.read(size):
-                    yield block
-                return
-            text = io.TextIOWrapper(content, encoding=form.encoding, newline="")
-            while block := text.read(size):
-                yield block.encode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UnusableTextError(
-            f"{file} has a byte order mark of {form.encoding.upper()}, but is not valid {form.encoding.upper()} "
-            f"({error.reason}); convert it to UTF-8"
-        ) from None
-    except damage as error:
-        # bz2 raises a bare OSError. File errors have an errno, or TensorFlow's error as their cause.
-        if isinstance(error, OSError) and (error.errno is not None or error.__cause__):
-            raise OSError(f'the input file "{file}" cannot be read: {error.strerror or error}') from error
-        raise UnusableTextError(
-            f"{file} cannot be unpacked ({error}); it may be cut short, so copy or make it again"
-        ) from None
-
-
-def _compression(head: bytes) -> str:
-    return next((name for magic, name in _COMPRESSIONS.items() if head.startswith(magic)), "")
-
-
-def _zstd(file: str):
-    try:
-        from compression import zstd  # pyright: ignore[reportMissingImports] (Python 3.14)
-    except ImportError:
-        try:
-            from backports import zstd
-        except ImportError:
-            raise ValueError(
-                f"{file} is compressed with Zstandard, which this Python cannot unpack; run pip install "
-                "backports.zstd, or unpack the file with zstd -d"
-            ) from None
-    return zstd
-
-
-_COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
-# In bzip2 files the digits of pi follow, or those of its square root if the file has no content.
-_COMPRESSIONS |= {b"BZh%d%b" % (level, pi): "bzip2" for level in range(1, 10) for pi in (b"1AY&SY", b"\x17rE8P\x90")}
-_OPEN = {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open}
-
-
-def _refuse_utf16_without_mark(head: bytes, file: str) -> None:
-    """Rejects text in which the first or the second byte of a pair is often 0, for example in line feeds."""
-    counts = {"UTF-16BE": head[::2].count(0), "UTF-16LE": head[1::2].count(0)}
-    encoding = max(counts, key=counts.__getitem__)
-    most, fewest = max(counts.values()), min(counts.values())
-    if most < 2 or most < len(head) / 200 or 10 * fewest > most:
-        return
-    if most > len(head) / 5 or not _is_utf8(head):
-        raise ValueError(
-            f"{file} is {encoding} without a byte order mark, judged by its zero bytes, but UTF-8 is needed; convert "
-            f"it: iconv -f {encoding} -t UTF-8 OLD > NEW"
-        )
-
-
-def _is_utf8(head: bytes) -> bool:
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
-    except UnicodeDecodeError:
-        return False
-    return True
+    yield from convert(iterate_lines(blocks()), lambda _: line_of(place), form.format, options, end is None)

@@ -16,6 +16,7 @@ from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, pieces_of,
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder, in_groups
 from bert_keras.data_prep.text.chinese_words import count_unknown
+from bert_keras.storage.inspection import FileForm
 
 log = logging.getLogger("bert_keras")
 
@@ -37,7 +38,7 @@ class Chunk(NamedTuple):
 
 
 def tokenize_corpus(
-    files: Sequence[str],
+    forms: Sequence[FileForm],
     tokenizer,
     strict_utf8: bool,
     workers: Workers,
@@ -51,7 +52,7 @@ def tokenize_corpus(
     build. Returns the documents in the order of the files, and the number of `[UNK]` tokens.
     """
     documents = tokenize_texts(
-        lambda: local_texts(files, folder, workers.run, progress, options),
+        lambda: local_texts(forms, folder, workers.run, progress, options),
         tokenizer,
         strict_utf8,
         workers,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.cleaning.filters import NO_CLEANING, Cleaning, check_eval
 from bert_keras.data_prep.cleaning.text_cleaning import clean_texts
-from bert_keras.data_prep.corpus.documents import Documents, check_text_files, read_documents, read_texts
+from bert_keras.data_prep.corpus.documents import Documents, inspect_texts, read_texts
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_sources import opened_texts
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
@@ -95,7 +95,7 @@ def build_pretraining_data(
     input_files, output_files, all_files = list(input_files), list(output_files), [*output_files, *eval_files]
     check_eval(cleaning, eval_files)
     tools = Tools.of(tokenizer, settings)
-    check_text_files(input_files, text_options)
+    texts = inspect_texts(input_files, text_options)
     words_files, words_flags = _chinese_words(tools, settings)
     check_record_files(all_files, [*input_files, *words_files], vocab_file)
     tell_replaced(all_files)
@@ -106,7 +106,7 @@ def build_pretraining_data(
     flags = {"input_file": ",".join(input_files), "output_file": ",".join(output_files), "vocab_file": vocab_file}
     flags |= _flags_of_text(text_options, cleaning, eval_files) | words_flags
     build = Build(
-        input_files,
+        texts,
         output_files,
         is_gzip,
         folder=_work_folder(output_files[0], work_dir),
@@ -164,7 +164,7 @@ def _build_in_order(build: Build) -> dict:
         parts, report = _read_parts(build)
         summaries = []
         for documents, files in zip(parts, (build.output_files, build.eval_files), strict=False):
-            check_corpus(documents, build.input_files, build.tools, build.folder, build.text_options)
+            check_corpus(documents, build.texts, build.tools, build.folder, build.text_options)
             summaries.append(_write_part(build, documents, len(files), writer) | report)
         writer.commit(build.per_file(summaries))
     return with_eval(summaries)
@@ -173,11 +173,10 @@ def _build_in_order(build: Build) -> dict:
 def _read_parts(build: Build) -> tuple[list[Documents], dict]:
     """Returns the documents, those that are held out, and the report of the cleaning if there is one."""
     (tokenizer, _, settings), progress = build.tools, build.progress
-    if not build.cleaning.is_needed:
-        files, options = build.input_files, build.text_options
-        return [read_documents(files, tokenizer, settings.strict_utf8, progress, build.folder, options)], {}
     with contextlib.ExitStack() as stack:
-        texts = stack.enter_context(opened_texts(build.input_files, build.folder, progress, build.text_options))
+        texts = stack.enter_context(opened_texts(build.texts, build.folder, progress, build.text_options))
+        if not build.cleaning.is_needed:
+            return [read_texts(texts, tokenizer, settings.strict_utf8, progress)], {}
         path = stack.enter_context(tempfile.TemporaryDirectory(prefix=".bert-keras-", dir=build.folder))
         folder, run = stack.enter_context(WorkFolder(path)), ThisProcess(None).run
         cleaned = clean_texts(texts, build.cleaning, settings.strict_utf8, folder, run, progress)

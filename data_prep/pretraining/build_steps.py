@@ -36,6 +36,7 @@ from bert_keras.data_prep.records.writing import metadata_file, serialize_exampl
 from bert_keras.data_prep.text.chinese_words import CorpusTokenizer, Segmenter, WordMarker, check_words
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.storage import paths
+from bert_keras.storage.inspection import FileForm
 
 log = logging.getLogger("bert_keras")
 
@@ -68,10 +69,10 @@ class Tools(NamedTuple):
 
 
 def check_corpus(
-    documents: Documents, input_files: Sequence[str], tools: Tools, folder: str, text_options: TextOptions
+    documents: Documents, texts: Sequence[FileForm], tools: Tools, folder: str, text_options: TextOptions
 ) -> None:
     """Raises UnusableTextError for unusable documents, and warns about others; see `check_documents`."""
-    check_documents(documents, input_files, tools.settings, folder, text_options.split_sentences)
+    check_documents(documents, [text.file for text in texts], tools.settings, folder, text_options.split_sentences)
     try:
         check_words(documents.tokens, tools.tokenizer)
     except ValueError as error:
@@ -82,7 +83,7 @@ def check_corpus(
 class Build:
     """A build whose arguments are checked; `folder` is the local folder for unfinished work."""
 
-    input_files: list[str]
+    texts: list[FileForm]
     output_files: list[str]
     is_gzip: bool
     folder: str

@@ -69,7 +69,7 @@ class _Places:
 
     def __init__(self, build: Build):
         self.files = [paths.real(file) for file in [*build.output_files, *build.eval_files]]
-        made_from = [[paths.real(file), paths.size(file), paths.modified(file)] for file in build.input_files]
+        made_from = [[paths.real(text.file), text.size, paths.modified(text.file)] for text in build.texts]
         content = json.dumps([_VERSION, build.metadata, made_from, self.files, build.is_gzip])
         digest = hashlib.sha256(content.encode("utf-8")).hexdigest()[:12]
         first = os.path.join(build.folder, paths.name(self.files[0]))
@@ -117,7 +117,7 @@ def _run(build: Build, places: _Places, workers: Workers, folder: WorkFolder) ->
         stack.callback(build_steps.close_corpus)
         with workers:
             if folder.result("corpus") is None:
-                num_bytes = sum(map(paths.size, build.input_files))
+                num_bytes = sum(text.size for text in build.texts)
                 tell_need(_BYTES_OF_CORPUS * num_bytes, build.folder, f"{size_text(num_bytes)} of text")
             folders = [folder]
             if build.eval_files:
@@ -142,8 +142,8 @@ def _tokenize(
     tools, progress, [folder, *_] = build.tools, build.progress, folders
     shared = (tools.tokenizer, tools.settings.strict_utf8, workers)
     if not build.cleaning.is_needed:
-        return [tokenize_corpus(build.input_files, *shared, folder, progress, build.text_options)], {}
-    return tokenize_clean(build.input_files, *shared, folders, progress, build.text_options, build.cleaning)
+        return [tokenize_corpus(build.texts, *shared, folder, progress, build.text_options)], {}
+    return tokenize_clean(build.texts, *shared, folders, progress, build.text_options, build.cleaning)
 
 
 def _write_part(
@@ -151,7 +151,7 @@ def _write_part(
 ) -> tuple[dict, list[int]]:
     """Writes the examples of some documents to files; returns the summary and the number of records in each."""
     (documents, num_unknown), settings = corpus, build.tools.settings
-    build_steps.check_corpus(documents, build.input_files, build.tools, build.folder, build.text_options)
+    build_steps.check_corpus(documents, build.texts, build.tools, build.folder, build.text_options)
     counts = count_documents(documents, num_unknown)
     runs = build_steps.draw_all(build, documents, workers, folder, counts)
     result = summarize(counts, settings.max_seq_length)

@@ -16,7 +16,7 @@ from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.cleaning.filters import NO_CLEANING, Cleaning
 from bert_keras.data_prep.cleaning.text_cleaning import tokenize_clean
 from bert_keras.data_prep.corpus.checks import differences, lone_and_cut_shares, size_text
-from bert_keras.data_prep.corpus.documents import Documents, check_text_files
+from bert_keras.data_prep.corpus.documents import Documents, inspect_texts
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
@@ -94,7 +94,7 @@ def measure_text(
     The arguments are those of `build_pretraining_data`. The tokens are in a temporary folder in `work_dir`.
     """
     tools = Tools.of(tokenizer, settings)
-    check_text_files(list(input_files), text_options)
+    texts = inspect_texts(input_files, text_options)
     if start_workers is None:
         start_workers = functools.partial(Workers, num_workers) if num_workers > 1 else ThisProcess
     with contextlib.ExitStack() as stack:
@@ -105,12 +105,12 @@ def measure_text(
             progress, report = progress or Progress(), {}
             if cleaning.is_needed:
                 cleaning = dataclasses.replace(cleaning, random_seed=settings.random_seed)
-                corpora, report = tokenize_clean(input_files, *shared, [folder], progress, text_options, cleaning)
+                corpora, report = tokenize_clean(texts, *shared, [folder], progress, text_options, cleaning)
                 [(documents, num_unknown)] = corpora
             else:
-                documents, num_unknown = tokenize_corpus(input_files, *shared, folder, progress, text_options)
+                documents, num_unknown = tokenize_corpus(texts, *shared, folder, progress, text_options)
         stack.callback(documents.close)
-        check_corpus(documents, input_files, tools, path, text_options)
+        check_corpus(documents, texts, tools, path, text_options)
         statistics = _measure(documents, num_unknown, tools)
         statistics = dataclasses.replace(statistics, **report)
     _warn(statistics, settings)

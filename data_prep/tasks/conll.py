@@ -12,7 +12,8 @@ from bert_keras.data_prep.corpus.sentences import Sentence, is_json_lines
 from bert_keras.data_prep.tasks.tables import iterate_rows
 from bert_keras.evaluation.entities import NEEDED_TAGS, find_scheme, is_tag, to_bio
 from bert_keras.storage import text_files
-from bert_keras.storage.json_files import parse_json
+from bert_keras.storage.inspection import format_by_name
+from bert_keras.storage.json_files import iterate_objects
 
 log = logging.getLogger("bert_keras")
 
@@ -67,7 +68,7 @@ def read_conll(
         if word_column is not None or tag_column is not None:
             raise ValueError(f"{path} is JSON lines, which have no columns; leave out --word_column and --tag_column")
         sentences = _read_json_lines(path, lines, tag_keys)
-    elif text_files.ending_of(path) == ".csv":
+    elif format_by_name(path) == "csv":
         sentences = _read_csv(path, needs_tags, (word_column, tag_column) != (None, None))
     else:
         sentences = _read_columns(path, lines, word_column, tag_column, needs_tags)
@@ -125,13 +126,13 @@ def _format_separator(line, blank):
 
 def _read_json_lines(path, lines, tag_keys):
     sentences, document, last_key = [], 0, None
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        words, tags, key = _parse_json_line(path, number, line, tag_keys)
+    for number, values in iterate_objects(lines, lambda number: f"{path} line {number}", _NEEDED_JSON):
+        if isinstance(values, ValueError):
+            raise values
+        words, tags, key = _check_object(f"{path} line {number}", values, tag_keys)
         document += int(bool(sentences) and key != last_key)
         last_key = key
-        sentences.append(Sentence(words, tags, document, path, [number] * len(words), [line]))
+        sentences.append(Sentence(words, tags, document, path, [number] * len(words), [lines[number - 1]]))
     return sentences
 
 
@@ -173,10 +174,9 @@ def _read_csv(path, needs_tags, has_flags):
     return sentences
 
 
-def _parse_json_line(path, number, line, tag_keys):
+def _check_object(place, values, tag_keys):
     """Returns the words, the tags (None without them) and the document of a line."""
-    values, place = parse_json(line, path, _NEEDED_JSON, number), f"{path} line {number}"
-    if not isinstance(values, dict) or "words" not in values:
+    if "words" not in values:
         raise ValueError(f'{place} has no "words"; {_NEEDED_JSON}')
     tag_key = next((key for key in tag_keys if key in values), tag_keys[0])
     for name in ("words", tag_key):

@@ -12,7 +12,8 @@ from typing import Any
 
 from bert_keras.evaluation.minimal_pairs import mean_accuracy, minimal_pairs_table, paradigm_accuracy
 from bert_keras.storage import paths, text_files
-from bert_keras.storage.json_files import parse_json
+from bert_keras.storage.inspection import ending_of
+from bert_keras.storage.json_files import read_json_lines
 
 log = logging.getLogger("bert_keras")
 
@@ -51,12 +52,12 @@ def read_paradigms(path: str | os.PathLike) -> list[Paradigm]:
     path = os.fspath(path)
     if not paths.is_dir(path):
         return [_read_paradigm(path, {})]
-    names = [name for name in sorted(paths.list_dir(path)) if text_files.ending_of(name) in _ENDINGS]
+    names = [name for name in sorted(paths.list_dir(path)) if ending_of(name) in _ENDINGS]
     groups = {}
     if _GROUPS_FILE in names:
         names.remove(_GROUPS_FILE)
         file = paths.join(path, _GROUPS_FILE)
-        rows = [line.split("\t") for line in text_files.unify_line_ends(text_files.read_text(file)).split("\n")]
+        rows = [line.split("\t") for line in _lines_of(file)]
         groups = {row[0]: row[1] for row in rows if len(row) > 1}
     if not names:
         raise ValueError(f"{path} has no file that ends in {', '.join(_ENDINGS)}; {_NEEDED}")
@@ -104,9 +105,10 @@ def score_minimal_pairs(data_file: str, predictions_file: str) -> tuple[dict[str
 def _read_scores(path):
     scores = {}
     needed = 'each line needs "text" and "log_probability", as predict.py --task=score --json writes them'
-    for number, line in enumerate(text_files.read_text(path, needed).removesuffix("\n").split("\n"), 1):
-        value = parse_json(line, path, needed, number)
-        score = value.get("log_probability") if isinstance(value, dict) else None
+    for number, value in read_json_lines(path, needed):
+        if isinstance(value, ValueError):
+            raise value
+        score = value.get("log_probability")
         if not isinstance(score, int | float) or not isinstance(value.get("text"), str) or not math.isfinite(score):
             raise ValueError(f"{path} line {number} is not the score of a sentence; {needed}")
         scores[value["text"]] = score
@@ -114,21 +116,20 @@ def _read_scores(path):
 
 
 def _read_paradigm(path, groups):
-    ending = text_files.ending_of(path)
+    ending = ending_of(path)
     name = paths.name(path)[: paths.name(path).lower().rfind(ending)]
-    lines = text_files.read_text(path, _NEEDED).removesuffix("\n").split("\n")
-    lines = [line.removesuffix("\r") for line in lines]
     group = groups.get(name, name.rpartition("-")[0])
     if ending == ".jsonl":
-        objects = [_read_object(line, f"{path} line {number}", number) for number, line in enumerate(lines, 1)]
+        objects = [_check_object(path, number, value) for number, value in read_json_lines(path, _NEEDED)]
         group = groups.get(name) or str(objects[0].get("linguistics_term", ""))
         pairs = [(one["sentence_good"], one["sentence_bad"]) for one in objects]
     elif ending == ".txt":
+        lines = _lines_of(path)
         if len(lines) % 2:
             raise ValueError(f"{path} has {len(lines)} lines, but each bad sentence needs a good one after it")
         pairs = list(zip(lines[1::2], lines[::2], strict=True))
     elif ending == ".tsv":
-        pairs = [_split(line, f"{path} line {number}") for number, line in enumerate(lines, 1)]
+        pairs = [_split(line, f"{path} line {number}") for number, line in enumerate(_lines_of(path), 1)]
     else:
         raise ValueError(f"{path} does not end in {', '.join(_ENDINGS)}; {_NEEDED}")
     for number, pair in enumerate(pairs, 1):
@@ -139,11 +140,15 @@ def _read_paradigm(path, groups):
     return Paradigm(name, group, pairs)
 
 
-def _read_object(line, place, number):
-    value = parse_json(line, place.removesuffix(f" line {number}"), line=number)
-    sentences = [value.get(key) for key in ("sentence_good", "sentence_bad")] if isinstance(value, dict) else [None]
-    if not all(isinstance(sentence, str) for sentence in sentences):
-        raise ValueError(f'{place} has no "sentence_good" and "sentence_bad"; {_NEEDED}')
+def _lines_of(path):
+    return text_files.unify_line_ends(text_files.read_text(path, _NEEDED)).removesuffix("\n").split("\n")
+
+
+def _check_object(path, number, value):
+    if isinstance(value, ValueError):
+        raise value
+    if not all(isinstance(value.get(key), str) for key in ("sentence_good", "sentence_bad")):
+        raise ValueError(f'{path} line {number} has no "sentence_good" and "sentence_bad"; {_NEEDED}')
     return value
 
 

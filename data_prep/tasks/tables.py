@@ -10,14 +10,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
-from bert_keras.data_prep.corpus.sentences import JSON_ENDINGS
-from bert_keras.storage import paths, text_files
-from bert_keras.storage.json_files import parse_json
+from bert_keras.storage import inspection, paths, text_files
+from bert_keras.storage.json_files import read_json_lines
 
 log = logging.getLogger("bert_keras")
 
-TSV_ENDINGS = (".tsv", ".txt")
-ENDINGS = (".csv", *TSV_ENDINGS, *JSON_ENDINGS)
+_TSV_ENDINGS = (".tsv", ".txt")
+_ENDINGS = (*inspection.FORMATS, ".txt")
 
 _NEEDED = "give a file with rows"
 _LARGEST_CELL = 2**31 - 1
@@ -82,7 +81,7 @@ def iterate_rows(path: str | os.PathLike, is_csv: bool | None = None) -> Iterato
     """
     name = paths.name(path)
     is_own = is_csv is None
-    is_tsv = _ending_of(path) in TSV_ENDINGS if is_own else not is_csv
+    is_tsv = _ending_of(path) in _TSV_ENDINGS if is_own else not is_csv
     text = text_files.read_text(path, _NEEDED)
     separator = _SEPARATOR_LINE.match(text)
     if is_tsv and not (is_own and separator):
@@ -100,29 +99,16 @@ def read_json_rows(path: str | os.PathLike) -> tuple[tuple[str, ...], list[Row |
 
     Returns all keys of the objects, and a Row for each object with a cell for each key, a BadRow for each other line.
     """
-    name = paths.name(path)
-    text = text_files.unify_line_ends(text_files.read_text(path, _NEEDED))
-    if text.lstrip().startswith("["):
-        raise ValueError(f"{name} is a JSON list; write one object on each line, for example with jq -c .[]")
-    values, num_blank = {}, 0
-    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
-        if not line.strip():
-            num_blank += 1
-            continue
+    name, values = paths.name(path), list(read_json_lines(path))
+    _tell_blank_lines(name, values[-1][0] - len(values))
+    keys = tuple(dict.fromkeys(key for _, value in values if isinstance(value, dict) for key in value))
+    rows: list[Row | BadRow] = []
+    for number, value in values:
         source = f"{name} line {number}"
-        try:
-            value = parse_json(line, name, "write one object in a line", number)
-        except ValueError as error:
-            value = BadRow(source, str(error).removeprefix(f"{source}: "))
-        if not isinstance(value, dict | BadRow):
-            value = BadRow(source, f"a JSON {type(value).__name__}, but one object in each line is needed")
-        values[number] = value
-    _tell_blank_lines(name, num_blank)
-    keys = tuple(dict.fromkeys(key for value in values.values() if isinstance(value, dict) for key in value))
-    rows = [
-        Row(number, [value.get(key) for key in keys]) if isinstance(value, dict) else value
-        for number, value in values.items()
-    ]
+        if isinstance(value, dict):
+            rows.append(Row(number, [value.get(key) for key in keys]))
+        else:
+            rows.append(BadRow(source, str(value).removeprefix(f"{source}: ")))
     return keys, rows
 
 
@@ -137,11 +123,11 @@ def _with_usual_line_ends(text):
 
 
 def _ending_of(path):
-    ending = text_files.ending_of(path)
-    if ending not in ENDINGS:
+    ending = inspection.ending_of(path)
+    if ending not in _ENDINGS:
         if paths.is_file(path):
             text_files.read_text(path, _NEEDED)  # raises an error with the format, such as an Excel workbook
-        raise ValueError(f'the name of "{os.fspath(path)}" must end with one of {", ".join(ENDINGS)}; rename the file')
+        raise ValueError(f'the name of "{os.fspath(path)}" must end with one of {", ".join(_ENDINGS)}; rename the file')
     return ending
 
 

@@ -48,8 +48,8 @@ def iterate_own_file(
 ) -> Iterator[Example | BadRow]:
     """Yields the examples of a user's file of texts one by one, in the order of the file; a BadRow if unreadable.
 
-    Files are .csv, .tsv or .txt (tabs), .jsonl or .json (an object on each line), also compressed (.gz, .bz2, .xz). To
-    save memory, the rows of CSV and TSV are usually split one by one. Without `needs_label`, an absent column or an
+    Files are .csv, .tsv or .txt (tabs), .jsonl, .ndjson or .json (an object on each line), also compressed. To save
+    memory, the rows of CSV and TSV are usually split one by one. Without `needs_label`, an absent column or an
     empty cell means no label. `kind` is one of `examples.KINDS`, `has_header` one of `columns.HEADERS`.
     """
     if needs_label and columns.label is None:

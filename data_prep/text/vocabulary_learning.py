@@ -19,6 +19,7 @@ from bert_keras.data_prep.corpus.text_sources import opened_texts
 from bert_keras.data_prep.corpus.tokenized_corpus import Chunk, cut
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
 from bert_keras.data_prep.text.splitting import LONGEST_WORD_TO_SPLIT, BasicTokenizer, WordpieceTokenizer
+from bert_keras.storage.inspection import FileForm
 
 log = logging.getLogger("bert_keras")
 
@@ -59,21 +60,21 @@ class Coverage:
 
 
 def count_words(
-    files: Sequence[str],
+    forms: Sequence[FileForm],
     tokenizer: BasicTokenizer,
     num_workers: int = 1,
     strict_utf8: bool = False,
     progress: Progress | None = None,
     options: TextOptions = RELEASE,
 ) -> collections.Counter:
-    """Counts the words of text files, local or remote, compressed or not.
+    """Counts the words of inspected text files, local or remote, compressed or not.
 
     The number of workers does not change the counts. Beyond `_MOST_WORDS` different words, rare ones are dropped with a
     warning. With `strict_utf8`, text that is not UTF-8 raises an error instead of losing the invalid bytes.
     """
     progress = progress or Progress()
     counts, dropped, rare = collections.Counter(), Dropped(), 0
-    with opened_texts(files, None, progress, options) as texts:
+    with opened_texts(forms, None, progress, options) as texts:
         chunks = cut(texts)
         tasks = {name: (parts, strict_utf8) for name, parts in chunks.items()}
         progress.start("reading", sum(chunk.size for parts in chunks.values() for chunk in parts), "bytes")
@@ -94,7 +95,7 @@ def count_words(
     if rare:
         log.warning("more than %d different words; dropped those found at most %d times so far", _MOST_WORDS, rare)
     if not counts:
-        raise ValueError(f"no word was found in {', '.join(files)}; give text")
+        raise ValueError(f"no word was found in {', '.join(form.file for form in forms)}; give text")
     return counts
 
 

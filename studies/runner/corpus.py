@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bert_keras.cli.progress import Progress
-from bert_keras.data_prep.corpus.documents import check_text_files, find_text_files
+from bert_keras.data_prep.corpus.documents import find_text_files, inspect_texts
 from bert_keras.data_prep.corpus.text_lines import Dropped, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import opened_texts
 from bert_keras.data_prep.pretraining.build import build_pretraining_data
@@ -33,10 +33,9 @@ def read_documents(patterns: str) -> list[str]:
         ValueError: there are fewer than two documents.
     """
     documents = []
-    files = sorted(find_text_files(patterns))
-    check_text_files(files)
+    forms = inspect_texts(sorted(find_text_files(patterns)))
     dropped = Dropped()
-    with opened_texts(files, None, Progress()) as texts:
+    with opened_texts(forms, None, Progress()) as texts:
         for text in texts:
             document = []
             for _, line in [*read_lines(text, dropped), (0, "")]:
@@ -82,7 +81,7 @@ class Corpus:
         train = [document for number, document in enumerate(documents) if number % _HELD_OUT]
         for name, part in (("train.txt", train), ("held_out.txt", held_out)):
             write_text(folder / name, "\n\n".join(part) + "\n")
-        counts = count_words([str(folder / "train.txt")], BasicTokenizer(True))
+        counts = count_words(inspect_texts([str(folder / "train.txt")]), BasicTokenizer(True))
         pieces = learn_vocabulary(counts, vocab_size, num_unused=0, alphabet_size=_ALPHABET_SIZE)
         text = "".join(f"{piece}\n" for piece in pieces)
         write_text(folder / "vocab.txt", text)

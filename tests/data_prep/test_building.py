@@ -15,7 +15,7 @@ from tiny_data import examples_of
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus import text_sources, tokenized_corpus
-from bert_keras.data_prep.corpus.documents import Documents, read_documents
+from bert_keras.data_prep.corpus.documents import Documents, inspect_texts, read_documents
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
 from bert_keras.data_prep.pretraining import build_steps, parallel_build, shuffling
@@ -186,7 +186,7 @@ def test_small_files_share_tasks_and_keep_their_documents_and_warnings(
         num_tasks.append(0)
         with WorkFolder(str(tmp_path / f"work{size}")) as folder:
             workers = Counting((letters_tokenizer,))
-            found, _ = tokenize_corpus(files, letters_tokenizer, False, workers, folder, Progress())
+            found, _ = tokenize_corpus(inspect_texts(files), letters_tokenizer, False, workers, folder, Progress())
             for name in ("tokens", "sentence_starts", "document_starts"):
                 assert list(getattr(found, name)) == list(getattr(expected, name))
             found.close()

@@ -233,7 +233,7 @@ def test_mistakes_in_columns(write, content, message):
     ("content", "message"),
     [
         ("{", "train.jsonl line 1: not valid JSON .*; it needs {"),
-        ('\n["a"]', 'train.jsonl line 2 has no "words"; it needs {"words":'),
+        ('\n["a"]', 'train.jsonl line 2: a JSON list instead of an object; it needs {"words":'),
         ('{"word": ["a"]}', 'train.jsonl line 1 has no "words"'),
         ('{"words": "a"}', 'train.jsonl line 1: "words" is "a", but must be a list of at least one text$'),
         ('{"words": []}', r'train.jsonl line 1: "words" is \[\], but must be'),

@@ -8,7 +8,7 @@ import pytest
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus import text_lines, tokenized_corpus
-from bert_keras.data_prep.corpus.documents import read_documents
+from bert_keras.data_prep.corpus.documents import inspect_texts, read_documents
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
 
 TEXTS = {
@@ -39,7 +39,9 @@ def tokenize(letters_tokenizer, tmp_path, monkeypatch):
         def tokenize(name, files, chunk_bytes):
             monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", chunk_bytes)
             with WorkFolder(str(tmp_path / name)) as folder:
-                return tokenized_corpus.tokenize_corpus(files, letters_tokenizer, False, workers, folder, Progress())
+                return tokenized_corpus.tokenize_corpus(
+                    inspect_texts(files), letters_tokenizer, False, workers, folder, Progress()
+                )
 
         yield tokenize
 
@@ -86,7 +88,9 @@ def test_lines_are_counted_once_for_all_of_the_text(letters_tokenizer, tmp_path,
         for _ in range(2):  # the second time, all tasks are already finished
             workers = ThisProcess((letters_tokenizer,))
             files = [str(tmp_path / "text.gz")]
-            tokenized_corpus.tokenize_corpus(files, letters_tokenizer, False, workers, folder, Progress())
+            tokenized_corpus.tokenize_corpus(
+                inspect_texts(files), letters_tokenizer, False, workers, folder, Progress()
+            )
             assert messages[-2].startswith(f"{tmp_path}/text.gz line 8: not valid UTF-8; dropped 30 bytes in 30 lines")
             assert messages[-1].startswith(f"{tmp_path}/text.gz line 9: a carriage return inside the line is dropped")
         assert not any(name.startswith(("source-", "text-")) for name in os.listdir(folder.path))

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from bert_keras.data_prep.corpus.documents import Documents, check_text_files, find_text_files, read_documents
+from bert_keras.data_prep.corpus.documents import Documents, find_text_files, inspect_texts, read_documents
 
 
 def sentences_of(documents, tokenizer):
@@ -111,7 +111,7 @@ def test_files_are_checked_before_any_is_read(tmp_path, messages):
         ([f"{text}/x"], ValueError, 'the input file ".*/text/x" cannot be read: Not a directory'),
     ):
         with pytest.raises(error, match=sentence):
-            check_text_files(files)
+            inspect_texts(files)
     assert messages == []
-    check_text_files([text, text])
+    inspect_texts([text, text])
     assert messages == [f"{text} is given more than once; reading it each time, as the original does"]

@@ -48,7 +48,7 @@ def test_the_three_formats(tmp_path):
         ("a__tsv", ["good\t "], "a.tsv: a sentence of pair 1 is empty; each pair needs two sentences$"),
         ("a__txt", ["bad", "good", "bad"], "a.txt has 3 lines, but each bad sentence needs a good one after it$"),
         ("a__jsonl", ['{"sentence_good": "x"}'], 'a.jsonl line 1 has no "sentence_good" and "sentence_bad"; give'),
-        ("a__jsonl", ["[1]"], 'a.jsonl line 1 has no "sentence_good" and "sentence_bad"; give'),
+        ("a__jsonl", ["[1]"], "a.jsonl is a JSON list; write one object on each line"),
         ("a__jsonl", ["{"], "a.jsonl line 1: not valid JSON"),
         ("a__csv", ["x"], r"pairs has no file that ends in .jsonl, .txt, .tsv; give the folder of BLiMP"),
     ],
@@ -94,7 +94,7 @@ def test_scores_of_any_program(tmp_path):
     file.write_text('{"text": "a0", "log_probability": -1}\n')
     with pytest.raises(ValueError, match='scores.jsonl has no score of "b0", a sentence of x-a; score each sentence'):
         score_minimal_pairs(folder, str(file))
-    for line in ('{"text": "a0", "log_probability": NaN}', '{"text": "a0"}', "3", '{"log_probability": 1}'):
+    for line in ('{"text": "a0", "log_probability": NaN}', '{"text": "a0"}', "{}", '{"log_probability": 1}'):
         file.write_text(f"{line}\n")
         with pytest.raises(ValueError, match="scores.jsonl line 1 is not the score of a sentence; each line needs"):
             score_minimal_pairs(folder, str(file))

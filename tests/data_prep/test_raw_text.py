@@ -13,7 +13,7 @@ from tiny_data import examples_of
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep import build_vocab, create_pretraining_data
 from bert_keras.data_prep.corpus import text_lines, text_sources
-from bert_keras.data_prep.corpus.documents import check_text_files, find_text_files, read_documents
+from bert_keras.data_prep.corpus.documents import find_text_files, inspect_texts, read_documents
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.corpus.text_sources import opened_texts, received
@@ -25,8 +25,7 @@ LINES = "Ab cd.\nDe fg!\nGh ij.\n\n\nDr. J. Kl mn.\nNo pq.\n\n"
 
 
 def read(files, options=SPLIT):
-    check_text_files(files, options)
-    with opened_texts(files, None, Progress(), options) as texts:
+    with opened_texts(inspect_texts(files, options), None, Progress(), options) as texts:
         return "".join(paths.read_text(text.path) for text in texts)
 
 
@@ -170,7 +169,7 @@ def test_documents_and_joined_lines(write, options, expected):
 
 def test_the_format_of_the_original_is_read_in_place(write):
     file = str(write("a.txt", "a b\r\n\nc\rd\n"))
-    with opened_texts([file], None, Progress(), TextOptions()) as texts:
+    with opened_texts(inspect_texts([file]), None, Progress()) as texts:
         assert texts == [text_sources.TextFile(file, file)]
 
 
@@ -182,7 +181,7 @@ def test_a_large_file_is_converted_in_parts(write, monkeypatch, documents):
     whole = read([file], options)
     for size in (100, 23):
         monkeypatch.setattr(text_sources, "_PART", size)
-        with opened_texts([file], None, Progress(), options) as texts:
+        with opened_texts(inspect_texts([file], options), None, Progress(), options) as texts:
             assert "".join(paths.read_text(text.path) for text in texts) == whole
             num_parts = -(-len(text.encode()) // size)
             assert [text.continues for text in texts] == [True] * (num_parts - 1) + [False]
@@ -202,32 +201,42 @@ def test_a_mistake_in_a_later_part_names_its_line(write, monkeypatch):
     ("name", "content", "options", "problem"),
     [
         ("a.jsonl", '{"body": "a"}\n', {}, 'a.jsonl line 1: has no field "text", but body; name the field of the text'),
-        ("a.jsonl", '["a"]\n', {}, "a.jsonl line 1: a list, but each line needs an object such as"),
-        ("a.json", '{\n"text": "a"}\n', {}, "a.json line 1: not JSON .*; JSON lines need one complete object a line"),
-        ("a.jsonl", '{"text": "a \\ud800"}\n', {}, r"line 1: \"text\" has '\\ud800', half of a character, not text"),
-        ("a.jsonl", '{"text": ' + "[" * 100_000, {}, "a.jsonl line 1: not JSON .*recursion"),
+        (
+            "a.jsonl",
+            '["a"]\n',
+            {},
+            "a.jsonl line 1: a JSON list instead of an object; each line needs an object such as",
+        ),
+        ("a.json", '{\n"text": "a"}\n', {}, "a.json line 1: not valid JSON .*; each line needs an object such as"),
+        ("a.jsonl", '{"text": "a \\ud800"}\n', {}, r"line 1: \\ud800 is half of a surrogate pair"),
+        ("a.jsonl", '{"text": ' + "[" * 100_000 + "\n", {}, "a.jsonl line 1: JSON is nested too deeply"),
         ("a.jsonl", b'{"text": "\xe9"}\n', {}, "a.jsonl line 1: byte 0xe9 is not valid UTF-8"),
         ("a.txt", "a\n", {"text_field": "b"}, "--text_field=b names a field of JSON lines, .* but .*a.txt .* leave"),
         ("a.jsonl", '{"text": "a"}', {"documents": "file"}, "--documents=file is for text files, but .*a.jsonl has"),
         ("a.txt", "a\n", {"documents": "row"}, "--documents=row is not known; give one of blank_line, file, line"),
         ("a.txt", "a\n", {"join_lines": True}, "--join_lines makes one line of each paragraph.*--split_sentences"),
-        ("a.parquet", b"PAR1 cut short", {}, "a.parquet cannot be read .*; it may be cut short, so copy it again"),
-        ("a.txt", gzip.compress(b"PAR1 and more", mtime=0), {}, "a.txt is a Parquet file inside gzip; unpack it first"),
+        ("a.parquet", b"PAR1\x15 cut short", {}, "a.parquet cannot be read .*; it may be cut short, so copy it again"),
+        (
+            "a.txt",
+            gzip.compress(b"PAR1\x15 and more", mtime=0),
+            {},
+            "a.txt is a Parquet file inside gzip; unpack it first",
+        ),
     ],
 )
 def test_mistakes_are_told_before_any_work(write, name, content, options, problem):
     with pytest.raises(ValueError, match=problem):
-        check_text_files([str(write(name, content))], TextOptions(**options))
+        inspect_texts([str(write(name, content))], TextOptions(**options))
 
 
 def test_a_missing_package_or_column_is_named(write, pyarrow, tmp_path, monkeypatch):
     file = str(tmp_path / "a.parquet")
     pyarrow.parquet.write_table(pyarrow.table({"id": [1], "body": ["a"]}), file)
     with pytest.raises(ValueError, match='a.parquet has no column "text", but id, body; name the column'):
-        check_text_files([file])
+        inspect_texts([file])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ValueError, match=r"needs pyarrow; run pip install 'bert-keras\[parquet\]'"):
-        check_text_files([file])
+        inspect_texts([file])
 
 
 def test_folders_give_all_of_their_files(tmp_path, messages):
@@ -253,7 +262,7 @@ def test_a_damaged_list_of_a_dataset_is_named(tmp_path, state):
 
 def test_the_work_of_a_killed_program_is_not_taken_for_text(tmp_path):
     (tmp_path / "a.txt").write_bytes(gzip.compress(b"a\n", mtime=0))
-    with opened_texts([str(tmp_path / "a.txt")], str(tmp_path), Progress()):
+    with opened_texts(inspect_texts([str(tmp_path / "a.txt")]), str(tmp_path), Progress()):
         assert len(list(tmp_path.iterdir())) == 2
         assert find_text_files(str(tmp_path)) == find_text_files(f"{tmp_path}/*") == [f"{tmp_path}/a.txt"]
 

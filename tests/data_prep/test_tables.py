@@ -153,7 +153,7 @@ def test_json_lines_have_a_cell_for_every_key(write):
         ("a.csv", 'a,b\nc,"d\ne\n', "a.csv line 2: a quote is opened and never closed; close it"),
         ("a.csv", 'a,b\n"x\ny",1\n"c" d,e\n', "a.csv line 4: text follows a closing quote; double the quotes inside"),
         ("a.xlsx", b"PK\x03\x04", "a.xlsx is not text but a zip archive"),
-        ("a.xlsx", "a", 'a.xlsx" must end with one of .csv, .tsv, .txt, .jsonl, .json; rename the file'),
+        ("a.xlsx", "a", 'a.xlsx" must end with one of .csv, .tsv, .jsonl, .ndjson, .json, .txt; rename the file'),
     ],
 )
 def test_an_unreadable_file(read, name, content, message):
@@ -183,7 +183,7 @@ def test_files_of_the_csv_module_are_read_back(tmp_path_factory, rows):
     ("line", "problem"),
     [
         ('{"text": ', "not valid JSON (Expecting value, column 10); write one object in a line"),
-        ('["a"]', "a JSON list, but one object in each line is needed"),
+        ('["a"]', "a JSON list instead of an object; write one object in a line"),
     ],
 )
 def test_bad_rows_are_errors_or_counted(write, messages, line, problem):

@@ -9,6 +9,7 @@ import pytest
 
 from bert_keras.data_prep.build_vocab import define_flags, main
 from bert_keras.data_prep.corpus import tokenized_corpus
+from bert_keras.data_prep.corpus.documents import inspect_texts
 from bert_keras.data_prep.text import vocabulary_learning
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import read_tokenizer_config
@@ -41,16 +42,16 @@ def test_words_are_counted_as_the_tokenizer_gives_them(tmp_path, monkeypatch, do
     assert expected["stop"] == (54 if do_lower_case else 53) - 1
     for num_workers, chunk_bytes in ((1, 10), (2, 40)) if do_lower_case else ((1, 10000),):
         monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", chunk_bytes)
-        assert count_words(files, tokenizer, num_workers) == expected
+        assert count_words(inspect_texts(files), tokenizer, num_workers) == expected
 
 
 def test_bytes_that_are_not_utf8_are_reported_or_refused(tmp_path, messages):
     (tmp_path / "odd").write_bytes(b"a\nb\n\xff\n")
     files = [str(tmp_path / "odd")]
-    assert count_words(files, BasicTokenizer()) == {"a": 1, "b": 1}
+    assert count_words(inspect_texts(files), BasicTokenizer()) == {"a": 1, "b": 1}
     assert messages[0].startswith(f"{files[0]} line 3: not valid UTF-8; dropped 1 bytes in 1 lines")
     with pytest.raises(ValueError, match="odd line 3: byte 0xff is not valid UTF-8"):
-        count_words(files, BasicTokenizer(), strict_utf8=True)
+        count_words(inspect_texts(files), BasicTokenizer(), strict_utf8=True)
 
 
 def test_rare_words_are_forgotten_where_there_are_too_many(tmp_path, monkeypatch, messages):
@@ -58,7 +59,7 @@ def test_rare_words_are_forgotten_where_there_are_too_many(tmp_path, monkeypatch
     monkeypatch.setattr(vocabulary_learning, "_MOST_WORDS", 100)
     words = [f"{a}{b}" for a in string.ascii_lowercase for b in string.ascii_lowercase]
     (tmp_path / "text").write_text("\n".join(word + " the the" for word in words))
-    counts = count_words([str(tmp_path / "text")], BasicTokenizer())
+    counts = count_words(inspect_texts([str(tmp_path / "text")]), BasicTokenizer())
     assert counts["the"] == 2 * len(words)
     assert len(counts) <= 100
     assert messages == ["more than 100 different words; dropped those found at most 1 times so far"]
@@ -67,7 +68,7 @@ def test_rare_words_are_forgotten_where_there_are_too_many(tmp_path, monkeypatch
 def test_text_without_words_is_refused(tmp_path):
     (tmp_path / "text").write_text("\n \n")
     with pytest.raises(ValueError, match="no word was found in .*text; give text"):
-        count_words([str(tmp_path / "text")], BasicTokenizer())
+        count_words(inspect_texts([str(tmp_path / "text")]), BasicTokenizer())
 
 
 def test_reserved_tokens_have_the_ids_of_the_original(shared_dir):

@@ -1,6 +1,8 @@
 """Lines of text as the original BERT splits them, and files of vectors byte by byte."""
 
+import gzip
 import json
+import random
 
 import h5py
 import numpy as np
@@ -151,9 +153,11 @@ def test_the_last_separator_splits_a_line(line, expected):
     assert split_line(line) == expected
 
 
-def test_blank_lines_are_empty_texts(tmp_path):
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_blank_lines_are_empty_texts(tmp_path, end, compress):
     path = tmp_path / "texts.txt"
-    path.write_bytes("\ufeffhe\r\n\n é ||| b\n \nlast".encode())
+    path.write_bytes(compress(end.join(["\ufeffhe", "", " é ||| b", " ", "last"]).encode()))
     assert count_lines(path) == 5
     assert list(read_lines(path)) == ["he", "", ("é", "b"), "", "last"]
 
@@ -162,6 +166,7 @@ def test_blank_lines_are_empty_texts(tmp_path):
     ("content", "message"),
     [
         (b"", r"texts.txt is empty; give one text a line$"),
+        (random.Random(0).randbytes(500), "texts.txt is not text but binary data"),
         (b"he\nwas\nso \xe9\n", r"texts.txt line 3: not UTF-8 \(byte 0xe9\); save it as UTF-8$"),
     ],
 )

@@ -1,10 +1,11 @@
 """JSON files from users."""
 
 import json
+import re
 
 import pytest
 
-from bert_keras.storage.json_files import parse_json, read_json
+from bert_keras.storage.json_files import iterate_objects, read_json
 
 
 def test_values_come_back(tmp_path):
@@ -37,6 +38,8 @@ def test_mistakes_are_one_sentence_with_file_and_line(tmp_path, text, sentence):
 
 
 def test_a_line_of_a_file_is_named_by_its_number():
-    for text in ("{", "[" * 100_000, "7" * 5000, '"\\ud800"'):
-        with pytest.raises(ValueError, match="a.jsonl line 41: .*; write (one object in a line|the character itself)"):
-            parse_json(text, "a.jsonl", "write one object in a line", line=41)
+    for text in ("{", "[1]", "[" * 100_000, "7" * 5000, '"\\ud800"'):
+        lines = iterate_objects([" ", text, "{}"], "a.jsonl line {}".format, "write one object in a line")
+        (number, error), last = lines
+        assert (number, last) == (2, (3, {}))
+        assert re.match("a.jsonl line 2: .*; write (one object in a line|the character itself)", str(error))
