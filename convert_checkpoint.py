@@ -40,7 +40,7 @@ from bert_keras.prediction.loading.model_files import find_preparation
 from bert_keras.prediction.tasks.registry import TASKS
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_new_folder
-from bert_keras.storage.writing import folder_that_appears_when_done
+from bert_keras.storage.writing import whole_folder
 
 log = logging.getLogger("bert_keras")
 
@@ -101,7 +101,7 @@ def main(argv):
             )
         contents, tokens = conversion.extend(contents, extended), extended.tokens
     computed = run_network(contents)  # before writing, to refuse weights that do not fit a BERT network
-    with folder_that_appears_when_done(values.output, "output", last=_FOUND_BY) as folder:
+    with whole_folder(values.output, last=_FOUND_BY) as folder:
         conversion.write_contents(contents, folder, values.format)
         if vocab_file is None:
             log.warning("no vocabulary next to %s and no --vocab_file: none is written", checkpoint.prefix)

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import sys
 
 import numpy as np
@@ -84,7 +85,7 @@ def read_json(file):
 def test_there_and_back_is_the_same(model_dir, tmp_path, said):
     (tmp_path / "safe").mkdir()
     # What a killed process left, with an id that does not exist: ids are below 2**22.
-    (tmp_path / ".back.unfinished-99999999").mkdir()
+    (tmp_path / f".back.unfinished-{socket.gethostname()}-99999999-01234567").mkdir()
     assert convert(model_dir, tmp_path / "safe", "safetensors") == 0
     assert sorted(os.listdir(tmp_path / "safe")) == SAFETENSORS_FILES
     assert read_json(tmp_path / "safe" / "config.json")["architectures"] == ["BertForPreTraining"]

@@ -20,6 +20,8 @@ from absl import flags
 
 from bert_keras.cli.console import Messages, drop_output
 from bert_keras.cli.start import open_streams
+from bert_keras.storage import paths
+from bert_keras.storage.writing import FULL
 
 log = logging.getLogger("bert_keras")
 
@@ -80,7 +82,7 @@ def parse(flag_values, argv, usage, takes_texts=False):
         raise ValueError(f"{error} (--help lists all flags)") from error
     for flag in (flag_values[name] for name in flag_values if _is_path(name)):
         if isinstance(flag.value, str):
-            flag.value = from_home(flag.value, f"--{flag.name}")
+            flag.value = local_paths(flag.value, f"--{flag.name}")
     if leftover and not takes_texts:
         raise ValueError(
             f'"{leftover[0]}" is not a flag; every argument has the form --name=value (--help lists all flags)'
@@ -89,15 +91,17 @@ def parse(flag_values, argv, usage, takes_texts=False):
 
 
 def _is_path(name):
-    return name in ("teacher", "run_config") or name.endswith(("_file", "_dir", "_checkpoint"))
+    others = ("teacher", "run_config", "input", "output", "extend_vocab", "onnxruntime_web")
+    return name in others or name.endswith(("_file", "_dir", "_checkpoint"))
 
 
-def from_home(path, name):
-    """Replaces the ~ of a home folder at the start of paths between commas; a shell does not do so after --flag=.
+def local_paths(path: str, name: str) -> str:
+    """Makes paths of addresses such as file:///folder/file, and replaces the ~ of a home folder.
 
-    `name` is that of the flag or argument, for the message.
+    A shell does not replace ~ after --flag=. `path` may hold several paths between commas. `name` is that of the flag
+    or argument, for the message.
     """
-    parts = [os.path.expanduser(part) for part in path.split(",")]
+    parts = [os.path.expanduser(paths.local(part)) for part in path.split(",")]
     for part in parts:
         if part.startswith("~"):
             raise ValueError(f"{name}={part} begins with ~, but there is no such user; give ./{part} for that name")
@@ -189,6 +193,8 @@ def run_main(main, argv):
         if not isinstance(error, OSError) and not _raised_by_us(error, main):
             raise
         status, message = 1, str(error)
+        if isinstance(error, OSError) and error.errno in FULL and error.filename:
+            message = f"{error.filename} cannot be written ({error.strerror}); make room there"
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -25,7 +25,7 @@ from bert_keras.prediction.loading.model_files import find_task, is_export
 from bert_keras.prediction.tasks.registry import EXPORTED_TASKS, TASKS
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_new_folder
-from bert_keras.storage.writing import folder_that_appears_when_done
+from bert_keras.storage.writing import whole_folder
 from bert_keras.training.api.calls import surroundings, with_names_of_arguments
 
 log = logging.getLogger("bert_keras")
@@ -70,7 +70,7 @@ def run(values):
     web_package = find_package(values.onnxruntime_web) if "web" in values.format else None
     with told_with_flags(layers="layer"):  # this program takes one layer
         source = _open_fine_tuned(values, folder, settings) if values.model_dir else _open_pretrained(values)
-    with folder_that_appears_when_done(values.export_dir, "export_dir", last=("export.json",)) as folder:
+    with whole_folder(values.export_dir, last=("export.json",)) as folder:
         written = write_export(source, folder, values.format, values.quantize, texts, web_package)
     log.info("the export is in %s; its README.md shows how to call it", values.export_dir)
     return written

@@ -12,8 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from bert_keras.storage import paths, text_files
-from bert_keras.storage.writing import replace_file
+from bert_keras.storage import paths, text_files, writing
 
 FORMATS = ("jsonl", "npz", "hdf5")
 
@@ -66,7 +65,11 @@ def open_feature_file(
     in memory until the end. In npz and HDF5, `values` holds the rows of all texts one after the other. Without pooling,
     text n has the rows `values[starts[n]:starts[n + 1]]`; with pooling, it has row n.
     """
-    with replace_file(output_file) as file, _WRITERS[output_format](file, list(layers), pooling) as write:
+    with (
+        writing.whole(output_file) as hidden,
+        paths.open_file(hidden, "wb") as file,
+        _WRITERS[output_format](file, list(layers), pooling) as write,
+    ):
         yield write
 
 

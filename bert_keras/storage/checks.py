@@ -16,6 +16,7 @@ def check_output_file(path: str | os.PathLike, flag: str, inputs: Mapping[str, A
     """
     if not path:
         raise ValueError(f"{flag} is empty; give the file to write")
+    path = paths.local(path)
     if paths.is_dir(path):
         raise ValueError(f"{flag}={path} is a folder; give the file to write, for example {paths.join(path, 'out')}")
     folder = paths.parent(path)
@@ -34,8 +35,9 @@ def check_output_file(path: str | os.PathLike, flag: str, inputs: Mapping[str, A
 
 def is_same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
     """Returns whether two paths lead to the same file, also through links; neither has to exist."""
+    path, other = paths.local(path), paths.local(other)
     if paths.is_remote(path) or paths.is_remote(other):
-        return os.fspath(path) == os.fspath(other)
+        return path == other
     if os.path.exists(path) and os.path.exists(other):
         return os.path.samefile(path, other)
     return os.path.realpath(path) == os.path.realpath(other)

@@ -29,6 +29,11 @@ def is_remote(path: str | os.PathLike) -> bool:
     return "://" in os.fspath(path)
 
 
+def local(path: str | os.PathLike) -> str:
+    """Returns the path of a local file that is given as an address, such as file:///folder/file; others unchanged."""
+    return re.sub("^file://(localhost)?(?=/)", "", os.fspath(path))
+
+
 def join(folder: str | os.PathLike, *names: str | os.PathLike) -> str:
     folder = os.fspath(folder)
     return posixpath.join(folder, *names) if is_remote(folder) else os.path.join(folder, *names)
@@ -73,7 +78,8 @@ def name(path: str | os.PathLike) -> str:
 
 def real(path: str | os.PathLike) -> str:
     """Returns the absolute path of a local file with links resolved, or a remote path without trailing slashes."""
-    return os.fspath(path).rstrip("/") if is_remote(path) else os.path.realpath(path)
+    path = local(path)
+    return path.rstrip("/") if is_remote(path) else os.path.realpath(path)
 
 
 def open_file(

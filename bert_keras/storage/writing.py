@@ -1,15 +1,19 @@
-"""Writes files and folders as a whole: they get their final names only when they are complete and on the disk."""
+"""Writes files and folders as a whole: they get their final names only when they are complete and on the disk.
+
+Until then they have a hidden name in the same folder, `.NAME.unfinished-HOST-PROCESS-TOKEN`. The next program on that
+host that writes the same name removes it if its process has died.
+"""
 
 import contextlib
 import errno
-import glob
 import hashlib
 import logging
 import os
 import pathlib
 import re
+import secrets
 import shutil
-import threading
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +21,11 @@ from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
-_UNFINISHED = re.compile(r"\.(.*\.)?unfinished-(\d+)(\..*)?")
+_UNFINISHED = re.compile(r"\..*\.unfinished-(.+)-(\d+)-([0-9a-f]{8})")
+_TOKEN = 8  # characters
+# Tokens of the names that this process writes now. A name with its number and another token is of an earlier process:
+# in containers, programs have the same number again and again.
+_tokens: set[str] = set()
 # The disk or the user's quota is full, or the file is too large.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Errors of file systems that cannot flush or lock a file or folder, among them Lustre and FUSE.
@@ -25,100 +33,140 @@ _UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF, errno.EA
 
 
 @contextlib.contextmanager
-def replace_file(path: str | os.PathLike, mode: str = "wb", newline: str | None = None) -> Iterator[Any]:
-    """Opens a file for writing that replaces the file of that name only if the block ends without an error.
+def whole(path: str | os.PathLike) -> Iterator[str]:
+    """Yields a path to write a file to; the file replaces `path` only if the block ends without an error.
 
-    Until then a hidden file in the same folder holds the data; it is removed if the block fails. A link stays a link:
-    the function replaces its target. A device or pipe, such as /dev/null, is written to directly. Errors have the final
-    name. Text is UTF-8.
+    The path is hidden and in the same folder. A link stays a link: the function replaces its target. The path of a
+    device or pipe, such as /dev/null, is the given one.
     """
     if paths.is_special(path):
-        with paths.open_file(path, mode, newline=newline) as file:
-            yield file
+        yield os.fspath(path)
         return
     path = paths.real(path)
-    partial = unfinished_name(path)
+    with unfinished(path) as hidden, named(path, hidden):
+        yield hidden
+        publish(hidden, path)
+
+
+@contextlib.contextmanager
+def whole_folder(path: str | os.PathLike, last: tuple[str, ...]) -> Iterator[pathlib.Path]:
+    """Yields a new folder to write to, which gets the name `path` only if the block ends without an error.
+
+    `checks.check_new_folder` must have accepted `path`. Files whose names end with one of `last` appear last in an
+    existing folder, because readers look for them.
+    """
+    path = pathlib.Path(paths.real(path))
+    # An existing folder may be a mount, which cannot be replaced: move the files up within it.
+    is_there = path.is_dir()
+    with unfinished(path / path.name if is_there else path) as hidden, named(path, hidden):
+        os.makedirs(hidden)
+        folder = pathlib.Path(hidden)
+        yield folder
+        if not is_there:
+            publish(hidden, path)
+            return
+        _flush_all(folder)
+        for file in sorted(folder.iterdir(), key=lambda file: (file.name.endswith(last), file.name)):
+            file.rename(path / file.name)
+
+
+@contextlib.contextmanager
+def named(path: str | os.PathLike, hidden: str | None = None) -> Iterator[None]:
+    """Puts the final name into errors of writing, also into a full disk that a library reports with its own class."""
     try:
-        with _named(path, partial):
-            with paths.open_file(partial, mode, newline=newline) as file:
-                yield file
-            publish(partial, path)
-    finally:
-        paths.remove(partial)
+        yield
+    except Exception as error:
+        file = getattr(error, "filename", None)
+        # A failed write has no file name, but other operations in the block are unlikely to report these.
+        numbers = [number for number in FULL if os.strerror(number) in str(error)]
+        if isinstance(error, OSError) and error.errno and (file == hidden or error.errno == errno.EIO):
+            numbers = [error.errno]
+        is_here = file is None or (hidden is not None and str(file).startswith(hidden))
+        if not (numbers and is_here):
+            raise
+        raise OSError(numbers[0], os.strerror(numbers[0]), os.fspath(path)) from error
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    with replace_file(path) as file:
-        file.write(text.encode("utf-8"))
+    write_bytes(path, text.encode("utf-8"))
 
 
 def write_bytes(path: str | os.PathLike, data: bytes) -> None:
-    with replace_file(path) as file:
+    with whole(path) as hidden, paths.open_file(hidden, "wb") as file:
         file.write(data)
 
 
 @contextlib.contextmanager
-def folder_that_appears_when_done(path: str | os.PathLike, flag: str, last: tuple[str, ...]) -> Iterator[pathlib.Path]:
-    """Yields a new folder to write to, as a `pathlib.Path`; it gets its final name only if the block succeeds.
+def unfinished(path: str | os.PathLike, folder: str | os.PathLike | None = None) -> Iterator[str]:
+    """Yields a hidden path in `folder`, by default that of `path`, for a file or folder that will become `path`.
 
-    If the block fails, no unfinished files remain. `checks.check_new_folder` must have accepted `path` and `flag`.
-    Files whose names end with one of `last` appear last in an existing folder, because readers look for them.
+    At the end, removes what is still there; at the start, what killed processes left for the same path.
     """
-    path = pathlib.Path(os.path.realpath(path))
-    # An existing folder may be a mount, which cannot be replaced: move the files up within it.
-    is_there = path.is_dir()
-    unfinished = path / f".unfinished-{os.getpid()}" if is_there else pathlib.Path(unfinished_name(path))
+    folder = folder or paths.parent(path)
+    if not paths.is_remote(folder):
+        remove_left_over(folder, _prefix(path))
+    hidden = paths.join(folder, hidden_name(path))
+    token = hidden[-_TOKEN:]
+    _tokens.add(token)
     try:
-        for each in path.iterdir() if is_there else path.parent.glob(f".{glob.escape(path.name)}.unfinished-*"):
-            if is_left_over(each.name):
-                shutil.rmtree(each) if each.is_dir() else each.unlink()
-        unfinished.mkdir(parents=True)
-    except OSError as error:
-        raise ValueError(f"--{flag}={path} cannot be created: {error.strerror} ({error.filename})") from None
-    try:
-        yield unfinished
-        for file in unfinished.rglob("*"):
-            flush(file)
-        if is_there:
-            for file in sorted(unfinished.iterdir(), key=lambda file: (file.name.endswith(last), file.name)):
-                file.rename(path / file.name)
-        else:
-            unfinished.rename(path)
-    except Exception as error:
-        # TensorFlow, safetensors and the converters have their own exceptions, but quote the system's message.
-        reasons = [os.strerror(number) for number in FULL if os.strerror(number) in str(error)]
-        if not reasons:
-            raise
-        raise OSError(
-            f"--{flag}={path} cannot be written ({reasons[0]}); make room on its disk, or give another folder"
-        ) from error
+        yield hidden
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        _tokens.remove(token)
+        shutil.rmtree(hidden, ignore_errors=True) if os.path.isdir(hidden) else paths.remove(hidden)
 
 
-def publish(partial: str | os.PathLike, path: str | os.PathLike) -> None:
-    """Flushes a complete file to the disk, then gives it its final name and the permissions of the file it replaces."""
-    keep_permissions(partial, path)
-    flush(partial)
-    paths.move(partial, path)
+def hidden_name(path: str | os.PathLike) -> str:
+    """Returns a name, which no pattern for files matches, for unfinished work on a path by this process."""
+    return f"{_prefix(path)}{_host()}-{os.getpid()}-{secrets.token_hex(_TOKEN // 2)}"
+
+
+def publish(hidden: str | os.PathLike, path: str | os.PathLike) -> None:
+    """Flushes a complete file or folder to the disk, then gives it its final name; see `move`."""
+    if not paths.is_remote(path):
+        _flush_all(pathlib.Path(hidden))
+    move(hidden, path)
     flush(paths.parent(path))
 
 
-def keep_permissions(partial: str | os.PathLike, path: str | os.PathLike) -> None:
-    """Gives a local file the permissions of the file that it will replace, if there is one."""
-    if not paths.is_remote(path) and os.path.exists(path):
-        shutil.copymode(path, partial)
+def move(hidden: str | os.PathLike, path: str | os.PathLike) -> None:
+    """Gives a flushed file or folder its final name, and the permissions of the file that it replaces.
 
-
-def unfinished_name(path: str | os.PathLike) -> str:
-    """Returns the hidden name, in the same folder, for a file while this thread writes it."""
-    return paths.join(paths.parent(path), f".{paths.name(path)}.unfinished-{os.getpid()}.{threading.get_ident()}")
+    Copies a file to another disk or to an object store.
+    """
+    if paths.is_remote(path) and not paths.is_remote(hidden):
+        paths.copy(hidden, path)
+        return
+    if not paths.is_remote(path) and os.path.isfile(path):
+        shutil.copymode(path, hidden)
+    try:
+        paths.move(hidden, path)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        with whole(path) as copy:
+            paths.copy(hidden, copy)
 
 
 def is_left_over(name: str) -> bool:
-    """Returns whether a name belongs to an unfinished file or folder whose process no longer runs."""
-    unfinished = _UNFINISHED.fullmatch(name)
-    return bool(unfinished) and not _is_running(int(unfinished[2]))
+    """Returns whether a name belongs to unfinished work of a process of this host that no longer runs."""
+    found = _UNFINISHED.fullmatch(name)
+    return bool(found) and found[1] == _host() and not _is_running(int(found[2]), found[3])
+
+
+def remove_left_over(folder: str | os.PathLike, prefix: str = "", is_locked: bool = False) -> None:
+    """Removes unfinished work of killed processes from a folder, as far as this user may.
+
+    With `is_locked`, nobody else writes to the folder, and all unfinished work goes, also that of other hosts.
+    """
+    try:
+        names = paths.list_dir(folder)
+    except OSError:
+        return  # there is no such folder yet
+    for name in names:
+        if name.startswith(prefix) and (is_left_over(name) or (is_locked and _UNFINISHED.fullmatch(name))):
+            path = paths.join(folder, name)
+            with contextlib.suppress(OSError):
+                paths.remove_dir(path) if paths.is_dir(path) else paths.remove(path)
 
 
 def flush(path: str | os.PathLike) -> None:
@@ -174,7 +222,17 @@ def lock(path: str | os.PathLike) -> Any:
     return file
 
 
-def _is_running(process):
+def _prefix(path):
+    return f".{paths.name(path).lstrip('.')}.unfinished-"
+
+
+def _host():
+    return re.sub(r"[^\w.-]", "_", socket.gethostname())
+
+
+def _is_running(process, token):
+    if process == os.getpid() or os.name == "nt":  # Windows has no signal that only asks
+        return process != os.getpid() or token in _tokens
     try:
         os.kill(process, 0)  # signal 0 only checks that the process exists
     except ProcessLookupError:
@@ -184,13 +242,6 @@ def _is_running(process):
     return True
 
 
-@contextlib.contextmanager
-def _named(path, partial):
-    """Replaces the hidden file's name with the user's name in write errors."""
-    try:
-        yield
-    except OSError as error:
-        # A failed write has no file name, but other operations in the block are unlikely to report a full disk.
-        if error.filename != partial and not (error.filename is None and error.errno in FULL):
-            raise
-        raise type(error)(error.errno, error.strerror, path) from None
+def _flush_all(path):
+    for file in [path, *path.rglob("*")] if path.is_dir() else [path]:
+        flush(file)

@@ -123,7 +123,7 @@ class RunDir:
                 facts = earlier["facts"]  # those of its training; a later evaluation may have other data
             else:
                 self.remove(END_FILE)
-        _remove_left_over(self.path)
+        self._remove_left_over()
         config = {"program": self.program, "settings": settings, "facts": facts}
         self._config = {**config, "has_results": earlier is not None}
         self._write_config()
@@ -274,15 +274,15 @@ class RunDir:
         if not self.is_writable:
             return
         target = self.file(name)
-        copy = target if paths.is_remote(target) else writing.unfinished_name(target)
-        paths.remove_dir(copy)
-        paths.make_dirs(copy)
-        for file in paths.list_dir(source):
-            paths.copy(paths.join(source, file), paths.join(copy, file))
-            writing.flush(paths.join(copy, file))
-        if copy != target:
-            paths.remove_dir(target)
-            writing.publish(copy, target)
+        with writing.unfinished(target) as hidden:
+            copy = target if paths.is_remote(target) else hidden
+            paths.remove_dir(copy)
+            paths.make_dirs(copy)
+            for file in paths.list_dir(source):
+                paths.copy(paths.join(source, file), paths.join(copy, file))
+            if copy != target:
+                paths.remove_dir(target)
+                writing.publish(copy, target)
 
     def _lock(self):
         if self._is_locked:
@@ -294,6 +294,12 @@ class RunDir:
         if lock is not None:
             self._unlock = weakref.finalize(self, lock.close)
         self._is_locked = True
+
+    def _remove_left_over(self):
+        """Removes unfinished files of killed processes, also those of tries and models; the lock excludes others."""
+        for name in ("", MODEL_DIR, TRIES_DIR, f"{TRIES_DIR}/*", f"{TRIES_DIR}/*/{MODEL_DIR}"):
+            for folder in paths.glob(self.file(name)):
+                writing.remove_left_over(folder, is_locked=True)
 
     def _names(self, pattern):
         """Returns the names in the folder that match a pattern, without hidden ones."""
@@ -321,16 +327,6 @@ class RunDir:
             return read_run_config(self.file(RUN_CONFIG))
         except (FileNotFoundError, NotADirectoryError):
             return None
-
-
-def _remove_left_over(folder, is_of_tries=False):
-    """Removes unfinished files of killed processes, also those of tries and models; the lock excludes other writers."""
-    for name in paths.list_dir(folder):
-        path = paths.join(folder, name)
-        if fnmatch.fnmatch(name, ".*unfinished*") or fnmatch.fnmatch(name, ".*.partial"):
-            paths.remove_dir(path) if paths.is_dir(path) else paths.remove(path)
-        elif (is_of_tries or name in (MODEL_DIR, TRIES_DIR)) and paths.is_dir(path):
-            _remove_left_over(path, name == TRIES_DIR)
 
 
 @functools.lru_cache(maxsize=32)

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions, convert, convert_table, format_of
 from bert_keras.data_prep.corpus.text_lines import Place, TextFile, UnusableTextError, line_of, read_byte_lines
-from bert_keras.data_prep.corpus.workers import ThisProcess, WorkFolder, in_groups
-from bert_keras.storage import paths
+from bert_keras.data_prep.corpus.workers import ThisProcess, WorkFolder, in_groups, temporary_work
+from bert_keras.storage import paths, writing
 from bert_keras.storage.inspection import FileForm, inspect, read_blocks
 from bert_keras.storage.text_files import iterate_lines
 
@@ -55,14 +55,14 @@ def received(files: Sequence[str], folder: str | None = None, stream: BinaryIO |
         yield list(files)
         return
     source: Any = sys.stdin.buffer if stream is None else stream
-    with tempfile.TemporaryDirectory(prefix=".bert-keras-", dir=folder) as path:
-        digest = hashlib.sha256()
-        with open(os.path.join(path, "text"), "wb") as copy:
+    folder, digest = folder or tempfile.gettempdir(), hashlib.sha256()
+    with writing.unfinished(os.path.join(folder, "standard-input")) as hidden:
+        with open(hidden, "wb") as copy:
             while block := source.read(_BLOCK):
                 digest.update(block)
                 copy.write(block)
-        name = os.path.join(folder or tempfile.gettempdir(), f"standard-input-{digest.hexdigest()[:12]}")
-        os.replace(copy.name, name)
+        name = os.path.join(folder, f"standard-input-{digest.hexdigest()[:12]}")
+        os.replace(hidden, name)
     os.utime(name, ns=(0, 0))
     try:
         yield [name if file == "-" else file for file in files]
@@ -78,7 +78,7 @@ def opened_texts(
     if all(_is_usable(form, options) for form in forms):
         yield [TextFile(form.file, form.file) for form in forms]
         return
-    with tempfile.TemporaryDirectory(prefix=".bert-keras-", dir=work_dir) as path, WorkFolder(path) as folder:
+    with temporary_work(work_dir) as folder:
         yield local_texts(forms, folder, ThisProcess(None).run, progress, options)
 
 

@@ -8,8 +8,8 @@ import json
 import logging
 import multiprocessing
 import os
-import secrets
 import signal
+import tempfile
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,6 @@ from bert_keras.storage import paths, writing
 
 log = logging.getLogger("bert_keras")
 
-_UNFINISHED = ".part"
 _LINES_AT_ONCE = 1024
 
 
@@ -44,16 +43,16 @@ class NotedFile(contextlib.AbstractContextManager):
         self.name, self._path = name, os.path.join(folder, name)
         self.num_bytes = self.checksum = 0
         # Two machines may run the same task at the same time. Each writes a separate file with the same content.
-        self._partial = f"{self._path}.{secrets.token_hex(4)}{_UNFINISHED}"
-        self._file = open(self._partial, "wb")  # noqa: SIM115 (closed by __exit__)
+        self._hidden = os.path.join(os.path.dirname(self._path), writing.hidden_name(name))
+        self._file = open(self._hidden, "wb")  # noqa: SIM115 (closed by __exit__)
 
     def __exit__(self, kind, *exception) -> None:
         try:
             self._file.close()
             if kind is None:
-                os.replace(self._partial, self._path)
+                os.replace(self._hidden, self._path)
         finally:
-            paths.remove(self._partial)
+            paths.remove(self._hidden)
 
     def write(self, data) -> None:
         """Writes bytes or an array of numbers."""
@@ -103,12 +102,19 @@ class WorkFolder:
             self._lock.close()
 
     def delete(self) -> None:
-        """Removes the folder. It gets another name before its lock ends, so no other process can begin in it."""
-        removed = f".{secrets.token_hex(4)}".join(os.path.splitext(self.path))
-        os.rename(self.path, removed)
-        if self._lock is not None:
-            self._lock.close()  # before the files go, because some network file systems keep open files
-        paths.remove_dir(removed)
+        """Removes the folder, or warns that this fails.
+
+        It gets another name before its lock ends, so no other process can begin in it.
+        """
+        removed = os.path.join(os.path.dirname(self.path), writing.hidden_name(self.path))
+        try:
+            os.rename(self.path, removed)
+            if self._lock is not None:
+                self._lock.close()  # before the files go, because some network file systems keep open files
+            paths.remove_dir(removed)
+        except OSError as error:
+            where = error.filename or removed
+            log.warning("%s is not needed any longer, but cannot be removed: %s", where, error.strerror)
 
     def __getstate__(self) -> dict:
         return {"path": self.path}
@@ -118,11 +124,11 @@ class WorkFolder:
         return any(name.endswith(".json") for name in os.listdir(self.path))
 
     def file(self, name: str) -> str:
-        """Returns the path of a file in the folder; an absolute path does not change."""
+        """Returns the path of a file in the folder."""
         return os.path.join(self.path, name)
 
     def create(self, name: str) -> NotedFile:
-        """Opens a file for writing, in the folder or at an absolute path; pass it to `finish` when complete."""
+        """Opens a file in the folder for writing; pass it to `finish` when complete."""
         return NotedFile(self.path, name)
 
     def result(self, task: str) -> dict | None:
@@ -162,12 +168,9 @@ class WorkFolder:
             return None
 
     def _forget_damaged(self) -> None:
-        """Removes partial files of an earlier process, and notes whose files do not match."""
-        names = os.listdir(self.path)
-        for name in names:
-            if name.endswith(_UNFINISHED):
-                paths.remove(self.file(name))
-        tasks = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+        """Removes unfinished files of an earlier process, and notes whose files do not match."""
+        writing.remove_left_over(self.path, is_locked=True)
+        tasks = [name.removesuffix(".json") for name in os.listdir(self.path) if name.endswith(".json")]
         notes = {task: self._read_note(task) or {"files": {f"{task}.json": [-1, 0]}, "replaces": ()} for task in tasks}
         replaced_by = {name: task for task, note in notes.items() for name in note["replaces"]}
 
@@ -184,6 +187,15 @@ class WorkFolder:
             if damaged is not None:
                 log.warning("%s is missing or damaged; making it again", self.file(damaged))
                 self.forget(task)
+
+
+@contextlib.contextmanager
+def temporary_work(folder: str | None) -> Iterator[WorkFolder]:
+    """Yields a WorkFolder that is removed at the end, in a local folder; None: the system's temporary folder."""
+    with writing.unfinished(os.path.join(folder or tempfile.gettempdir(), "bert-keras")) as path:
+        os.mkdir(path, 0o700)  # nobody else may read the text in a shared folder
+        with WorkFolder(path) as work:
+            yield work
 
 
 def _is_whole(file: str, num_bytes: int, checksum: int) -> bool:

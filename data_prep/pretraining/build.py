@@ -20,7 +20,7 @@ from bert_keras.data_prep.cleaning.text_cleaning import clean_texts
 from bert_keras.data_prep.corpus.documents import Documents, inspect_texts, read_texts
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_sources import opened_texts
-from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
+from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, temporary_work
 from bert_keras.data_prep.pretraining.build_steps import NUM_SHOWN, Build, Tools, check_corpus, show, with_eval
 from bert_keras.data_prep.pretraining.instances import (
     Instance,
@@ -36,7 +36,6 @@ from bert_keras.data_prep.pretraining.spill import InstanceSpill
 from bert_keras.data_prep.records.writing import (
     RecordWriter,
     check_record_files,
-    create_folders,
     serialize_example,
     tell_replaced,
 )
@@ -160,7 +159,6 @@ def _work_folder(output_file: str, work_dir: str | None) -> str:
 def _build_in_order(build: Build) -> dict:
     """Builds examples in this process, in the order of the original BERT; returns the summary."""
     with RecordWriter([*build.output_files, *build.eval_files], build.is_gzip, build.folder) as writer:
-        create_folders([os.path.join(build.folder, "any")])
         parts, report = _read_parts(build)
         summaries = []
         for documents, files in zip(parts, (build.output_files, build.eval_files), strict=False):
@@ -177,8 +175,7 @@ def _read_parts(build: Build) -> tuple[list[Documents], dict]:
         texts = stack.enter_context(opened_texts(build.texts, build.folder, progress, build.text_options))
         if not build.cleaning.is_needed:
             return [read_texts(texts, tokenizer, settings.strict_utf8, progress)], {}
-        path = stack.enter_context(tempfile.TemporaryDirectory(prefix=".bert-keras-", dir=build.folder))
-        folder, run = stack.enter_context(WorkFolder(path)), ThisProcess(None).run
+        folder, run = stack.enter_context(temporary_work(build.folder)), ThisProcess(None).run
         cleaned = clean_texts(texts, build.cleaning, settings.strict_utf8, folder, run, progress)
         parts = [read_texts(part, tokenizer, settings.strict_utf8, progress) for part in cleaned[:2] if part]
         return parts, {"cleaning": cleaned.report}

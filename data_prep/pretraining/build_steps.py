@@ -222,14 +222,13 @@ def _merge_task(tools: Tools, folder: WorkFolder, name: str, runs: list[str]) ->
 
 
 def write_all(
-    build: Build, partials: Sequence[str], runs: list[tuple[str, int]], workers: Workers, folder: WorkFolder, total: int
-) -> list[int]:
-    """Writes the `total` examples to the files `partials`, and returns the number of records in each."""
-    num_shards = len(partials)
+    build: Build, num_shards: int, runs: list[tuple[str, int]], workers: Workers, folder: WorkFolder, total: int
+) -> dict[str, int]:
+    """Writes the `total` examples to record files in the folder; returns the number of records by path."""
     num_parts = 1 + sum(num_bytes for _, num_bytes in runs) // (num_shards * RUN_BYTES)
     tasks = {
-        f"shard-{number:05}": (partial, build.is_gzip, [run for run, _ in runs], number, num_shards, num_parts)
-        for number, partial in enumerate(partials)
+        f"shard-{number:05}": (build.is_gzip, [run for run, _ in runs], number, num_shards, num_parts)
+        for number in range(num_shards)
     }
     build.progress.start("writing", total, "instances")
     counts = {}
@@ -237,13 +236,13 @@ def write_all(
         counts[name] = result["num_records"]
         build.progress.advance(counts[name])
     build.progress.finish()
-    return [counts[name] for name in tasks]
+    return {folder.file(f"{name}.records"): counts[name] for name in tasks}
 
 
 def _write_task(tools: Tools, folder: WorkFolder, name: str, task: tuple) -> dict:
-    partial, is_gzip, runs, shard, num_shards, num_parts = task
+    is_gzip, runs, shard, num_shards, num_parts = task
     num_records = 0
-    with folder.create(partial) as noted, compressing(noted, is_gzip) as file:
+    with folder.create(f"{name}.records") as noted, compressing(noted, is_gzip) as file:
         for _, framed in read_shuffled([folder.file(run) for run in runs], shard, num_shards, num_parts):
             file.writelines(framed)
             num_records += len(framed)

@@ -25,93 +25,59 @@ from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
 from bert_keras.data_prep.pretraining import build_steps
 from bert_keras.data_prep.pretraining.build_steps import Build, Tools
 from bert_keras.data_prep.pretraining.instances import count_documents, summarize
-from bert_keras.data_prep.records.writing import cannot_write, create_folders, missing_folders, publish, remove_empty
+from bert_keras.data_prep.records.writing import code_digest, created_folders, publish
 from bert_keras.storage import paths, writing
 
 log = logging.getLogger("bert_keras")
 
-_VERSION = 3  # format of a work folder; a build does not continue from another version
 _BYTES_OF_CORPUS = 1.2  # per byte of text: tokens and sentence starts, stored twice while the chunks are joined
 
 
 def build_with_workers(build: Build, start_workers: Callable[[Tools], Workers]) -> dict:
     """Builds pre-training examples with several processes, and returns the summary.
 
-    Unfinished work is in hidden files: a folder in `build.folder`, and record files next to local outputs. After a
-    failure with at least one finished task they stay, and the same call continues from there. They are removed after
-    success, and if the text can never be used.
+    Unfinished work is in a hidden folder in `build.folder`. After a failure with at least one finished task it stays,
+    and the same call continues from there. It is removed after success, and if the text can never be used.
     """
-    places = _Places(build)
     workers = start_workers(build.tools)  # before creating anything, because a package may be missing
-    new_folders = missing_folders([*places.files, places.work_dir])
-    create_folders([*places.files, places.work_dir])
-    places.tell_what_is_left()
-    with WorkFolder(places.work_dir) as folder:
+    files = [paths.real(file) for file in [*build.output_files, *build.eval_files]]
+    work_dir = _find_work_dir(build, files)
+    with writing.named(build.folder), created_folders([*files, work_dir]), WorkFolder(work_dir) as folder:
         try:
-            result = _run(build, places, workers, folder)
+            result = _run(build, files, workers, folder)
         except BaseException as error:
             if folder.has_results and not isinstance(error, UnusableTextError):
-                log.warning(
-                    "finished work is kept in %s; run the same command to continue, or delete it", places.work_dir
-                )
+                log.warning("finished work is kept in %s; run the same command to continue, or delete it", work_dir)
             else:
-                places.remove_unfinished(folder)
-                remove_empty(new_folders)
-            if isinstance(error, OSError) and error.errno in writing.FULL:
-                raise cannot_write(f'in "{build.folder}"', error) from error
+                folder.delete()
             raise
-        places.remove_unfinished(folder)
+        folder.delete()
     return result
 
 
-class _Places:
-    """File locations of a build: the work folder, and the record files under final and unfinished names."""
+def _find_work_dir(build: Build, files: Sequence[str]) -> str:
+    """Returns the folder for unfinished work, and logs what earlier builds of the same files left.
 
-    def __init__(self, build: Build):
-        self.files = [paths.real(file) for file in [*build.output_files, *build.eval_files]]
-        made_from = [[paths.real(text.file), text.size, paths.modified(text.file)] for text in build.texts]
-        content = json.dumps([_VERSION, build.metadata, made_from, self.files, build.is_gzip])
-        digest = hashlib.sha256(content.encode("utf-8")).hexdigest()[:12]
-        first = os.path.join(build.folder, paths.name(self.files[0]))
-        self.work_dir = _hidden(first, digest, "unfinished")
-        self._work_dirs_of_all_builds = _hidden(glob.escape(first), "*", "unfinished")
-        self.partials = [
-            f"shard-{number:05}.records" if paths.is_remote(file) else _hidden(file, digest, "partial")
-            for number, file in enumerate(self.files)
-        ]
-
-    def tell_what_is_left(self) -> None:
-        """Logs what earlier builds of the same files left; never deletes the work of another build."""
-        left = glob.glob(self._work_dirs_of_all_builds)
-        folder = os.path.dirname(self.work_dir)
-        if self.work_dir in left:
-            log.info("continuing from the finished work in %s; checking it first", self.work_dir)
-        elif os.path.dirname(self.files[0]) != folder:
-            log.info("unfinished work is in %s", self.work_dir)
-        others = sorted(set(left) - {self.work_dir})
-        if others:
-            log.warning("%s: left by a build with other text or settings; delete it if not needed", ", ".join(others))
-
-    def remove_unfinished(self, folder: WorkFolder) -> None:
-        """Removes everything except the finished record files; `folder` is the locked work folder."""
-        for partial in self.partials:
-            for file in glob.glob(glob.escape(os.path.join(self.work_dir, partial)) + "*"):
-                paths.remove(file)
-        try:
-            folder.delete()
-        except OSError as error:
-            where = error.filename or self.work_dir
-            log.warning("%s is not needed any longer, but cannot be removed: %s", where, error.strerror)
+    Never deletes the work of another build.
+    """
+    made_from = [[paths.real(text.file), text.size, paths.modified(text.file)] for text in build.texts]
+    content = json.dumps([code_digest(), build.metadata, made_from, files, build.is_gzip])
+    digest, prefix = hashlib.sha256(content.encode("utf-8")).hexdigest()[:12], f".{paths.name(files[0])}."
+    work_dir = os.path.join(build.folder, f"{prefix}{digest}.unfinished")
+    writing.remove_left_over(build.folder, prefix)
+    left = glob.glob(os.path.join(glob.escape(build.folder), f"{glob.escape(prefix)}*.unfinished"))
+    if work_dir in left:
+        log.info("continuing from the finished work in %s; checking it first", work_dir)
+    elif os.path.dirname(files[0]) != build.folder:
+        log.info("unfinished work is in %s", work_dir)
+    if others := sorted(set(left) - {work_dir}):
+        log.warning("%s: left by a build with other text, settings or code; delete it if not needed", ", ".join(others))
+    return work_dir
 
 
-def _hidden(file: str, digest: str, ending: str) -> str:
-    folder, name = os.path.split(file)
-    return os.path.join(folder, f".{name}.{digest}.{ending}")
-
-
-def _run(build: Build, places: _Places, workers: Workers, folder: WorkFolder) -> dict:
+def _run(build: Build, files: Sequence[str], workers: Workers, folder: WorkFolder) -> dict:
     """Builds the examples in the work folder and publishes them; returns the summary."""
-    num_files, summaries, partials, num_records = len(build.output_files), [], [], []
+    summaries, records = [], {}
     with contextlib.ExitStack() as stack:
         # Some file systems require closed memory maps before the folder is removed.
         stack.callback(build_steps.close_corpus)
@@ -125,13 +91,11 @@ def _run(build: Build, places: _Places, workers: Workers, folder: WorkFolder) ->
             corpora, report = _tokenize(build, workers, folders)
             for documents, _ in corpora:
                 stack.callback(documents.close)
-            files_of_parts = (places.partials[:num_files], places.partials[num_files:])
-            for corpus, part, files in zip(corpora, folders, files_of_parts, strict=False):
-                summary, counts = _write_part(build, corpus, workers, part, files)
+            for corpus, part, outputs in zip(corpora, folders, (build.output_files, build.eval_files), strict=False):
+                summary, written = _write_part(build, corpus, workers, part, len(outputs))
                 summaries.append(summary | report)
-                partials += map(part.file, files)
-                num_records += counts
-    publish(places.files, partials, num_records, build.per_file(summaries))
+                records |= written
+    publish(files, list(records), list(records.values()), build.per_file(summaries))
     return build_steps.with_eval(summaries)
 
 
@@ -147,13 +111,13 @@ def _tokenize(
 
 
 def _write_part(
-    build: Build, corpus: tuple[Documents, int], workers: Workers, folder: WorkFolder, partials: Sequence[str]
-) -> tuple[dict, list[int]]:
-    """Writes the examples of some documents to files; returns the summary and the number of records in each."""
+    build: Build, corpus: tuple[Documents, int], workers: Workers, folder: WorkFolder, num_files: int
+) -> tuple[dict, dict[str, int]]:
+    """Writes the examples of some documents to files of the folder; returns the summary and the records in each."""
     (documents, num_unknown), settings = corpus, build.tools.settings
     build_steps.check_corpus(documents, build.texts, build.tools, build.folder, build.text_options)
     counts = count_documents(documents, num_unknown)
     runs = build_steps.draw_all(build, documents, workers, folder, counts)
     result = summarize(counts, settings.max_seq_length)
     runs = build_steps.merge_all(runs, workers, folder, build.progress)
-    return result, build_steps.write_all(build, partials, runs, workers, folder, counts["num_instances"])
+    return result, build_steps.write_all(build, num_files, runs, workers, folder, counts["num_instances"])

@@ -11,7 +11,7 @@ from typing import Any
 
 from bert_keras.data_prep.pretraining.instances import Instance
 from bert_keras.data_prep.pretraining.masking import shuffle
-from bert_keras.data_prep.records.writing import named_errors
+from bert_keras.storage import writing
 
 
 class InstanceSpill(contextlib.AbstractContextManager):
@@ -22,7 +22,7 @@ class InstanceSpill(contextlib.AbstractContextManager):
     """
 
     def __init__(self, folder: str):
-        self._name = f'a temporary file in "{folder}"'
+        self._folder = folder
         # Any: its type depends on the system.
         self._file: Any = tempfile.TemporaryFile(dir=folder, buffering=1 << 20)  # noqa: SIM115 (closed by __exit__)
         self._places = array("Q")
@@ -38,7 +38,7 @@ class InstanceSpill(contextlib.AbstractContextManager):
 
     def append(self, instance: Instance) -> None:
         encoded = pickle.dumps(tuple(instance))
-        with named_errors(self._name):
+        with writing.named(self._folder):
             self._file.write(encoded)
         self._places.append(self._size)
         self._size += len(encoded)
@@ -49,7 +49,7 @@ class InstanceSpill(contextlib.AbstractContextManager):
 
     def every(self, step: int = 1, first: int = 0) -> Iterator[Instance]:
         """Reads the instances first, first + step and so on of the current order."""
-        with named_errors(self._name):
+        with writing.named(self._folder):
             self._file.flush()
         # Unbuffered: a buffer would read kilobytes around each instance.
         file = self._file.raw

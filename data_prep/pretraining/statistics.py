@@ -6,7 +6,6 @@ import functools
 import itertools
 import logging
 import random
-import tempfile
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -19,7 +18,7 @@ from bert_keras.data_prep.corpus.checks import differences, lone_and_cut_shares,
 from bert_keras.data_prep.corpus.documents import Documents, inspect_texts
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
-from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
+from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, temporary_work
 from bert_keras.data_prep.pretraining.build_steps import Tools, check_corpus
 from bert_keras.data_prep.pretraining.instances import (
     SENTENCE_TASKS,
@@ -98,8 +97,7 @@ def measure_text(
     if start_workers is None:
         start_workers = functools.partial(Workers, num_workers) if num_workers > 1 else ThisProcess
     with contextlib.ExitStack() as stack:
-        path = stack.enter_context(tempfile.TemporaryDirectory(prefix=".bert-keras-", dir=work_dir))
-        folder = stack.enter_context(WorkFolder(path))
+        folder = stack.enter_context(temporary_work(work_dir))
         with start_workers(tools) as workers:
             shared = (tools.tokenizer, settings.strict_utf8, workers)
             progress, report = progress or Progress(), {}
@@ -110,7 +108,7 @@ def measure_text(
             else:
                 documents, num_unknown = tokenize_corpus(texts, *shared, folder, progress, text_options)
         stack.callback(documents.close)
-        check_corpus(documents, texts, tools, path, text_options)
+        check_corpus(documents, texts, tools, folder.path, text_options)
         statistics = _measure(documents, num_unknown, tools)
         statistics = dataclasses.replace(statistics, **report)
     _warn(statistics, settings)

@@ -11,24 +11,23 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.data_prep.records.writing import RecordWriter, metadata_file, read_metadata, serialize_example
+from bert_keras.data_prep.records import writing
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
 _KIND = "features"
-_VERSION = 1
 _RECORDS_AT_ONCE = 1024
 
 
 def cached_features(path: str, facts: dict, build: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Returns the features of a record file if its note has the same facts; else builds and writes them.
+    """Returns the features of a record file if its note has the same facts and code; else builds and writes them.
 
     `facts` are JSON values that determine the features: digests of the data and the vocabulary, lengths. `build`
     returns integer or float32 arrays by name, with the examples as first axis.
     """
     # Compare in the form that JSON returns: it has no tuples.
-    wanted = json.loads(json.dumps({"kind": _KIND, "format_version": _VERSION, "made_from": facts}))
+    wanted = json.loads(json.dumps({"kind": _KIND, "code": writing.code_digest(), "made_from": facts}))
     stored = _stored_note(path) if paths.exists(path) else None
     if stored is not None and {name: stored.get(name) for name in wanted} == wanted:
         features = _read(path, stored)
@@ -44,9 +43,9 @@ def cached_features(path: str, facts: dict, build: Callable[[], dict[str, np.nda
 def _stored_note(path):
     """Returns the note of a file; None if it is missing or damaged."""
     try:
-        return read_metadata(path)
+        return writing.read_metadata(path)
     except ValueError:
-        log.warning("%s is damaged; making %s again", metadata_file(path), path)
+        log.warning("%s is damaged; making %s again", writing.metadata_file(path), path)
         return None
 
 
@@ -54,11 +53,12 @@ def _write(path, features, notes):
     num_rows = len(next(iter(features.values())))
     flat = {name: np.reshape(values, (num_rows, -1)) for name, values in features.items()}
     layout = {name: {"shape": values.shape[1:], "dtype": str(values.dtype)} for name, values in features.items()}
-    with RecordWriter([path]) as writer:
+    with writing.RecordWriter([path]) as writer:
         writer.write_file(
-            serialize_example({name: values[row].tolist() for name, values in flat.items()}) for row in range(num_rows)
+            writing.serialize_example({name: values[row].tolist() for name, values in flat.items()})
+            for row in range(num_rows)
         )
-        writer.commit({**notes, "features": layout})
+        writer.commit([{**notes, "features": layout}])
 
 
 def _read(path, stored):

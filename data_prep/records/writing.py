@@ -2,14 +2,15 @@
 
 import contextlib
 import functools
+import hashlib
 import itertools
 import json
 import logging
 import os
 import pathlib
-import secrets
+import unicodedata
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.records.tfrecord_format import compressing, frame
@@ -98,6 +99,15 @@ def read_metadata(record_file: str) -> dict | None:
     return metadata
 
 
+def code_digest() -> str:
+    """Returns a digest of the code that reads texts and makes records, and of the Unicode tables of Python."""
+    digest = hashlib.sha256(unicodedata.unidata_version.encode())
+    for folder in (pathlib.Path(__file__).parents[1], pathlib.Path(paths.__file__).parent):
+        for file in sorted(folder.rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
 def check_record_files(files: Sequence[str], input_files: Sequence[str] = (), vocab_file: str | None = None) -> None:
     """Raises ValueError unless the files can be written without replacing an input or the vocabulary."""
     if not files or not all(files):
@@ -118,8 +128,8 @@ def check_record_files(files: Sequence[str], input_files: Sequence[str] = (), vo
             if file != record_file and paths.is_file(path) and b'"num_examples"' not in paths.read_bytes(path):
                 raise ValueError(f'the metadata of "{record_file}" would replace "{file}"; choose another name')
             seen.add(path)
-        if not paths.is_remote(record_file):
-            folder = os.path.dirname(os.path.realpath(record_file))
+        if not paths.is_remote(paths.real(record_file)):
+            folder = os.path.dirname(paths.real(record_file))
             check_can_create(folder, f'the output folder "{folder}"')
 
 
@@ -144,109 +154,73 @@ class RecordWriter:
     def __init__(self, files: Sequence[str], is_gzip: bool = False, work_dir: str = "."):
         # Keep symbolic links: replace the file that they point to.
         self._files = [paths.real(file) for file in files]
-        self._partials = [_partial_name(file, work_dir) for file in self._files]
-        self._is_gzip = is_gzip
-        self._missing_folders = []
-        self.num_records = []
+        self._work_dir, self._is_gzip = work_dir, is_gzip
+        self._hidden, self.num_records = [], []
+        self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> "RecordWriter":
-        self._missing_folders = missing_folders(self._files)
-        try:
-            create_folders(self._files)
-        except BaseException:
-            self.__exit__()
-            raise
+        with self._stack as stack:
+            stack.enter_context(created_folders([*self._files, os.path.join(self._work_dir, "any")]))
+            for file in self._files:
+                folder = self._work_dir if paths.is_remote(file) else None
+                self._hidden.append(stack.enter_context(writing.unfinished(file, folder)))
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *exception) -> None:
-        for partial in self._partials:
-            paths.remove(partial)
-        remove_empty(self._missing_folders)
+        self._stack.close()
 
     def write_file(self, records: Iterable[bytes]) -> None:
         """Writes the records of the next file."""
-        file, partial = self._files[len(self.num_records)], self._partials[len(self.num_records)]
-        name = partial if paths.is_remote(file) else file  # error messages show the final name of a local file
+        file, hidden = self._files[len(self.num_records)], self._hidden[len(self.num_records)]
+        name = hidden if paths.is_remote(file) else file  # error messages show the final name of a local file
         count, records = 0, iter(records)
-        with named_errors(f'"{name}"'), open(partial, "wb") as plain, compressing(plain, self._is_gzip) as content:
+        with writing.named(name, hidden), open(hidden, "wb") as plain, compressing(plain, self._is_gzip) as content:
             while batch := list(itertools.islice(records, _RECORDS_AT_ONCE)):
                 content.writelines(frame(batch))
                 count += len(batch)
         self.num_records.append(count)
 
-    def commit(self, metadata: dict | Sequence[dict]) -> None:
-        """Gives the files their final names and writes their metadata; see `publish`."""
-        publish(self._files, self._partials, self.num_records, metadata)
+    def commit(self, metadata: Sequence[dict]) -> None:
+        """Gives the files their final names and writes the metadata of each; see `publish`."""
+        publish(self._files, self._hidden, self.num_records, metadata)
 
 
-def publish(
-    files: Sequence[str], partials: Sequence[str], num_records: Sequence[int], metadata: dict | Sequence[dict]
-) -> None:
+def publish(files: Sequence[str], hidden: Sequence[str], num_records: Sequence[int], metadata: Sequence[dict]) -> None:
     """Gives complete local files their final names, and writes the metadata, with "num_examples" and "num_bytes".
 
-    `metadata` is for all files, or a sequence with that of each.
-
-    The final paths have no symbolic links, and may be remote. A local final path is on the file system of its partial
-    file. Replaces existing files.
+    The final paths have no symbolic links, and may be remote or on another disk. Replaces existing files.
     """
-    for file, partial in zip(files, partials, strict=True):
-        writing.keep_permissions(partial, file)
-        writing.flush(partial)
-    each = [metadata] * len(files) if isinstance(metadata, dict) else metadata
-    for file, partial, count, content in zip(files, partials, num_records, each, strict=True):
+    for source in hidden:
+        writing.flush(source)
+    for file, source, count, content in zip(files, hidden, num_records, metadata, strict=True):
         # In this order, a kill in between leaves records without metadata, never with the metadata of other records.
         paths.remove(metadata_file(file))
-        if paths.is_remote(file):
-            paths.copy(partial, file)
-        else:
-            paths.move(partial, file)
+        writing.move(source, file)
         write_metadata(file, {**content, "num_examples": count, "num_bytes": paths.size(file)})
 
 
-def create_folders(files: Sequence[str]) -> None:
-    """Creates the missing folders of files and logs them; raises ValueError where that fails."""
-    for folder in dict.fromkeys(map(paths.parent, files)):
-        try:
-            if not paths.is_dir(folder):
-                paths.make_dirs(folder)
-                log.info("created the folder %s", folder)
-        except OSError as error:
-            raise ValueError(f'cannot write into the output folder "{folder}": {error.strerror or error}') from error
-
-
-def cannot_write(what: str, error: OSError) -> OSError:
-    """Returns the error to raise after a failed write; it names the place, and asks for room if the disk is full."""
-    needed = "; free some space there" if error.errno in writing.FULL else ""
-    return OSError(f"cannot write {what}: {error.strerror or error}{needed}")
-
-
 @contextlib.contextmanager
-def named_errors(what: str):
-    """Puts the name of a file into errors of writing, except those that are already a sentence."""
+def created_folders(files: Sequence[str]) -> Iterator[None]:
+    """Creates the missing folders of files, and logs them; removes those that are empty at the end.
+
+    Raises ValueError where a folder cannot be created.
+    """
+    parents = [folder for file in files if not paths.is_remote(file) for folder in pathlib.Path(file).parents]
+    missing = [folder for folder in dict.fromkeys(parents) if not folder.is_dir()]
     try:
+        for folder in dict.fromkeys(map(paths.parent, files)):
+            try:
+                if not paths.is_dir(folder):
+                    paths.make_dirs(folder)
+                    log.info("created the folder %s", folder)
+            except OSError as error:
+                raise ValueError(
+                    f'cannot write into the output folder "{folder}": {error.strerror or error}'
+                ) from error
         yield
-    except OSError as error:
-        if error.errno is None:
-            raise
-        raise cannot_write(what, error) from error
-
-
-def _partial_name(file: str, work_dir: str) -> str:
-    """Returns a hidden name that no glob for record files matches; for a remote file in `work_dir`."""
-    folder = work_dir if paths.is_remote(file) else os.path.dirname(file)
-    return os.path.join(folder, f".{paths.name(file)}.{secrets.token_hex(4)}.partial")
-
-
-def missing_folders(files: Sequence[str]) -> list[pathlib.Path]:
-    """Returns the missing parent folders, at any depth, of the local files."""
-    local = [pathlib.Path(file) for file in files if not paths.is_remote(file)]
-    folders = dict.fromkeys(folder for file in local for folder in file.parents)
-    return [folder for folder in folders if not folder.is_dir()]
-
-
-def remove_empty(folders: Sequence[pathlib.Path]) -> None:
-    """Removes the folders that are empty, the deepest first."""
-    for folder in sorted(folders, key=lambda folder: len(folder.parts), reverse=True):
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
-            log.info("removed the empty folder %s again", folder)
+    finally:
+        for folder in sorted(missing, key=lambda folder: len(folder.parts), reverse=True):
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+                log.info("removed the empty folder %s again", folder)

@@ -9,7 +9,6 @@ import dataclasses
 import logging
 import math
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
 from bert_keras.cli.progress import Progress
@@ -17,7 +16,7 @@ from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, pieces_of, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import opened_texts
 from bert_keras.data_prep.corpus.tokenized_corpus import Chunk, cut
-from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
+from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder, temporary_work
 from bert_keras.data_prep.text.splitting import LONGEST_WORD_TO_SPLIT, BasicTokenizer, WordpieceTokenizer
 from bert_keras.storage.inspection import FileForm
 
@@ -101,8 +100,7 @@ def count_words(
 
 def _run(tokenizer: BasicTokenizer, tasks: Mapping, num_workers: int) -> Iterator[tuple[str, dict]]:
     with (
-        tempfile.TemporaryDirectory() as path,
-        WorkFolder(path) as folder,
+        temporary_work(None) as folder,
         ThisProcess(tokenizer) if num_workers == 1 else Workers(num_workers, tokenizer) as workers,
     ):
         yield from workers.run(_count_task, folder, tasks)

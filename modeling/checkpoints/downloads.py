@@ -14,7 +14,7 @@ from bert_keras.modeling.released import find_released
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_new_folder
 from bert_keras.storage.download import download, unpack
-from bert_keras.storage.writing import folder_that_appears_when_done
+from bert_keras.storage.writing import whole_folder
 
 log = logging.getLogger("bert_keras")
 
@@ -50,7 +50,7 @@ def download_model(name: str, folder: str | os.PathLike | None = None) -> str:
     folder = os.fspath(folder or model.name).rstrip("/")
     check_new_folder(folder, "output", file_endings=(".zip", ".ckpt"))
     zip_file = f"{folder}.zip"
-    with folder_that_appears_when_done(folder, "output", last=(".index",)) as unfinished:
+    with whole_folder(folder, last=(".index",)) as unfinished:
         if os.path.exists(zip_file):
             log.info("%s is here already: unpacking it", zip_file)
             _unpack_model(zip_file, unfinished, zip_file, model)

@@ -7,8 +7,8 @@ import contextlib
 import json
 import logging
 import os
-import re
-import stat
+import pathlib
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -138,23 +138,16 @@ def save_safetensors(
 
     os.makedirs(folder, exist_ok=True)
     weights_file = paths.join(folder, WEIGHTS_FILE)
-    unfinished = writing.unfinished_name(weights_file)
-    try:
-        with writing.replace_file(paths.join(folder, HUGGING_FACE_FILE)) as config_file:
-            config_file.write(f"{json.dumps(values, indent=2, sort_keys=True)}\n".encode())
-            config_file.flush()
-            save_file(arrays, unfinished, metadata={"format": "pt"})
+    with writing.unfinished(weights_file) as weights:
+        with writing.whole(paths.join(folder, HUGGING_FACE_FILE)) as config_file:
+            pathlib.Path(config_file).write_bytes(f"{json.dumps(values, indent=2, sort_keys=True)}\n".encode())
+            with writing.named(weights_file, weights):
+                save_file(arrays, weights, metadata={"format": "pt"})
             # The library gives only the owner a permission. The config has those of all other files.
-            os.chmod(unfinished, stat.S_IMODE(os.fstat(config_file.fileno()).st_mode))
+            shutil.copymode(weights_file if os.path.exists(weights_file) else config_file, weights)
             # If the next step fails, old weights must not be left with the new config.
             paths.remove(weights_file)
-        writing.publish(unfinished, weights_file)
-    except SafetensorError as error:
-        # The error of the system is in Rust syntax.
-        reason = re.search(r'message: "([^"]*)"', str(error))
-        raise OSError(f"{weights_file} cannot be written ({reason[1] if reason else error})") from None
-    finally:
-        paths.remove(unfinished)
+        writing.publish(weights, weights_file)
     return weights_file
 
 

@@ -140,16 +140,14 @@ def save_checkpoint(prefix: str | os.PathLike, tensors_by_name: Mapping[str, Any
 
 
 def _save_and_rename(prefix, tensors_by_name):
-    unfinished = writing.unfinished_name(prefix)
-    try:
-        _save(unfinished, tensors_by_name)
+    with writing.unfinished(prefix) as folder:
+        os.mkdir(folder)
+        saved = paths.join(folder, paths.name(prefix))
+        _save(saved, tensors_by_name)
         # An old index must not be used with new data.
         paths.remove(f"{prefix}{_INDEX}")
         for suffix in (_DATA, _INDEX):
-            writing.publish(f"{unfinished}{suffix}", f"{prefix}{suffix}")
-    finally:
-        for suffix in (_DATA, _INDEX):
-            paths.remove(f"{unfinished}{suffix}")
+            writing.publish(f"{saved}{suffix}", f"{prefix}{suffix}")
 
 
 def _save(prefix, tensors_by_name):

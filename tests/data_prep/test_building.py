@@ -145,7 +145,7 @@ def stopped_at(step, error=KeyboardInterrupt):
         ("draw_all", "*/tokens"),
         ("merge_all", "*/examples*.records"),
         ("write_all", "*/merged*.records"),
-        ("publish", ".a.*.partial"),
+        ("publish", "*/shard*.records"),
     ],
 )
 def test_damaged_work_is_done_again(step, pattern, damage, text, letters_tokenizer, folder, monkeypatch, messages):
@@ -267,15 +267,14 @@ def test_other_settings_start_again_and_report_old_work(text, letters_tokenizer,
 
     with monkeypatch.context() as patch:
         patch.setattr(parallel_build, "publish", fail)
-        with pytest.raises(OSError, match=f'cannot write in "{folder}": No space left on device; free some'):
+        with pytest.raises(OSError, match=f"No space left on device: '{folder}'"):
             build_here(text, letters_tokenizer, folder, ["a"])
     [left] = [path for path in folder.iterdir() if path.suffix == ".unfinished"]
     build_here(text, letters_tokenizer, folder, ["a"], settings=PretrainingDataSettings(16, 4, dupe_factor=1))
-    assert f"{left}: left by a build with other text or settings; delete it if not needed" in messages
+    assert f"{left}: left by a build with other text, settings or code; delete it if not needed" in messages
     assert left.exists()
 
 
-@pytest.mark.xfail(strict=True, reason="D4: versions are not part of what unfinished work was made with")
 def test_unfinished_work_of_another_tokenizer_is_not_continued(text, letters_tokenizer, folder, monkeypatch):
     with stopped_at("draw_all"):
         build_here(text, letters_tokenizer, folder)

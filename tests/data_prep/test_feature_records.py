@@ -129,7 +129,7 @@ def test_missing_note_missing_file_and_other_format_are_made_again(path, build):
     with open(metadata_file(path), encoding="utf-8") as file:
         note = json.load(file)
     with open(metadata_file(path), "w", encoding="utf-8") as file:
-        json.dump({**note, "format_version": 0}, file)
+        json.dump({**note, "code": "0"}, file)
     assert_built(path, build, 4)
 
 

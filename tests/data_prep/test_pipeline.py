@@ -88,9 +88,9 @@ def test_paths_and_patterns_are_separated_by_commas(tmp_path, write_records, mes
     folder = tmp_path / "part [1]"
     folder.mkdir()
     write_records(folder / "a.tfrecord", 2)
-    (folder / ".b.tfrecord.123.partial").write_bytes(b"unfinished")
+    (folder / ".b.tfrecord.unfinished-host-1-01234567").write_bytes(b"unfinished")
     assert open_records(folder / "a.tfrecord").total_examples == 2
-    (tmp_path / ".b.tfrecord.123.partial").write_bytes(b"unfinished")
+    (tmp_path / ".b.tfrecord.unfinished-host-1-01234567").write_bytes(b"unfinished")
     assert open_records(f"{tmp_path}/a*tfrecord,{tmp_path}/a.tf*d").total_examples == 4
     assert "a.tfrecord: named more than once, and read each time" in "\n".join(messages)
 
@@ -297,7 +297,7 @@ def noted_file(tmp_path, make_examples):
     path, examples = str(tmp_path / "noted.tfrecord"), make_examples(4)
     with RecordWriter([path]) as writer:
         writer.write_file(_serialized(examples))
-        writer.commit({"vocab_sha256": "a", "do_lower_case": True})
+        writer.commit([{"vocab_sha256": "a", "do_lower_case": True}])
     return path
 
 
@@ -316,7 +316,7 @@ def test_a_compressed_file_without_its_size_is_counted(noted, tmp_path, make_exa
     path = str(tmp_path / "a.tfrecord.gz")
     with RecordWriter([path], is_gzip=True) as writer:
         writer.write_file(_serialized(make_examples(3)))
-        writer.commit({})
+        writer.commit([{}])
     write_metadata(path, {"num_examples": 4, **noted})
     with pytest.raises(ValueError, match="a.tfrecord.gz holds 3 examples, but 4 were written to it; build it again"):
         open_records(path)

@@ -127,13 +127,13 @@ def test_entering_a_folder_forgets_tasks_whose_files_do_not_match_their_notes(tm
     with WorkFolder(str(path)) as folder:
         results = dict(ThisProcess(None).run(write, folder, {"a": [b"one", b"two"], "b": [b""]}))
     assert results == {"a": {"num_files": 2}, "b": {"num_files": 1}}
-    (path / "a.0.12345678.part").touch()
+    (path / ".a.0.unfinished-host-1-12345678").touch()
     if damage:
         damage(path / damaged)
     with WorkFolder(str(path)) as folder:
         assert folder.result("b") == {"num_files": 1}
         assert folder.result("a") == (None if damage else {"num_files": 2})
-        assert not (path / "a.0.12345678.part").exists()
+        assert not (path / ".a.0.unfinished-host-1-12345678").exists()
         assert messages == ([f"{path / damaged} is missing or damaged; making it again"] if damage else [])
         assert dict(ThisProcess(None).run(write, folder, {"a": [b"one", b"two"]})) == {"a": {"num_files": 2}}
     assert [(path / f"a.{number}").read_bytes() for number in (0, 1)] == [b"one", b"two"]

@@ -19,12 +19,12 @@ def test_a_file_is_replaced_only_when_the_block_ends_well(folder):
     file = paths.join(folder, "notes.txt")
     writing.write_text(file, "old\n")
 
-    with pytest.raises(RuntimeError), writing.replace_file(file, "w") as new:  # noqa: PT012
+    with pytest.raises(RuntimeError), writing.whole(file) as hidden, paths.open_file(hidden, "w") as new:  # noqa: PT012
         new.write("half")
         raise RuntimeError
     assert paths.read_text(file) == "old\n"
     assert paths.list_dir(folder) == ["notes.txt"]
-    with writing.replace_file(file, "w") as new:
+    with writing.whole(file) as hidden, paths.open_file(hidden, "w") as new:
         new.write("new\n")
         assert paths.read_text(file) == "old\n"
     assert paths.read_text(file) == "new\n"
@@ -53,7 +53,7 @@ def test_errors_have_the_name_that_was_given(tmp_path):
     with pytest.raises(FileNotFoundError) as raised:
         writing.write_text(tmp_path / "missing" / "a.txt", "x")
     assert raised.value.filename == str(tmp_path / "missing" / "a.txt")
-    with pytest.raises(OSError, match="No space left") as raised, writing.replace_file(tmp_path / "a.txt"):
+    with pytest.raises(OSError, match="No space left") as raised, writing.whole(tmp_path / "a.txt"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert raised.value.filename == str(tmp_path / "a.txt")
     assert not list(tmp_path.iterdir())
@@ -109,13 +109,48 @@ def test_threads_that_write_the_same_file_leave_that_of_one(folder):
     assert paths.list_dir(folder) == ["notes.txt"]
 
 
-def test_left_over_are_the_unfinished_names_of_dead_processes():
+def name_of(process):
+    """Returns the name that another process of this host gives to its unfinished work on the path a."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: process)
+        return writing.hidden_name("a")
+
+
+def test_left_over_is_what_dead_processes_of_this_host_have_not_finished(tmp_path):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    for name in (f".unfinished-{ended.pid}", f".a.unfinished-{ended.pid}", f".d.unfinished-{ended.pid}.index"):
-        assert writing.is_left_over(name)
-    assert not writing.is_left_over(f".b.unfinished-{os.getpid()}")
-    assert not writing.is_left_over("c")
+    # In containers, a program has the number of the one before it.
+    left, kept = [name_of(ended.pid), name_of(os.getpid())], [name_of(os.getppid()), "c", ".a.0123.unfinished"]
+    assert list(map(writing.is_left_over, [*left, *kept])) == [True, True, False, False, False]
+    for name in (*left, *kept):
+        (tmp_path / name).mkdir()
+    with writing.unfinished(tmp_path / "a") as hidden:
+        assert not writing.is_left_over(paths.name(hidden))
+        (tmp_path / paths.name(hidden)).touch()
+        writing.write_text(tmp_path / "a", "text")
+        assert sorted(paths.list_dir(tmp_path)) == sorted([*kept, "a", paths.name(hidden)])
+    assert sorted(paths.list_dir(tmp_path)) == sorted([*kept, "a"])
+    writing.remove_left_over(tmp_path, is_locked=True)
+    assert sorted(paths.list_dir(tmp_path)) == sorted(["a", *kept[1:]])
+
+
+def test_a_file_is_moved_to_another_disk(tmp_path, monkeypatch):
+    replace = os.replace
+
+    def refuse(source, target):
+        if os.path.dirname(source) != os.path.dirname(target):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a").write_text("old")
+    (tmp_path / "other" / "a").chmod(0o600)
+    (tmp_path / "a").write_text("new")
+    writing.move(tmp_path / "a", tmp_path / "other" / "a")
+    assert (tmp_path / "other" / "a").read_text() == "new"
+    assert (tmp_path / "other" / "a").stat().st_mode & 0o777 == 0o600
+    assert os.listdir(tmp_path / "other") == ["a"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
@@ -127,16 +162,15 @@ def test_a_replaced_file_keeps_its_permissions(tmp_path):
         assert ((tmp_path / "a").read_text(), (tmp_path / "a").stat().st_mode & 0o777) == ("new", mode)
 
 
-@pytest.mark.xfail(strict=True, reason="D3: the name of unfinished work has only the number of a process")
 def test_unfinished_work_of_another_machine_stays(tmp_path, monkeypatch):
     with monkeypatch.context() as other:
         other.setattr(os, "getpid", lambda: 99999999)
         for module, name in ((socket, "gethostname"), (platform, "node")):
             other.setattr(module, name, lambda: "another-machine")
-        theirs = writing.folder_that_appears_when_done(str(tmp_path / "out"), "output", ("last",))
+        theirs = writing.whole_folder(tmp_path / "out", ("last",))
         unfinished = theirs.__enter__()
         (unfinished / "a").touch()
-    with writing.folder_that_appears_when_done(str(tmp_path / "out"), "output", ("last",)):
+    with writing.whole_folder(tmp_path / "out", ("last",)):
         assert (unfinished / "a").exists()
 
 
@@ -151,13 +185,13 @@ def test_folder_appears_only_when_done(tmp_path, is_there):
     if is_there:
         path.mkdir()
     with (  # noqa: PT012
-        pytest.raises(OSError, match=r"--output=.*out cannot be written \(No space left on device\); make room on its"),
-        writing.folder_that_appears_when_done(str(path), "output", ("last",)) as folder,
+        pytest.raises(OSError, match="No space left on device: '.*/out'"),
+        writing.whole_folder(path, ("last",)) as folder,
     ):
         (folder / "half").touch()
         raise RuntimeError("Resource exhausted: No space left on device")
     assert sorted(tmp_path.rglob("*")) == ([path] if is_there else [])
-    with writing.folder_that_appears_when_done(str(path), "output", ("last",)) as folder:
+    with writing.whole_folder(path, ("last",)) as folder:
         (folder / "last").touch()
         assert not (path / "last").exists()
     assert sorted(tmp_path.rglob("*")) == [path, path / "last"]
@@ -169,14 +203,12 @@ def test_a_link_to_a_folder_stays_and_the_files_that_readers_find_appear_last(tm
     (tmp_path / "out").symlink_to(target)
     if is_there:
         # What a process left whose id does not exist: ids are below 2**22.
-        (target / ".unfinished-99999999").mkdir(parents=True)
-        (target / ".unfinished-99999999" / "a").touch()
-        (target / ".b.unfinished-99999999").touch()
+        (target / name_of(99999999).replace("a", "target", 1)).mkdir(parents=True)
     inode = target.stat().st_ino if is_there else None
     moved = []
     rename = pathlib.Path.rename
     monkeypatch.setattr(pathlib.Path, "rename", lambda path, to: (moved.append(path.name), rename(path, to)))
-    with writing.folder_that_appears_when_done(str(tmp_path / "out"), "output", (".index",)) as folder:
+    with writing.whole_folder(tmp_path / "out", (".index",)) as folder:
         for name in ("a.index", "b", "c"):
             (folder / name).touch()
     assert sorted(os.listdir(target)) == ["a.index", "b", "c"]

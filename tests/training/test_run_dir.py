@@ -87,14 +87,14 @@ def test_an_interrupted_save_leaves_the_checkpoint_before_it(run_dir, monkeypatc
 
 
 def test_files_that_a_kill_left_are_removed(run_dir):
-    left = [".model.ckpt-4.unfinished-123.index", "model/.vocab.txt.unfinished-1", "tries/seed=1/.x.unfinished-1"]
-    left += ["tries/seed=1/model/.task.json.unfinished-1", ".train.tf_record.0a.partial", ".model.unfinished-1/x"]
+    left = [".model.ckpt-4{}/x", "model/.vocab.txt{}", "tries/seed=1/.x{}", "tries/seed=1/model/.task.json{}"]
+    left = [name.format(".unfinished-another-host-1-0123abcd") for name in [*left, ".train.tf_record{}", ".model{}/x"]]
     for name in [*left, "tries/notes.txt"]:
         os.makedirs(os.path.dirname(run_dir.file(name)), exist_ok=True)
         open(run_dir.file(name), "w").close()
     claim(run_dir)
     assert not [name for name in left if os.path.exists(run_dir.file(name))]
-    assert not os.path.exists(run_dir.file(".model.unfinished-1"))
+    assert not [name for name in os.listdir(run_dir.path) if "unfinished" in name]
     assert os.path.exists(run_dir.file("tries/notes.txt"))
     # A user's file with the name of the model's folder is not searched.
     os.rename(run_dir.file("model"), run_dir.file("other"))

@@ -17,7 +17,7 @@ import rich.console
 import tensorflow as tf
 
 from bert_keras.cli.console import LogHandler, Messages
-from bert_keras.cli.flags import from_home, take_values
+from bert_keras.cli.flags import local_paths, take_values
 from bert_keras.prediction import FillMask, open_model
 from bert_keras.storage import paths
 from bert_keras.training.api.data import DataFiles
@@ -114,7 +114,7 @@ class Program:
         settings = {name: value for name, value in settings.items() if value is not None}
         if not settings.get("output_dir"):
             raise TypeError(f"{self.function}() needs output_dir, the folder of the run")
-        settings["output_dir"] = from_home(os.fspath(settings["output_dir"]), "output_dir")
+        settings["output_dir"] = local_paths(os.fspath(settings["output_dir"]), "output_dir")
         files, written = DataFiles(settings["output_dir"]), []
         callbacks = dataclasses.replace(callbacks, on_predictions=lambda: written.append(True))
         with with_names_of_arguments(values, files) as translate, surroundings(verbose, translate) as console:
@@ -138,7 +138,7 @@ class Program:
     def _content(self, flag, data):
         """Returns a path, or for data in memory the content of a file and the ending of its name."""
         if isinstance(data, (str, os.PathLike)):
-            return from_home(os.fspath(data), _name_of(flag))
+            return local_paths(os.fspath(data), _name_of(flag))
         return self.to_file(data, _name_of(flag))
 
 
