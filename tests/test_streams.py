@@ -94,6 +94,15 @@ def test_results_that_cannot_be_written_are_a_mistake(monkeypatch, capsys, error
     assert capsys.readouterr().err.startswith(shown)
 
 
+def test_a_full_disk_is_a_mistake_with_the_name_of_the_file(capsys):
+    def fail(argv):
+        raise OSError(28, "No space left on device", "out/a.txt")
+
+    assert run_main(fail, ["p.py"]) == 1
+    expected = "p.py: out/a.txt cannot be written (No space left on device); make room there\n"
+    assert capsys.readouterr().err == expected
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_messages_of_python_calls_are_escaped_and_stop_nothing(monkeypatch, encoding, is_closed):
@@ -125,10 +134,12 @@ def home_flags():
         ("gs://b/~x", "gs://b/~x"),
         ("./~x", "./~x"),
         ("out~", "out~"),
+        ("file:///a/b, file://localhost/c", "/a/b, /c"),
+        ("gs://b/file:///c", "gs://b/file:///c"),
     ],
 )
 @pytest.mark.parametrize("name", ["input_file", "output_dir", "init_checkpoint", "teacher"])
-def test_a_path_may_begin_with_the_home_folder(tmp_path, monkeypatch, name, given, expected):
+def test_a_path_may_begin_with_the_home_folder_or_be_an_address(tmp_path, monkeypatch, name, given, expected):
     from bert_keras.cli.flags import parse, take_values
 
     monkeypatch.setenv("HOME", str(tmp_path))

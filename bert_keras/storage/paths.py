@@ -31,7 +31,7 @@ def is_remote(path: str | os.PathLike) -> bool:
 
 def local(path: str | os.PathLike) -> str:
     """Returns the path of a local file that is given as an address, such as file:///folder/file; others unchanged."""
-    return re.sub("^file://(localhost)?(?=/)", "", os.fspath(path))
+    return re.sub(r"^(\s*)file://(?:localhost)?(?=/)", r"\1", os.fspath(path))
 
 
 def join(folder: str | os.PathLike, *names: str | os.PathLike) -> str:

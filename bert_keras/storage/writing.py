@@ -163,10 +163,12 @@ def remove_left_over(folder: str | os.PathLike, prefix: str = "", is_locked: boo
     except OSError:
         return  # there is no such folder yet
     for name in names:
-        if name.startswith(prefix) and (is_left_over(name) or (is_locked and _UNFINISHED.fullmatch(name))):
-            path = paths.join(folder, name)
+        path, found = paths.join(folder, name), _UNFINISHED.fullmatch(name)
+        if found and name.startswith(prefix) and (is_locked or is_left_over(name)):
             with contextlib.suppress(OSError):
                 paths.remove_dir(path) if paths.is_dir(path) else paths.remove(path)
+        elif found and name.startswith(prefix) and found[1] != _host():
+            log.info("%s is of a program on %s; if it has ended, delete this", path, found[1])
 
 
 def flush(path: str | os.PathLike) -> None:

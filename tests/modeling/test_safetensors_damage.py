@@ -65,6 +65,9 @@ class TestDamage:
         (tmp_path / "other").write_text("")
         modes = {name: os.stat(tmp_path / name).st_mode for name in ("other", "config.json", "model.safetensors")}
         assert len(set(modes.values())) == 1, modes
+        (tmp_path / "model.safetensors").chmod(0o600)
+        save_safetensors(tmp_path, {"bert/pooler/dense/bias": np.zeros(8)}, make_config())
+        assert os.stat(tmp_path / "model.safetensors").st_mode & 0o777 == 0o600
 
     def test_a_missing_file_is_refused_with_what_is_there(self, path, tmp_path):
         sentence = (

@@ -162,7 +162,7 @@ def test_a_replaced_file_keeps_its_permissions(tmp_path):
         assert ((tmp_path / "a").read_text(), (tmp_path / "a").stat().st_mode & 0o777) == ("new", mode)
 
 
-def test_unfinished_work_of_another_machine_stays(tmp_path, monkeypatch):
+def test_unfinished_work_of_another_machine_stays(tmp_path, monkeypatch, messages):
     with monkeypatch.context() as other:
         other.setattr(os, "getpid", lambda: 99999999)
         for module, name in ((socket, "gethostname"), (platform, "node")):
@@ -172,6 +172,7 @@ def test_unfinished_work_of_another_machine_stays(tmp_path, monkeypatch):
         (unfinished / "a").touch()
     with writing.whole_folder(tmp_path / "out", ("last",)):
         assert (unfinished / "a").exists()
+    assert messages == [f"{unfinished} is of a program on another-machine; if it has ended, delete this"]
 
 
 def test_sha256(folder):
