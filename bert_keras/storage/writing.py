@@ -115,6 +115,14 @@ def unfinished(path: str | os.PathLike, folder: str | os.PathLike | None = None)
         shutil.rmtree(hidden, ignore_errors=True) if os.path.isdir(hidden) else paths.remove(hidden)
 
 
+@contextlib.contextmanager
+def scratch(path: str | os.PathLike) -> Iterator[str]:
+    """Yields a hidden folder, which only this user may read, for the steps that make `path`; see `unfinished`."""
+    with unfinished(path) as hidden:
+        os.mkdir(hidden, 0o700)
+        yield hidden
+
+
 def hidden_name(path: str | os.PathLike) -> str:
     """Returns a name, which no pattern for files matches, for unfinished work on a path by this process."""
     return f"{_prefix(path)}{_host()}-{os.getpid()}-{secrets.token_hex(_TOKEN // 2)}"

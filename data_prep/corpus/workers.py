@@ -192,10 +192,9 @@ class WorkFolder:
 @contextlib.contextmanager
 def temporary_work(folder: str | None) -> Iterator[WorkFolder]:
     """Yields a WorkFolder that is removed at the end, in a local folder; None: the system's temporary folder."""
-    with writing.unfinished(os.path.join(folder or tempfile.gettempdir(), "bert-keras")) as path:
-        os.mkdir(path, 0o700)  # nobody else may read the text in a shared folder
-        with WorkFolder(path) as work:
-            yield work
+    place = os.path.join(folder or tempfile.gettempdir(), "bert-keras")
+    with writing.scratch(place) as path, WorkFolder(path) as work:
+        yield work
 
 
 def _is_whole(file: str, num_bytes: int, checksum: int) -> bool:

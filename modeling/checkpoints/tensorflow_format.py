@@ -140,8 +140,7 @@ def save_checkpoint(prefix: str | os.PathLike, tensors_by_name: Mapping[str, Any
 
 
 def _save_and_rename(prefix, tensors_by_name):
-    with writing.unfinished(prefix) as folder:
-        os.mkdir(folder)
+    with writing.scratch(prefix) as folder:
         saved = paths.join(folder, paths.name(prefix))
         _save(saved, tensors_by_name)
         # An old index must not be used with new data.

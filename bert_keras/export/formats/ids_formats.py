@@ -4,13 +4,13 @@ import logging
 import pathlib
 import subprocess
 import sys
-import tempfile
 
 import tensorflow as tf
 
 from bert_keras.export.checks.agreement import judge, questions
 from bert_keras.export.formats import converters
 from bert_keras.prediction.loading.exported import OPENERS
+from bert_keras.storage import writing
 
 log = logging.getLogger("bert_keras")
 
@@ -28,7 +28,7 @@ def write_ids(name, network, file, quantize=None, plain_file=None):
     Returns the result of `judge`.
     """
     file = pathlib.Path(file)
-    with tempfile.TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.") as folder:
+    with writing.scratch(file) as folder:
         saved_model, written = pathlib.Path(folder, "network"), pathlib.Path(folder, file.name)
         call = tf.function(lambda features: network(features), autograph=False)
         function = call.get_concrete_function(network.signature)

@@ -5,7 +5,6 @@ import json
 import logging
 import pathlib
 import shutil
-import tempfile
 
 from bert_keras import serving
 from bert_keras.export.checks.web_check import compare_in_node
@@ -17,6 +16,7 @@ from bert_keras.prediction.arguments import Limits
 from bert_keras.prediction.loading.exported import WEB_MODEL
 from bert_keras.prediction.loading.model_files import EXPORT_FILE
 from bert_keras.prediction.tasks.registry import TASKS
+from bert_keras.storage import writing
 
 log = logging.getLogger("bert_keras")
 
@@ -32,7 +32,7 @@ def write_web(source, folder, quantize, package):
 
     Returns the result of `judge` for the network, with that of `compare_in_node`.
     """
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".web.") as scratch:
+    with writing.scratch(folder / PLACES["web"]) as scratch:
         # An export of this format alone, which Python can open for the comparison.
         export = pathlib.Path(scratch)
         web = export / PLACES["web"]

