@@ -21,11 +21,10 @@ from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
-_UNFINISHED = re.compile(r"\..*\.unfinished-(.+)-(\d+)-([0-9a-f]{8})")
-_TOKEN = 8  # characters
-# Tokens of the names that this process writes now. A name with its number and another token is of an earlier process:
-# in containers, programs have the same number again and again.
-_tokens: set[str] = set()
+_UNFINISHED = re.compile(r"\..*\.unfinished-(.+)-(\d+)-[0-9a-f]{8}")
+# The names that this process writes now. Other names with its number are of an earlier process: in containers,
+# programs have the same number again and again.
+_written: set[str] = set()
 # The disk or the user's quota is full, or the file is too large.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Errors of file systems that cannot flush or lock a file or folder, among them Lustre and FUSE.
@@ -105,13 +104,13 @@ def unfinished(path: str | os.PathLike, folder: str | os.PathLike | None = None)
     folder = folder or paths.parent(path)
     if not paths.is_remote(folder):
         remove_left_over(folder, _prefix(path))
-    hidden = paths.join(folder, hidden_name(path))
-    token = hidden[-_TOKEN:]
-    _tokens.add(token)
+    name = hidden_name(path)
+    hidden = paths.join(folder, name)
+    _written.add(name)
     try:
         yield hidden
     finally:
-        _tokens.remove(token)
+        _written.remove(name)
         shutil.rmtree(hidden, ignore_errors=True) if os.path.isdir(hidden) else paths.remove(hidden)
 
 
@@ -125,7 +124,7 @@ def scratch(path: str | os.PathLike) -> Iterator[str]:
 
 def hidden_name(path: str | os.PathLike) -> str:
     """Returns a name, which no pattern for files matches, for unfinished work on a path by this process."""
-    return f"{_prefix(path)}{_host()}-{os.getpid()}-{secrets.token_hex(_TOKEN // 2)}"
+    return f"{_prefix(path)}{_host()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def publish(hidden: str | os.PathLike, path: str | os.PathLike) -> None:
@@ -158,7 +157,7 @@ def move(hidden: str | os.PathLike, path: str | os.PathLike) -> None:
 def is_left_over(name: str) -> bool:
     """Returns whether a name belongs to unfinished work of a process of this host that no longer runs."""
     found = _UNFINISHED.fullmatch(name)
-    return bool(found) and found[1] == _host() and not _is_running(int(found[2]), found[3])
+    return bool(found) and found[1] == _host() and not _is_running(int(found[2]), name)
 
 
 def remove_left_over(folder: str | os.PathLike, prefix: str = "", is_locked: bool = False) -> None:
@@ -222,12 +221,8 @@ def lock(path: str | os.PathLike) -> Any:
         file.close()
         if error.errno not in _UNSUPPORTED:
             raise
-        folder = paths.parent(path)
-        log.warning(
-            "the file system of %s has no locks (%s): make sure that no other process writes there",
-            folder,
-            error.strerror,
-        )
+        reason, folder = error.strerror, paths.parent(path)
+        log.warning("the file system of %s has no locks (%s): let no other process write there", folder, reason)
         return None
     return file
 
@@ -240,9 +235,9 @@ def _host():
     return re.sub(r"[^\w.-]", "_", socket.gethostname())
 
 
-def _is_running(process, token):
+def _is_running(process, name):
     if process == os.getpid() or os.name == "nt":  # Windows has no signal that only asks
-        return process != os.getpid() or token in _tokens
+        return process != os.getpid() or name in _written
     try:
         os.kill(process, 0)  # signal 0 only checks that the process exists
     except ProcessLookupError:
