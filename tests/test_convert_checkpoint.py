@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import sys
 
 import numpy as np
@@ -27,6 +26,7 @@ from bert_keras.modeling import (
 from bert_keras.prediction import open_model
 from bert_keras.prediction.loading.model_files import open_model_files
 from bert_keras.storage import paths
+from bert_keras.storage.writing import hidden_name
 from bert_keras.training.run_dir import RunDir
 
 TENSORFLOW_FILES = ["bert_config.json", "bert_model.ckpt.data-00000-of-00001", "bert_model.ckpt.index"]
@@ -85,7 +85,9 @@ def read_json(file):
 def test_there_and_back_is_the_same(model_dir, tmp_path, said):
     (tmp_path / "safe").mkdir()
     # What a killed process left, with an id that does not exist: ids are below 2**22.
-    (tmp_path / f".back.unfinished-{socket.gethostname()}-99999999-01234567").mkdir()
+    with pytest.MonkeyPatch.context() as killed:
+        killed.setattr(os, "getpid", lambda: 99999999)
+        (tmp_path / hidden_name("back")).mkdir()
     assert convert(model_dir, tmp_path / "safe", "safetensors") == 0
     assert sorted(os.listdir(tmp_path / "safe")) == SAFETENSORS_FILES
     assert read_json(tmp_path / "safe" / "config.json")["architectures"] == ["BertForPreTraining"]

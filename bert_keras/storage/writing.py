@@ -136,10 +136,7 @@ def publish(hidden: str | os.PathLike, path: str | os.PathLike) -> None:
 
 
 def move(hidden: str | os.PathLike, path: str | os.PathLike) -> None:
-    """Gives a flushed file or folder its final name, and the permissions of the file that it replaces.
-
-    Copies a file to another disk or to an object store.
-    """
+    """Gives a flushed file or folder its final name, also on another disk, and the mode of the file it replaces."""
     if paths.is_remote(path) and not paths.is_remote(hidden):
         paths.copy(hidden, path)
         return
@@ -232,7 +229,12 @@ def _prefix(path):
 
 
 def _host():
-    return re.sub(r"[^\w.-]", "_", socket.gethostname())
+    try:
+        # Containers may share the name of their host, but each counts its processes from 1.
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        namespace = ""
+    return "-".join([re.sub(r"[^\w.-]", "_", socket.gethostname()), *re.findall(r"\d+", namespace)])
 
 
 def _is_running(process, name):

@@ -162,17 +162,20 @@ def test_a_replaced_file_keeps_its_permissions(tmp_path):
         assert ((tmp_path / "a").read_text(), (tmp_path / "a").stat().st_mode & 0o777) == ("new", mode)
 
 
-def test_unfinished_work_of_another_machine_stays(tmp_path, monkeypatch, messages):
+@pytest.mark.parametrize("machine", ["another-machine", socket.gethostname()])
+def test_unfinished_work_of_another_machine_or_container_stays(tmp_path, monkeypatch, messages, machine):
     with monkeypatch.context() as other:
         other.setattr(os, "getpid", lambda: 99999999)
+        other.setattr(os, "readlink", lambda path: "pid:[1]")
         for module, name in ((socket, "gethostname"), (platform, "node")):
-            other.setattr(module, name, lambda: "another-machine")
+            other.setattr(module, name, lambda: machine)
         theirs = writing.whole_folder(tmp_path / "out", ("last",))
         unfinished = theirs.__enter__()
         (unfinished / "a").touch()
     with writing.whole_folder(tmp_path / "out", ("last",)):
         assert (unfinished / "a").exists()
-    assert messages == [f"{unfinished} is of a program on another-machine; if it has ended, delete this"]
+    [message] = messages
+    assert message.startswith(f"{unfinished} is of a program on {machine}-1;")
 
 
 def test_sha256(folder):
