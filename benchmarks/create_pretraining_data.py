@@ -51,7 +51,7 @@ class Stopwatch(Progress):
 
 def measure(text_file, record_file, vocab_file, settings, num_workers):
     """Builds examples from one file in this process and its workers; returns a dict of measurements."""
-    from bert_keras.data_prep.pretraining.build import build_pretraining_data
+    from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
     from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
     from bert_keras.data_prep.text.tokenization import FullTokenizer
 
@@ -59,14 +59,16 @@ def measure(text_file, record_file, vocab_file, settings, num_workers):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-num_workers:])
     stopwatch, started = Stopwatch(), time.perf_counter()
     summary = build_pretraining_data(
-        [text_file],
-        [record_file],
-        FullTokenizer(vocab_file),
-        PretrainingDataSettings(**settings),
-        progress=stopwatch,
-        num_workers=num_workers,
-        is_gzip=record_file.endswith(".gz"),
-        work_dir=os.path.dirname(text_file),
+        Build(
+            [text_file],
+            [record_file],
+            FullTokenizer(vocab_file),
+            PretrainingDataSettings(**settings),
+            progress=stopwatch,
+            num_workers=num_workers,
+            is_gzip=record_file.endswith(".gz"),
+            work_dir=os.path.dirname(text_file),
+        )
     )
     seconds = time.perf_counter() - started
     return {**summary, **stopwatch.seconds, "seconds": seconds, "cpu_seconds": sum(os.times()[:4])}

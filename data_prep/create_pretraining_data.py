@@ -15,7 +15,6 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
 
 if not __package__:
     # Python looks for modules in the folder of a script, data_prep/; the packages are in the folder above.
@@ -33,6 +32,7 @@ from bert_keras.data_prep.corpus.documents import find_text_files
 from bert_keras.data_prep.corpus.text_sources import received
 from bert_keras.data_prep.pretraining.build import PretrainingDataSettings, build_pretraining_data
 from bert_keras.data_prep.pretraining.flags import casing_of, define_flags, is_gzip, name_outputs, read_settings
+from bert_keras.data_prep.pretraining.plan import Build
 from bert_keras.data_prep.pretraining.statistics import measure_text, statistics_table
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.storage import paths
@@ -59,7 +59,7 @@ def main(argv: list[str]) -> dict:
 
 
 def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | None = None) -> dict:
-    """Builds examples from parsed flags; `num_workers` and `start_workers` as of `build_pretraining_data`."""
+    """Builds examples from parsed flags; `num_workers` and `start_workers` are those of `Build`."""
     require(values, ("input_file", *(() if values.dry_run else ("output_file",)), "vocab_file"))
     settings, text_options, cleaning = read_settings(values), read_text_options(values), read_cleaning(values)
     found_files = find_text_files(values.input_file)
@@ -71,31 +71,34 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
         raise ValueError(f"the folder {folder} does not exist; create it, because the text is copied there first")
     console = open_console()
     tokenizer = FullTokenizer(values.vocab_file, **casing_of(values))
-    shared: dict[str, Any] = {"num_workers": num_workers, "start_workers": start_workers}
-    shared |= {"text_options": text_options, "cleaning": cleaning}
-    if values.dry_run:
-        with received(found_files, folder) as input_files, progress_on(console) as progress:
-            statistics = measure_text(input_files, tokenizer, settings, work_dir=folder, progress=progress, **shared)
-        console.print(statistics_table(statistics))
-        return dataclasses.asdict(statistics)
-    output_files = name_outputs(values)
+    output_files = [] if values.dry_run else name_outputs(values)
     eval_files = [name.strip() for name in values.eval_output_file.split(",")] if values.eval_output_file else []
-    check_eval(cleaning, eval_files)
-    is_compressed = is_gzip([*output_files, *eval_files], values)
-    log.info("input: %s", ", ".join(found_files))
+    if not values.dry_run:
+        check_eval(cleaning, eval_files)
+        log.info("input: %s", ", ".join(found_files))
     with received(found_files, folder) as input_files, progress_on(console) as progress:
-        summary = build_pretraining_data(
+        described = Build(
             input_files,
             output_files,
             tokenizer,
             settings,
             values.vocab_file,
             progress,
-            is_gzip=is_compressed,
-            work_dir=values.work_dir,
+            num_workers,
+            is_gzip=not values.dry_run and is_gzip([*output_files, *eval_files], values),
+            start_workers=start_workers,
+            work_dir=folder if values.dry_run else values.work_dir,
+            text_options=text_options,
+            cleaning=cleaning,
             eval_files=eval_files,
-            **shared,
         )
+        if values.dry_run:
+            statistics = measure_text(described)
+        else:
+            summary = build_pretraining_data(described)
+    if values.dry_run:
+        console.print(statistics_table(statistics))
+        return dataclasses.asdict(statistics)
     console.print(_table(summary, settings))
     if eval_files:
         log.info("held out: %s examples", f"{summary['eval']['instances']:,}")

@@ -16,7 +16,7 @@ from guards import at_least
 from PIL import Image
 
 import picture_style
-from bert_keras.data_prep.pretraining.build import build_pretraining_data
+from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.modeling import BertConfig
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -87,7 +87,7 @@ def test_a_name_without_a_script_is_an_error():
 def test_the_shares_of_replacements_are_those_of_records(tmp_path):
     masking = module("masking")
     file, tokenizer = str(tmp_path / "train.tfrecord"), masking.sample_tokenizer()
-    build_pretraining_data([str(masking.SAMPLE_TEXT)], [file], tokenizer, masking.SETTINGS)
+    build_pretraining_data(Build([str(masking.SAMPLE_TEXT)], [file], tokenizer, masking.SETTINGS))
     counts, num_examples = collections.Counter(), 0
     for record in tf.data.TFRecordDataset(file).as_numpy_iterator():
         features = tf.train.Example.FromString(record).features.feature

@@ -78,7 +78,7 @@ def run_demo(program_file, main):
 def _prepare_pretraining():
     """Builds the records from the sample text."""
     # Imported here, because only the demo needs the builder of examples.
-    from bert_keras.data_prep.pretraining.build import build_pretraining_data
+    from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
     from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 
     settings = PretrainingDataSettings(**_EXAMPLES)
@@ -93,7 +93,7 @@ def _prepare_pretraining():
         if built and dataclasses.asdict(settings).items() <= built["settings"].items():
             log.info("%s exists already", path)
         else:
-            build_pretraining_data([str(_SAMPLE / text)], [path], tokenizer, settings, vocab_file)
+            build_pretraining_data(Build([str(_SAMPLE / text)], [path], tokenizer, settings, vocab_file))
     config = dataclasses.replace(BertConfig.from_name("tiny"), vocab_size=len(tokenizer.vocab))
     config.to_json_file(values["bert_config_file"])
     lengths = {name: _EXAMPLES[name] for name in ("max_seq_length", "max_predictions_per_seq")}

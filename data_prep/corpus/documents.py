@@ -1,4 +1,4 @@
-"""Converts text files to documents of token ids: one sentence per line, a blank line between documents."""
+"""Documents of token ids, and the text files that they come from."""
 
 import collections
 import contextlib
@@ -11,10 +11,8 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.raw_text import RELEASE, ROWS, TextOptions
-from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, pieces_of, read_lines, text_warnings
-from bert_keras.data_prep.corpus.text_sources import inspect_text, opened_texts
+from bert_keras.data_prep.corpus.text_sources import inspect_text
 from bert_keras.data_prep.pretraining.masking import shuffle
 from bert_keras.storage import paths
 from bert_keras.storage.inspection import FileForm
@@ -96,6 +94,7 @@ class Documents:
             self.document_starts.append(self.num_sentences)
 
     def shuffle(self, rng: random.Random) -> None:
+        self._order = array("Q", self._order)
         shuffle(self._order, rng)
 
     def sentences(self, index: int) -> tuple[int, int]:
@@ -191,43 +190,6 @@ def inspect_texts(files: Sequence[str], options: TextOptions = RELEASE) -> list[
     if twice:
         log.warning("%s is given more than once; reading it each time, as the original does", ", ".join(twice))
     return forms
-
-
-def read_documents(
-    files: Sequence[str], tokenizer, strict_utf8: bool = False, options: TextOptions = RELEASE
-) -> Documents:
-    """Reads and tokenizes text files, by default with one sentence per line and a blank line after each document.
-
-    As in the original BERT, the end of a file does not end a document. Without a blank line, the last document of a
-    file continues in the next file, with a warning in the log. Bytes that are not UTF-8 are dropped; with `strict_utf8`
-    they raise UnusableTextError, which names file and line.
-    """
-    forms, progress = [inspect_text(file, options) for file in files], Progress()
-    with opened_texts(forms, None, progress, options) as texts:
-        return read_texts(texts, tokenizer, strict_utf8, progress)
-
-
-def read_texts(texts: Sequence[TextFile], tokenizer, strict_utf8: bool, progress: Progress) -> Documents:
-    """Reads and tokenizes texts in the format of the original BERT; see `read_documents`."""
-    documents = Documents(tokenizer.vocab_size)
-    dropped, continuing = Dropped(), []
-    progress.start("reading", sum(os.path.getsize(text.path) for text in texts), "bytes")
-    for number, file in enumerate(texts):
-        for size, line in read_lines(file, dropped, strict_utf8):
-            if line:
-                documents.add_sentence(map(tokenizer.encode, pieces_of(line)))
-            else:
-                documents.end_document()
-            progress.advance(size)
-        if strict_utf8:
-            dropped.refuse_invalid()
-        if documents.is_open and number + 1 < len(texts) and not file.continues:
-            continuing.append((file.name, texts[number + 1].name))
-    documents.end_document()
-    progress.finish()
-    for warning in text_warnings(dropped, continuing):
-        log.warning("%s", warning)
-    return documents
 
 
 def _typecode(vocab_size: int) -> _Typecode:

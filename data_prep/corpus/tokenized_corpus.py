@@ -1,4 +1,4 @@
-"""Tokenizes a corpus of any size with several processes, into the three arrays of `Documents` on disk."""
+"""Tokenizes a corpus of any size, also with several processes, into the three arrays of `Documents` on disk."""
 
 import contextlib
 import dataclasses
@@ -46,7 +46,11 @@ def tokenize_corpus(
     progress: Progress,
     options: TextOptions = RELEASE,
 ) -> tuple[Documents, int]:
-    """Reads and tokenizes text files like `read_documents`, with several processes and onto disk.
+    """Reads and tokenizes text files, by default with one sentence per line and a blank line after each document.
+
+    As in the original BERT, the end of a file does not end a document. Without a blank line, the last document of a
+    file continues in the next file, with a warning in the log. Bytes that are not UTF-8 are dropped; with `strict_utf8`
+    they raise UnusableTextError, which names file and line.
 
     The tokenizer must also be the first element of the workers' context. The folder may hold results of an interrupted
     build. Returns the documents in the order of the files, and the number of `[UNK]` tokens.

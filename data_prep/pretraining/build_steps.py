@@ -2,18 +2,18 @@
 
 import bisect
 import collections
-import dataclasses
+import contextlib
 import functools
+import itertools
 import logging
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+import random
+from array import array
+from collections.abc import Iterator
+
+import numpy as np
 
 from bert_keras.cli.progress import Progress
-from bert_keras.data_prep.cleaning.filters import NO_CLEANING, Cleaning
-from bert_keras.data_prep.corpus.checks import check_documents
 from bert_keras.data_prep.corpus.documents import Documents
-from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
-from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.corpus.tokenized_corpus import open_corpus
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
 from bert_keras.data_prep.pretraining.instances import (
@@ -22,7 +22,8 @@ from bert_keras.data_prep.pretraining.instances import (
     count_instance,
     instances_of_document,
 )
-from bert_keras.data_prep.pretraining.masking import MaskingVocabulary, Stream
+from bert_keras.data_prep.pretraining.masking import MaskingVocabulary, Stream, shuffle
+from bert_keras.data_prep.pretraining.plan import Build, Tools
 from bert_keras.data_prep.pretraining.shuffling import (
     MOST_RUNS,
     RUN_BYTES,
@@ -30,13 +31,11 @@ from bert_keras.data_prep.pretraining.shuffling import (
     files_of_runs,
     merge_runs,
     read_shuffled,
+    write_ranks,
 )
-from bert_keras.data_prep.records.tfrecord_format import compressing
-from bert_keras.data_prep.records.writing import metadata_file, serialize_example
-from bert_keras.data_prep.text.chinese_words import CorpusTokenizer, Segmenter, WordMarker, check_words
-from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.data_prep.records.tfrecord_format import compressing, frame
+from bert_keras.data_prep.records.writing import serialize_example
 from bert_keras.storage import paths
-from bert_keras.storage.inspection import FileForm
 
 log = logging.getLogger("bert_keras")
 
@@ -46,67 +45,10 @@ _LABELS = {
     "sentence_order": ("in order", "exchanged"),
     "none": ("one segment",),
 }
-_LISTS, _LONGEST_LIST = ("input_file", "output_file", "eval_output_file"), 1000  # flags, and characters
 _TASKS = 64
 _FEWEST_TOKENS, _MOST_TOKENS = 1 << 16, 1 << 22  # per task
 _INSTANCES_BETWEEN_RELEASES = 4096
-
-
-class Tools(NamedTuple):
-    """Objects that every process needs."""
-
-    tokenizer: CorpusTokenizer
-    vocabulary: MaskingVocabulary
-    settings: PretrainingDataSettings
-
-    @classmethod
-    def of(cls, tokenizer: FullTokenizer, settings: PretrainingDataSettings) -> "Tools":
-        """Returns the tools for some settings; raises an error if the vocabulary or the Chinese words are unusable."""
-        vocabulary = MaskingVocabulary.from_vocab(tokenizer.vocab)
-        if settings.chinese_words == "none":
-            return cls(tokenizer, vocabulary, settings)
-        return cls(WordMarker(tokenizer, Segmenter(settings.chinese_words)), vocabulary, settings)
-
-
-def check_corpus(
-    documents: Documents, texts: Sequence[FileForm], tools: Tools, folder: str, text_options: TextOptions
-) -> None:
-    """Raises UnusableTextError for unusable documents, and warns about others; see `check_documents`."""
-    check_documents(documents, [text.file for text in texts], tools.settings, folder, text_options.split_sentences)
-    try:
-        check_words(documents.tokens, tools.tokenizer)
-    except ValueError as error:
-        raise UnusableTextError(str(error)) from None
-
-
-@dataclasses.dataclass(frozen=True)
-class Build:
-    """A build whose arguments are checked; `folder` is the local folder for unfinished work."""
-
-    texts: list[FileForm]
-    output_files: list[str]
-    is_gzip: bool
-    folder: str
-    tools: Tools
-    metadata: dict
-    progress: Progress
-    text_options: TextOptions = RELEASE
-    cleaning: Cleaning = NO_CLEANING
-    eval_files: list[str] = dataclasses.field(default_factory=list)
-
-    def per_file(self, summaries: Sequence[dict]) -> list[dict]:
-        """Returns the metadata of each output, from the summaries of both parts; only one has long lists of files."""
-        counts = (len(self.output_files), len(self.eval_files))
-        each = [summary for summary, count in zip(summaries, counts, strict=False) for _ in range(count)]
-        settings, first = self.metadata["settings"], paths.name(metadata_file(self.output_files[0]))
-        short = {name: f"see {first}" for name in _LISTS if len(settings.get(name) or "") > _LONGEST_LIST}
-        others = {**self.metadata, "settings": settings | short}
-        return [{**(others if number else self.metadata), "summary": summary} for number, summary in enumerate(each)]
-
-
-def with_eval(summaries: Sequence[dict]) -> dict:
-    """Returns the summary of the training part, with that of the held-out part as "eval" if there is one."""
-    return summaries[0] | ({"eval": summaries[1]} if len(summaries) > 1 else {})
+_INSTANCES_AT_ONCE = 1024
 
 
 def draw_document(documents: Documents, index: int, duplicate: int, tools: Tools) -> Iterator[tuple[int, Instance]]:
@@ -134,27 +76,81 @@ def show(number: int, instance: Instance, tools: Tools) -> None:
 
 
 def draw_all(
-    build: Build, documents: Documents, workers: Workers, folder: WorkFolder, counts: collections.Counter
+    build: Build,
+    documents: Documents,
+    workers: Workers,
+    folder: WorkFolder,
+    counts: collections.Counter,
+    num_files: int,
 ) -> list[tuple[str, int]]:
     """Makes the examples of all duplicates, counts them, and returns (name, bytes) of each run."""
-    num_duplicates = build.tools.settings.dupe_factor
-    tasks = {
-        f"examples-{duplicate:04}-{first:010}": (duplicate, first, end)
-        for duplicate in range(num_duplicates)
-        for first, end in _cut(documents, num_duplicates)
-    }
-    build.progress.start("building instances", len(documents) * num_duplicates, "documents")
+    num_duplicates, progress = build.settings.dupe_factor, build.progress
+    if build.is_release_order:
+        draw, tasks = functools.partial(_draw_in_order, progress), {"examples": num_files}
+    else:
+        draw = _draw_task
+        tasks = {
+            f"examples-{duplicate:04}-{first:010}": (duplicate, first, end)
+            for duplicate in range(num_duplicates)
+            for first, end in _cut(documents, num_duplicates)
+        }
+    progress.start("building instances", len(documents) * num_duplicates, "documents")
     runs, shown = [], []
-    for name, result in workers.run(_draw_task, folder, tasks):
+    for name, result in workers.run(draw, folder, tasks):
         counts.update(result["counts"])
         runs += [tuple(run) for run in result["runs"]]
         shown = shown or result["shown"]
-        build.progress.advance(tasks[name][2] - tasks[name][1])
-    build.progress.finish()
+        if not build.is_release_order:
+            progress.advance(tasks[name][2] - tasks[name][1])
+    progress.finish()
     for number, instance in enumerate(shown):
         show(number, Instance(*instance), build.tools)
     # Sorted, so that the order of examples with equal keys does not depend on which task finished first.
     return sorted(runs)
+
+
+def draw_instances(
+    documents: Documents,
+    settings: PretrainingDataSettings,
+    vocabulary: MaskingVocabulary,
+    rng: random.Random,
+    progress: Progress | None = None,
+) -> Iterator[Instance]:
+    """Shuffles the documents in place and yields the instances of all duplicates, which are not shuffled.
+
+    They are those of the original BERT. `progress` has been started, and advances by a document.
+    """
+    documents.shuffle(rng)
+    for _ in range(settings.dupe_factor):
+        for index in range(len(documents)):
+            yield from instances_of_document(documents, index, settings, vocabulary, rng)
+            if progress:
+                progress.advance()
+
+
+def _draw_in_order(progress: Progress, tools: Tools, folder: WorkFolder, name: str, num_files: int) -> dict:
+    """Makes all examples with one random generator, and gives them the places that it draws, like the original BERT.
+
+    The records are in the order in which they were drawn; the index leads to them in that of the files.
+    """
+    documents, settings = open_corpus(folder, tools.tokenizer.vocab_size), tools.settings
+    rng, counts, shown, ends = random.Random(settings.random_seed), collections.Counter(), [], array("Q", [0])
+    with contextlib.closing(documents), folder.create(f"{name}.records") as records:
+        instances = draw_instances(documents, settings, tools.vocabulary, rng, progress)
+        while batch := list(itertools.islice(instances, _INSTANCES_AT_ONCE)):
+            framed = list(frame([serialize_example(instance.features(settings)) for instance in batch]))
+            ends.extend(itertools.accumulate(map(len, framed), initial=ends.pop()))
+            records.writelines(framed)
+            for instance in batch:
+                count_instance(counts, instance)
+            shown = shown or batch[:NUM_SHOWN]
+            documents.release()
+    order = array("Q", range(len(ends) - 1))
+    shuffle(order, rng)
+    with folder.create(f"{name}.index") as index:
+        write_ranks(index, np.asarray(order), np.asarray(ends), num_files)
+    result = {"counts": counts, "runs": [(name, records.num_bytes)], "shown": shown}
+    return folder.finish(name, result, [records, index])
 
 
 def _cut(documents: Documents, num_duplicates: int) -> list[tuple[int, int]]:

@@ -17,20 +17,40 @@ from bert_keras.data_prep.records.tfrecord_format import frame
 
 RUN_BYTES = 32 << 20
 MOST_RUNS = 64  # maximum number of runs to read at the same time
+_ROWS_AT_ONCE = 1 << 20
 _END = 1 << 64  # all keys are below it
 
 
 def write_run(folder: WorkFolder, name: str, parts: Iterable[tuple[np.ndarray, list[bytes]]]) -> list[NotedFile]:
-    """Writes a run: NAME.records, and NAME.index with the key and the end offset of each record.
+    """Writes a run: NAME.records, and NAME.index with the key, start and end of each record, in the order of the keys.
 
     Each part has ascending keys and their framed records; keys must not decrease between parts. Returns both files.
     """
     with folder.create(f"{name}.records") as records, folder.create(f"{name}.index") as index:
         for keys, framed in parts:
-            ends = np.uint64(records.num_bytes) + np.cumsum([len(record) for record in framed], dtype=np.uint64)
+            sizes = np.array([len(record) for record in framed], np.uint64)
+            ends = np.uint64(records.num_bytes) + np.cumsum(sizes, dtype=np.uint64)
             records.writelines(framed)
-            index.write(np.stack([keys, ends], axis=1))
+            index.write(np.stack([keys, ends - sizes, ends], axis=1))
     return [records, index]
+
+
+def write_ranks(index: NotedFile, order: np.ndarray, ends: np.ndarray, num_shards: int) -> None:
+    """Writes the index of a run whose records get places instead of random keys.
+
+    Record `order[j]` is record j // num_shards of the file j % num_shards, as in the original BERT.
+
+    Args:
+        order: uint64 [records].
+        ends: offsets of the records, uint64 [1 + records]; begins with 0.
+    """
+    for shard in range(num_shards):
+        places = order[shard::num_shards]
+        first, step = shard * _END // num_shards, min(_END - 1, _END // num_shards // max(1, len(places)))
+        for start in range(0, len(places), _ROWS_AT_ONCE):
+            part = places[start : start + _ROWS_AT_ONCE]
+            keys = np.uint64(first) + np.uint64(step) * np.arange(start, start + len(part), dtype=np.uint64)
+            index.write(np.stack([keys, ends[part], ends[part + np.uint64(1)]], axis=1))
 
 
 class RunWriter:
@@ -97,8 +117,9 @@ def files_of_runs(runs: Sequence[str]) -> list[str]:
 
 class _Run(contextlib.AbstractContextManager):
     def __init__(self, path: str):
-        self._index = np.memmap(f"{path}.index", np.uint64, "r").reshape(-1, 2)
-        self._file = open(f"{path}.records", "rb")  # noqa: SIM115 (closed by __exit__)
+        self._index = np.memmap(f"{path}.index", np.uint64, "r").reshape(-1, 3)
+        # Unbuffered: records of consecutive keys may be far from each other.
+        self._file = open(f"{path}.records", "rb", buffering=0)  # noqa: SIM115 (closed by __exit__)
 
     def __exit__(self, *exception) -> None:
         del self._index  # closes the memory map, because this is the only reference
@@ -109,13 +130,11 @@ class _Run(contextlib.AbstractContextManager):
         low, high = self._find(first), self._find(end)
         if low == high:
             return None
-        places = [int(self._index[low - 1, 1]) if low else 0, *self._index[low:high, 1].tolist()]
-        self._file.seek(places[0])
-        content = self._file.read(places[-1] - places[0])
-        starts = [place - places[0] for place in places]
-        return np.array(self._index[low:high, 0]), [
-            content[start:stop] for start, stop in zip(starts, starts[1:], strict=False)
-        ]
+        records = []
+        for start, stop in self._index[low:high, 1:].tolist():
+            self._file.seek(start)
+            records.append(self._file.read(stop - start))
+        return np.array(self._index[low:high, 0]), records
 
     def _find(self, key: int) -> int:
         """Returns the number of records with lower keys, without reading the whole column of keys."""

@@ -2,24 +2,17 @@
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 import logging
 import random
-from collections.abc import Callable, Sequence
 
 import numpy as np
 from rich.table import Table
 
-from bert_keras.cli.progress import Progress
-from bert_keras.data_prep.cleaning.filters import NO_CLEANING, Cleaning
-from bert_keras.data_prep.cleaning.text_cleaning import tokenize_clean
 from bert_keras.data_prep.corpus.checks import differences, lone_and_cut_shares, size_text
-from bert_keras.data_prep.corpus.documents import Documents, inspect_texts
-from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
-from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
-from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, temporary_work
-from bert_keras.data_prep.pretraining.build_steps import Tools, check_corpus
+from bert_keras.data_prep.corpus.documents import Documents
+from bert_keras.data_prep.corpus.workers import temporary_work
+from bert_keras.data_prep.pretraining.building import check_corpus, tokenize
 from bert_keras.data_prep.pretraining.instances import (
     SENTENCE_TASKS,
     PretrainingDataSettings,
@@ -27,8 +20,8 @@ from bert_keras.data_prep.pretraining.instances import (
     instances_of_document,
 )
 from bert_keras.data_prep.pretraining.masking import Stream
+from bert_keras.data_prep.pretraining.plan import Build, Tools
 from bert_keras.data_prep.records.writing import serialize_example
-from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 log = logging.getLogger("bert_keras")
 
@@ -77,41 +70,20 @@ class TextStatistics:
     cleaning: dict | None = None
 
 
-def measure_text(
-    input_files: Sequence[str],
-    tokenizer: FullTokenizer,
-    settings: PretrainingDataSettings,
-    text_options: TextOptions = RELEASE,
-    num_workers: int = 1,
-    start_workers: Callable | None = None,
-    work_dir: str | None = None,
-    progress: Progress | None = None,
-    cleaning: Cleaning = NO_CLEANING,
-) -> TextStatistics:
+def measure_text(build: Build) -> TextStatistics:
     """Reads the whole text, draws examples from a sample of its documents, and warns about what will train badly.
 
-    The arguments are those of `build_pretraining_data`. The tokens are in a temporary folder in `work_dir`.
+    The tokens are in a temporary folder in `build.work_dir`; a build for this needs no output files.
     """
-    tools = Tools.of(tokenizer, settings)
-    texts = inspect_texts(input_files, text_options)
-    if start_workers is None:
-        start_workers = functools.partial(Workers, num_workers) if num_workers > 1 else ThisProcess
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(temporary_work(work_dir))
-        with start_workers(tools) as workers:
-            shared = (tools.tokenizer, settings.strict_utf8, workers)
-            progress, report = progress or Progress(), {}
-            if cleaning.is_needed:
-                cleaning = dataclasses.replace(cleaning, random_seed=settings.random_seed)
-                corpora, report = tokenize_clean(texts, *shared, [folder], progress, text_options, cleaning)
-                [(documents, num_unknown)] = corpora
-            else:
-                documents, num_unknown = tokenize_corpus(texts, *shared, folder, progress, text_options)
+        build.texts  # noqa: B018 (checks them before anything starts)
+        folder = stack.enter_context(temporary_work(build.work_dir))
+        with build.start() as workers:
+            [(documents, num_unknown)], report = tokenize(build, workers, [folder])
         stack.callback(documents.close)
-        check_corpus(documents, texts, tools, folder.path, text_options)
-        statistics = _measure(documents, num_unknown, tools)
-        statistics = dataclasses.replace(statistics, **report)
-    _warn(statistics, settings)
+        check_corpus(documents, build, folder.path)
+        statistics = dataclasses.replace(_measure(documents, num_unknown, build.tools), **report)
+    _warn(statistics, build.settings)
     return statistics
 
 

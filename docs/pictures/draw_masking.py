@@ -4,8 +4,8 @@ import collections
 import functools
 import random
 
-from bert_keras.data_prep.corpus.documents import read_documents
-from bert_keras.data_prep.pretraining.build import draw_instances
+from bert_keras.data_prep.corpus.documents import Documents
+from bert_keras.data_prep.pretraining.build_steps import draw_instances
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
 from picture_style import BLUE, GREY, INK, MUTED, RED, VIOLET, YELLOW, Canvas, text_width
@@ -20,7 +20,12 @@ WIDTH, MARGIN = 640, 20
 def instances():
     """Returns all pre-training examples of the sample text."""
     tokenizer = sample_tokenizer()
-    documents = read_documents([str(SAMPLE_TEXT)], tokenizer)
+    documents = Documents(tokenizer.vocab_size)
+    for line in [*SAMPLE_TEXT.read_text(encoding="utf-8").split("\n"), ""]:
+        if line:
+            documents.add_sentence([tokenizer.encode(line)])
+        else:
+            documents.end_document()
     vocabulary = MaskingVocabulary.from_vocab(tokenizer.vocab)
     return list(draw_instances(documents, SETTINGS, vocabulary, random.Random(SETTINGS.random_seed)))
 

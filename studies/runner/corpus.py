@@ -12,7 +12,7 @@ from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.documents import find_text_files, inspect_texts
 from bert_keras.data_prep.corpus.text_lines import Dropped, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import opened_texts
-from bert_keras.data_prep.pretraining.build import build_pretraining_data
+from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
 from bert_keras.data_prep.text.vocabulary_learning import count_words, learn_vocabulary
@@ -123,7 +123,9 @@ class Corpus:
                 text = str(folder / "documents.txt")
                 write_text(text, "\n\n".join(documents) + "\n")
             made = PretrainingDataSettings(**settings)
-            return dict(build_pretraining_data([text], [str(folder / file.name)], tokenizer, made, self.vocab_file))
+            return dict(
+                build_pretraining_data(Build([text], [str(folder / file.name)], tokenizer, made, self.vocab_file))
+            )
 
         self._cells.get("records", json.loads(json.dumps(key)), build)
         return str(file)

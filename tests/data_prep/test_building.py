@@ -11,15 +11,16 @@ import random
 import numpy as np
 import pytest
 from tiny_data import examples_of
+from tokenized import read_documents
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus import text_sources, tokenized_corpus
-from bert_keras.data_prep.corpus.documents import Documents, inspect_texts, read_documents
+from bert_keras.data_prep.corpus.documents import Documents, inspect_texts
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
-from bert_keras.data_prep.pretraining import build_steps, parallel_build, shuffling
-from bert_keras.data_prep.pretraining.build import build_pretraining_data
+from bert_keras.data_prep.pretraining import build_steps, building, shuffling
+from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.build_steps import Tools, draw_document
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
@@ -51,7 +52,7 @@ def folder(tmp_path):
 
 def build(text, tokenizer, folder, names=("a", "b"), num_workers=2, settings=SETTINGS, **options):
     outputs = [str(folder / name) for name in names]
-    return build_pretraining_data([text], outputs, tokenizer, settings, num_workers=num_workers, **options)
+    return build_pretraining_data(Build([text], outputs, tokenizer, settings, num_workers=num_workers, **options))
 
 
 def build_here(text, tokenizer, folder, names=("a", "b"), **options):
@@ -98,9 +99,12 @@ def test_random_next_sentences_come_from_the_whole_corpus():
     assert sum(seconds) / 400 == pytest.approx(254, abs=25)
 
 
-def test_killed_build_continues(text, letters_tokenizer, folder, monkeypatch, messages):
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_killed_build_continues(text, letters_tokenizer, folder, monkeypatch, messages, num_workers):
     """After a kill in any task, no finished task is repeated and the files are the same."""
-    run, stop, done = Workers.run, [], []
+    expected = build(text, letters_tokenizer, folder.parent / "unbroken", num_workers=num_workers)
+    workers = ThisProcess if num_workers == 1 else Workers
+    run, stop, done = workers.run, [], []
 
     def run_and_stop(self, function, folder, tasks):
         finished = {name for name in tasks if folder.result(name)}
@@ -111,18 +115,21 @@ def test_killed_build_continues(text, letters_tokenizer, folder, monkeypatch, me
                     raise KeyboardInterrupt
             yield name, result
 
-    monkeypatch.setattr(Workers, "run", run_and_stop)
-    for kind in ("text", "examples", "examples", "shard"):
+    monkeypatch.setattr(workers, "run", run_and_stop)
+    kinds = ("text", "examples", *["examples"] * (num_workers > 1), "shard")
+    for kind in kinds:
         stop[:] = [kind]
         with pytest.raises(KeyboardInterrupt):
-            build(text, letters_tokenizer, folder)
+            build(text, letters_tokenizer, folder, num_workers=num_workers)
         assert not any((folder / name).exists() for name in ("a", "b"))
         assert messages[-1].startswith(f"finished work is kept in {folder}/.a.")
     stop[:] = ["nothing"]
-    build(text, letters_tokenizer, folder, num_workers=3)
-    assert_is_built(folder)
+    assert build(text, letters_tokenizer, folder, num_workers=max(num_workers, 3 * num_workers - 3)) == expected
+    for name in ("a", "b"):
+        assert (folder / name).read_bytes() == (folder.parent / "unbroken" / name).read_bytes()
+    assert sorted(os.listdir(folder)) == ["a", "a.json", "b", "b.json"]
     assert len(done) == len(set(done))
-    assert sum(message.startswith("continuing from the finished work") for message in messages) == 4
+    assert sum(message.startswith("continuing from the finished work") for message in messages) == len(kinds)
 
 
 @contextlib.contextmanager
@@ -133,7 +140,7 @@ def stopped_at(step, error=KeyboardInterrupt):
         raise error
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel_build if step == "publish" else build_steps, step, fail)
+        patch.setattr(building if step == "publish" else build_steps, step, fail)
         with pytest.raises(error):
             yield
 
@@ -205,7 +212,15 @@ def test_notes_do_not_repeat_the_names_of_all_files(tmp_path, letters_tokenizer,
     evals = [str(tmp_path / "out" / f"eval-{number:05}") for number in range(30)]
     cleaning = Cleaning(eval_share=0.3)
     build_pretraining_data(
-        inputs, outputs, letters_tokenizer, SETTINGS, start_workers=start_workers, cleaning=cleaning, eval_files=evals
+        Build(
+            inputs,
+            outputs,
+            letters_tokenizer,
+            SETTINGS,
+            start_workers=start_workers,
+            cleaning=cleaning,
+            eval_files=evals,
+        )
     )
     names = {"input_file": inputs, "output_file": outputs, "eval_output_file": evals}
     notes = [read_metadata(file)["settings"] for file in [*outputs, *evals]]
@@ -216,7 +231,7 @@ def test_notes_do_not_repeat_the_names_of_all_files(tmp_path, letters_tokenizer,
     sizes = [os.path.getsize(f"{file}.json") for file in [*outputs, *evals]]
     assert sum(sizes[1:]) < 70 * 3000
     # A few names stay in each note.
-    build_pretraining_data(inputs[:2], outputs[:2], letters_tokenizer, SETTINGS, start_workers=start_workers)
+    build_pretraining_data(Build(inputs[:2], outputs[:2], letters_tokenizer, SETTINGS, start_workers=start_workers))
     assert read_metadata(outputs[1])["settings"]["input_file"] == ",".join(inputs[:2])
 
 
@@ -266,7 +281,7 @@ def test_other_settings_start_again_and_report_old_work(text, letters_tokenizer,
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(parallel_build, "publish", fail)
+        patch.setattr(building, "publish", fail)
         with pytest.raises(OSError, match=f"No space left on device: '{folder}'"):
             build_here(text, letters_tokenizer, folder, ["a"])
     [left] = [path for path in folder.iterdir() if path.suffix == ".unfinished"]
@@ -315,7 +330,7 @@ def test_work_folder_is_not_mapped_and_may_refuse_to_go(text, letters_tokenizer,
         mapped.append([line for line in pathlib.Path("/proc/self/maps").read_text().splitlines() if path in line])
         raise OSError(39, "Directory not empty")
 
-    monkeypatch.setattr(parallel_build.paths, "remove_dir", look_and_fail)
+    monkeypatch.setattr(building.paths, "remove_dir", look_and_fail)
     build_here(text, letters_tokenizer, folder)
     assert mapped == [[]]
     assert (folder / "a").exists()

@@ -11,7 +11,7 @@ from tiny_data import examples_of
 
 from bert_keras.data_prep.corpus.workers import ThisProcess
 from bert_keras.data_prep.create_pretraining_data import main
-from bert_keras.data_prep.pretraining.build import build_pretraining_data
+from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary, mask_tokens
 from bert_keras.data_prep.records.writing import read_metadata
@@ -138,11 +138,13 @@ def test_a_list_and_spaces_give_the_same_examples(files, tmp_path, words_file):
 def test_any_number_of_processes_gives_the_same_files(files, tmp_path, words_file):
     input_file, settings = str(tmp_path / "text.txt"), {"do_whole_word_mask": True, "chinese_words": words_file}
     build_pretraining_data(
-        [input_file],
-        [str(tmp_path / "here")],
-        FullTokenizer(TOKENS),
-        PretrainingDataSettings(24, 5, **settings),
-        start_workers=ThisProcess,
+        Build(
+            [input_file],
+            [str(tmp_path / "here")],
+            FullTokenizer(TOKENS),
+            PretrainingDataSettings(24, 5, **settings),
+            start_workers=ThisProcess,
+        )
     )
     flags = [f"--input_file={input_file}", f"--chinese_words={words_file}", "--num_workers=2"]
     main([*files, *flags, f"--output_file={tmp_path}/workers"])

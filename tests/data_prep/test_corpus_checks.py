@@ -4,12 +4,13 @@ import random
 import shutil
 
 import pytest
+from tokenized import read_documents
 
 from bert_keras.data_prep.corpus.checks import check_documents
-from bert_keras.data_prep.corpus.documents import Documents, read_documents
+from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.workers import ThisProcess
-from bert_keras.data_prep.pretraining.build import build_pretraining_data
+from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 
@@ -58,12 +59,14 @@ def test_the_warning_knows_that_sentences_are_split_already(messages, tmp_path):
         for num_workers in (1, 2):
             messages.clear()
             build_pretraining_data(
-                [str(text)],
-                [str(tmp_path / "out")],
-                FullTokenizer(str(vocab)),
-                SETTINGS,
-                num_workers=num_workers,
-                text_options=options,
+                Build(
+                    [str(text)],
+                    [str(tmp_path / "out")],
+                    FullTokenizer(str(vocab)),
+                    SETTINGS,
+                    num_workers=num_workers,
+                    text_options=options,
+                )
             )
             [warning] = [message for message in messages if "100 % of the documents" in message]
             if options.split_sentences:
@@ -107,7 +110,7 @@ def test_warning_comes_before_examples_are_built(tmp_path, letters_tokenizer, me
     (tmp_path / "text").write_text(("abcdefgh ijkl 7 " * 6 + "\n\n") * 9)
     settings = PretrainingDataSettings(16, 3, dupe_factor=1)
     text, output = str(tmp_path / "text"), str(tmp_path / "out")
-    summary = build_pretraining_data([text], [output], letters_tokenizer, settings, start_workers=start_workers)
+    summary = build_pretraining_data(Build([text], [output], letters_tokenizer, settings, start_workers=start_workers))
     assert summary["random_next_share"] == 1
     assert summary["unknown_share"] == 1 / 13
     [place] = [number for number, message in enumerate(messages) if "one paragraph a line" in message]
@@ -119,7 +122,7 @@ def test_log_has_the_disk_space_that_examples_need(tmp_path, letters_tokenizer, 
     (tmp_path / "text").write_text(("ab cd e\n" * 9 + "\n") * 50)
     settings = PretrainingDataSettings(16, 3, dupe_factor=5)
     output = tmp_path / "out"
-    summary = build_pretraining_data([str(tmp_path / "text")], [str(output)], letters_tokenizer, settings)
+    summary = build_pretraining_data(Build([str(tmp_path / "text")], [str(output)], letters_tokenizer, settings))
     documents = read_documents([str(tmp_path / "text")], letters_tokenizer)
     needed = []
     with monkeypatch.context() as patch:

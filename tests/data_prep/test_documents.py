@@ -3,8 +3,9 @@
 import os
 
 import pytest
+from tokenized import read_documents
 
-from bert_keras.data_prep.corpus.documents import Documents, find_text_files, inspect_texts, read_documents
+from bert_keras.data_prep.corpus.documents import Documents, find_text_files, inspect_texts
 
 
 def sentences_of(documents, tokenizer):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from tiny_data import assert_same_batches, take
 
-from bert_keras.data_prep.pretraining.build import build_pretraining_data
+from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import num_predictions
 from bert_keras.data_prep.records.reading import open_records
@@ -88,7 +88,7 @@ def records(tmp_path, letters_tokenizer):
     (tmp_path / "text").write_text("abc def ghi jkl\nmno pqr stu\n\nvw xyz abc def\nghi jkl\n\n" * 5)
     for name, is_dynamic in (("records", True), ("others", False)):
         settings = PretrainingDataSettings(32, 5, dupe_factor=2, dynamic_masking=is_dynamic)
-        build_pretraining_data([str(tmp_path / "text")], [str(tmp_path / name)], letters_tokenizer, settings)
+        build_pretraining_data(Build([str(tmp_path / "text")], [str(tmp_path / name)], letters_tokenizer, settings))
     return open_records(str(tmp_path / "records"), 32, 5, 57)
 
 

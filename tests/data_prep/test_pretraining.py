@@ -9,16 +9,12 @@ import re
 
 import pytest
 from tiny_data import SPECIAL_TOKENS, examples_of
+from tokenized import read_documents
 
-from bert_keras.data_prep.corpus.documents import read_documents
-from bert_keras.data_prep.pretraining.build import (
-    build_pretraining_data,
-    draw_instances,
-    warn_about_casing,
-)
+from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data, warn_about_casing
+from bert_keras.data_prep.pretraining.build_steps import draw_instances
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
-from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
-from bert_keras.data_prep.pretraining.spill import InstanceSpill
+from bert_keras.data_prep.pretraining.masking import MaskingVocabulary, shuffle
 from bert_keras.data_prep.records.writing import read_metadata
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.storage.vocabulary import vocabulary_digest
@@ -61,7 +57,7 @@ def digest(instances, settings):
 
 
 @pytest.mark.parametrize("row", DIGESTS.strip().splitlines(), ids=lambda row: "-".join(row.split()[:6]))
-def test_examples_and_draws_are_those_of_the_original(row, tokenizer_of, shared_dir, tmp_path):
+def test_examples_and_draws_are_those_of_the_original(row, tokenizer_of, shared_dir):
     name, length, predictions, dupe_factor, seed, words, *counts, next_draw, expected = row.split()
     settings = PretrainingDataSettings(
         int(length),
@@ -74,11 +70,8 @@ def test_examples_and_draws_are_those_of_the_original(row, tokenizer_of, shared_
     file = str(shared_dir("golden/create_pretraining_data/sample_text.txt"))
     documents = read_documents([file], tokenizer)
     rng = random.Random(settings.random_seed)
-    with InstanceSpill(str(tmp_path)) as spill:
-        for instance in draw_instances(documents, settings, MaskingVocabulary.from_vocab(tokenizer.vocab), rng):
-            spill.append(instance)
-        spill.shuffle(rng)
-        instances = list(spill.every())
+    instances = list(draw_instances(documents, settings, MaskingVocabulary.from_vocab(tokenizer.vocab), rng))
+    shuffle(instances, rng)
     assert [
         len(instances),
         sum(instance.is_random_next for instance in instances),
@@ -112,7 +105,9 @@ def text(tmp_path):
 def test_files_and_metadata(text, tmp_path, letters_vocab_file, letters_tokenizer):
     outputs = [str(tmp_path / "out" / name) for name in ("1.tfrecord", "0.tfrecord")]
     settings = PretrainingDataSettings(16, 4, dupe_factor=5, random_seed=8)
-    summary = build_pretraining_data([text], outputs, letters_tokenizer, settings, vocab_file=str(letters_vocab_file))
+    summary = build_pretraining_data(
+        Build([text], outputs, letters_tokenizer, settings, vocab_file=str(letters_vocab_file))
+    )
     first, second = map(examples_of, outputs)
     assert 0 <= len(first) - len(second) <= 1
     examples = [*first, *second]
@@ -162,36 +157,38 @@ def test_seed_decides_everything(text, tmp_path, letters_tokenizer):
     built = []
     for seed in (8, 8, 9):
         settings = PretrainingDataSettings(16, 4, random_seed=seed)
-        build_pretraining_data([text], [str(tmp_path / "out")], letters_tokenizer, settings)
+        build_pretraining_data(Build([text], [str(tmp_path / "out")], letters_tokenizer, settings))
         built.append((tmp_path / "out").read_bytes())
     assert built[0] == built[1] != built[2]
 
 
 def test_log_has_decisions_and_the_first_examples(text, tmp_path, letters_tokenizer, messages):
     settings = PretrainingDataSettings(16, 1)
-    build_pretraining_data([text], [str(tmp_path / "new" / "x")], letters_tokenizer, settings)
+    build_pretraining_data(Build([text], [str(tmp_path / "new" / "x")], letters_tokenizer, settings))
     assert messages[0] == "--max_predictions_per_seq=1 limits the masked tokens: 0.15 of 16 tokens would be 2"
     assert messages[1] == f"created the folder {tmp_path}/new"
-    assert messages[2] == "read 3 documents, 9 sentences, 38 tokens from 1 files"
+    assert messages[2].startswith("0.0 MB of text: unfinished work needs about 0.0 MB in ")
+    assert messages[3] == "read 3 documents, 9 sentences, 38 tokens from 1 files"
     assert re.match(
         rf"about \d\d examples: unfinished work needs about 0.0 MB in {tmp_path}/new, where .* GB are free",
-        messages[3],
+        messages[4],
     )
-    assert len(messages) == 7
-    first = examples_of(tmp_path / "new" / "x")[0]
-    tokens = letters_tokenizer.convert_ids_to_tokens(first["input_ids"][: sum(first["input_mask"])])
-    label = letters_tokenizer.convert_ids_to_tokens(first["masked_lm_ids"])[0]
-    kind = "random" if first["next_sentence_labels"] == [1] else "actual"
-    assert messages[4] == (
-        f"instance 1, {kind} next: {' '.join(tokens)}\n  masked: {first['masked_lm_positions'][0]} {label}"
-    )
+    assert len(messages) == 8
+    expected = set()
+    for example in examples_of(tmp_path / "new" / "x"):
+        tokens = letters_tokenizer.convert_ids_to_tokens(example["input_ids"][: sum(example["input_mask"])])
+        label = letters_tokenizer.convert_ids_to_tokens(example["masked_lm_ids"])[0]
+        kind = "random" if example["next_sentence_labels"] == [1] else "actual"
+        place = f"{example['masked_lm_positions'][0]} {label}"
+        expected.add(f"instance 1, {kind} next: {' '.join(tokens)}\n  masked: {place}")
+    assert messages[5] in expected
 
 
 def test_bad_input_and_output_stop_before_any_work(text, tmp_path, letters_tokenizer):
     with pytest.raises(ValueError, match='the output file ".*text.txt" is the input ".*text.txt"; choose another name'):
-        build_pretraining_data([text], [text], letters_tokenizer, PretrainingDataSettings())
+        build_pretraining_data(Build([text], [text], letters_tokenizer, PretrainingDataSettings()))
     with pytest.raises(FileNotFoundError, match='the input file "none" does not exist; check the path'):
-        build_pretraining_data(["none"], [str(tmp_path / "x")], letters_tokenizer, PretrainingDataSettings())
+        build_pretraining_data(Build(["none"], [str(tmp_path / "x")], letters_tokenizer, PretrainingDataSettings()))
     assert (tmp_path / "text.txt").read_text() == TEXT
 
 

@@ -9,11 +9,12 @@ import sys
 
 import pytest
 from tiny_data import examples_of
+from tokenized import read_documents
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep import build_vocab, create_pretraining_data
 from bert_keras.data_prep.corpus import text_lines, text_sources
-from bert_keras.data_prep.corpus.documents import find_text_files, inspect_texts, read_documents
+from bert_keras.data_prep.corpus.documents import find_text_files, inspect_texts
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.corpus.text_sources import opened_texts, received

@@ -5,10 +5,12 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bert_keras.data_prep.corpus.workers import WorkFolder
 from bert_keras.data_prep.pretraining import shuffling
-from bert_keras.data_prep.pretraining.shuffling import RunWriter, merge_runs, read_shuffled
+from bert_keras.data_prep.pretraining.shuffling import RunWriter, merge_runs, read_shuffled, write_ranks
 from bert_keras.data_prep.records.tfrecord_format import frame
 
 
@@ -60,6 +62,23 @@ def test_a_part_takes_no_more_than_its_share(folder, monkeypatch):
     assert all(len(keys) == len(records) for keys, records in parts)
 
 
+@given(count=st.integers(0, 40), num_shards=st.integers(1, 5), num_parts=st.integers(1, 3), seed=st.integers())
+def test_places_are_those_of_the_original(tmp_path_factory, count, num_shards, num_parts, seed):
+    """Python shuffles the records; record j of the result is in file j modulo the number of files."""
+    records = list(frame([b"record %d" % number for number in range(count)]))
+    order = list(range(count))
+    random.Random(seed).shuffle(order)
+    with WorkFolder(str(tmp_path_factory.mktemp("work"))) as folder:
+        with folder.create("all.records") as file:
+            file.writelines(records)
+        ends = np.cumsum([0, *map(len, records)]).astype(np.uint64)
+        with folder.create("all.index") as index:
+            write_ranks(index, np.array(order, np.uint64), ends, num_shards)
+        for shard in range(num_shards if count else 0):
+            found = read(folder, ["all"], shard, num_shards, num_parts)
+            assert found == [records[place] for place in order[shard::num_shards]]
+
+
 def test_merged_runs_keep_the_order_of_the_runs_where_keys_are_equal(folder, monkeypatch):
     monkeypatch.setattr(shuffling, "RUN_BYTES", 200)
     runs = []
@@ -75,5 +94,5 @@ def test_merged_runs_keep_the_order_of_the_runs_where_keys_are_equal(folder, mon
         f"{name}{key}".encode() for key in (5, 7, *range(100, 120)) for name in "ba" for _ in range(1 + (key == 5))
     ]
     assert read(folder, ["merged"], 0, 1, 1) == read(folder, runs, 0, 1, 1) == list(frame(expected))
-    index = np.fromfile(folder.file("merged.index"), np.uint64).reshape(-1, 2)
+    index = np.fromfile(folder.file("merged.index"), np.uint64).reshape(-1, 3)
     assert index[:, 0].tolist() == sorted([7, 5, 5, *range(100, 120)] * 2)

@@ -13,8 +13,9 @@ from bert_keras.data_prep.cleaning import text_cleaning
 from bert_keras.data_prep.cleaning.filters import Cleaning, hash_of
 from bert_keras.data_prep.corpus.text_lines import TextFile, UnusableTextError
 from bert_keras.data_prep.corpus.workers import ThisProcess, WorkFolder
-from bert_keras.data_prep.pretraining import build_steps, parallel_build
+from bert_keras.data_prep.pretraining import build_steps, building
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.pretraining.plan import Build
 from bert_keras.data_prep.pretraining.statistics import measure_text
 
 
@@ -184,10 +185,13 @@ def test_the_program_writes_both_parts(text, letters_vocab_file, letters_tokeniz
         assert metadata["num_examples"] == part["instances"] == len(list(examples_of(str(file))))
         assert metadata["settings"]["eval_share"] == 0.2
     found = measure_text(
-        [text],
-        letters_tokenizer,
-        PretrainingDataSettings(32, 4),
-        cleaning=Cleaning(drop_repeated_lines=20, remove_duplicates="exact", eval_share=0.2),
+        Build(
+            [text],
+            [],
+            letters_tokenizer,
+            PretrainingDataSettings(32, 4),
+            cleaning=Cleaning(drop_repeated_lines=20, remove_duplicates="exact", eval_share=0.2),
+        )
     )
     assert (found.cleaning, found.documents) == (counts, summary["documents"])
 
@@ -220,7 +224,7 @@ def test_workers_and_an_interruption_change_nothing(text, letters_vocab_file, tm
         (text_cleaning, "_choose", 1),
         (text_cleaning, "tokenize_texts", 2),
         (build_steps, "write_all", 2),
-        (parallel_build, "publish", 1),
+        (building, "publish", 1),
     ):
         with monkeypatch.context() as patch:
             calls, original = [], getattr(module, name)

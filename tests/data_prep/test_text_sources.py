@@ -11,14 +11,15 @@ import sys
 import tarfile
 
 import pytest
+from tokenized import read_documents
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus import text_lines
-from bert_keras.data_prep.corpus.documents import inspect_texts, read_documents
+from bert_keras.data_prep.corpus.documents import inspect_texts
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.corpus.text_sources import opened_texts
 from bert_keras.data_prep.corpus.workers import ThisProcess
-from bert_keras.data_prep.pretraining.build import build_pretraining_data
+from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.storage import paths
 from bert_keras.storage.inspection import FileForm, inspect, read_blocks
@@ -149,7 +150,7 @@ def test_an_input_is_opened_to_inspect_it_and_to_read_it(tmp_path, letters_token
     for start_workers in (None, ThisProcess):
         opened.clear()
         build_pretraining_data(
-            [file], [str(tmp_path / "out")], letters_tokenizer, settings, start_workers=start_workers
+            Build([file], [str(tmp_path / "out")], letters_tokenizer, settings, start_workers=start_workers)
         )
         assert opened.count(file) == 2
 

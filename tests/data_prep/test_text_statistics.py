@@ -7,7 +7,7 @@ import pytest
 
 from bert_keras.data_prep import create_pretraining_data
 from bert_keras.data_prep.corpus.raw_text import TextOptions
-from bert_keras.data_prep.pretraining.build import build_pretraining_data
+from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.statistics import LENGTHS, measure_text
 
@@ -30,8 +30,8 @@ def text(tmp_path):
 def test_the_expectation_comes_true(text, letters_tokenizer, tmp_path, sentence_task):
     settings = dataclasses.replace(SETTINGS, sentence_task=sentence_task)
     output = str(tmp_path / "out.tfrecord")
-    summary = build_pretraining_data([text], [output], letters_tokenizer, settings)
-    found = measure_text([text], letters_tokenizer, settings)
+    summary = build_pretraining_data(Build([text], [output], letters_tokenizer, settings))
+    found = measure_text(Build([text], [], letters_tokenizer, settings))
     counts = ("documents", "sentences", "tokens", "unknown_share")
     assert {name: getattr(found, name) for name in counts} == {name: summary[name] for name in counts}
     # Both draw, each with its own random numbers.
@@ -45,7 +45,7 @@ def test_lengths_and_shares_of_a_small_text(letters_tokenizer, tmp_path):
     lengths = [[1, 4], [5, 20], [600]]
     documents = ("\n".join(" ".join("a" * length) for length in document) for document in lengths)
     (tmp_path / "text.txt").write_text("\n\n".join(documents) + " ?")
-    found = measure_text([str(tmp_path / "text.txt")], letters_tokenizer, SETTINGS)
+    found = measure_text(Build([str(tmp_path / "text.txt")], [], letters_tokenizer, SETTINGS))
     assert found.lengths == [2, 1, 0, 1, 0, 0, 0, 0, 1]
     assert len(found.lengths) == len(LENGTHS) + 1
     assert found.single_share == pytest.approx(1 / 3)
@@ -58,19 +58,24 @@ def test_lengths_and_shares_of_a_small_text(letters_tokenizer, tmp_path):
 
 def test_warnings(letters_tokenizer, tmp_path, messages):
     (tmp_path / "text.txt").write_text("a b ? \n\n" + "c " * 90 + "\n")
-    measure_text([str(tmp_path / "text.txt")], letters_tokenizer, SETTINGS)
+    measure_text(Build([str(tmp_path / "text.txt")], [], letters_tokenizer, SETTINGS))
     assert any("1.1 % of the tokens are [UNK]: the vocabulary does not fit the text" in line for line in messages)
     assert any("of the tokens are in no example; their sentences are too long" in line for line in messages)
     assert any("the text seems to have one paragraph a line" in line for line in messages)
     (tmp_path / "text.txt").write_text("a\n\nb\n\nc\n\n")
-    measure_text([str(tmp_path / "text.txt")], letters_tokenizer, dataclasses.replace(SETTINGS, max_seq_length=64))
+    measure_text(
+        Build([str(tmp_path / "text.txt")], [], letters_tokenizer, dataclasses.replace(SETTINGS, max_seq_length=64))
+    )
     assert any("of all positions are padding, because documents are short" in line for line in messages)
 
 
 @pytest.mark.slow
 def test_the_number_of_workers_changes_no_count(text, letters_tokenizer):
     options = TextOptions(documents="line", split_sentences=True)
-    found = [measure_text([text], letters_tokenizer, SETTINGS, options, num_workers=number) for number in (1, 2)]
+    found = [
+        measure_text(Build([text], [], letters_tokenizer, SETTINGS, text_options=options, num_workers=number))
+        for number in (1, 2)
+    ]
     assert len({(one.documents, one.sentences, one.tokens, one.instances) for one in found}) == 1
 
 

@@ -176,13 +176,13 @@ def _tiny_config(path):
 def _records(path):
     """Writes pre-training examples of 128 tokens."""
     from bert_keras import FullTokenizer
-    from bert_keras.data_prep.pretraining.build import PretrainingDataSettings, build_pretraining_data
+    from bert_keras.data_prep.pretraining.build import Build, PretrainingDataSettings, build_pretraining_data
 
     vocab = path.with_name("vocab_of_records.txt")
     _text("".join(f"{token}\n" for token in VOCABULARY))(vocab)
     source = path.with_name(f"text_of_{path.name}.txt")
     _text(SENTENCES)(source)
-    build_pretraining_data([str(source)], [str(path)], FullTokenizer(str(vocab)), PretrainingDataSettings())
+    build_pretraining_data(Build([str(source)], [str(path)], FullTokenizer(str(vocab)), PretrainingDataSettings()))
 
 
 _GLUE = _folder(

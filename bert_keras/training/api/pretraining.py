@@ -221,18 +221,20 @@ def _build_records(of_text, path, name, values, files):
     records = files.path(name, json.dumps(facts).encode(), ".tfrecord")
     if not paths.is_file(records):  # it gets its name when it is complete
         # Imported here, because training on records does not need the builder of examples.
-        from bert_keras.data_prep.pretraining.build import build_pretraining_data
+        from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 
         num_workers = flag_values.num_workers
         build_pretraining_data(
-            texts,
-            [records],
-            tokenizer,
-            settings,
-            flag_values.vocab_file,
-            num_workers=num_workers,
-            text_options=text_options,
-            cleaning=cleaning,
+            Build(
+                texts,
+                [records],
+                tokenizer,
+                settings,
+                flag_values.vocab_file,
+                num_workers=num_workers,
+                text_options=text_options,
+                cleaning=cleaning,
+            )
         )
     return records
 

@@ -1,11 +1,13 @@
-"""Builds pre-training examples with several processes; the files do not depend on the number of processes.
+"""Builds pre-training examples in a folder of unfinished work, so that an interrupted build continues.
 
 1. `data_prep.corpus.tokenized_corpus` tokenizes the text into documents on disk.
-2. `data_prep.pretraining.build_steps` makes the examples. Each document of each duplicate has its own random stream.
-3. `data_prep.pretraining.shuffling` shuffles the examples into the record files by random keys.
+2. `data_prep.pretraining.build_steps` makes the examples. One process draws them like the original BERT, from one
+   random generator. With more, each document of each duplicate has its own random stream, and each example a random
+   key.
+3. `data_prep.pretraining.shuffling` puts the examples into the record files in the order of their places or keys.
 
 The split of a step into tasks does not depend on the number of processes. The work folder has a note for each finished
-task, so an interrupted build continues there.
+task.
 """
 
 import contextlib
@@ -14,18 +16,19 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from bert_keras.data_prep.cleaning.text_cleaning import tokenize_clean
-from bert_keras.data_prep.corpus.checks import size_text, tell_need
+from bert_keras.data_prep.corpus.checks import check_documents, size_text, tell_need
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
 from bert_keras.data_prep.pretraining import build_steps
-from bert_keras.data_prep.pretraining.build_steps import Build, Tools
 from bert_keras.data_prep.pretraining.instances import count_documents, summarize
+from bert_keras.data_prep.pretraining.plan import Build
 from bert_keras.data_prep.records.writing import code_digest, created_folders, publish
+from bert_keras.data_prep.text.chinese_words import check_words
 from bert_keras.storage import paths, writing
 
 log = logging.getLogger("bert_keras")
@@ -33,13 +36,13 @@ log = logging.getLogger("bert_keras")
 _BYTES_OF_CORPUS = 1.2  # per byte of text: tokens and sentence starts, stored twice while the chunks are joined
 
 
-def build_with_workers(build: Build, start_workers: Callable[[Tools], Workers]) -> dict:
-    """Builds pre-training examples with several processes, and returns the summary.
+def build_in_folder(build: Build) -> dict:
+    """Builds pre-training examples, and returns the summary.
 
     Unfinished work is in a hidden folder in `build.folder`. After a failure with at least one finished task it stays,
     and the same call continues from there. It is removed after success, and if the text can never be used.
     """
-    workers = start_workers(build.tools)  # before creating anything, because a package may be missing
+    workers = build.start()  # before creating anything, because a package may be missing
     files = [paths.real(file) for file in [*build.output_files, *build.eval_files]]
     work_dir = _find_work_dir(build, files)
     with writing.named(build.folder), created_folders([*files, work_dir]), WorkFolder(work_dir) as folder:
@@ -88,7 +91,7 @@ def _run(build: Build, files: Sequence[str], workers: Workers, folder: WorkFolde
             folders = [folder]
             if build.eval_files:
                 folders.append(stack.enter_context(WorkFolder(folder.file("eval"))))
-            corpora, report = _tokenize(build, workers, folders)
+            corpora, report = tokenize(build, workers, folders)
             for documents, _ in corpora:
                 stack.callback(documents.close)
             for corpus, part, outputs in zip(corpora, folders, (build.output_files, build.eval_files), strict=False):
@@ -96,28 +99,34 @@ def _run(build: Build, files: Sequence[str], workers: Workers, folder: WorkFolde
                 summaries.append(summary | report)
                 records |= written
     publish(files, list(records), list(records.values()), build.per_file(summaries))
-    return build_steps.with_eval(summaries)
+    return summaries[0] | ({"eval": summaries[1]} if build.eval_files else {})
 
 
-def _tokenize(
-    build: Build, workers: Workers, folders: Sequence[WorkFolder]
-) -> tuple[list[tuple[Documents, int]], dict]:
+def tokenize(build: Build, workers: Workers, folders: Sequence[WorkFolder]) -> tuple[list[tuple[Documents, int]], dict]:
     """Returns documents and number of unknown tokens of each part, and the report of the cleaning if there is one."""
-    tools, progress, [folder, *_] = build.tools, build.progress, folders
-    shared = (tools.tokenizer, tools.settings.strict_utf8, workers)
+    progress, shared = build.progress, (build.tools.tokenizer, build.settings.strict_utf8, workers)
     if not build.cleaning.is_needed:
-        return [tokenize_corpus(build.texts, *shared, folder, progress, build.text_options)], {}
-    return tokenize_clean(build.texts, *shared, folders, progress, build.text_options, build.cleaning)
+        return [tokenize_corpus(build.texts, *shared, folders[0], progress, build.text_options)], {}
+    return tokenize_clean(build.texts, *shared, folders, progress, build.text_options, build.seeded_cleaning)
+
+
+def check_corpus(documents: Documents, build: Build, folder: str) -> None:
+    """Raises UnusableTextError for unusable documents, and warns about others; see `check_documents`."""
+    check_documents(documents, build.input_files, build.settings, folder, build.text_options.split_sentences)
+    try:
+        check_words(documents.tokens, build.tools.tokenizer)
+    except ValueError as error:
+        raise UnusableTextError(str(error)) from None
 
 
 def _write_part(
     build: Build, corpus: tuple[Documents, int], workers: Workers, folder: WorkFolder, num_files: int
 ) -> tuple[dict, dict[str, int]]:
     """Writes the examples of some documents to files of the folder; returns the summary and the records in each."""
-    (documents, num_unknown), settings = corpus, build.tools.settings
-    build_steps.check_corpus(documents, build.texts, build.tools, build.folder, build.text_options)
+    documents, num_unknown = corpus
+    check_corpus(documents, build, build.folder)
     counts = count_documents(documents, num_unknown)
-    runs = build_steps.draw_all(build, documents, workers, folder, counts)
-    result = summarize(counts, settings.max_seq_length)
+    runs = build_steps.draw_all(build, documents, workers, folder, counts, num_files)
+    result = summarize(counts, build.settings.max_seq_length)
     runs = build_steps.merge_all(runs, workers, folder, build.progress)
     return result, build_steps.write_all(build, num_files, runs, workers, folder, counts["num_instances"])
