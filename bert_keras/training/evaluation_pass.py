@@ -1,5 +1,10 @@
-"""Runs a network on data without changing it, on any number of devices: metrics of batches, outputs of examples."""
+"""Runs a network on data without changing it, on any number of devices: metrics of batches, outputs of examples.
 
+A pass over data is a generator: it yields None before each batch, and its result at last. Its caller can leave it
+before any batch, for example if a signal requests a stop.
+"""
+
+import dataclasses
 import logging
 import time
 
@@ -13,6 +18,20 @@ from bert_keras.training.step import graph_function, local_values, sum_over_repl
 log = logging.getLogger("bert_keras")
 
 _SECONDS_BETWEEN_LINES = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """The result of an evaluation.
+
+    Attributes:
+        metrics: dict of float by name.
+        outputs: dict of arrays, the network's outputs for each example, as `Inference` returns them; None of
+            pre-training, which sums the metrics of batches.
+    """
+
+    metrics: dict
+    outputs: dict | None = None
 
 
 class Evaluator:
@@ -36,8 +55,14 @@ class Evaluator:
             dict of float by metric, weighted by the denominators of each batch; and `loss`, the unweighted mean of the
             batch losses, as in the original BERT.
         """
+        *_, evaluation = self.pass_over(batches)
+        return evaluation.metrics
+
+    def pass_over(self, batches):
+        """Yields None before each batch, and at last an `Evaluation` with the metrics of `evaluate`."""
         numerators, denominators, losses = {}, {}, []
         for features in batches:
+            yield None
             result = self._run(features)
             losses.append(float(result["loss"]))
             for name in self.loss.metric_names:
@@ -46,7 +71,7 @@ class Evaluator:
         if not losses:
             raise ValueError("evaluation found no batch; give records that hold examples")
         metrics = {name: float(value) for name, value in self.loss.metrics(numerators, denominators).items()}
-        return {"loss": sum(losses) / len(losses), **metrics}
+        yield Evaluation({"loss": sum(losses) / len(losses), **metrics})
 
     def _sums(self, features):
         return local_values(self.strategy, self.strategy.run(self.step, args=(features,)))
@@ -79,11 +104,16 @@ class Inference:
             self._answer = tf.function(lambda features: model(features), jit_compile=True, autograph=False)
         self._run = graph_function(self, "_next_outputs")
 
-    def outputs(self, features, before_batch=lambda: None):
+    def outputs(self, features):
         """Returns the outputs in the order of the examples: a dict of float32 arrays [N, ...].
 
-        Tokens that were cut off have 0. `before_batch` is called before each batch; its exceptions end the inference.
+        Tokens that were cut off have 0.
         """
+        *_, outputs = self.pass_over(features)
+        return outputs
+
+    def pass_over(self, features):
+        """Yields None before each batch, and at last the result of `outputs`."""
         features = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
         num_rows, num_tokens = len(features["input_ids"]), features["input_ids"].shape[-1]
         step = length_step(num_tokens, self._is_compiled)
@@ -91,7 +121,7 @@ class Inference:
         collected, started, row = {}, time.monotonic(), 0
         iterator = iter(distribute(self._strategy, batches))
         while row < num_rows:
-            before_batch()
+            yield None
             rows = order[row : row + self._batch_size]
             for name, values in self._run(iterator).items():
                 values = values.numpy()[: len(rows)]
@@ -104,7 +134,7 @@ class Inference:
             if time.monotonic() - started > _SECONDS_BETWEEN_LINES:
                 log.info("predicted %s of %s sequences", f"{row:,}", f"{num_rows:,}")
                 started = time.monotonic()
-        return collected
+        yield collected
 
     def _next_outputs(self, iterator):
         # Calling `next` inside the graph lets batches of every length share one graph.

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule
 from bert_keras.training.distribution.workers import Workers
+from bert_keras.training.evaluation_pass import Evaluation
 from bert_keras.training.failures import explain_errors, explain_large_model, not_finite
 from bert_keras.training.metrics_log import MetricsFile, TensorBoardEvents, evaluated_steps
 from bert_keras.training.report import NO_CALLBACKS, Callbacks, Report
@@ -35,9 +36,37 @@ def steps_until_due(settings, step):
     return min(num_steps - step, *(interval - step % interval for interval in intervals))
 
 
-def is_due(settings, step, interval):
-    """Returns whether an event with this interval happens at `step`; 0: only at the last step, as every event does."""
-    return step == settings["num_train_steps"] or (interval > 0 and step % interval == 0)
+def is_due(settings, step, name):
+    """Returns whether an event happens at `step`: after as many steps as the setting `name` has, and at the last step.
+
+    The value 0 leaves only the last step.
+    """
+    return step == settings["num_train_steps"] or (settings[name] > 0 and step % settings[name] == 0)
+
+
+@dataclasses.dataclass
+class Progress:
+    """Where a run is.
+
+    Attributes:
+        step: the last step that was taken.
+        end: the reason why the run ends at this step, as in end.json; None before its end.
+        stop: the name of the signal that requests a stop, "SIGTERM" or "SIGINT"; None without a request. The same
+            command continues the run later.
+        evaluation: the `Evaluation` of this step by this process, or None.
+        seconds: the duration of the last device call, which decides the length of the next one.
+    """
+
+    step: int
+    end: str | None = None
+    stop: str | None = None
+    evaluation: Evaluation | None = None
+    seconds: float = 0.0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the run has ended, with the evaluation of its last step."""
+        return self.end is not None and self.stop is None
 
 
 @dataclasses.dataclass
@@ -50,8 +79,8 @@ class Hooks:
         num_examples: in one epoch.
         console: shows the progress.
         workers: the processes that train together.
-        evaluate: returns a dict of metrics; None: no evaluation. Its argument is a function to call before each batch,
-            whose exceptions it must let through.
+        evaluate: returns a generator that yields None before each batch, and at last an `Evaluation`; None: no
+            evaluation.
         judge: takes the step and the metrics of an evaluation, and returns whether to end training there.
         explain: takes one of `training.failures.READING_FAILURES`, and returns the exception to raise instead.
         eval_metric_names: metrics of `evaluate` in addition to those of training.
@@ -118,7 +147,7 @@ def make_trainer(loss, strategy, settings, rate_factor=None, is_trained=None):
 
 
 def train(trainer, make_batches, hooks, clock=time.monotonic):
-    """Trains in a run folder, or resumes there, to the last step, or until a signal or `hooks.judge` ends training.
+    """Trains in a run folder, or resumes there, to the last step, or until a signal or an evaluation ends training.
 
     If the trainer averages weights, evaluations see the averages, and the model has them at the end.
 
@@ -128,8 +157,7 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
         clock: returns the time in seconds.
 
     Returns:
-        Three values: the last step; the metrics of the evaluation at the end, or None; and whether training finished,
-        with its evaluation, which is False after SIGTERM.
+        The `Progress`.
 
     Raises:
         ValueError: the loss or its gradient is not finite (in float16: at the lowest loss scale), or the device is out
@@ -137,56 +165,52 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
         OSError: a data file is missing or cannot be read any more, or a checkpoint cannot be written.
         KeyboardInterrupt: Ctrl-C. The first one finishes and saves the step in progress; a second one stops at once.
     """
-    run_dir, settings, last_step = hooks.run_dir, hooks.settings, hooks.settings["num_train_steps"]
-    step, is_evaluation_owed, end = _resume(trainer, hooks)
-    if end and not is_evaluation_owed:
+    run_dir, settings = hooks.run_dir, hooks.settings
+    progress, is_evaluation_missing = _resume(trainer, hooks)
+    if progress.end and not is_evaluation_missing:
         trainer.swap_averages()
-        return step, None, True
-    with _open_report(trainer, hooks, step) as report:
-        iterator = iter(make_batches(step))
-        steps_per_call, metrics, stop = 1, None, None
-        with _stop_requests() as stop_requests:
-            if is_evaluation_owed:
-                metrics, end, stop = _evaluate(step, trainer, hooks, report, stop_requests, end)
-            while not end and not stop:
-                asked, num_steps = [*stop_requests], 0
-                if not asked:
-                    num_steps = min(steps_per_call, settings["iterations_per_loop"], steps_until_due(settings, step))
-                stop, num_steps = _agree(hooks.workers, asked, num_steps)
-                if stop:
-                    break
-                started = clock()
-                with explain_errors(hooks.explain, run_dir):
-                    totals = trainer.train(iterator, tf.constant(num_steps))
-                    is_finite = math.isfinite(float(totals["loss"]) + float(totals["gradient_norm"]))
-                seconds = clock() - started
-                if not is_finite:
-                    raise not_finite(step, num_steps, run_dir)
-                step += num_steps
-                end = ALL_STEPS if step == last_step else None
-                report.steps(step, num_steps, totals, seconds)
-                if step == 1 or is_due(settings, step, settings["log_steps"]):
-                    hooks.call("on_step", step, report.row(step))
-                # Save before the evaluation, which may take long, so that nothing is lost if the run ends there.
-                if is_due(settings, step, settings["save_checkpoints_steps"]):
-                    hooks.save(step, trainer.state)
-                if hooks.evaluate is not None and is_due(settings, step, settings["eval_steps"]):
-                    metrics, end, stop = _evaluate(step, trainer, hooks, report, stop_requests, end)
-                longest = int(_SECONDS_PER_CALL * num_steps / max(seconds, 1e-9))
-                steps_per_call = max(1, min(2 * steps_per_call, longest))
-            if (stop or end not in (None, ALL_STEPS)) and step != run_dir.latest_step():
-                hooks.save(step, trainer.state)
-            if stop:
-                log.info("stopped by %s after step %d, which is saved; the same command continues", stop, step)
-                # The signal may have reached only another worker so far, and may still reach this one.
-                stop_requests.append(stop)
-    if "SIGINT" in stop_requests:
+        return progress
+    batches = iter(make_batches(progress.step))
+    with _open_report(trainer, hooks, progress.step) as report, _stop_requests() as requests:
+        if is_evaluation_missing:
+            _evaluate(progress, trainer, hooks, report, requests)
+        for num_steps in _schedule(progress, hooks, requests):
+            started = clock()
+            with explain_errors(hooks.explain, run_dir):
+                totals = trainer.train(batches, tf.constant(num_steps))
+                # Reading the numbers waits for the device, so the duration and the errors are those of these steps.
+                is_finite = math.isfinite(float(totals["loss"]) + float(totals["gradient_norm"]))
+            progress.seconds = clock() - started
+            if not is_finite:
+                # Before anything is saved: the newest checkpoint stays one that can train further.
+                raise not_finite(progress.step, num_steps, run_dir)
+            progress.step, progress.evaluation = progress.step + num_steps, None
+            report.steps(progress.step, num_steps, totals, progress.seconds)
+            # The row of step 1 shows soon whether the loss begins where it should.
+            if progress.step == 1 or is_due(settings, progress.step, "log_steps"):
+                hooks.call("on_step", progress.step, report.row(progress.step))
+            # Save before the evaluation, which may take long, so that nothing is lost if the run ends there.
+            if is_due(settings, progress.step, "save_checkpoints_steps"):
+                hooks.save(progress.step, trainer.state)
+            if progress.step == settings["num_train_steps"]:
+                progress.end = ALL_STEPS
+            if hooks.evaluate is not None and is_due(settings, progress.step, "eval_steps"):
+                _evaluate(progress, trainer, hooks, report, requests)
+        # The last step of the schedule is saved already; an earlier end may be between two checkpoints.
+        if progress.end != ALL_STEPS and progress.step != run_dir.latest_step():
+            hooks.save(progress.step, trainer.state)
+        if progress.stop:
+            log.info(
+                "stopped by %s after step %d, which is saved; the same command continues", progress.stop, progress.step
+            )
+            # The signal may have reached only another worker so far, and may still reach this one.
+            requests.append(progress.stop)
+    if "SIGINT" in requests:
         raise KeyboardInterrupt
     trainer.swap_averages()
-    if stop or not end:
-        return step, None, False
-    run_dir.finish(step, end)
-    return step, metrics, True
+    if progress.is_whole:
+        run_dir.finish(progress.step, progress.end)
+    return progress
 
 
 def part_of_batch(settings, strategy):
@@ -206,10 +230,7 @@ def part_of_batch(settings, strategy):
 
 
 def _resume(trainer, hooks):
-    """Restores the newest checkpoint.
-
-    Returns its step, whether the evaluation of this step is missing, and why the run has ended there, or None.
-    """
+    """Restores the newest checkpoint; returns the `Progress`, and whether the evaluation of its step is missing."""
     run_dir, settings, num_steps = hooks.run_dir, hooks.settings, hooks.settings["num_train_steps"]
     if run_dir.latest_checkpoint():
         run_dir.restore(trainer.state)
@@ -218,10 +239,10 @@ def _resume(trainer, hooks):
         log.warning("%s has no checkpoint any more: the run begins again at step 1", run_dir.path)
     step = int(trainer.global_step.numpy())
     # A run that was interrupted in an evaluation has saved its step, but not the metrics.
-    is_evaluation_owed = (
+    is_evaluation_missing = (
         hooks.evaluate is not None
         and step > 0
-        and is_due(settings, step, settings["eval_steps"])
+        and is_due(settings, step, "eval_steps")
         and step not in evaluated_steps(run_dir)
     )
     reason = ALL_STEPS if step >= num_steps else None
@@ -233,22 +254,22 @@ def _resume(trainer, hooks):
         num_epochs = (num_steps - step) * batch_size / hooks.num_examples
         schedule = f"steps {step + 1} to {num_steps} of {batch_size} examples each, {part} at a time"
         log.info("training: %s: %.3g epochs of %d examples", schedule, num_epochs, hooks.num_examples)
-    elif is_evaluation_owed:
+    elif is_evaluation_missing:
         log.info("nothing to train: step %d of %d is reached, but its evaluation is missing", step, num_steps)
     elif step < num_steps:
         log.info("nothing to train: the run has ended at step %d of %d (%s)", step, num_steps, reason)
-        return step, False, reason
+        return Progress(step, reason), False
     else:
         # A fine-tuning run cannot be extended: its epochs or --max_steps determine its schedule.
         remedy = "" if "num_train_epochs" in settings else "; give a higher --num_train_steps to continue"
         log.info("nothing to train: step %d of %d is reached%s", step, num_steps, remedy)
-        return step, False, reason
+        return Progress(step, reason), False
     if num_devices > 1:
         parts = f"{num_devices} devices x {trainer.num_micro_batches} part(s) x {part} examples"
         log.info("batch: %d examples = %s", batch_size, parts)
     if settings["num_warmup_steps"] >= num_steps:
         log.warning("all %d steps are warm-up: the learning rate never falls", num_steps)
-    return step, is_evaluation_owed, reason
+    return Progress(step, reason), is_evaluation_missing
 
 
 def _open_report(trainer, hooks, step):
@@ -271,35 +292,42 @@ def _open_report(trainer, hooks, step):
     )
 
 
-def _evaluate(step, trainer, hooks, report, stop_requests, end):
-    """Evaluates a step, where the run ends anyway if `end` is not None.
+def _schedule(progress, hooks, requests):
+    """Yields the number of steps of each device call, until the run ends or a signal requests a stop; notes the signal.
 
-    Returns the metrics, the reason to end training or None, and the signal that ended the evaluation or None.
+    The first call also builds the graph and seems slow, so the calls grow from one step.
     """
+    settings, longest = hooks.settings, 1
+    while not progress.end and not progress.stop:
+        asked = [*requests]  # a signal that arrives from here on ends the run after the next call
+        num_steps = min(longest, settings["iterations_per_loop"], steps_until_due(settings, progress.step))
+        progress.stop, num_steps = _agree(hooks.workers, asked, num_steps)
+        if not progress.stop:
+            yield num_steps
+            fitting = int(_SECONDS_PER_CALL * num_steps / max(progress.seconds, 1e-9))
+            longest = max(1, min(2 * longest, fitting))
 
-    def check_stop():
-        if asked := _agree(hooks.workers, stop_requests, 0)[0]:
-            raise _StopRequestedError(asked)
 
+def _evaluate(progress, trainer, hooks, report, requests):
+    """Evaluates the step, and notes the evaluation in the progress, with a reason to end there or a signal to stop."""
     trainer.swap_averages()
     try:
-        metrics = hooks.evaluate(check_stop)
-        is_over = hooks.judge(step, metrics)
-    except _StopRequestedError as request:
-        return None, end, str(request)
+        for evaluation in hooks.evaluate():
+            # An evaluation may take longer than the time that a scheduler leaves after SIGTERM.
+            progress.stop = None if evaluation else _agree(hooks.workers, requests, 0)[0]
+            if progress.stop:
+                return
+        is_over = hooks.judge(progress.step, evaluation.metrics)
     finally:
         trainer.swap_averages()
+    progress.evaluation = evaluation
     # Report last: a run killed before this line evaluates the step again when it resumes.
-    report.evaluation(step, metrics)
-    answer = hooks.call("on_evaluation", step, metrics)
+    report.evaluation(progress.step, evaluation.metrics)
+    answer = hooks.call("on_evaluation", progress.step, evaluation.metrics)
     # Trackers return other objects.
     is_asked = isinstance(answer, (bool, np.bool_)) and bool(answer)
     is_asked = hooks.workers.sums([int(is_asked)])[0] > 0
-    return metrics, end or (EARLY_STOPPING if is_over else CALLBACK if is_asked else None), None
-
-
-class _StopRequestedError(Exception):
-    """A signal requested a stop during an evaluation; the message is the signal's name."""
+    progress.end = progress.end or (EARLY_STOPPING if is_over else CALLBACK if is_asked else None)
 
 
 def _agree(workers, stop_requests, num_steps):

@@ -100,11 +100,12 @@ def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS, given
                 callbacks=callbacks,
             )
             trainer = make_trainer(PackedLoss(taught) if settings["pack"] else taught, strategy, settings)
-            step, metrics, is_whole = train(
-                trainer, lambda start: _batches(settings, loss, strategy, records, start), hooks
-            )
+            progress = train(trainer, lambda start: _batches(settings, loss, strategy, records, start), hooks)
+            step, is_whole = progress.step, progress.is_whole
+            metrics = progress.evaluation.metrics if progress.evaluation and is_whole else None
         if evaluate and metrics is None and is_whole:
-            metrics = evaluate()
+            *_, evaluation = evaluate()
+            metrics = evaluation.metrics
             log.info("evaluation of step %d: %s", step, in_words(metrics))
         if metrics:
             write_eval_results(run_dir, step, {name: np.float32(value) for name, value in metrics.items()})
@@ -278,7 +279,7 @@ def _batches(settings, loss, strategy, records, start_step):
 
 
 def _make_evaluation(settings, loss, strategy, records, eval_records):
-    """Returns a function that evaluates the model of a loss and returns its metrics; see `training.loop.Hooks`."""
+    """Returns a function that evaluates the model of a loss, as `training.loop.Hooks` describes it."""
     batch_size, max_steps = settings["eval_batch_size"], settings["max_eval_steps"]
     if eval_records is None:
         log.warning("no --eval_file: evaluating on the training records (--input_file), as the original BERT does")
@@ -290,15 +291,10 @@ def _make_evaluation(settings, loss, strategy, records, eval_records):
     batches = _with_labels(batches, settings, loss.model.config)
     evaluator = Evaluator(loss, strategy, settings["jit"])
 
-    def evaluate(before_batch=lambda: None):
-        def batches_after_hook():
-            for batch in distribute(strategy, batches):
-                before_batch()
-                yield batch
-
+    def evaluate():
         try:
             with explain_out_of_memory("eval_batch_size"):
-                return evaluator.evaluate(batches_after_hook())
+                yield from evaluator.pass_over(distribute(strategy, batches))
         except READING_FAILURES as error:
             raise explain_failure(eval_records or records, error) from error
 

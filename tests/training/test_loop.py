@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.training import loop
+from bert_keras.training.evaluation_pass import Evaluation
 from bert_keras.training.loop import Hooks, train
 
 
@@ -108,11 +109,16 @@ def run(recorder):
         settings |= {"train_batch_size": 1, "gradient_accumulation_steps": 1, "num_warmup_steps": 0}
         settings |= {"keep_checkpoint_max": 3}
         hooks = Hooks(recorder, settings, 1, None, types.SimpleNamespace(sums=sums), **given)
-        step, *results = train(trainer, lambda step: [None], hooks, **({"clock": clock} if clock else {}))
-        assert step == int(trainer.global_step.numpy())
-        return tuple(results)
+        progress = train(trainer, lambda step: [None], hooks, **({"clock": clock} if clock else {}))
+        assert progress.step == int(trainer.global_step.numpy())
+        return progress.evaluation and progress.evaluation.metrics, progress.is_whole
 
     return run
+
+
+def evaluation_of(**metrics):
+    """Return a function that evaluates one batch, with these metrics."""
+    return lambda: iter([None, Evaluation(metrics)])
 
 
 def fail_at(failing, error):
@@ -126,7 +132,7 @@ def fail_at(failing, error):
 def test_everything_happens_in_its_time_and_at_the_end(run, recorder):
     trainer = CountingTrainer()
     pace = {"save_checkpoints_steps": 20, "log_steps": 7, "eval_steps": 15, "iterations_per_loop": 4}
-    assert run(trainer, 50, **pace, evaluate=lambda check_stop: {"loss": 0.5}) == ({"loss": 0.5}, True)
+    assert run(trainer, 50, **pace, evaluate=evaluation_of(loss=0.5)) == ({"loss": 0.5}, True)
     assert recorder.saved == [20, 40, 50]
     assert recorder.rows == [1, 7, 14, 21, 28, 35, 42, 49, 50]
     assert recorder.evaluated == [15, 30, 45, 50]
@@ -136,7 +142,7 @@ def test_everything_happens_in_its_time_and_at_the_end(run, recorder):
 
 
 def test_without_eval_steps_there_is_one_evaluation_at_the_end(run, recorder):
-    run(CountingTrainer(), 6, evaluate=lambda check_stop: {})
+    run(CountingTrainer(), 6, evaluate=evaluation_of())
     assert recorder.evaluated == [6]
 
 
@@ -176,7 +182,7 @@ def test_a_signal_ends_training_after_the_step_and_saves_once(run, recorder, num
     trainer = CountingTrainer(on_step=lambda step: os.kill(os.getpid(), number) if step == 3 else None)
     # Raises Ctrl-C again, so that the calling program ends too.
     with pytest.raises(KeyboardInterrupt) if number == signal.SIGINT else contextlib.nullcontext():
-        assert run(trainer, 20, save_checkpoints_steps, evaluate=lambda check_stop: {}) == (None, False)
+        assert run(trainer, 20, save_checkpoints_steps, evaluate=evaluation_of()) == (None, False)
     assert recorder.saved == [3]
     assert recorder.evaluated == []
     if number == signal.SIGTERM:
@@ -248,7 +254,7 @@ def test_an_evaluation_comes_after_the_checkpoint_of_its_step_and_may_end_traini
         recorder.order.append(f"judged {step}: {metrics['f1']}")
         return step == 6
 
-    result = run(CountingTrainer(), 20, 4, eval_steps=2, evaluate=lambda check_stop: {"f1": 0.5}, judge=judge)
+    result = run(CountingTrainer(), 20, 4, eval_steps=2, evaluate=evaluation_of(f1=0.5), judge=judge)
     assert result == ({"f1": 0.5}, True)
     # Step 6 is saved because training ends there. Evaluations are recorded last: a kill may repeat them, not skip them.
     first = ["judged 2: 0.5", "noted 2", "saved 4", "judged 4: 0.5", "noted 4"]
@@ -259,10 +265,10 @@ def test_an_evaluation_comes_after_the_checkpoint_of_its_step_and_may_end_traini
 def test_an_evaluation_that_fails_does_not_keep_a_step_from_being_saved(run, recorder, failing, saved):
     trainer = CountingTrainer()
 
-    def evaluate(check_stop):
+    def evaluate():
         if int(trainer.global_step.numpy()) == failing:
             raise MemoryError("no room")
-        return {}
+        yield Evaluation({})
 
     with pytest.raises(MemoryError, match="no room"):
         run(trainer, 10, 4, eval_steps=2, evaluate=evaluate)
@@ -274,13 +280,13 @@ def test_an_evaluation_that_fails_does_not_keep_a_step_from_being_saved(run, rec
 def test_a_signal_ends_an_evaluation_before_its_next_batch(run, recorder, number, step, saved):
     trainer, batches = CountingTrainer(), []
 
-    def evaluate(check_stop):
+    def evaluate():
         for batch in range(10):
-            check_stop()
+            yield None
             batches.append(batch)
             if int(trainer.global_step.numpy()) == step and batch == 2:
                 os.kill(os.getpid(), number)
-        return {"f1": 1.0}
+        yield Evaluation({"f1": 1.0})
 
     handler = signal.getsignal(number)
     with pytest.raises(KeyboardInterrupt) if number == signal.SIGINT else contextlib.nullcontext():
@@ -298,9 +304,9 @@ def test_workers_leave_an_evaluation_together(run, recorder):
         asked = len(evaluated) == 3  # another worker's signal
         return [2 * numbers[0], 2 * numbers[1], int(asked), 0]
 
-    def evaluate(check_stop):
+    def evaluate():
         for _ in range(10):
-            check_stop()
+            yield None
             evaluated.append(1)
 
     assert run(CountingTrainer(), 1, evaluate=evaluate, sums=sums) == (None, False)
@@ -310,11 +316,11 @@ def test_workers_leave_an_evaluation_together(run, recorder):
 @pytest.mark.parametrize(("start", "evaluated", "saved"), [(4, [4, 6, 8], [8]), (8, [8], [])])
 def test_an_evaluation_that_is_missing_comes_first(run, recorder, start, evaluated, saved):
     trainer = CountingTrainer(start=start)
-    assert run(trainer, 8, 8, eval_steps=2, evaluate=lambda _: {"f1": 1}) == ({"f1": 1}, True)
+    assert run(trainer, 8, 8, eval_steps=2, evaluate=evaluation_of(f1=1)) == ({"f1": 1}, True)
     assert (recorder.evaluated, recorder.saved) == (evaluated, saved)
 
 
 def test_an_evaluation_that_is_missing_may_end_training(run, recorder):
     trainer = CountingTrainer(start=4)
-    result = run(trainer, 8, 8, eval_steps=2, evaluate=lambda _: {"f1": 1}, judge=lambda step, metrics: True)
+    result = run(trainer, 8, 8, eval_steps=2, evaluate=evaluation_of(f1=1), judge=lambda step, metrics: True)
     assert (trainer.calls, recorder.evaluated, result) == ([], [4], ({"f1": 1}, True))

@@ -19,7 +19,7 @@ from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.distribution.devices import distribute
 from bert_keras.training.distribution.tpu import is_tpu
 from bert_keras.training.distribution.workers import Workers, open_run_dir
-from bert_keras.training.evaluation_pass import Inference, length_step, write_eval_results
+from bert_keras.training.evaluation_pass import Evaluation, Inference, length_step, write_eval_results
 from bert_keras.training.failures import explain_large_model, explain_out_of_memory
 from bert_keras.training.finetuning.data import (
     EVALUATION_FILE,
@@ -214,8 +214,11 @@ class _Session:
             callbacks=self._callbacks,
         )
         trainer = self._make_trainer(settings)
-        step, _, is_whole = train(trainer, lambda start: self._batches(settings, start), hooks)
-        selection.is_whole = is_whole or selection.is_over
+        progress = train(trainer, lambda start: self._batches(settings, start), hooks)
+        step = progress.step
+        if progress.evaluation:
+            self._outputs = progress.evaluation.outputs
+        selection.is_whole = progress.is_whole or selection.is_over
         if step < settings["num_train_steps"] and selection.is_over:
             log.info("training ends early (--early_stopping); the model has the weights with the best %s", task.metric)
         if selection.is_whole and hooks.evaluate is None:
@@ -252,7 +255,9 @@ class _Session:
             run_dir.restore(trainer.state, best)
             trainer.swap_averages()
         log.info("%s is missing; it is written again from the checkpoint of step %d", run_dir.file(MODEL_DIR), best)
-        self._save_model(run_dir, best, evaluate())
+        *_, evaluation = evaluate()
+        self._outputs = evaluation.outputs
+        self._save_model(run_dir, best, evaluation.metrics)
 
     def use_model(self, settings, run_dir):
         """Evaluates and predicts with the run's model, and writes the results. Returns the metrics or None."""
@@ -276,8 +281,11 @@ class _Session:
         data = describe_evaluation_data({**settings, **task.files}, task.eval_features)
         warn_of_replaced_reports(run_dir, data)
         is_known = self._saved is not None and self._outputs is not None
-        metrics = task.evaluate(self._outputs) if is_known else self._evaluator(settings)()
-        if not is_known:
+        if is_known:
+            metrics = task.evaluate(self._outputs)
+        else:
+            *_, evaluation = self._evaluator(settings)()
+            metrics, self._outputs = evaluation.metrics, evaluation.outputs
             log.info("evaluation of step %d: %s", step, in_words(metrics))
         baseline = task.baseline  # once: it may be a property that computes the metrics
         if baseline:
@@ -346,10 +354,10 @@ class _Session:
         flag = "eval_batch_size" if "eval_batch_size" in settings else "predict_batch_size"
         inference = self._inference(settings, settings[flag])
 
-        def evaluate(before_batch=lambda: None):
+        def evaluate():
             with explain_out_of_memory(flag):
-                self._outputs = inference.outputs(self._task.eval_features, before_batch)
-            return self._task.evaluate(self._outputs)
+                for outputs in inference.pass_over(self._task.eval_features):
+                    yield outputs and Evaluation(self._task.evaluate(outputs), outputs)
 
         return evaluate
 
