@@ -22,7 +22,7 @@ if __name__ == "__main__" and (status := run_main(check_columns, sys.argv)):
 start_tensorflow()
 
 from bert_keras.cli.console import open_console
-from bert_keras.training.api.classifier import define_flags, run
+from bert_keras.training.api.classifier import define_flags, open_run
 from bert_keras.training.demo import run_demo
 
 
@@ -32,7 +32,7 @@ def main(argv):
         return run_demo(argv[0], main)
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
-    return run(flag_values, open_console())
+    return open_run(flag_values, open_console()).execute().metrics
 
 
 if __name__ == "__main__":

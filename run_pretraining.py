@@ -18,7 +18,7 @@ start_tensorflow()
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
-from bert_keras.training.api.pretraining import define_flags, run
+from bert_keras.training.api.pretraining import define_flags, open_run
 from bert_keras.training.demo import run_demo
 
 
@@ -28,7 +28,7 @@ def main(argv):
         return run_demo(argv[0], main)
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
-    return run(flag_values, open_console())
+    return open_run(flag_values, open_console()).execute().metrics
 
 
 if __name__ == "__main__":

@@ -17,14 +17,14 @@ start_tensorflow()
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
-from bert_keras.training.api.sentence_vectors import define_flags, run
+from bert_keras.training.api.sentence_vectors import define_flags, open_run
 
 
 def main(argv):
     """Runs the program, and returns the metrics of the last evaluation or None."""
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
-    return run(flag_values, open_console())
+    return open_run(flag_values, open_console()).execute().metrics
 
 
 if __name__ == "__main__":

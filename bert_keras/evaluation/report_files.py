@@ -19,22 +19,34 @@ MOST_CLASSES_OF_A_MATRIX = 200
 _MOST_INCHES = 24
 
 
-def predictions_table(ids, texts, predictions, probabilities=None, labels: Sequence[str] = ()):
-    """Formats all predictions (class names or numbers) with their texts as a tab-separated table.
+def prediction_rows(ids, texts, predictions, probabilities=None, labels: Sequence[str] = ()):
+    """Returns all predictions (class names or numbers) with their texts, a list of dicts by the columns of the table.
 
     A text is a str, or a tuple of str for pairs (or a question and its choices); None in a tuple is ignored. The
-    probabilities are float [N, C], with the names of the C classes as labels.
+    probabilities are float [N, C], with the names of the C classes as labels; the rows have six digits of them.
     """
-    columns, shares = [], [[]] * len(ids)
+    columns = [f"probability of {label}" for label in labels] if probabilities is not None else []
+    shares = [[]] * len(ids)
     if probabilities is not None:
-        columns = [f"probability of {label}" for label in labels]
-        shares = [[f"{share:.6f}" for share in row] for row in probabilities]
+        shares = [[float(f"{share:.6f}") for share in row] for row in probabilities]
     texts, text_columns = _text_columns(texts)
-    rows = [
-        [id_, _shown(prediction), *shares_of_row, *text]
+    header = ["id", "prediction", *columns, *text_columns]
+    return [
+        dict(zip(header, (id_, prediction, *shares_of_row, *text), strict=True))
         for id_, prediction, shares_of_row, text in zip(ids, predictions, shares, texts, strict=True)
     ]
-    return tab_separated(["id", "prediction", *columns, *text_columns], rows)
+
+
+def predictions_table(rows):
+    """Formats the `prediction_rows`, of which there is at least one, as a tab-separated table."""
+    shown = [
+        [
+            f"{value:.6f}" if name.startswith("probability of ") else _shown(value) if name == "prediction" else value
+            for name, value in row.items()
+        ]
+        for row in rows
+    ]
+    return tab_separated(list(rows[0]), shown)
 
 
 def errors_table(ids, sources, texts, labels, predictions, confidences, by="confidence"):

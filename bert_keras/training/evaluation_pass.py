@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from bert_keras.training.distribution.devices import distribute
 from bert_keras.training.input.feature_batches import LENGTH_STEP, prediction_batches
+from bert_keras.training.report import in_words
 from bert_keras.training.step import graph_function, local_values, sum_over_replicas
 
 log = logging.getLogger("bert_keras")
@@ -32,6 +33,13 @@ class Evaluation:
 
     metrics: dict
     outputs: dict | None = None
+
+
+def finish(evaluation, step):
+    """Runs an evaluation of a step to its end; logs the metrics, and returns the `Evaluation`."""
+    *_, result = evaluation
+    log.info("evaluation of step %d: %s", step, in_words(result.metrics))
+    return result
 
 
 class Evaluator:

@@ -1,11 +1,13 @@
 """Executes a pre-training run: reads records, builds the network, trains, evaluates."""
 
+import dataclasses
 import functools
 import logging
 import math
 from collections.abc import Collection
 
 import numpy as np
+import rich.console
 import tensorflow as tf
 
 from bert_keras.cli.flags import PRECISIONS
@@ -32,7 +34,7 @@ from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes, voc
 from bert_keras.training.distillation.pretraining import PretrainingTeacher
 from bert_keras.training.distribution.devices import distribute, strategy_of
 from bert_keras.training.distribution.workers import Workers, open_run_dir
-from bert_keras.training.evaluation_pass import Evaluator, write_eval_results
+from bert_keras.training.evaluation_pass import Evaluator, finish, write_eval_results
 from bert_keras.training.failures import READING_FAILURES, explain_out_of_memory
 from bert_keras.training.input.packed_batches import PackedLoss, pack_examples
 from bert_keras.training.input.pretraining_batches import (
@@ -41,78 +43,88 @@ from bert_keras.training.input.pretraining_batches import (
     span_boundary_batches,
     training_batches,
 )
-from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
+from bert_keras.training.loop import Hooks, Progress, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves
-from bert_keras.training.report import NO_CALLBACKS, in_words
+from bert_keras.training.report import NO_CALLBACKS, Callbacks, Result
+from bert_keras.training.run_dir import ALL_STEPS
 from bert_keras.training.run_settings import check_effects
 from bert_keras.training.settings import FREE_SETTINGS
 
 log = logging.getLogger("bert_keras")
 
+_PROGRAM = "run_pretraining"  # in run_config.json
 
-def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS, given: Collection[str] = frozenset()):
-    """Trains and evaluates according to the settings, and returns the metrics of the last evaluation or None.
 
-    Args:
-        program: the name of the program in run_config.json.
-        settings, defaults: dicts of flag values by name.
-        console: a `rich.console.Console`.
-        callbacks: a `training.report.Callbacks`.
+@dataclasses.dataclass(frozen=True)
+class Pretraining:
+    """A pre-training run; `execute` trains and evaluates as the settings say.
+
+    Attributes:
+        settings, defaults: flag values by name.
         given: names of the flags on the command line; others may come from an earlier run.
+        console: shows the progress.
+        callbacks: the user's functions.
     """
-    if not settings["do_train"] and not settings["do_eval"]:
-        raise ValueError("nothing to do: give --do_train, --do_eval or both")
-    if settings["do_train"] and not 0 < settings["learning_rate"] < math.inf:
-        raise ValueError(f"--learning_rate={settings['learning_rate']:g} is not a number above 0")
-    if settings["pack"]:
-        _check_packing(settings)
-    strategy = strategy_of(settings)
-    workers = Workers(strategy)
-    with open_run_dir(settings["output_dir"], program, workers, settings) as run_dir:
-        config, records, eval_records = _read_input(settings)
-        check_effects(settings, defaults, given, {"has_sentence_task": records.has_sentence_task})
-        checkpoint = _checkpoint_to_start_from(settings, run_dir)
-        if checkpoint is not None:
-            check_config(config, checkpoint)
-        if settings["deterministic"]:
-            tf.config.experimental.enable_op_determinism()
-        if settings["do_train"]:
-            part_of_batch(settings, strategy)
-            teacher = PretrainingTeacher(settings, config) if settings["teacher"] else None
-            _claim(run_dir, settings, config, records, workers, teacher)
-        with initial_seed(settings["seed"]):
-            loss = taught = _build(config, records, checkpoint, settings, strategy)
-            if settings["do_train"] and teacher:
-                with strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
-                    taught = teacher.teach(loss)
-        evaluate = _make_evaluation(settings, loss, strategy, records, eval_records) if settings["do_eval"] else None
-        step, metrics, is_whole = run_dir.latest_step(), None, True
-        if settings["do_train"]:
-            explain = functools.partial(explain_failure, records)
-            hooks = Hooks(
-                run_dir,
-                settings,
-                records.total_examples,
-                console,
-                workers,
-                evaluate,
-                explain=explain,
-                callbacks=callbacks,
-            )
-            trainer = make_trainer(PackedLoss(taught) if settings["pack"] else taught, strategy, settings)
-            progress = train(trainer, lambda start: _batches(settings, loss, strategy, records, start), hooks)
-            step, is_whole = progress.step, progress.is_whole
-            metrics = progress.evaluation.metrics if progress.evaluation and is_whole else None
-        if evaluate and metrics is None and is_whole:
-            *_, evaluation = evaluate()
-            metrics = evaluation.metrics
-            log.info("evaluation of step %d: %s", step, in_words(metrics))
-        if metrics:
-            write_eval_results(run_dir, step, {name: np.float32(value) for name, value in metrics.items()})
-        if settings["do_train"]:
-            draw_learning_curves(run_dir)
-        log.info("the run is in %s", run_dir.path)
-        return metrics
+
+    settings: dict
+    defaults: dict
+    given: Collection[str]
+    console: rich.console.Console
+    callbacks: Callbacks = NO_CALLBACKS
+
+    def execute(self) -> Result:
+        """Returns the metrics of the evaluation; none without one, or if a signal stopped training."""
+        settings = self.settings
+        if not settings["do_train"] and not settings["do_eval"]:
+            raise ValueError("nothing to do: give --do_train, --do_eval or both")
+        if settings["do_train"] and not 0 < settings["learning_rate"] < math.inf:
+            raise ValueError(f"--learning_rate={settings['learning_rate']:g} is not a number above 0")
+        if settings["pack"]:
+            _check_packing(settings)
+        strategy = strategy_of(settings)
+        workers = Workers(strategy)
+        with open_run_dir(settings["output_dir"], _PROGRAM, workers, settings) as run_dir:
+            config, records, eval_records = _read_input(settings)
+            check_effects(settings, self.defaults, self.given, {"has_sentence_task": records.has_sentence_task})
+            checkpoint = _checkpoint_to_start_from(settings, run_dir)
+            if checkpoint is not None:
+                check_config(config, checkpoint)
+            if settings["deterministic"]:
+                tf.config.experimental.enable_op_determinism()
+            teacher = None
+            if settings["do_train"]:
+                part_of_batch(settings, strategy)
+                teacher = PretrainingTeacher(settings, config) if settings["teacher"] else None
+                _claim(run_dir, settings, config, records, workers, teacher)
+            with initial_seed(settings["seed"]):
+                loss = taught = _build(config, records, checkpoint, settings, strategy)
+                if teacher:
+                    with strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
+                        taught = teacher.teach(loss)
+            evaluate = None
+            if settings["do_eval"]:
+                evaluate = _make_evaluation(settings, loss, strategy, records, eval_records)
+            progress = Progress(run_dir.latest_step(), ALL_STEPS)
+            if settings["do_train"]:
+                hooks = Hooks(
+                    run_dir,
+                    settings,
+                    records.total_examples,
+                    self.console,
+                    workers,
+                    evaluate,
+                    explain=functools.partial(explain_failure, records),
+                    callbacks=self.callbacks,
+                )
+                trainer = make_trainer(PackedLoss(taught) if settings["pack"] else taught, strategy, settings)
+                progress = train(trainer, lambda start: _batches(settings, loss, strategy, records, start), hooks)
+                draw_learning_curves(run_dir)
+            metrics = None
+            if evaluate and progress.is_whole:
+                metrics = (progress.evaluation or finish(evaluate(), progress.step)).metrics
+                write_eval_results(run_dir, progress.step, {name: np.float32(metrics[name]) for name in metrics})
+            log.info("the run is in %s", run_dir.path)
+            return Result(metrics)
 
 
 def _check_packing(settings):

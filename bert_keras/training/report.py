@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import math
 import time
+from typing import Any
 
 import rich.console
 import rich.live
@@ -37,13 +38,11 @@ class Callbacks:
         on_step: takes the step and a dict of the averages since its last call: a training row of metrics.csv.
         on_evaluation: takes the step and a dict of the metrics. Training ends there if it returns True.
         on_save: takes the step and the path of a new checkpoint.
-        on_predictions: takes nothing. Fine-tuning with --do_predict calls it, in every worker, after its last result.
     """
 
     on_step: collections.abc.Callable | None = None
     on_evaluation: collections.abc.Callable | None = None
     on_save: collections.abc.Callable | None = None
-    on_predictions: collections.abc.Callable | None = None
 
     def __post_init__(self):
         for name, function in vars(self).items():
@@ -52,6 +51,14 @@ class Callbacks:
 
 
 NO_CALLBACKS = Callbacks()
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What a run returns: see `metrics` and `predictions` of `training.api.calls.TrainedModel`."""
+
+    metrics: dict[str, float] | None = None
+    predictions: Any = None
 
 
 class Report:

@@ -108,15 +108,15 @@ def format_columns(sentences: Sequence[Sentence], predicted_tags: Sequence[Seque
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def format_json_lines(
+def tagged_rows(
     sentences: Sequence[Sentence], predicted_tags: Sequence[Sequence[str]], confidences: Sequence[Sequence[float]]
-) -> str:
-    """Returns the JSON lines of the sentences with "predicted_tags" and "confidences" (their probabilities) added."""
-    lines = []
+) -> list[dict]:
+    """Returns the objects of the sentences' JSON lines, with "predicted_tags" and "confidences" (probabilities)."""
+    rows = []
     for sentence, tags, probabilities in zip(sentences, predicted_tags, confidences, strict=True):
         added = {"predicted_tags": list(tags), "confidences": [round(float(value), 6) for value in probabilities]}
-        lines.append(json.dumps(json.loads(sentence.lines[0]) | added, ensure_ascii=False) + "\n")
-    return "".join(lines)
+        rows.append(json.loads(sentence.lines[0]) | added)
+    return rows
 
 
 def _format_separator(line, blank):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from bert_keras.data_prep.tasks.conll import format_columns, format_json_lines, read_conll
+from bert_keras.data_prep.tasks.conll import format_columns, read_conll, tagged_rows
 from bert_keras.evaluation.entities import find_scheme
 
 COLUMNS = """-DOCSTART- -X- -X- O
@@ -290,11 +290,10 @@ def test_predictions_are_an_additional_column(write, content, predicted, expecte
 def test_predictions_are_added_to_json_lines(write):
     lines = '{"id": 3, "words": ["é", "b"], "document": null}\n\n{"words": ["c"], "tags": ["B-X"]}\n'
     sentences = read_conll(write("test.jsonl", lines), needs_tags=False)
-    text = format_json_lines(sentences, [["O", "B-X"], ["O"]], [[0.5, 0.25], [1.0]])
-    assert text == (
-        '{"id": 3, "words": ["é", "b"], "document": null, "predicted_tags": ["O", "B-X"], "confidences": [0.5, 0.25]}\n'
-        '{"words": ["c"], "tags": ["B-X"], "predicted_tags": ["O"], "confidences": [1.0]}\n'
-    )
+    assert tagged_rows(sentences, [["O", "B-X"], ["O"]], [[0.5, 0.25], [1.0]]) == [
+        {"id": 3, "words": ["é", "b"], "document": None, "predicted_tags": ["O", "B-X"], "confidences": [0.5, 0.25]},
+        {"words": ["c"], "tags": ["B-X"], "predicted_tags": ["O"], "confidences": [1.0]},
+    ]
 
 
 @pytest.mark.parametrize(("name", "count"), [("dev", 3250), ("test", 3453)])

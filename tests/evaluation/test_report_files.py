@@ -7,7 +7,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from bert_keras.evaluation.report_files import confusion_picture, errors_table, predictions_table
+from bert_keras.evaluation.report_files import confusion_picture, errors_table, prediction_rows, predictions_table
 from bert_keras.evaluation.tables import tab_separated, text_table
 
 
@@ -29,13 +29,15 @@ def test_a_row_of_a_tab_separated_table_is_one_line():
 
 
 def test_predictions_with_ids_texts_and_names():
-    assert predictions_table(["7", "8"], ["Ten\tbirds\n", "c:\\new"], ["yes", "no"]) == (
+    assert predictions_table(prediction_rows(["7", "8"], ["Ten\tbirds\n", "c:\\new"], ["yes", "no"])) == (
         "id\tprediction\ttext\n7\tyes\tTen\\tbirds\\n\n8\tno\tc:\\\\new\n"
     )
 
 
 def test_probabilities_have_a_column_for_each_class():
-    table = predictions_table([0, 1], [("a", "b"), ("c", None)], ["y", "n"], [[0.75, 0.25], [1 / 3, 2 / 3]], ["y", "n"])
+    table = predictions_table(
+        prediction_rows([0, 1], [("a", "b"), ("c", None)], ["y", "n"], [[0.75, 0.25], [1 / 3, 2 / 3]], ["y", "n"])
+    )
     assert table == (
         "id\tprediction\tprobability of y\tprobability of n\ttext_a\ttext_b\n"
         "0\ty\t0.750000\t0.250000\ta\tb\n"
@@ -44,7 +46,7 @@ def test_probabilities_have_a_column_for_each_class():
 
 
 def test_numbers_and_choices():
-    table = predictions_table([0, 1], [("q", "x", "y"), ("q", "z")], [2.5, 1e-9])
+    table = predictions_table(prediction_rows([0, 1], [("q", "x", "y"), ("q", "z")], [2.5, 1e-9]))
     assert table == "id\tprediction\ttext_1\ttext_2\ttext_3\n0\t2.5\tq\tx\ty\n1\t1e-09\tq\tz\t\n"
 
 

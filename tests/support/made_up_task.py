@@ -13,7 +13,7 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse
 from bert_keras.modeling import ClassificationLoss, ClassifierModel, PretrainingModel
 from bert_keras.training.distribution.devices import strategy_of
-from bert_keras.training.finetuning.run import finetune
+from bert_keras.training.finetuning.run import FineTuning
 from bert_keras.training.finetuning.settings import (
     define_evaluation_flags,
     define_fine_tuning_flags,
@@ -131,7 +131,7 @@ def run(task, output_dir, callbacks=NO_CALLBACKS, **given):
         usual = {"output_dir": output_dir, "do_eval": task.eval_features is not None}
     opened = open_run(**{name: value for name, value in {**usual, **given}.items() if value is not None})
     console = open_console()
-    return finetune(task, opened, strategy_of(opened.settings), console, callbacks)
+    return FineTuning(task, opened, strategy_of(opened.settings), console, callbacks).execute().metrics
 
 
 def task_of(folder):

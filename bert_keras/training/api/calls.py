@@ -1,11 +1,8 @@
 """Runs a training program from Python: flags from arguments, data from memory, and the result as an object."""
 
 import contextlib
-import csv
 import dataclasses
 import gc
-import io
-import json
 import logging
 import os
 import re
@@ -88,18 +85,17 @@ class Program:
         name: of the program, such as "run_classifier".
         function: name of the function, for messages.
         define_flags: returns the flags, an `absl.flags.FlagValues`.
-        run: runs the program; takes the flags, a `rich.console.Console` and `Callbacks`, and returns the metrics.
+        open_run: takes the flags, a `rich.console.Console` and `Callbacks`; returns a run, whose `execute` returns a
+            `training.report.Result`.
         to_file: takes data in memory and their name; returns the content of a file, as bytes, and its ending.
-        read_predictions: takes the run folder, and returns what `TrainedModel.predictions` describes.
         prepare: takes a path, the name of the data, the flags, and `DataFiles`; returns the path for the flag.
     """
 
     name: str
     function: str
     define_flags: Callable
-    run: Callable
+    open_run: Callable
     to_file: Callable
-    read_predictions: Callable = lambda folder: None
     prepare: Callable = lambda path, name, values, files: path
 
     def call(
@@ -115,8 +111,7 @@ class Program:
         if not settings.get("output_dir"):
             raise TypeError(f"{self.function}() needs output_dir, the folder of the run")
         settings["output_dir"] = local_paths(os.fspath(settings["output_dir"]), "output_dir")
-        files, written = DataFiles(settings["output_dir"]), []
-        callbacks = dataclasses.replace(callbacks, on_predictions=lambda: written.append(True))
+        files = DataFiles(settings["output_dir"])
         with with_names_of_arguments(values, files) as translate, surroundings(verbose, translate) as console:
             take_values(values, {**_actions(values, {**settings, **data}), **settings}, self.function)
             contents = {flag: self._content(flag, content) for flag, content in data.items()}
@@ -126,47 +121,19 @@ class Program:
                     for flag, content in contents.items()
                 }
                 take_values(values, given, self.function)
-                metrics = self.run(values, console, callbacks)
+                result = self.open_run(values, console, callbacks).execute()
             except BaseException:
                 files.remove_unused()
                 raise
         folder = values["output_dir"].value
         folder = folder if paths.is_remote(folder) else os.path.abspath(folder)
-        # The folder may have the predictions of an earlier call, which are not those of this one.
-        return TrainedModel(folder, self.name, metrics, self.read_predictions(folder) if written else None)
+        return TrainedModel(folder, self.name, result.metrics, result.predictions)
 
     def _content(self, flag, data):
         """Returns a path, or for data in memory the content of a file and the ending of its name."""
         if isinstance(data, (str, os.PathLike)):
             return local_paths(os.fspath(data), _name_of(flag))
         return self.to_file(data, _name_of(flag))
-
-
-def read_table(folder: str) -> list[dict[str, Any]] | None:
-    """Returns the rows of predictions.tsv, with numbers as float."""
-    text = _read(folder, "predictions.tsv")
-    if text is None:
-        return None
-    rows = csv.DictReader(io.StringIO(text, newline="\n"), delimiter="\t", quoting=csv.QUOTE_NONE)
-    numbers = {name for name in rows.fieldnames or () if name.startswith("probability of ")} or {"prediction"}
-    return [{name: float(value) if name in numbers else value for name, value in row.items()} for row in rows]
-
-
-def read_json_lines(folder: str) -> list[dict[str, Any]] | None:
-    """Returns the objects of predictions.jsonl; None without this file."""
-    text = _read(folder, "predictions.jsonl")
-    return text and [json.loads(line) for line in text.removesuffix("\n").split("\n")]
-
-
-def read_answers(folder: str) -> dict[str, str] | None:
-    """Returns predictions.json, a dict."""
-    text = _read(folder, "predictions.json")
-    return text and json.loads(text)
-
-
-def _read(folder: str, name: str) -> Any:
-    file = paths.join(folder, name)
-    return paths.read_text(file) if paths.is_file(file) else None
 
 
 def _actions(values, settings):

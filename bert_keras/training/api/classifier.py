@@ -10,13 +10,13 @@ from absl import flags
 from bert_keras.cli.flags import given_flags
 from bert_keras.data_prep.tasks.columns import HEADERS
 from bert_keras.data_prep.tasks.examples import KINDS
-from bert_keras.training.api.calls import Program, TrainedModel, read_table
+from bert_keras.training.api.calls import Program, TrainedModel
 from bert_keras.training.api.data import json_lines, rows_of
 from bert_keras.training.distillation.recipe import define_teacher_flags
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.classification import Classification
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES, complete_settings
-from bert_keras.training.finetuning.run import finetune
+from bert_keras.training.finetuning.run import FineTuning
 from bert_keras.training.finetuning.settings import (
     define_evaluation_flags,
     define_fine_tuning_flags,
@@ -93,8 +93,8 @@ def define_flags():
     return values
 
 
-def run(flag_values, console, callbacks=NO_CALLBACKS):
-    """Runs run_classifier.py with parsed flags; returns the metrics of the last evaluation or None."""
+def open_run(flag_values, console, callbacks=NO_CALLBACKS):
+    """Reads the data and opens the model of run_classifier.py; returns a `FineTuning` to execute."""
     opened = open_fine_tuning(
         flag_values, "run_classifier", _PATHS, TASK_NAMES.values(), ("max_seq_length", "doc_stride")
     )
@@ -102,7 +102,7 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
     opened = dataclasses.replace(opened, settings=settings)
     strategy = strategy_of(settings)
     task = Classification(settings, opened.files, opened.stored)
-    return finetune(task, opened, strategy, console, callbacks)
+    return FineTuning(task, opened, strategy, console, callbacks)
 
 
 def train_classifier(
@@ -159,4 +159,4 @@ def to_file(data: Any, name: str) -> tuple[bytes, str]:
 
 
 _WITHOUT_LABEL = {1: ("text",), 2: ("text_a", "text_b")}
-_PROGRAM = Program("run_classifier", "train_classifier", define_flags, run, to_file, read_table)
+_PROGRAM = Program("run_classifier", "train_classifier", define_flags, open_run, to_file)

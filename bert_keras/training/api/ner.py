@@ -9,12 +9,12 @@ from absl import flags
 from bert_keras.cli.flags import tell_unused
 from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.modeling import TAGGERS
-from bert_keras.training.api.calls import Program, TrainedModel, read_json_lines
+from bert_keras.training.api.calls import Program, TrainedModel
 from bert_keras.training.api.data import json_lines, rows_of
 from bert_keras.training.distillation.recipe import define_teacher_flags
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.ner import TokenClassification, find_files
-from bert_keras.training.finetuning.run import finetune
+from bert_keras.training.finetuning.run import FineTuning
 from bert_keras.training.finetuning.settings import (
     define_evaluation_flags,
     define_fine_tuning_flags,
@@ -62,8 +62,8 @@ def define_flags():
     return values
 
 
-def run(flag_values, console, callbacks=NO_CALLBACKS):
-    """Runs run_ner.py with parsed flags; returns the metrics of the last evaluation or None."""
+def open_run(flag_values, console, callbacks=NO_CALLBACKS):
+    """Reads the data and opens the model of run_ner.py; returns a `FineTuning` to execute."""
     tell_unused(flag_values, _FILES)
     opened = open_fine_tuning(
         flag_values,
@@ -82,7 +82,7 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
     check_effects(opened.settings, opened.defaults, opened.given, {"without_columns": without_columns})
     strategy = strategy_of(opened.settings)
     task = TokenClassification(opened.settings, opened.files, opened.stored)
-    return finetune(task, opened, strategy, console, callbacks)
+    return FineTuning(task, opened, strategy, console, callbacks)
 
 
 def train_ner(
@@ -119,4 +119,4 @@ def to_file(data: Any, name: str) -> tuple[bytes, str]:
     return json_lines(rows_of(data, name, {1: ("words",), 2: ("words", "tags")}, rank=1))
 
 
-_PROGRAM = Program("run_ner", "train_ner", define_flags, run, to_file, read_json_lines)
+_PROGRAM = Program("run_ner", "train_ner", define_flags, open_run, to_file)

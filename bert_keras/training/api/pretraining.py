@@ -18,10 +18,10 @@ from bert_keras.data_prep.text.chinese_words import Segmenter
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.storage import paths, writing
 from bert_keras.storage.vocabulary import vocabulary_digest
-from bert_keras.training import pretraining
 from bert_keras.training.api.calls import Program, TrainedModel
 from bert_keras.training.api.data import iterate, to_json
 from bert_keras.training.distillation.recipe import define_loss_flags
+from bert_keras.training.pretraining import Pretraining
 from bert_keras.training.report import NO_CALLBACKS, Callbacks
 from bert_keras.training.run_settings import check_effects
 from bert_keras.training.settings import (
@@ -122,8 +122,8 @@ def _define_objective(define):
     )
 
 
-def run(flag_values, console, callbacks=NO_CALLBACKS):
-    """Runs run_pretraining.py with parsed flags; returns the metrics of the last evaluation or None."""
+def open_run(flag_values, console, callbacks=NO_CALLBACKS):
+    """Turns parsed flags of run_pretraining.py into a `Pretraining` to execute."""
     if flag_values.run_config:
         take_run_config(flag_values, flag_values.run_config, "run_pretraining")
     check_given_checkpoint(flag_values, "run_pretraining")
@@ -136,7 +136,7 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
         raise ValueError(
             "--masked_lm_loss_weight=0: --objective=span_boundary adds to the loss of masked LM; give a weight above 0"
         )
-    return pretraining.pretrain("run_pretraining", settings, defaults, console, callbacks, given)
+    return Pretraining(settings, defaults, given, console, callbacks)
 
 
 def pretrain(
@@ -239,4 +239,4 @@ def _build_records(of_text, path, name, values, files):
     return records
 
 
-_PROGRAM = Program("run_pretraining", "pretrain", define_flags, run, to_file)
+_PROGRAM = Program("run_pretraining", "pretrain", define_flags, open_run, to_file)

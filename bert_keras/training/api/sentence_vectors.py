@@ -1,22 +1,19 @@
 """`train_sentence_vectors`, the flags of run_sentence_vectors.py and what it does with them."""
 
-import io
 import logging
 import os
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from absl import flags
 
 from bert_keras.cli.flags import given_flags, tell_unused
 from bert_keras.prediction.arguments import POOLINGS
 from bert_keras.prediction.loading.model_files import find_task
-from bert_keras.storage import paths
 from bert_keras.training.api.calls import Program, TrainedModel
 from bert_keras.training.api.data import json_lines, rows_of
 from bert_keras.training.distribution.devices import strategy_of
-from bert_keras.training.finetuning.run import finetune
+from bert_keras.training.finetuning.run import FineTuning
 from bert_keras.training.finetuning.settings import define_evaluation_flags, define_fine_tuning_flags, open_fine_tuning
 from bert_keras.training.report import NO_CALLBACKS, Callbacks
 from bert_keras.training.sentence_vectors.task import FILES, SETTLED, SentenceVectors
@@ -74,8 +71,8 @@ def define_flags():
     return values
 
 
-def run(flag_values, console, callbacks=NO_CALLBACKS):
-    """Runs run_sentence_vectors.py with parsed flags; returns the metrics of the last evaluation or None."""
+def open_run(flag_values, console, callbacks=NO_CALLBACKS):
+    """Reads the data and opens the model of run_sentence_vectors.py; returns a `FineTuning` to execute."""
     tell_unused(flag_values, FILES)
     opened = open_fine_tuning(
         flag_values,
@@ -91,7 +88,7 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
     if opened.settings["do_train"]:
         _keep_settings_of_start(opened.settings, given_flags(flag_values))
     strategy = strategy_of(opened.settings)
-    return finetune(SentenceVectors(opened.settings, opened.files), opened, strategy, console, callbacks)
+    return FineTuning(SentenceVectors(opened.settings, opened.files), opened, strategy, console, callbacks)
 
 
 def _keep_settings_of_start(settings, given):
@@ -141,13 +138,4 @@ def to_file(data: Any, name: str) -> tuple[bytes, str]:
     return json_lines(rows_of(data, name, columns))
 
 
-def _read_predictions(folder):
-    """Returns the vectors, an array [N, H], or the cosines of pairs, a list of float."""
-    vectors = paths.join(folder, "vectors.npy")
-    if paths.is_file(vectors):
-        return np.load(io.BytesIO(paths.read_bytes(vectors)))
-    lines = paths.read_text(paths.join(folder, "predictions.tsv")).splitlines()[1:]
-    return [float(line.rpartition("\t")[2]) for line in lines]
-
-
-_PROGRAM = Program("run_sentence_vectors", "train_sentence_vectors", define_flags, run, to_file, _read_predictions)
+_PROGRAM = Program("run_sentence_vectors", "train_sentence_vectors", define_flags, open_run, to_file)

@@ -12,11 +12,11 @@ from absl import flags
 from bert_keras.cli.flags import given_flags, take_values, tell_unused
 from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS
 from bert_keras.evaluation.squad import LANGUAGES
-from bert_keras.training.api.calls import Program, TrainedModel, read_answers
+from bert_keras.training.api.calls import Program, TrainedModel
 from bert_keras.training.api.data import rows_of
 from bert_keras.training.distillation.recipe import define_teacher_flags
 from bert_keras.training.distribution.devices import strategy_of
-from bert_keras.training.finetuning.run import finetune
+from bert_keras.training.finetuning.run import FineTuning
 from bert_keras.training.finetuning.settings import define_fine_tuning_flags, open_fine_tuning
 from bert_keras.training.finetuning.squad import WINDOW_FLAGS, QuestionAnswering
 from bert_keras.training.report import NO_CALLBACKS, Callbacks
@@ -81,8 +81,8 @@ def define_flags():
     return values
 
 
-def run(flag_values, console, callbacks=NO_CALLBACKS):
-    """Runs run_squad.py with parsed flags; returns the metrics of the last evaluation or None."""
+def open_run(flag_values, console, callbacks=NO_CALLBACKS):
+    """Reads the data and opens the model of run_squad.py; returns a `FineTuning` to execute."""
     if flag_values.eval_file and not any(
         flag_values[name].present for name in ("do_train", "do_predict", "run_config")
     ):
@@ -111,7 +111,7 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
     task = QuestionAnswering(settings, opened.files, is_threshold_given, is_evaluated)
     if not task.metric_names:
         _check_needs_no_evaluation(settings)
-    return finetune(task, opened, strategy, console, callbacks)
+    return FineTuning(task, opened, strategy, console, callbacks)
 
 
 def _check(settings):
@@ -203,4 +203,4 @@ def _question(row, where):
     return {**question, "answers": answers, "is_impossible": not answers}
 
 
-_PROGRAM = Program("run_squad", "train_squad", define_flags, run, to_file, read_answers)
+_PROGRAM = Program("run_squad", "train_squad", define_flags, open_run, to_file)

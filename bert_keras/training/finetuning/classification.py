@@ -145,7 +145,7 @@ class Classification(Task):
         write_evaluation(run_dir, self.data, self.answers(outputs, self.eval_features))
 
     def write_predictions(self, run_dir, outputs):
-        write_predictions(run_dir, self.data, self.answers(outputs, self.predict_features))
+        return write_predictions(run_dir, self.data, self.answers(outputs, self.predict_features))
 
     def answers(self, outputs, features):
         """Returns the mean over the windows of each example: float64 [N, C] probabilities; for regression [N] values.

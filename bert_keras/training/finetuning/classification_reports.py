@@ -10,6 +10,7 @@ from bert_keras.evaluation.report_files import (
     MOST_CLASSES_OF_A_MATRIX,
     confusion_picture,
     errors_table,
+    prediction_rows,
     predictions_table,
 )
 
@@ -82,10 +83,12 @@ def write_predictions(run_dir, data, answers):
       the label ids (regression: the value), separated by tabs, without a header.
     - predictions.tsv: ids, texts, predictions and probabilities.
     - For a GLUE task: the file for the GLUE site under its official name, also zipped.
+
+    Returns the rows of predictions.tsv, see `prediction_rows`.
     """
     rows = np.reshape(answers, (len(answers), -1)).astype(np.float32)
     run_dir.write_text("test_results.tsv", "".join("\t".join(map(str, row)) + "\n" for row in rows))
-    _write_predictions(run_dir, "predictions.tsv", data, data.test, answers)
+    predictions = _write_predictions(run_dir, "predictions.tsv", data, data.test, answers)
     log.info("%s predictions: %s, see predictions.tsv", f"{len(answers):,}", _in_short(data, answers))
     if data.glue is not None and data.glue.name in SUBMISSION_FILES:
         name = SUBMISSION_FILES[data.glue.name]
@@ -93,18 +96,20 @@ def write_predictions(run_dir, data, answers):
         text = submission_text(data.glue.name, values, list(data.labels) or None)
         run_dir.write_text(name, text)
         run_dir.write_text(f"{name.removesuffix('.tsv')}.zip", submission_zip({name: text}))
+    return predictions
 
 
 def _write_predictions(run_dir, name, data, examples, answers):
     has_probabilities = data.kind != "regression"
-    table = predictions_table(
+    rows = prediction_rows(
         [example.id for example in examples],
         [_texts(example) for example in examples],
         _names(data, answers),
         answers if has_probabilities else None,
         data.labels,
     )
-    run_dir.write_text(name, table)
+    run_dir.write_text(name, predictions_table(rows))
+    return rows
 
 
 def _names(data, answers):

@@ -6,7 +6,7 @@ import json
 import logging
 
 from bert_keras.data_prep.corpus.sentences import is_json_lines
-from bert_keras.data_prep.tasks.conll import format_columns, format_json_lines, read_conll
+from bert_keras.data_prep.tasks.conll import format_columns, read_conll, tagged_rows
 from bert_keras.data_prep.tasks.ner import collect_tags, make_features, tags_from_logits
 from bert_keras.evaluation.entities import entity_metrics, entity_report
 from bert_keras.modeling import TAGGERS, TokenClassificationLoss, TokenClassifierModel
@@ -100,15 +100,25 @@ class TokenClassification(Task):
         run_dir.write_text("entity_report.txt", entity_report(_tags_of(self._eval), predicted))
 
     def write_predictions(self, run_dir, outputs):
-        """Writes predictions.txt or .jsonl in the format of the input file, and metrics if that file has tags."""
+        """Writes predictions.txt or .jsonl in the format of the input file, and metrics if that file has tags.
+
+        Returns the objects of predictions.jsonl; None for predictions.txt.
+        """
         predicted, confidences = tags_from_logits(self.predict_features, outputs["logits"], self._predict, self.tags)
         run_dir.remove("predictions.txt", "predictions.jsonl", "predict_results.txt", "predict_entity_report.txt")
+        rows = None
         if is_json_lines(self._predict_file):
-            run_dir.write_text("predictions.jsonl", format_json_lines(self._predict, predicted, confidences))
+            rows = tagged_rows(self._predict, predicted, confidences)
+            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            run_dir.write_text("predictions.jsonl", "".join(lines))
         else:
             run_dir.write_text("predictions.txt", format_columns(self._predict, predicted))
-        if self._predict[0].tags is None:
-            return
+        if self._predict[0].tags is not None:
+            self._write_metrics(run_dir, predicted)
+        return rows
+
+    def _write_metrics(self, run_dir, predicted):
+        """Compares the predictions with the tags of the predict_file."""
         metrics = entity_metrics(_tags_of(self._predict), predicted)
         log.info("predictions, compared with the tags of %s: %s", self._predict_file, in_words(metrics))
         run_dir.write_text(

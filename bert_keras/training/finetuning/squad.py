@@ -147,26 +147,29 @@ class QuestionAnswering(Task):
 
     def write_evaluation(self, run_dir, outputs):
         """Writes the predictions of the evaluation, with the prefix "eval_" unless it is on the predict_file."""
-        answers = self._answers_of_evaluation(outputs)
-        self._write(run_dir, answers, "" if self._predict is self._eval else "eval_")
-        if self._predict is self._eval:
+        answers, is_predicted = self._answers_of_evaluation(outputs), self._predict is self._eval
+        texts = self._write(run_dir, answers, "" if is_predicted else "eval_")
+        if is_predicted:
             run_dir.remove("predict_results.txt")
-        if self._found_threshold is None or self._is_threshold_given:
-            return
-        f1 = self._judge(self._eval, answers, self._found_threshold)["f1"]
-        log.info(
-            "%s: --null_score_diff_threshold=%.6g gives the best F1, %.4g%s",
-            self._eval.path,
-            self._found_threshold,
-            f1,
-            "; it is stored with the model" if self._train else "",
-        )
+        if self._found_threshold is not None and not self._is_threshold_given:
+            f1 = self._judge(self._eval, answers, self._found_threshold)["f1"]
+            log.info(
+                "%s: --null_score_diff_threshold=%.6g gives the best F1, %.4g%s",
+                self._eval.path,
+                self._found_threshold,
+                f1,
+                "; it is stored with the model" if self._train else "",
+            )
+        return texts if is_predicted else None
 
     def write_predictions(self, run_dir, outputs):
-        """Writes (nbest_)predictions.json, null_odds.json (version 2), and predict_results.txt (if scored)."""
+        """Writes (nbest_)predictions.json, null_odds.json (version 2), and predict_results.txt (if scored).
+
+        Returns the contents of predictions.json.
+        """
         settings = dataclasses.replace(self._answers, null_score_diff_threshold=self._threshold)
         answers = self._find(self._predict, self.predict_features, outputs, settings)
-        self._write(run_dir, answers, "")
+        texts = self._write(run_dir, answers, "")
         if settings.version_2_with_negative:
             log.info("questions above %.6g in null_odds.json get no answer", settings.null_score_diff_threshold)
         run_dir.remove("predict_results.txt")
@@ -175,6 +178,7 @@ class QuestionAnswering(Task):
             log.info("predictions, compared with the answers of %s: %s", self._predict.path, in_words(metrics))
             lines = [f"{name} = {metrics[name]:.6f}\n" for name in sorted(metrics)]
             run_dir.write_text("predict_results.txt", "".join(lines))
+        return texts
 
     @property
     def _threshold(self):
@@ -271,6 +275,7 @@ class QuestionAnswering(Task):
             run_dir.write_text(f"{prefix}{name}", text)
         if "null_odds.json" not in files:
             run_dir.remove(f"{prefix}null_odds.json")
+        return {answer.question_id: answer.text for answer in answers}
 
 
 def _without_totals(metrics):

@@ -29,16 +29,12 @@ class Selection:
         metric: the metric to compare, higher is better.
         patience: training ends after this number of evaluations without improvement; 0: never.
         keep: function of the step and the metrics of an evaluation, called for each new best one.
-
-    Attributes:
-        is_whole: whether training finished. The caller sets it.
     """
 
     def __init__(self, run_dir, metric, patience, keep):
         self._metric = metric
         self._patience = patience
         self._keep = keep
-        self.is_whole = False
         rows, step = read_metrics(run_dir.file(METRICS_FILE)), run_dir.latest_step()
         rows = [row for row in rows if row.get("split") == "eval" and row.get(metric)]
         rows = [row for row in rows if int(row["step"]) <= step]
@@ -93,7 +89,8 @@ def list_tries(settings):
 def try_all(tries, settings, run_dir, task, train):
     """Trains every try that has no result yet, and copies the best model into the run folder.
 
-    `train` takes the settings and the RunDir of a try, and returns its `Selection`. Returns False after SIGTERM.
+    `train` takes the settings and the RunDir of a try, and returns its `training.finetuning.run.Trained`. Returns False
+    after SIGTERM.
     """
     baseline = task.baseline.get(task.metric, -math.inf)  # no try is below it if this metric has none
     varied = [name for name in (*_TRIED, "seed") if len({one[name] for one in tries}) > 1]
@@ -128,16 +125,16 @@ def _one_try(one, settings, run_dir, train):
     """Trains one try; returns None after a request to stop."""
     run_dir.create()
     try:
-        selection = train(settings, run_dir)
+        trained = train(settings, run_dir)
     except ValueError as error:
         if "not finite" not in str(error):
             raise
         result = _Result(one, None, str(error))
         log.warning("this try failed: %s", error)
     else:
-        if not selection.is_whole:
+        if not trained.is_whole:
             return None
-        result = _Result(one, selection.best, "done")
+        result = _Result(one, trained.best, "done")
     run_dir.write_text(_RESULT, json.dumps(dataclasses.asdict(result)) + "\n")
     return result
 

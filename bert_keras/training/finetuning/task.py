@@ -83,8 +83,14 @@ class Task:
         raise NotImplementedError
 
     def write_evaluation(self, run_dir, outputs):
-        """Writes reports of the evaluation into a `training.run_dir.RunDir`; see `evaluate` for `outputs`."""
+        """Writes reports of the evaluation into a `training.run_dir.RunDir`; see `evaluate` for `outputs`.
+
+        If the evaluation data are also those to predict, it returns the predictions as `write_predictions` does.
+        """
 
     def write_predictions(self, run_dir, outputs):
-        """Writes the predictions for the rows of `predict_features` into a `training.run_dir.RunDir`."""
+        """Writes the predictions for the rows of `predict_features` into a `training.run_dir.RunDir`.
+
+        Returns what `TrainedModel.predictions` shall be, or None.
+        """
         raise NotImplementedError

@@ -125,17 +125,21 @@ class SentenceVectors(Task):
         return _retrieval(vectors, self.eval_features["text_numbers"])
 
     def write_predictions(self, run_dir, outputs):
-        """Writes vectors.npy, float32 [N, H]; or for pairs predictions.tsv, the texts and their cosine."""
+        """Writes vectors.npy, float32 [N, H]; or for pairs predictions.tsv, the texts and their cosine.
+
+        Returns the vectors, or the cosines as a list of float.
+        """
         vectors = outputs["vectors"]
         run_dir.remove("vectors.npy", "predictions.tsv")
         if vectors.shape[1] == 1:
             file = io.BytesIO()
             np.save(file, vectors[:, 0])
             run_dir.write_text("vectors.npy", file.getvalue())
-            return
+            return vectors[:, 0]
         found = cosines(vectors[:, 0], vectors[:, 1])
         rows = [[*row[:2], f"{value:.6f}"] for row, value in zip(self._predict.rows, found, strict=True)]
         run_dir.write_text("predictions.tsv", tab_separated(["text", "text_pair", "cosine"], rows))
+        return found.tolist()
 
 
 def _check_others(settings, numbers):
