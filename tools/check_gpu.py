@@ -39,7 +39,7 @@ from bert_keras.modeling.tagger import FeatureBasedTagger
 from bert_keras.prediction.loading.model_files import given_config
 from bert_keras.training import loop
 from bert_keras.training.distribution.devices import create_strategy, distribute
-from bert_keras.training.evaluation_pass import Evaluator
+from bert_keras.training.evaluation_pass import Evaluator, last
 
 # The network of the comparison: small, but with every operation.
 SMALL = BertConfig(
@@ -155,7 +155,8 @@ def take_step(kind, strategy, precision="float32", is_compiled=False):
     if kind == "tagging":
         batch["input_mask"][-2:] = 0
         batch["label_ids"][-2:] = -1
-        metrics = Evaluator(trainer.loss, strategy).evaluate(distribute(strategy, tf.data.Dataset.from_tensors(batch)))
+        batches = distribute(strategy, tf.data.Dataset.from_tensors(batch))
+        metrics = last(Evaluator(trainer.loss, strategy).evaluate(batches)).metrics
         if not np.isfinite(metrics["loss"]):
             raise ValueError(f"the loss of a batch with rows of padding is {metrics['loss']}")
     return float(totals["loss"]), moments

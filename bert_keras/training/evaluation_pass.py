@@ -1,7 +1,6 @@
 """Runs a network on data without changing it, on any number of devices: metrics of batches, outputs of examples.
 
-A pass over data is a generator: it yields None before each batch, and its result at last. Its caller can leave it
-before any batch, for example if a signal requests a stop.
+A pass is a generator, which yields None before each batch and its result at last, so the caller may leave it.
 """
 
 import dataclasses
@@ -23,21 +22,21 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """The result of an evaluation.
-
-    Attributes:
-        metrics: dict of float by name.
-        outputs: dict of arrays, the network's outputs for each example, as `Inference` returns them; None of
-            pre-training, which sums the metrics of batches.
-    """
+    """Metrics, a dict of float by name; and the outputs of `Inference` for the examples, None of pre-training."""
 
     metrics: dict
     outputs: dict | None = None
 
 
+def last(results):
+    """Runs a pass to its end, and returns its result."""
+    *_, result = results
+    return result
+
+
 def finish(evaluation, step):
     """Runs an evaluation of a step to its end; logs the metrics, and returns the `Evaluation`."""
-    *_, result = evaluation
+    result = last(evaluation)
     log.info("evaluation of step %d: %s", step, in_words(result.metrics))
     return result
 
@@ -57,17 +56,11 @@ class Evaluator:
         self._run = graph_function(self, "_sums")
 
     def evaluate(self, batches):
-        """Evaluates all batches once.
+        """Evaluates all batches once: a pass to an `Evaluation`.
 
-        Returns:
-            dict of float by metric, weighted by the denominators of each batch; and `loss`, the unweighted mean of the
-            batch losses, as in the original BERT.
+        The metrics are weighted by the denominators of each batch; `loss` is the unweighted mean of the batch losses,
+        as in the original BERT.
         """
-        *_, evaluation = self.pass_over(batches)
-        return evaluation.metrics
-
-    def pass_over(self, batches):
-        """Yields None before each batch, and at last an `Evaluation` with the metrics of `evaluate`."""
         numerators, denominators, losses = {}, {}, []
         for features in batches:
             yield None
@@ -113,15 +106,10 @@ class Inference:
         self._run = graph_function(self, "_next_outputs")
 
     def outputs(self, features):
-        """Returns the outputs in the order of the examples: a dict of float32 arrays [N, ...].
+        """A pass to the outputs in the order of the examples: a dict of float32 arrays [N, ...].
 
         Tokens that were cut off have 0.
         """
-        *_, outputs = self.pass_over(features)
-        return outputs
-
-    def pass_over(self, features):
-        """Yields None before each batch, and at last the result of `outputs`."""
         features = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
         num_rows, num_tokens = len(features["input_ids"]), features["input_ids"].shape[-1]
         step = length_step(num_tokens, self._is_compiled)

@@ -37,24 +37,17 @@ def steps_until_due(settings, step):
 
 
 def is_due(settings, step, name):
-    """Returns whether an event happens at `step`: after as many steps as the setting `name` has, and at the last step.
-
-    The value 0 leaves only the last step.
-    """
+    """Returns whether the event of a setting, such as "log_steps", happens at `step`; 0: only at the last, as all."""
     return step == settings["num_train_steps"] or (settings[name] > 0 and step % settings[name] == 0)
 
 
 @dataclasses.dataclass
 class Progress:
-    """Where a run is.
+    """Where a run is: after `step`.
 
-    Attributes:
-        step: the last step that was taken.
-        end: the reason why the run ends at this step, as in end.json; None before its end.
-        stop: the name of the signal that requests a stop, "SIGTERM" or "SIGINT"; None without a request. The same
-            command continues the run later.
-        evaluation: the `Evaluation` of this step by this process, or None.
-        seconds: the duration of the last device call, which decides the length of the next one.
+    `end` is the reason if the run ends here, as in end.json; `stop` is the signal if only this process ends here, and
+    the same command continues. `evaluation` is that of the step by this process. Each is None without such a thing.
+    `seconds` is the duration of the last device call.
     """
 
     step: int
@@ -65,7 +58,7 @@ class Progress:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the run has ended, with the evaluation of its last step."""
+        """Whether the run has ended, and its last evaluation, too."""
         return self.end is not None and self.stop is None
 
 
@@ -276,11 +269,10 @@ def _open_report(trainer, hooks, step):
     run_dir, settings = hooks.run_dir, hooks.settings
     names = [*trainer.loss.metric_names, *hooks.eval_metric_names]
     names += ["loss_scale", "skipped_steps"] if "loss_scale" in trainer.state else []
-    metrics_logs: list[MetricsFile | TensorBoardEvents] = (
-        [MetricsFile(run_dir, names, step)] if run_dir.is_writable else []
-    )
-    if run_dir.is_writable and TensorBoardEvents.is_available():
-        metrics_logs.append(TensorBoardEvents(run_dir))
+    metrics_logs: list[MetricsFile | TensorBoardEvents] = []
+    if run_dir.is_writable:
+        metrics_logs.append(MetricsFile(run_dir, names, step))
+        metrics_logs += [TensorBoardEvents(run_dir)] if TensorBoardEvents.is_available() else []
     return Report(
         trainer.loss,
         trainer.optimizer.schedule,

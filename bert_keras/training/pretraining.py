@@ -306,7 +306,7 @@ def _make_evaluation(settings, loss, strategy, records, eval_records):
     def evaluate():
         try:
             with explain_out_of_memory("eval_batch_size"):
-                yield from evaluator.pass_over(distribute(strategy, batches))
+                yield from evaluator.evaluate(distribute(strategy, batches))
         except READING_FAILURES as error:
             raise explain_failure(eval_records or records, error) from error
 

@@ -15,7 +15,7 @@ from bert_keras.modeling import (
 )
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.distribution.devices import create_strategy, distribute
-from bert_keras.training.evaluation_pass import Evaluator
+from bert_keras.training.evaluation_pass import Evaluator, last
 from bert_keras.training.step import LossScale, Trainer
 
 CONFIG = make_config(
@@ -93,7 +93,8 @@ def compile_passes(one_device, devices):
     for trainer, strategy in ((plain, one_device), (compiled, devices)):
         losses.append(float(trainer.train(iter(batches_for(strategy)), tf.constant(3))["loss"]))
         examples = tf.data.Dataset.from_tensor_slices(make_examples()).batch(NUM_ROWS, drop_remainder=True)
-        metrics = Evaluator(trainer.loss, strategy, trainer is compiled).evaluate(distribute(strategy, examples))
+        evaluator = Evaluator(trainer.loss, strategy, trainer is compiled)
+        metrics = last(evaluator.evaluate(distribute(strategy, examples))).metrics
         losses.append(metrics["loss"])
         states.append(state_of(trainer))
     np.testing.assert_allclose(losses[2:], losses[:2], rtol=1e-5)

@@ -20,7 +20,7 @@ from bert_keras.modeling import (
 )
 from bert_keras.training import step as training_step
 from bert_keras.training.distribution.devices import create_strategy, distribute
-from bert_keras.training.evaluation_pass import Evaluator, Inference
+from bert_keras.training.evaluation_pass import Evaluator, Inference, last
 from bert_keras.training.input.feature_batches import training_batches
 from bert_keras.training.input.packed_batches import PackedLoss, packed_training_batches
 from bert_keras.training.step import Trainer
@@ -75,9 +75,9 @@ def train_evaluate_answer(strategy):
     assert {name: state[name].tobytes() for name in POOLER} == {name: pooler[name].tobytes() for name in POOLER}
     assert np.abs(state["bert/encoder/layer_0/output/dense/kernel/adam_m"]).min() > 0
     # 13 rows, 5 at a time: no batch divides evenly by 2 or 4, and the last is not full.
-    answers = Inference(tagging.model, strategy, 5, is_trimmed=True).outputs(features)["logits"]
+    answers = last(Inference(tagging.model, strategy, 5, is_trimmed=True).outputs(features))["logits"]
     examples = tf.data.Dataset.from_tensor_slices(make_examples(15)).batch(5, drop_remainder=True)
-    metrics = Evaluator(pretraining, strategy).evaluate(distribute(strategy, examples))
+    metrics = last(Evaluator(pretraining, strategy).evaluate(distribute(strategy, examples))).metrics
     return totals, state, answers, metrics
 
 

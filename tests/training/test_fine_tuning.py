@@ -98,17 +98,17 @@ def test_a_run_that_was_stopped_three_times_ends_as_if_it_had_not(whole, start, 
         stop_after(patch, 2)
         assert_stopped(3)
     # During an evaluation: of step 4, which has a checkpoint, and of the last one.
-    pass_over = Inference.pass_over
+    outputs = Inference.outputs
     for step in (4, 6):
 
         def stopping(self, features, step=step):
-            for result in pass_over(self, features):
+            for result in outputs(self, features):
                 if weights_in(stopped)["global_step"] == step:
                     os.kill(os.getpid(), signal.SIGTERM)
                 yield result
 
         with monkeypatch.context() as patch:
-            patch.setattr(Inference, "pass_over", stopping)
+            patch.setattr(Inference, "outputs", stopping)
             assert_stopped(step)
         assert str(step) not in {row["step"] for row in rows_of(stopped) if row["split"] == "eval"}
     assert run(MadeUp(does_predict=True), stopped, **flags) == metrics
@@ -200,7 +200,7 @@ def test_a_batch_that_is_too_large_to_evaluate_or_predict_is_named(whole, tmp_pa
     def fail(self, features):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
-    monkeypatch.setattr(Inference, "pass_over", fail)
+    monkeypatch.setattr(Inference, "outputs", fail)
     task = MadeUp(does_evaluate=not does_predict, does_predict=does_predict)
     flag = "predict_batch_size" if does_predict else "eval_batch_size"
     with pytest.raises(ValueError, match=f"memory does not hold a batch of --{flag}; give a lower one"):

@@ -16,7 +16,7 @@ from bert_keras.modeling import (
     SquadModel,
     TokenClassifierModel,
 )
-from bert_keras.training.evaluation_pass import Inference
+from bert_keras.training.evaluation_pass import Inference, last
 
 NUM_TOKENS = 16
 LENGTHS = np.array([3, 16, 7, 8, 9, 4, 12])
@@ -39,7 +39,7 @@ def make_features(lengths=LENGTHS, seed=0):
 
 
 def outputs_of(model, features, batch_size=3, is_trimmed=True):
-    return Inference(model, tf.distribute.get_strategy(), batch_size, is_trimmed).outputs(features)
+    return last(Inference(model, tf.distribute.get_strategy(), batch_size, is_trimmed).outputs(features))
 
 
 def one_by_one(model, features):
@@ -105,12 +105,12 @@ def test_weights_may_change_and_lengths_may_too_without_building_anew(tiny_confi
 
     model, features = make_model(lambda: Counted(tiny_config, 3)), make_features()
     inference = Inference(model, tf.distribute.get_strategy(), 2, is_trimmed=True)
-    first = inference.outputs(features)["logits"]
-    short = inference.outputs(make_features(np.array([3, 4, 5])))["logits"]
+    first = last(inference.outputs(features))["logits"]
+    short = last(inference.outputs(make_features(np.array([3, 4, 5]))))["logits"]
     assert short.shape == (3, 3)
     assert len(built) == 1
     model.head.output_bias.assign_add([1.0, 2.0, 3.0])
-    assert_close(inference.outputs(features)["logits"] - first, [[1, 2, 3]] * 7)
+    assert_close(last(inference.outputs(features))["logits"] - first, [[1, 2, 3]] * 7)
     assert len(built) == 1
 
 
@@ -123,7 +123,7 @@ def test_long_predictions_tell_how_far_they_are(tiny_config, monkeypatch, messag
 def test_inference_is_freed_without_a_search_for_garbage(tiny_config):
     def reference():
         inference = Inference(ClassifierModel(tiny_config, 3), tf.distribute.get_strategy(), 3)
-        inference.outputs(make_features())
+        last(inference.outputs(make_features()))
         return weakref.ref(inference)
 
     gc.disable()

@@ -26,7 +26,7 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.layers import dtype_policy
-from bert_keras.training.evaluation_pass import Evaluator
+from bert_keras.training.evaluation_pass import Evaluator, last
 from bert_keras.training.step import LossScale, Trainer, dropout_seed
 
 
@@ -259,7 +259,7 @@ def test_evaluation_weighs_examples_and_averages_the_loss_over_batches(tiny_conf
     loss = make_trainer(tiny_config).loss
     features = features_of(make_examples(5))
     batches = tf.data.Dataset.from_tensor_slices(features).batch(4)
-    result = Evaluator(loss, tf.distribute.get_strategy()).evaluate(batches)
+    result = last(Evaluator(loss, tf.distribute.get_strategy()).evaluate(batches)).metrics
 
     whole = loss.metrics(loss.numerators(features), loss.denominators(features))
     for name, value in whole.items():
@@ -279,7 +279,7 @@ def test_a_trainer_and_its_memory_are_freed(tiny_config, squad_batches, is_compi
         trainer = make_squad_trainer(tiny_config, is_compiled=is_compiled)
         trainer.train(iter(squad_batches), tf.constant(2))
         evaluator = Evaluator(trainer.loss, trainer.strategy, is_compiled)
-        evaluator.evaluate(squad_batches.take(1))
+        last(evaluator.evaluate(squad_batches.take(1)))
         slots = [variable for name, variable in trainer.state.items() if "/adam_" in name]
         objects = [weakref.ref(value) for value in (trainer, evaluator, trainer.global_step, *slots)]
         return objects, [weakref.ref(variable.handle) for variable in trainer.state.values()]
@@ -298,4 +298,4 @@ def test_evaluation_without_a_batch_is_refused(tiny_config, make_examples):
     loss = make_trainer(tiny_config).loss
     empty = tf.data.Dataset.from_tensor_slices(features_of(make_examples(2))).batch(4).take(0)
     with pytest.raises(ValueError, match="evaluation found no batch"):
-        Evaluator(loss, tf.distribute.get_strategy()).evaluate(empty)
+        last(Evaluator(loss, tf.distribute.get_strategy()).evaluate(empty))

@@ -46,7 +46,7 @@ class Train:
         if isinstance(figure, Exception):
             raise figure
         make_model(run_dir, str(place))
-        return types.SimpleNamespace(is_whole=figure is not None, best=figure)
+        return None if figure is None else types.SimpleNamespace(best=figure)
 
 
 def make_model(run_dir, text):

@@ -109,22 +109,18 @@ class TokenClassification(Task):
         rows = None
         if is_json_lines(self._predict_file):
             rows = tagged_rows(self._predict, predicted, confidences)
-            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-            run_dir.write_text("predictions.jsonl", "".join(lines))
+            lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            run_dir.write_text("predictions.jsonl", lines)
         else:
             run_dir.write_text("predictions.txt", format_columns(self._predict, predicted))
         if self._predict[0].tags is not None:
-            self._write_metrics(run_dir, predicted)
+            truth = _tags_of(self._predict)
+            metrics = entity_metrics(truth, predicted)
+            log.info("predictions, compared with the tags of %s: %s", self._predict_file, in_words(metrics))
+            lines = "".join(f"{name} = {metrics[name]:.6f}\n" for name in sorted(metrics))
+            run_dir.write_text("predict_results.txt", lines)
+            run_dir.write_text("predict_entity_report.txt", entity_report(truth, predicted))
         return rows
-
-    def _write_metrics(self, run_dir, predicted):
-        """Compares the predictions with the tags of the predict_file."""
-        metrics = entity_metrics(_tags_of(self._predict), predicted)
-        log.info("predictions, compared with the tags of %s: %s", self._predict_file, in_words(metrics))
-        run_dir.write_text(
-            "predict_results.txt", "".join(f"{name} = {metrics[name]:.6f}\n" for name in sorted(metrics))
-        )
-        run_dir.write_text("predict_entity_report.txt", entity_report(_tags_of(self._predict), predicted))
 
     def _predicted(self, outputs):
         return tags_from_logits(self.eval_features, outputs["logits"], self._eval, self.tags)[0]

@@ -21,7 +21,7 @@ from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.distribution.devices import distribute
 from bert_keras.training.distribution.tpu import is_tpu
 from bert_keras.training.distribution.workers import Workers, open_run_dir
-from bert_keras.training.evaluation_pass import Evaluation, Inference, finish, length_step, write_eval_results
+from bert_keras.training.evaluation_pass import Evaluation, Inference, finish, last, length_step, write_eval_results
 from bert_keras.training.failures import explain_large_model, explain_out_of_memory
 from bert_keras.training.finetuning.data import (
     EVALUATION_FILE,
@@ -61,17 +61,12 @@ _FREE_SETTINGS = FREE_SETTINGS | {
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """What the training of one try leaves.
+    """What the training of one try leaves: the best value of the task's metric, and the network in memory.
 
-    Attributes:
-        is_whole: whether training finished; False after a signal.
-        best: the best value of the task's metric; None without an evaluation.
-        network: the network with its loss; None if nothing was trained.
-        step: the step of its weights if they are those to use; None if only the run folder has those.
-        evaluation: the evaluation of these weights, or None.
+    `step` is that of the network's weights if they are those to use; else only the run folder has those. `evaluation`
+    is that of these weights. Each is None where there is none.
     """
 
-    is_whole: bool
     best: float | None = None
     network: Any = None
     step: int | None = None
@@ -114,20 +109,23 @@ class FineTuning:
             workers.chief_first(lambda: task.prepare(run_dir.path))
             if task.eval_features is not None:
                 warn_of_trained_data({**settings, **task.files})
-            trained = Trained(is_whole=True)
+            trained = Trained()
             if settings["do_train"]:
                 if len(tries) == 1:
                     trained = self.train({**settings, **tries[0]}, run_dir)
-                else:
-                    trained = Trained(try_all(tries, settings, run_dir, task, self.train))
-                if not trained.is_whole:
+                elif not try_all(tries, settings, run_dir, task, self.train):
+                    trained = None
+                if trained is None:
                     return Result()
                 note_model(run_dir)
             workers.wait()  # until the chief has written the whole model
             return self._use_model(run_dir, trained)
 
-    def train(self, settings: dict, run_dir: RunDir) -> Trained:
-        """Trains or resumes with one value of each setting, and keeps the best or last weights in `model/`."""
+    def train(self, settings: dict, run_dir: RunDir) -> Trained | None:
+        """Trains or resumes with one value of each setting, and keeps the best or last weights in `model/`.
+
+        Returns None if a signal stopped it.
+        """
         task, files = self.task, self.opened.files
         settings = _count_steps(task, settings, self.strategy)
 
@@ -136,7 +134,7 @@ class FineTuning:
 
         selection = Selection(run_dir, task.metric, settings["early_stopping"], keep)
         if self._is_finished(settings, run_dir, selection):
-            return Trained(True, selection.best)
+            return Trained(selection.best)
         with initial_seed(settings["seed"]):
             network = self._build(settings, self.opened.teacher)
             if not run_dir.latest_checkpoint():
@@ -155,22 +153,22 @@ class FineTuning:
         )
         trainer = self._make_trainer(network, settings)
         progress = train(trainer, lambda start: self._batches(network, settings, start), hooks)
-        is_whole, step, evaluation = progress.is_whole or selection.is_over, None, None
+        draw_learning_curves(run_dir)
+        if not progress.is_whole and not selection.is_over:
+            return None
         if progress.step < settings["num_train_steps"] and selection.is_over:
             log.info("training ends early (--early_stopping); the model has the weights with the best %s", task.metric)
-        if is_whole and hooks.evaluate is None:
-            step = progress.step
+        step, evaluation = progress.step, progress.evaluation
+        if hooks.evaluate is None:
             keep(step, {})
-        elif is_whole and not has_model(run_dir):
-            step = selection.best_step or progress.step
+        elif not has_model(run_dir):
+            step = selection.best_step or step
             self._restore(run_dir, trainer, step, progress.step)
             evaluation = finish(hooks.evaluate(), step)
             keep(step, evaluation.metrics)
-        elif progress.evaluation and selection.best_step == progress.step:
-            # The last weights are the best, so they need not be loaded and evaluated again.
-            step, evaluation = progress.step, progress.evaluation
-        draw_learning_curves(run_dir)
-        return Trained(is_whole, selection.best, network, step, evaluation)
+        elif evaluation is None or selection.best_step != step:
+            step = evaluation = None  # the folder has other weights than the network
+        return Trained(selection.best, network, step, evaluation)
 
     def _is_finished(self, settings, run_dir, selection):
         """Returns whether the run has ended and has its model, and logs the reason."""
@@ -187,7 +185,7 @@ class FineTuning:
         return True
 
     def _restore(self, run_dir, trainer, best, step):
-        """Restores the weights of the best step of a finished run whose folder `model` someone removed."""
+        """Restores the weights of the best step of a run that is at `step`, and whose folder `model` is missing."""
         if best != step:
             if not run_dir.has_step(best):
                 raise ValueError(
@@ -211,7 +209,7 @@ class FineTuning:
         if task.predict_features is not None:
             inference = self._inference(network, settings, settings["predict_batch_size"])
             with explain_out_of_memory("predict_batch_size"):
-                outputs = inference.outputs(task.predict_features)
+                outputs = last(inference.outputs(task.predict_features))
             predictions = task.write_predictions(run_dir, outputs)
         log.info("the run is in %s", run_dir.path)
         return Result(evaluation.metrics if evaluation else None, predictions)
@@ -294,7 +292,7 @@ class FineTuning:
 
         def evaluate():
             with explain_out_of_memory(flag):
-                for outputs in inference.pass_over(self.task.eval_features):
+                for outputs in inference.outputs(self.task.eval_features):
                     yield outputs and Evaluation(self.task.evaluate(outputs), outputs)
 
         return evaluate

@@ -35,17 +35,16 @@ class Selection:
         self._metric = metric
         self._patience = patience
         self._keep = keep
-        rows, step = read_metrics(run_dir.file(METRICS_FILE)), run_dir.latest_step()
+        rows, last_step = read_metrics(run_dir.file(METRICS_FILE)), run_dir.latest_step()
         rows = [row for row in rows if row.get("split") == "eval" and row.get(metric)]
-        rows = [row for row in rows if int(row["step"]) <= step]
-        self._values, self._steps = [float(row[metric]) for row in rows], [int(row["step"]) for row in rows]
+        values = {int(row["step"]): float(row[metric]) for row in rows}
+        self._values = {step: value for step, value in values.items() if step <= last_step}
 
     def __call__(self, step, metrics):
         """Records an evaluation and returns whether training is over."""
         value = float(f"{metrics[self._metric]:.8g}")  # as in metrics.csv
-        is_best = not self._values or value > max(self._values)
-        self._values.append(value)
-        self._steps.append(step)
+        is_best = self.best is None or value > self.best
+        self._values[step] = value
         if is_best:
             self._keep(step, metrics)
         return self.is_over
@@ -53,20 +52,17 @@ class Selection:
     @property
     def best(self):
         """The best value so far, a float; None before the first evaluation."""
-        return max(self._values, default=None)
+        return max(self._values.values(), default=None)
 
     @property
     def best_step(self):
         """The first step with the best value; None before the first evaluation."""
-        best = self.best
-        return None if best is None else self._steps[self._values.index(best)]
+        return max(self._values, key=lambda step: self._values[step], default=None)
 
     @property
     def is_over(self):
         """True if patience has run out."""
-        if not self._values:
-            return False
-        num_waited = len(self._values) - 1 - self._values.index(max(self._values))
+        num_waited = sum(step > self.best_step for step in self._values)
         return 0 < self._patience <= num_waited
 
 
@@ -89,8 +85,7 @@ def list_tries(settings):
 def try_all(tries, settings, run_dir, task, train):
     """Trains every try that has no result yet, and copies the best model into the run folder.
 
-    `train` takes the settings and the RunDir of a try, and returns its `training.finetuning.run.Trained`. Returns False
-    after SIGTERM.
+    `train` is `FineTuning.train`. Returns False after SIGTERM.
     """
     baseline = task.baseline.get(task.metric, -math.inf)  # no try is below it if this metric has none
     varied = [name for name in (*_TRIED, "seed") if len({one[name] for one in tries}) > 1]
@@ -132,7 +127,7 @@ def _one_try(one, settings, run_dir, train):
         result = _Result(one, None, str(error))
         log.warning("this try failed: %s", error)
     else:
-        if not trained.is_whole:
+        if trained is None:
             return None
         result = _Result(one, trained.best, "done")
     run_dir.write_text(_RESULT, json.dumps(dataclasses.asdict(result)) + "\n")

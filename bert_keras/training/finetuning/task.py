@@ -1,4 +1,4 @@
-"""The interface of a fine-tuning task, which `training.finetuning.run.finetune` executes.
+"""The interface of a fine-tuning task, which `training.finetuning.run.FineTuning` executes.
 
 docs/guides/your_own_task.md shows how to write one.
 """
@@ -85,12 +85,9 @@ class Task:
     def write_evaluation(self, run_dir, outputs):
         """Writes reports of the evaluation into a `training.run_dir.RunDir`; see `evaluate` for `outputs`.
 
-        If the evaluation data are also those to predict, it returns the predictions as `write_predictions` does.
+        Returns the predictions, see `write_predictions`, if the data are also those to predict.
         """
 
     def write_predictions(self, run_dir, outputs):
-        """Writes the predictions for the rows of `predict_features` into a `training.run_dir.RunDir`.
-
-        Returns what `TrainedModel.predictions` shall be, or None.
-        """
+        """Writes the predictions for `predict_features` into a `training.run_dir.RunDir`; returns them for Python."""
         raise NotImplementedError
