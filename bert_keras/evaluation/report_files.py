@@ -26,9 +26,7 @@ def prediction_rows(ids, texts, predictions, probabilities=None, labels: Sequenc
     probabilities are float [N, C], with the names of the C classes as labels; the rows have six digits of them.
     """
     columns = [f"probability of {label}" for label in labels] if probabilities is not None else []
-    shares = [[]] * len(ids)
-    if probabilities is not None:
-        shares = [[float(f"{share:.6f}") for share in row] for row in probabilities]
+    shares = [[]] * len(ids) if probabilities is None else [[float(f"{x:.6f}") for x in row] for row in probabilities]
     texts, text_columns = _text_columns(texts)
     header = ["id", "prediction", *columns, *text_columns]
     return [
@@ -38,15 +36,14 @@ def prediction_rows(ids, texts, predictions, probabilities=None, labels: Sequenc
 
 
 def predictions_table(rows):
-    """Formats the `prediction_rows`, of which there is at least one, as a tab-separated table."""
-    shown = [
-        [
+    """Formats `prediction_rows`, of which there is at least one, as a tab-separated table."""
+
+    def shown(name, value):
+        return (
             f"{value:.6f}" if name.startswith("probability of ") else _shown(value) if name == "prediction" else value
-            for name, value in row.items()
-        ]
-        for row in rows
-    ]
-    return tab_separated(list(rows[0]), shown)
+        )
+
+    return tab_separated(list(rows[0]), [[shown(*cell) for cell in row.items()] for row in rows])
 
 
 def errors_table(ids, sources, texts, labels, predictions, confidences, by="confidence"):

@@ -4,19 +4,27 @@ import contextlib
 
 import tensorflow as tf
 
+from bert_keras.data_prep.records.reading import explain_failure
 from bert_keras.storage.paths import reason_of
 
-# Errors of a step that cannot read its data; the last one if TensorFlow's message quotes bytes that are not text.
-READING_FAILURES = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError)
+# Errors of a pass that cannot read its data; the last one if TensorFlow's message quotes bytes that are not text.
+_READING_FAILURES = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError)
 
 
 @contextlib.contextmanager
-def explain_errors(explain, run_dir):
-    """Replaces TensorFlow's errors in a step; `explain` turns one of `READING_FAILURES` into the exception to raise."""
+def explain_records(records):
+    """Names the file and the example that cannot be read; see `data_prep.records.reading.explain_failure`."""
     try:
         yield
-    except READING_FAILURES as error:
-        raise explain(error) from error
+    except _READING_FAILURES as error:
+        raise explain_failure(records, error) from error
+
+
+@contextlib.contextmanager
+def explain_errors(run_dir):
+    """Explains TensorFlow's errors in a step: files that are not there any more, and too little memory."""
+    try:
+        yield
     except (tf.errors.NotFoundError, tf.errors.PermissionDeniedError) as error:
         raise OSError(
             f"the data cannot be read any more ({reason_of(error)}); when they can, the same command continues from "

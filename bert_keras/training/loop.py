@@ -41,6 +41,12 @@ def is_due(settings, step, name):
     return step == settings["num_train_steps"] or (settings[name] > 0 and step % settings[name] == 0)
 
 
+def end_in_words(step, num_steps, reason):
+    """Returns the end of a run as a text for the log."""
+    place = f"step {step} of {num_steps}"
+    return f"{place} is reached" if step >= num_steps else f"the run has ended at {place} ({reason})"
+
+
 @dataclasses.dataclass
 class Progress:
     """Where a run is: after `step`.
@@ -75,7 +81,6 @@ class Hooks:
         evaluate: returns a generator that yields None before each batch, and at last an `Evaluation`; None: no
             evaluation.
         judge: takes the step and the metrics of an evaluation, and returns whether to end training there.
-        explain: takes one of `training.failures.READING_FAILURES`, and returns the exception to raise instead.
         eval_metric_names: metrics of `evaluate` in addition to those of training.
         callbacks: the user's functions.
     """
@@ -87,7 +92,6 @@ class Hooks:
     workers: Workers
     evaluate: collections.abc.Callable | None = None
     judge: collections.abc.Callable = lambda step, metrics: False
-    explain: collections.abc.Callable = lambda error: error
     eval_metric_names: tuple = ()
     callbacks: Callbacks = NO_CALLBACKS
 
@@ -104,10 +108,7 @@ class Hooks:
 
 @explain_large_model()
 def make_trainer(loss, strategy, settings, rate_factor=None, is_trained=None):
-    """Returns a `training.step.Trainer` with the optimizer and the schedule of the settings.
-
-    Settings of `TUNING_DEFAULTS` may be missing. Their defaults are those of the original BERT.
-    """
+    """Returns a `training.step.Trainer` as the settings say; those of `TUNING_DEFAULTS` may be missing."""
     settings = TUNING_DEFAULTS | settings
     schedule = LearningRateSchedule(
         settings["learning_rate"],
@@ -142,15 +143,13 @@ def make_trainer(loss, strategy, settings, rate_factor=None, is_trained=None):
 def train(trainer, make_batches, hooks, clock=time.monotonic):
     """Trains in a run folder, or resumes there, to the last step, or until a signal or an evaluation ends training.
 
-    If the trainer averages weights, evaluations see the averages, and the model has them at the end.
+    If the trainer averages weights, evaluations see the averages, and the model has them at the end. Returns the
+    `Progress`.
 
     Args:
         trainer: a `training.step.Trainer`.
         make_batches: function of the first step that returns an iterable of global batches for the devices.
         clock: returns the time in seconds.
-
-    Returns:
-        The `Progress`.
 
     Raises:
         ValueError: the loss or its gradient is not finite (in float16: at the lowest loss scale), or the device is out
@@ -169,7 +168,7 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
             _evaluate(progress, trainer, hooks, report, requests)
         for num_steps in _schedule(progress, hooks, requests):
             started = clock()
-            with explain_errors(hooks.explain, run_dir):
+            with explain_errors(run_dir):
                 totals = trainer.train(batches, tf.constant(num_steps))
                 # Reading the numbers waits for the device, so the duration and the errors are those of these steps.
                 is_finite = math.isfinite(float(totals["loss"]) + float(totals["gradient_norm"]))
@@ -207,11 +206,7 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
 
 
 def part_of_batch(settings, strategy):
-    """Returns the number of examples that a device processes at a time.
-
-    Raises:
-        ValueError: the batch does not divide evenly.
-    """
+    """Returns the number of examples that a device processes at a time, and refuses a batch that leaves a rest."""
     num_replicas, num_parts = strategy.num_replicas_in_sync, settings["gradient_accumulation_steps"]
     part, rest = divmod(settings["train_batch_size"], num_replicas * num_parts)
     if rest:
@@ -243,19 +238,18 @@ def _resume(trainer, hooks):
         reason = reason or stored["reason"]
     batch_size, num_devices = settings["train_batch_size"], trainer.strategy.num_replicas_in_sync
     part = part_of_batch(settings, trainer.strategy)
+    reached = end_in_words(step, num_steps, reason)
     if reason is None:
         num_epochs = (num_steps - step) * batch_size / hooks.num_examples
         schedule = f"steps {step + 1} to {num_steps} of {batch_size} examples each, {part} at a time"
         log.info("training: %s: %.3g epochs of %d examples", schedule, num_epochs, hooks.num_examples)
     elif is_evaluation_missing:
-        log.info("nothing to train: step %d of %d is reached, but its evaluation is missing", step, num_steps)
-    elif step < num_steps:
-        log.info("nothing to train: the run has ended at step %d of %d (%s)", step, num_steps, reason)
-        return Progress(step, reason), False
+        log.info("nothing to train: %s, but its evaluation is missing", reached)
     else:
         # A fine-tuning run cannot be extended: its epochs or --max_steps determine its schedule.
-        remedy = "" if "num_train_epochs" in settings else "; give a higher --num_train_steps to continue"
-        log.info("nothing to train: step %d of %d is reached%s", step, num_steps, remedy)
+        can_continue = step >= num_steps and "num_train_epochs" not in settings
+        remedy = "; give a higher --num_train_steps to continue" if can_continue else ""
+        log.info("nothing to train: %s%s", reached, remedy)
         return Progress(step, reason), False
     if num_devices > 1:
         parts = f"{num_devices} devices x {trainer.num_micro_batches} part(s) x {part} examples"
@@ -273,23 +267,12 @@ def _open_report(trainer, hooks, step):
     if run_dir.is_writable:
         metrics_logs.append(MetricsFile(run_dir, names, step))
         metrics_logs += [TensorBoardEvents(run_dir)] if TensorBoardEvents.is_available() else []
-    return Report(
-        trainer.loss,
-        trainer.optimizer.schedule,
-        settings["train_batch_size"],
-        step,
-        settings["num_train_steps"],
-        hooks.console,
-        metrics_logs,
-    )
+    return Report(trainer.loss, trainer.optimizer.schedule, settings, step, hooks.console, metrics_logs)
 
 
 def _schedule(progress, hooks, requests):
-    """Yields the number of steps of each device call, until the run ends or a signal requests a stop; notes the signal.
-
-    The first call also builds the graph and seems slow, so the calls grow from one step.
-    """
-    settings, longest = hooks.settings, 1
+    """Yields the number of steps of each device call until the run ends, or a signal, which it notes, stops it."""
+    settings, longest = hooks.settings, 1  # the first call also builds the graph, so its duration says little
     while not progress.end and not progress.stop:
         asked = [*requests]  # a signal that arrives from here on ends the run after the next call
         num_steps = min(longest, settings["iterations_per_loop"], steps_until_due(settings, progress.step))

@@ -1,7 +1,6 @@
 """Executes a pre-training run: reads records, builds the network, trains, evaluates."""
 
 import dataclasses
-import functools
 import logging
 import math
 from collections.abc import Collection
@@ -11,7 +10,7 @@ import rich.console
 import tensorflow as tf
 
 from bert_keras.cli.flags import PRECISIONS
-from bert_keras.data_prep.records.reading import check_same_vocabulary, explain_failure, open_records
+from bert_keras.data_prep.records.reading import check_same_vocabulary, open_records
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.modeling import (
     IncompleteMatchError,
@@ -35,7 +34,7 @@ from bert_keras.training.distillation.pretraining import PretrainingTeacher
 from bert_keras.training.distribution.devices import distribute, strategy_of
 from bert_keras.training.distribution.workers import Workers, open_run_dir
 from bert_keras.training.evaluation_pass import Evaluator, finish, write_eval_results
-from bert_keras.training.failures import READING_FAILURES, explain_out_of_memory
+from bert_keras.training.failures import explain_out_of_memory, explain_records
 from bert_keras.training.input.packed_batches import PackedLoss, pack_examples
 from bert_keras.training.input.pretraining_batches import (
     evaluation_batches,
@@ -57,14 +56,7 @@ _PROGRAM = "run_pretraining"  # in run_config.json
 
 @dataclasses.dataclass(frozen=True)
 class Pretraining:
-    """A pre-training run; `execute` trains and evaluates as the settings say.
-
-    Attributes:
-        settings, defaults: flag values by name.
-        given: names of the flags on the command line; others may come from an earlier run.
-        console: shows the progress.
-        callbacks: the user's functions.
-    """
+    """A pre-training run: values of flags, their defaults, and the names of those on the command line."""
 
     settings: dict
     defaults: dict
@@ -107,17 +99,11 @@ class Pretraining:
             progress = Progress(run_dir.latest_step(), ALL_STEPS)
             if settings["do_train"]:
                 hooks = Hooks(
-                    run_dir,
-                    settings,
-                    records.total_examples,
-                    self.console,
-                    workers,
-                    evaluate,
-                    explain=functools.partial(explain_failure, records),
-                    callbacks=self.callbacks,
+                    run_dir, settings, records.total_examples, self.console, workers, evaluate, callbacks=self.callbacks
                 )
                 trainer = make_trainer(PackedLoss(taught) if settings["pack"] else taught, strategy, settings)
-                progress = train(trainer, lambda start: _batches(settings, loss, strategy, records, start), hooks)
+                with explain_records(records):
+                    progress = train(trainer, lambda start: _batches(settings, loss, strategy, records, start), hooks)
                 draw_learning_curves(run_dir)
             metrics = None
             if evaluate and progress.is_whole:
@@ -280,18 +266,15 @@ def _with_labels(batches, settings, config):
 def _batches(settings, loss, strategy, records, start_step):
     batches = training_batches(records, settings["train_batch_size"], settings["seed"], start_step)
     batches = _with_labels(batches, settings, loss.model.config)
-    try:
-        if settings["pack"]:
-            # A run that resumes does not read its data up to `start_step` to measure a few batches.
-            measured = training_batches(records, settings["train_batch_size"], settings["seed"])
-            batches = pack_examples(batches, measured, settings, strategy.num_replicas_in_sync)
-        return distribute(strategy, batches, is_endless=True)
-    except READING_FAILURES as error:
-        raise explain_failure(records, error) from error
+    if settings["pack"]:
+        # A run that resumes does not read its data up to `start_step` to measure a few batches.
+        measured = training_batches(records, settings["train_batch_size"], settings["seed"])
+        batches = pack_examples(batches, measured, settings, strategy.num_replicas_in_sync)
+    return distribute(strategy, batches, is_endless=True)
 
 
 def _make_evaluation(settings, loss, strategy, records, eval_records):
-    """Returns a function that evaluates the model of a loss, as `training.loop.Hooks` describes it."""
+    """Returns a function that starts an evaluation of the model of a loss."""
     batch_size, max_steps = settings["eval_batch_size"], settings["max_eval_steps"]
     if eval_records is None:
         log.warning("no --eval_file: evaluating on the training records (--input_file), as the original BERT does")
@@ -304,11 +287,8 @@ def _make_evaluation(settings, loss, strategy, records, eval_records):
     evaluator = Evaluator(loss, strategy, settings["jit"])
 
     def evaluate():
-        try:
-            with explain_out_of_memory("eval_batch_size"):
-                yield from evaluator.evaluate(distribute(strategy, batches))
-        except READING_FAILURES as error:
-            raise explain_failure(eval_records or records, error) from error
+        with explain_records(eval_records or records), explain_out_of_memory("eval_batch_size"):
+            yield from evaluator.evaluate(distribute(strategy, batches))
 
     return evaluate
 

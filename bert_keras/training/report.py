@@ -64,16 +64,15 @@ class Result:
 class Report:
     """Reports the progress of a training run, within a `with` statement.
 
-    `learning_rate` is a function of the step, `batch_size` the number of examples in a step, and `metrics_logs` a list
-    of objects with `write(step, split, values)` and `close()`.
+    `learning_rate` is a function of the step; the `metrics_logs` have `write(step, split, values)` and `close()`.
     """
 
-    def __init__(self, loss, learning_rate, batch_size, start_step, num_train_steps, console, metrics_logs):
+    def __init__(self, loss, learning_rate, settings, start_step, console, metrics_logs):
         self._loss = loss
         self._learning_rate = learning_rate
-        self._batch_size = batch_size
+        self._batch_size = settings["train_batch_size"]
         self._metrics_logs = metrics_logs
-        self._screen = _Screen(console, start_step, num_train_steps)
+        self._screen = _Screen(console, start_step, settings["num_train_steps"])
         self._calls = collections.deque(maxlen=_CALLS_REMEMBERED)
         self._is_first_call = True
         self._since_row = []

@@ -112,11 +112,11 @@ def tagged_rows(
     sentences: Sequence[Sentence], predicted_tags: Sequence[Sequence[str]], confidences: Sequence[Sequence[float]]
 ) -> list[dict]:
     """Returns the objects of the sentences' JSON lines, with "predicted_tags" and "confidences" (probabilities)."""
-    rows = []
-    for sentence, tags, probabilities in zip(sentences, predicted_tags, confidences, strict=True):
-        added = {"predicted_tags": list(tags), "confidences": [round(float(value), 6) for value in probabilities]}
-        rows.append(json.loads(sentence.lines[0]) | added)
-    return rows
+    return [
+        json.loads(sentence.lines[0])
+        | {"predicted_tags": list(tags), "confidences": [round(float(value), 6) for value in probabilities]}
+        for sentence, tags, probabilities in zip(sentences, predicted_tags, confidences, strict=True)
+    ]
 
 
 def _format_separator(line, blank):

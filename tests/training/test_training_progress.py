@@ -53,7 +53,8 @@ def make_report(screen, rows, is_terminal):
     log = logging.getLogger("bert_keras")
     log.setLevel(logging.INFO)
     log.handlers = [LogHandler(console)]
-    return Report(TwoMetrics(), lambda step: 0.25 * step, 8, 0, 9, console, [rows])
+    settings = {"train_batch_size": 8, "num_train_steps": 9}
+    return Report(TwoMetrics(), lambda step: 0.25 * step, settings, 0, console, [rows])
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])

@@ -42,7 +42,7 @@ from bert_keras.training.finetuning.sweep import Selection, list_tries, try_all
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.input.feature_batches import training_batches
 from bert_keras.training.input.packed_batches import PackedLoss, packed_training_batches
-from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
+from bert_keras.training.loop import Hooks, end_in_words, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves, evaluated_steps
 from bert_keras.training.report import NO_CALLBACKS, Callbacks, Result, in_words
 from bert_keras.training.run_dir import MODEL_DIR, RunDir
@@ -75,15 +75,7 @@ class Trained:
 
 @dataclasses.dataclass(frozen=True)
 class FineTuning:
-    """A fine-tuning run that is opened; `execute` trains, evaluates and predicts as the settings say.
-
-    Attributes:
-        task: the data, the network and the evaluation.
-        opened: the settings, and the model to train or use.
-        strategy: from `training.distribution.devices.strategy_of`.
-        console: shows the progress.
-        callbacks: the user's functions.
-    """
+    """A fine-tuning run: a task, its settings and the model to start from; `strategy` is that of `strategy_of`."""
 
     task: Task
     opened: Opened
@@ -178,9 +170,7 @@ class FineTuning:
         if selection.is_over:
             reason = f"{settings['early_stopping']} evaluations did not improve {self.task.metric}"
         else:
-            steps = f"step {end['step']} of {settings['num_train_steps']}"
-            is_whole = end["step"] >= settings["num_train_steps"]
-            reason = f"{steps} is reached" if is_whole else f"the run has ended at {steps} ({end['reason']})"
+            reason = end_in_words(end["step"], settings["num_train_steps"], end["reason"])
         log.info("nothing to train: %s", reason)
         return True
 
@@ -286,7 +276,7 @@ class FineTuning:
         return Inference(network.model, self.strategy, batch_size, self._is_trimmed, settings["jit"])
 
     def _evaluator(self, network, settings):
-        """Returns a function that evaluates the network, as `training.loop.Hooks` describes it."""
+        """Returns a function that starts an evaluation of the network."""
         flag = "eval_batch_size" if "eval_batch_size" in settings else "predict_batch_size"
         inference = self._inference(network, settings, settings[flag])
 
