@@ -227,12 +227,8 @@ def _resume(trainer, hooks):
         log.warning("%s has no checkpoint any more: the run begins again at step 1", run_dir.path)
     step = int(trainer.global_step.numpy())
     # A run that was interrupted in an evaluation has saved its step, but not the metrics.
-    is_evaluation_missing = (
-        hooks.evaluate is not None
-        and step > 0
-        and is_due(settings, step, "eval_steps")
-        and step not in evaluated_steps(run_dir)
-    )
+    is_evaluated = hooks.evaluate is not None and step > 0 and is_due(settings, step, "eval_steps")
+    is_evaluation_missing = is_evaluated and step not in evaluated_steps(run_dir)
     reason = ALL_STEPS if step >= num_steps else None
     if (stored := run_dir.end) and 0 < stored["step"] <= step:
         reason = reason or stored["reason"]
