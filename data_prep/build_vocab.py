@@ -28,6 +28,7 @@ from bert_keras.cli.start import start_tensorflow
 from bert_keras.data_prep.cleaning.text_flags import INPUT_FILE, define_text_flags, read_text_options
 from bert_keras.data_prep.corpus.documents import find_text_files, inspect_texts
 from bert_keras.data_prep.corpus.text_sources import received
+from bert_keras.data_prep.corpus.word_counts import count_words
 from bert_keras.data_prep.pretraining.flags import casing_of
 from bert_keras.data_prep.text.splitting import BasicTokenizer
 from bert_keras.data_prep.text.vocabulary_files import (
@@ -40,7 +41,6 @@ from bert_keras.data_prep.text.vocabulary_learning import (
     LONGEST_WORD_TO_SPLIT,
     MOST_UNKNOWN,
     Coverage,
-    count_words,
     cover,
     learn_vocabulary,
 )

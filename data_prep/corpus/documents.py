@@ -6,22 +6,18 @@ import json
 import logging
 import mmap
 import os
-import random
 from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from bert_keras.data_prep.corpus.raw_text import RELEASE, ROWS, TextOptions
+from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_sources import inspect_text
-from bert_keras.data_prep.pretraining.masking import shuffle
 from bert_keras.storage import paths
 from bert_keras.storage.inspection import FileForm
 
 log = logging.getLogger("bert_keras")
 
-_FORMATS: dict[str, str] = dict(
-    zip(ROWS, ("JSON lines", "Parquet", "Arrow", "the output of WikiExtractor"), strict=True)
-)
+_FORMATS = {"json": "JSON lines", "parquet": "Parquet", "arrow": "Arrow", "wiki": "the output of WikiExtractor"}
 _STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")  # a worker process has another stream there
 _Typecode = Literal["H", "I", "Q"]
 
@@ -38,7 +34,7 @@ class Documents:
         self.tokens: Any = array(_typecode(vocab_size))
         self.sentence_starts: Any = array("Q", [0])  # indices in `tokens`; ends with the length of `tokens`
         self.document_starts: Any = array("Q", [0])  # indices in `sentence_starts`; ends with the number of sentences
-        self._order: Any = array("Q")
+        self.order: Any = array("Q")  # of the documents
         self._maps = []
 
     @classmethod
@@ -52,7 +48,7 @@ class Documents:
                 documents._maps.append(mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_READ))
             views.append(memoryview(documents._maps[-1]).cast(typecode))
         documents.tokens, documents.sentence_starts, documents.document_starts = views
-        documents._order = range(len(documents.document_starts) - 1)
+        documents.order = range(len(documents.document_starts) - 1)
         return documents
 
     def close(self) -> None:
@@ -70,7 +66,7 @@ class Documents:
                 content.madvise(mmap.MADV_DONTNEED)
 
     def __len__(self) -> int:
-        return len(self._order)
+        return len(self.order)
 
     @property
     def num_sentences(self) -> int:
@@ -90,16 +86,12 @@ class Documents:
 
     def end_document(self) -> None:
         if self.is_open:
-            self._order.append(len(self))
+            self.order.append(len(self))
             self.document_starts.append(self.num_sentences)
-
-    def shuffle(self, rng: random.Random) -> None:
-        self._order = array("Q", self._order)
-        shuffle(self._order, rng)
 
     def sentences(self, index: int) -> tuple[int, int]:
         """Returns the sentences [first, end) of a document, as indices into `sentence_starts`."""
-        document = self._order[index]
+        document = self.order[index]
         return self.document_starts[document], self.document_starts[document + 1]
 
 

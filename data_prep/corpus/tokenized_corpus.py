@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -55,14 +56,8 @@ def tokenize_corpus(
     The tokenizer must also be the first element of the workers' context. The folder may hold results of an interrupted
     build. Returns the documents in the order of the files, and the number of `[UNK]` tokens.
     """
-    documents = tokenize_texts(
-        lambda: local_texts(forms, folder, workers.run, progress, options),
-        tokenizer,
-        strict_utf8,
-        workers,
-        folder,
-        progress,
-    )
+    get_texts = functools.partial(local_texts, forms, folder, workers.run, progress, options)
+    documents = tokenize_texts(get_texts, tokenizer, strict_utf8, workers, folder, progress)
     folder.remove("source-")
     return documents
 

@@ -120,7 +120,8 @@ def draw_instances(
 
     They are those of the original BERT. `progress` has been started, and advances by a document.
     """
-    documents.shuffle(rng)
+    documents.order = array("Q", documents.order)
+    shuffle(documents.order, rng)
     for _ in range(settings.dupe_factor):
         for index in range(len(documents)):
             yield from instances_of_document(documents, index, settings, vocabulary, rng)

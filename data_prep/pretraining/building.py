@@ -19,12 +19,12 @@ import os
 from collections.abc import Sequence
 
 from bert_keras.data_prep.cleaning.text_cleaning import tokenize_clean
-from bert_keras.data_prep.corpus.checks import check_documents, size_text, tell_need
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
 from bert_keras.data_prep.pretraining import build_steps
+from bert_keras.data_prep.pretraining.corpus_checks import check_documents, size_text, tell_need
 from bert_keras.data_prep.pretraining.instances import count_documents, summarize
 from bert_keras.data_prep.pretraining.plan import Build
 from bert_keras.data_prep.records.writing import code_digest, created_folders, publish

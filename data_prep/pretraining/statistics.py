@@ -9,10 +9,10 @@ import random
 import numpy as np
 from rich.table import Table
 
-from bert_keras.data_prep.corpus.checks import differences, lone_and_cut_shares, size_text
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.workers import temporary_work
 from bert_keras.data_prep.pretraining.building import check_corpus, tokenize
+from bert_keras.data_prep.pretraining.corpus_checks import differences, lone_and_cut_shares, size_text
 from bert_keras.data_prep.pretraining.instances import (
     SENTENCE_TASKS,
     PretrainingDataSettings,

@@ -12,10 +12,11 @@ from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.documents import find_text_files, inspect_texts
 from bert_keras.data_prep.corpus.text_lines import Dropped, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import opened_texts
+from bert_keras.data_prep.corpus.word_counts import count_words
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
-from bert_keras.data_prep.text.vocabulary_learning import count_words, learn_vocabulary
+from bert_keras.data_prep.text.vocabulary_learning import learn_vocabulary
 from bert_keras.storage.writing import write_text
 from studies.runner.cells import Cells
 

@@ -6,11 +6,11 @@ import shutil
 import pytest
 from tokenized import read_documents
 
-from bert_keras.data_prep.corpus.checks import check_documents
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.workers import ThisProcess
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
+from bert_keras.data_prep.pretraining.corpus_checks import check_documents
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 
@@ -87,7 +87,7 @@ def test_ordinary_text_is_not_warned_of(messages):
 
 
 def test_documents_on_disk_are_looked_at_part_by_part(tmp_path, messages, monkeypatch):
-    monkeypatch.setattr("bert_keras.data_prep.corpus.checks._AT_ONCE", 3)
+    monkeypatch.setattr("bert_keras.data_prep.pretraining.corpus_checks._AT_ONCE", 3)
     lengths = [[random.Random(number).randint(40, 60)] * (1 + number % 3) for number in range(20)]
     expected = told(messages, documents_of(*lengths))
     files = [str(tmp_path / name) for name in ("tokens", "sentences", "documents")]
@@ -98,7 +98,7 @@ def test_documents_on_disk_are_looked_at_part_by_part(tmp_path, messages, monkey
         with open(file, "wb") as output:
             array.tofile(output)
     on_disk = Documents.open(files, 10)
-    monkeypatch.setattr("bert_keras.data_prep.corpus.checks._AT_ONCE", 2)
+    monkeypatch.setattr("bert_keras.data_prep.pretraining.corpus_checks._AT_ONCE", 2)
     assert told(messages, on_disk) == expected != []
     on_disk.close()  # nothing uses the files any more
     with pytest.raises(ValueError, match="released"):
@@ -126,7 +126,7 @@ def test_log_has_the_disk_space_that_examples_need(tmp_path, letters_tokenizer, 
     documents = read_documents([str(tmp_path / "text")], letters_tokenizer)
     needed = []
     with monkeypatch.context() as patch:
-        patch.setattr("bert_keras.data_prep.corpus.checks.tell_need", lambda *told: needed.append(told))
+        patch.setattr("bert_keras.data_prep.pretraining.corpus_checks.tell_need", lambda *told: needed.append(told))
         check_documents(documents, ["text"], settings, str(tmp_path))
     [(num_bytes, folder, what)] = needed
     assert num_bytes == pytest.approx(2 * output.stat().st_size, rel=0.5)

@@ -8,14 +8,13 @@ import string
 import pytest
 
 from bert_keras.data_prep.build_vocab import define_flags, main
-from bert_keras.data_prep.corpus import tokenized_corpus
+from bert_keras.data_prep.corpus import tokenized_corpus, word_counts
 from bert_keras.data_prep.corpus.documents import inspect_texts
-from bert_keras.data_prep.text import vocabulary_learning
+from bert_keras.data_prep.corpus.word_counts import count_words
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import read_tokenizer_config
 from bert_keras.data_prep.text.vocabulary_learning import (
     Coverage,
-    count_words,
     cover,
     learn_vocabulary,
     reserved_tokens,
@@ -56,7 +55,7 @@ def test_bytes_that_are_not_utf8_are_reported_or_refused(tmp_path, messages):
 
 def test_rare_words_are_forgotten_where_there_are_too_many(tmp_path, monkeypatch, messages):
     monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", 500)
-    monkeypatch.setattr(vocabulary_learning, "_MOST_WORDS", 100)
+    monkeypatch.setattr(word_counts, "_MOST_WORDS", 100)
     words = [f"{a}{b}" for a in string.ascii_lowercase for b in string.ascii_lowercase]
     (tmp_path / "text").write_text("\n".join(word + " the the" for word in words))
     counts = count_words(inspect_texts([str(tmp_path / "text")]), BasicTokenizer())
