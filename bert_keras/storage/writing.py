@@ -96,15 +96,14 @@ def write_bytes(path: str | os.PathLike, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def unfinished(path: str | os.PathLike, folder: str | os.PathLike | None = None) -> Iterator[str]:
-    """Yields a hidden path in `folder`, by default that of `path`, for a file or folder that will become `path`.
+def unfinished(path: str | os.PathLike) -> Iterator[str]:
+    """Yields a hidden path, in the same folder, for a file or folder that will become `path`.
 
     At the end, removes what is still there; at the start, what killed processes left for the same path.
     """
-    folder = folder or paths.parent(path)
+    folder, name = paths.parent(path), hidden_name(path)
     if not paths.is_remote(folder):
         remove_left_over(folder, _prefix(path))
-    name = hidden_name(path)
     hidden = paths.join(folder, name)
     _written.add(name)
     try:

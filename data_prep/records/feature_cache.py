@@ -53,12 +53,8 @@ def _write(path, features, notes):
     num_rows = len(next(iter(features.values())))
     flat = {name: np.reshape(values, (num_rows, -1)) for name, values in features.items()}
     layout = {name: {"shape": values.shape[1:], "dtype": str(values.dtype)} for name, values in features.items()}
-    with writing.RecordWriter([path]) as writer:
-        writer.write_file(
-            writing.serialize_example({name: values[row].tolist() for name, values in flat.items()})
-            for row in range(num_rows)
-        )
-        writer.commit([{**notes, "features": layout}])
+    rows = ({name: values[row].tolist() for name, values in flat.items()} for row in range(num_rows))
+    writing.write_records(path, map(writing.serialize_example, rows), {**notes, "features": layout})
 
 
 def _read(path, stored):

@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bert_keras.data_prep.records.tfrecord_format import compressing, frame
+from bert_keras.data_prep.records.tfrecord_format import frame
 from bert_keras.storage import paths, writing
 from bert_keras.storage.checks import check_can_create
 
@@ -141,53 +141,24 @@ def tell_replaced(files: Sequence[str]) -> None:
         log.warning("%s%s; the new records replace existing files when they are complete", existing[0], more)
 
 
-class RecordWriter:
-    """Writes TFRecord files one after the other; they get their names only when all are complete.
+def write_records(path: str, records: Iterable[bytes], metadata: dict) -> None:
+    """Writes a record file and its metadata; they replace earlier ones only when the records are complete.
 
-    Until `commit` the records are in hidden files, and existing files with the final names do not change. The hidden
-    files of remote outputs are in `work_dir`. Without a commit, exiting removes them, and the folders that entering
-    created.
-    Differs from the original BERT, which writes under the final names, so an interrupted run leaves files that look
+    Differs from the original BERT, which writes under the final name, so an interrupted run leaves a file that looks
     complete.
     """
-
-    def __init__(self, files: Sequence[str], is_gzip: bool = False, work_dir: str = "."):
-        # Keep symbolic links: replace the file that they point to.
-        self._files = [paths.real(file) for file in files]
-        self._work_dir, self._is_gzip = work_dir, is_gzip
-        self._hidden, self.num_records = [], []
-        self._stack = contextlib.ExitStack()
-
-    def __enter__(self) -> "RecordWriter":
-        with self._stack as stack:
-            stack.enter_context(created_folders([*self._files, os.path.join(self._work_dir, "any")]))
-            for file in self._files:
-                folder = self._work_dir if paths.is_remote(file) else None
-                self._hidden.append(stack.enter_context(writing.unfinished(file, folder)))
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *exception) -> None:
-        self._stack.close()
-
-    def write_file(self, records: Iterable[bytes]) -> None:
-        """Writes the records of the next file."""
-        file, hidden = self._files[len(self.num_records)], self._hidden[len(self.num_records)]
-        name = hidden if paths.is_remote(file) else file  # error messages show the final name of a local file
-        count, records = 0, iter(records)
-        with writing.named(name, hidden), open(hidden, "wb") as plain, compressing(plain, self._is_gzip) as content:
+    # Keep a symbolic link: replace the file that it points to.
+    path, count, records = paths.real(path), 0, iter(records)
+    with writing.unfinished(path) as hidden:
+        with writing.named(path, hidden), paths.open_file(hidden, "wb") as file:
             while batch := list(itertools.islice(records, _RECORDS_AT_ONCE)):
-                content.writelines(frame(batch))
+                file.writelines(frame(batch))
                 count += len(batch)
-        self.num_records.append(count)
-
-    def commit(self, metadata: Sequence[dict]) -> None:
-        """Gives the files their final names and writes the metadata of each; see `publish`."""
-        publish(self._files, self._hidden, self.num_records, metadata)
+        publish([path], [hidden], [count], [metadata])
 
 
 def publish(files: Sequence[str], hidden: Sequence[str], num_records: Sequence[int], metadata: Sequence[dict]) -> None:
-    """Gives complete local files their final names, and writes the metadata, with "num_examples" and "num_bytes".
+    """Gives complete files their final names, and writes the metadata, with "num_examples" and "num_bytes".
 
     The final paths have no symbolic links, and may be remote or on another disk. Replaces existing files.
     """

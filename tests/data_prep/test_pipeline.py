@@ -14,7 +14,7 @@ from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.records import reading
 from bert_keras.data_prep.records.checks import find_damage
 from bert_keras.data_prep.records.reading import explain_failure
-from bert_keras.data_prep.records.writing import RecordWriter, read_metadata, serialize_example, write_metadata
+from bert_keras.data_prep.records.writing import read_metadata, serialize_example, write_metadata, write_records
 from bert_keras.storage import paths
 from bert_keras.training.input.pretraining_batches import evaluation_batches, training_batches
 
@@ -295,9 +295,7 @@ def _write(path, examples):
 def noted_file(tmp_path, make_examples):
     """Makes a file of four examples with metadata, like the programs."""
     path, examples = str(tmp_path / "noted.tfrecord"), make_examples(4)
-    with RecordWriter([path]) as writer:
-        writer.write_file(_serialized(examples))
-        writer.commit([{"vocab_sha256": "a", "do_lower_case": True}])
+    write_records(path, _serialized(examples), {"vocab_sha256": "a", "do_lower_case": True})
     return path
 
 
@@ -314,9 +312,8 @@ def test_a_file_is_counted_only_if_its_size_is_not_that_in_its_metadata(noted_fi
 @pytest.mark.parametrize("noted", [{}, {"num_bytes": 1}])
 def test_a_compressed_file_without_its_size_is_counted(noted, tmp_path, make_examples):
     path = str(tmp_path / "a.tfrecord.gz")
-    with RecordWriter([path], is_gzip=True) as writer:
-        writer.write_file(_serialized(make_examples(3)))
-        writer.commit([{}])
+    write_records(path, _serialized(make_examples(3)), {})
+    pathlib.Path(path).write_bytes(gzip.compress(pathlib.Path(path).read_bytes()))
     write_metadata(path, {"num_examples": 4, **noted})
     with pytest.raises(ValueError, match="a.tfrecord.gz holds 3 examples, but 4 were written to it; build it again"):
         open_records(path)

@@ -12,13 +12,17 @@ from hypothesis import strategies as st
 
 from bert_keras.data_prep.records.tfrecord_format import checksums, compressing, frame, is_gzip_file
 from bert_keras.data_prep.records.writing import (
-    RecordWriter,
     check_record_files,
+    created_folders,
+    publish,
     read_metadata,
     serialize_example,
     tell_replaced,
     write_metadata,
+    write_records,
 )
+from bert_keras.storage import paths
+from bert_keras.storage.writing import hidden_name
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 small = st.integers(0, 300)
@@ -26,14 +30,6 @@ small = st.integers(0, 300)
 
 def entries(folder):
     return sorted(path.name for path in pathlib.Path(folder).iterdir())
-
-
-def write_then(files, action):
-    """Writes a record to each file, calls a function with the writer, and closes the writer."""
-    with RecordWriter(files) as writer:
-        for _ in files:
-            writer.write_file([b"record"])
-        action(writer)
 
 
 def records_of(file):
@@ -98,28 +94,33 @@ def test_bytes_are_those_of_tensorflow_compressed_or_not(tmp_path, monkeypatch):
 
 
 def test_each_file_gets_its_records_and_metadata(tmp_path):
-    files = [str(tmp_path / "new" / name) for name in ("b", "a")]
-    with RecordWriter(files) as writer:
-        for first, end in ((0, 3), (3, 5)):
-            writer.write_file(b"record %d" % number for number in range(first, end))
-        assert not os.path.exists(files[0])
-        writer.commit([{"kind": "test"}] * 2)
+    for name, num_records in (("b", 3), ("a", 2)):
+        write_records(str(tmp_path / name), (b"record %d" % number for number in range(num_records)), {"kind": name})
+    assert records_of(tmp_path / "b") == [b"record 0", b"record 1", b"record 2"]
+    files = [str(tmp_path / f"new {name}") for name in ("b", "a")]
+    publish(files, [str(tmp_path / name) for name in ("b", "a")], [3, 2], [{"kind": "test"}, {"kind": "other"}])
     assert records_of(files[0]) == [b"record 0", b"record 1", b"record 2"]
-    assert records_of(files[1]) == [b"record 3", b"record 4"]
+    assert records_of(files[1]) == [b"record 0", b"record 1"]
     assert [read_metadata(file) for file in files] == [
         {"kind": "test", "num_examples": 3, "num_bytes": 72},
-        {"kind": "test", "num_examples": 2, "num_bytes": 48},
+        {"kind": "other", "num_examples": 2, "num_bytes": 48},
     ]
-    assert entries(tmp_path / "new") == ["a", "a.json", "b", "b.json"]
+    assert entries(tmp_path) == ["a.json", "b.json", "new a", "new a.json", "new b", "new b.json"]
 
 
 @pytest.mark.parametrize("num_records", [0, 1024, 2500])
 def test_records_keep_their_order_in_all_batches(tmp_path, num_records):
-    with RecordWriter([str(tmp_path / "a")]) as writer:
-        writer.write_file(b"%d" % number for number in range(num_records))
-        writer.commit([{}])
+    write_records(str(tmp_path / "a"), (b"%d" % number for number in range(num_records)), {})
     assert records_of(tmp_path / "a") == [b"%d" % number for number in range(num_records)]
     assert read_metadata(str(tmp_path / "a"))["num_examples"] == num_records
+
+
+def test_records_may_be_remote(tmp_path):
+    for file in (str(tmp_path / "a"), f"ram://{tmp_path.name}/a"):
+        write_records(file, [b"record"], {"kind": "test"})
+    assert paths.read_bytes(file) == (tmp_path / "a").read_bytes()
+    assert read_metadata(file) == read_metadata(str(tmp_path / "a"))
+    assert paths.list_dir(paths.parent(file)) == ["a", "a.json"]
 
 
 @pytest.fixture
@@ -132,24 +133,26 @@ def old(tmp_path):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_failure_leaves_no_new_file_and_the_old_one_unchanged(tmp_path, old, error):
-    def fail(writer):
-        assert len(entries(tmp_path)) == 4  # the writer holds two hidden files
+    def fail():
+        yield b"record"
+        assert len(entries(tmp_path)) == 3  # there is a hidden file
         raise error
 
-    with pytest.raises(error):
-        write_then([str(old), str(tmp_path / "new")], fail)
-    write_then([str(old)], lambda writer: None)  # without a commit
+    for file in (old, tmp_path / "new"):
+        with pytest.raises(error):
+            write_records(str(file), fail(), {})
     assert entries(tmp_path) == ["old", "old.json"]
     assert old.read_bytes() == b"precious"
     assert read_metadata(str(old)) == {"kind": "old"}
 
 
 def test_existing_files_are_replaced_at_the_end(tmp_path, old, messages):
-    (tmp_path / "link").symlink_to(old)
-    with RecordWriter([str(tmp_path / "link")]) as writer:
-        writer.write_file([b"record"])
+    def look():
+        yield b"record"
         assert old.read_bytes() == b"precious"
-        writer.commit([{"kind": "new"}])
+
+    (tmp_path / "link").symlink_to(old)
+    write_records(str(tmp_path / "link"), look(), {"kind": "new"})
     assert (tmp_path / "link").is_symlink()
     assert records_of(old) == [b"record"]
     assert read_metadata(str(old))["kind"] == "new"
@@ -166,7 +169,7 @@ def test_failure_between_the_last_two_steps_leaves_no_metadata_of_other_records(
 
     monkeypatch.setattr("bert_keras.data_prep.records.writing.write_metadata", fail)
     with pytest.raises(KeyboardInterrupt):
-        write_then([str(old)], lambda writer: writer.commit([{"kind": "new"}]))
+        write_records(str(old), [b"record"], {"kind": "new"})
     assert entries(tmp_path) == ["old"]
 
 
@@ -182,7 +185,7 @@ def test_metadata_never_replaces_a_file_of_the_user(tmp_path, content):
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
 def test_replaced_records_keep_their_permissions(tmp_path):
     (tmp_path / "a").touch(0o600)
-    write_then([str(tmp_path / "a")], lambda writer: writer.commit([{}]))
+    write_records(str(tmp_path / "a"), [b"record"], {})
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "a").stat().st_size > 0
 
@@ -195,22 +198,17 @@ def test_the_address_of_an_input_is_not_an_output(tmp_path):
 def test_unfinished_records_of_a_killed_program_are_removed(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "getpid", lambda: 99999999)  # there is no such process
-        killed = RecordWriter([str(tmp_path / "a")])
-        killed.__enter__()
-        killed.write_file([b"record"])
-    write_then([str(tmp_path / "a")], lambda writer: writer.commit([{}]))
+        (tmp_path / hidden_name("a")).write_bytes(b"record")
+    write_records(str(tmp_path / "a"), [b"record"], {})
     assert entries(tmp_path) == ["a", "a.json"]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")
 @pytest.mark.parametrize("size", [1, 100_000], ids=["on closing", "on writing"])
-@pytest.mark.parametrize("is_gzip", [False, True])
-def test_full_disk_is_reported_with_the_file(tmp_path, monkeypatch, size, is_gzip):
-    full = "bert_keras.data_prep.records.writing.open"
-    monkeypatch.setattr(full, lambda path, mode: open("/dev/full", mode), raising=False)  # noqa: SIM115
-    sentence = f"No space left on device: '{tmp_path}/new'"
-    with RecordWriter([str(tmp_path / "new")], is_gzip) as writer, pytest.raises(OSError, match=sentence):
-        writer.write_file([os.urandom(size)])
+def test_full_disk_is_reported_with_the_file(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(paths, "open_file", lambda path, mode: open("/dev/full", mode))  # noqa: SIM115
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}/new'"):
+        write_records(str(tmp_path / "new"), [os.urandom(size)], {})
     assert entries(tmp_path) == []
 
 
@@ -221,7 +219,7 @@ def test_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "makedirs", refuse)
     sentence = f'cannot write into the output folder "{tmp_path}/new": Permission denied'
-    with pytest.raises(ValueError, match=sentence), RecordWriter([str(tmp_path / "new" / "file")]):
+    with pytest.raises(ValueError, match=sentence), created_folders([str(tmp_path / "new" / "file")]):
         pass
     monkeypatch.setattr(os, "access", lambda *_: False)
     sentence = f'the output folder "{tmp_path}/new" cannot be written, because {tmp_path} is read-only; give another'
@@ -231,14 +229,10 @@ def test_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
 
 def test_folders_created_in_vain_are_removed_unless_used(tmp_path, messages):
     files = [str(tmp_path / name) for name in ("a/b/file", "a/c/file", "used/d/file", "file")]
-
-    def fail(writer):
+    with pytest.raises(KeyboardInterrupt), created_folders(files):  # noqa: PT012
         assert entries(tmp_path / "a") == ["b", "c"]
         (tmp_path / "used" / "note").touch()
         raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_then(files, fail)
     assert entries(tmp_path) == ["used"]
     assert entries(tmp_path / "used") == ["note"]
     assert f"removed the empty folder {tmp_path}/a again" in messages
