@@ -8,7 +8,7 @@ import pathlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def count_lines(path: str | os.PathLike) -> int:
     if not paths.is_file(path):
         raise FileNotFoundError(f"{path} is not a file; give a text file, one text a line")
     number = 0
-    for number, line in enumerate(cast(Iterator[bytes], text_files.read_lines(path)), 1):
+    for number, line in enumerate(text_files.read_lines(path), 1):
         try:
             line.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -40,7 +40,7 @@ def count_lines(path: str | os.PathLike) -> int:
 
 def read_lines(path: str | os.PathLike) -> Iterator[str | tuple[str, str]]:
     """Yields each line of a file as `split_line` returns it; blank lines are empty texts."""
-    for line in cast(Iterator[bytes], text_files.read_lines(path)):
+    for line in text_files.read_lines(path):
         yield split_line(line.decode("utf-8"))
 
 

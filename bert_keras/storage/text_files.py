@@ -78,14 +78,14 @@ def unify_line_ends(text: str) -> str:
     return LINE_END.sub("\n", text) if "\r" in text else text
 
 
-def read_lines(path: str | os.PathLike, most_bytes: int = 0) -> Iterator[bytes | None]:
+def read_lines(path: str | os.PathLike, most_bytes: int = 0) -> Iterator[Any]:
     """Yields the lines of a text file, which may be compressed, as UTF-8; see `iterate_lines`."""
     with paths.open_file(path) as content:
         form = _look_at_text(content, os.fspath(path))
         yield from iterate_lines(unpacked(content, form), most_bytes)
 
 
-def iterate_lines(blocks: Iterable[bytes], most_bytes: int = 0) -> Iterator[bytes | None]:
+def iterate_lines(blocks: Iterable[bytes], most_bytes: int = 0) -> Iterator[Any]:
     """Yields the lines of consecutive blocks without their ends, and without a byte order mark at the start.
 
     A line of more than `most_bytes` (0: no limit) is None. Only a block and the line that it continues are in memory. A

@@ -9,6 +9,7 @@ import logging
 import random
 from array import array
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -85,8 +86,9 @@ def draw_all(
 ) -> list[tuple[str, int]]:
     """Makes the examples of all duplicates, counts them, and returns (name, bytes) of each run."""
     num_duplicates, progress = build.settings.dupe_factor, build.progress
+    tasks: dict[str, Any] = {"examples": num_files}
     if build.is_release_order:
-        draw, tasks = functools.partial(_draw_in_order, progress), {"examples": num_files}
+        draw = functools.partial(_draw_in_order, progress)
     else:
         draw = _draw_task
         tasks = {

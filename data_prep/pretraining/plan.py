@@ -107,8 +107,8 @@ class Build:
         first = self.output_files[0]
         return tempfile.gettempdir() if paths.is_remote(first) else os.path.dirname(os.path.realpath(first))
 
-    def start(self) -> Workers:
-        """Starts the workers."""
+    def start(self) -> Any:
+        """Starts the `Workers`, or what replaces them."""
         start = self.start_workers or (
             ThisProcess if self.num_workers == 1 else functools.partial(Workers, self.num_workers)
         )
