@@ -6,13 +6,13 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, BinaryIO
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions, convert, convert_table, format_of
 from bert_keras.data_prep.corpus.text_lines import Place, TextFile, UnusableTextError, line_of, read_byte_lines
-from bert_keras.data_prep.corpus.workers import ThisProcess, WorkFolder, in_groups, temporary_work
+from bert_keras.data_prep.corpus.workers import WorkFolder, in_groups
 from bert_keras.storage import paths, writing
 from bert_keras.storage.inspection import FileForm, inspect, read_blocks
 from bert_keras.storage.text_files import iterate_lines
@@ -68,18 +68,6 @@ def received(files: Sequence[str], folder: str | None = None, stream: BinaryIO |
         yield [name if file == "-" else file for file in files]
     finally:
         paths.remove(name)
-
-
-@contextlib.contextmanager
-def opened_texts(
-    forms: Sequence[FileForm], work_dir: str | None, progress: Progress, options: TextOptions = RELEASE
-) -> Iterator[list[TextFile]]:
-    """Yields a list of `TextFile` to read inside the block; copies are in a temporary folder in `work_dir`."""
-    if all(_is_usable(form, options) for form in forms):
-        yield [TextFile(form.file, form.file) for form in forms]
-        return
-    with temporary_work(work_dir) as folder:
-        yield local_texts(forms, folder, ThisProcess(None).run, progress, options)
 
 
 def local_texts(

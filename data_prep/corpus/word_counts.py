@@ -2,13 +2,14 @@
 
 import collections
 import dataclasses
+import functools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, pieces_of, read_lines, text_warnings
-from bert_keras.data_prep.corpus.text_sources import opened_texts
+from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.tokenized_corpus import Chunk, cut
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder, temporary_work
 from bert_keras.data_prep.text.splitting import BasicTokenizer
@@ -34,11 +35,12 @@ def count_words(
     """
     progress = progress or Progress()
     counts, dropped, rare = collections.Counter(), Dropped(), 0
-    with opened_texts(forms, None, progress, options) as texts:
-        chunks = cut(texts)
+    start = ThisProcess if num_workers == 1 else functools.partial(Workers, num_workers)
+    with temporary_work(None) as folder, start(tokenizer) as workers:
+        chunks = cut(local_texts(forms, folder, workers.run, progress, options))
         tasks = {name: (parts, strict_utf8) for name, parts in chunks.items()}
         progress.start("reading", sum(chunk.size for parts in chunks.values() for chunk in parts), "bytes")
-        for name, result in _in_order(_run(tokenizer, tasks, num_workers), tasks):
+        for name, result in _in_order(workers.run(_count_task, folder, tasks), tasks):
             counts.update(result["words"])
             dropped.add(Dropped(**result["dropped"]))
             if strict_utf8:
@@ -57,14 +59,6 @@ def count_words(
     if not counts:
         raise ValueError(f"no word was found in {', '.join(form.file for form in forms)}; give text")
     return counts
-
-
-def _run(tokenizer: BasicTokenizer, tasks: Mapping, num_workers: int) -> Iterator[tuple[str, dict]]:
-    with (
-        temporary_work(None) as folder,
-        ThisProcess(tokenizer) if num_workers == 1 else Workers(num_workers, tokenizer) as workers,
-    ):
-        yield from workers.run(_count_task, folder, tasks)
 
 
 def _in_order(results: Iterator[tuple[str, dict]], names: Mapping) -> Iterator[tuple[str, dict]]:

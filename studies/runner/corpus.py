@@ -11,8 +11,9 @@ from typing import Any
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.documents import find_text_files, inspect_texts
 from bert_keras.data_prep.corpus.text_lines import Dropped, read_lines, text_warnings
-from bert_keras.data_prep.corpus.text_sources import opened_texts
+from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.word_counts import count_words
+from bert_keras.data_prep.corpus.workers import ThisProcess, temporary_work
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
@@ -36,8 +37,8 @@ def read_documents(patterns: str) -> list[str]:
     documents = []
     forms = inspect_texts(sorted(find_text_files(patterns)))
     dropped = Dropped()
-    with opened_texts(forms, None, Progress()) as texts:
-        for text in texts:
+    with temporary_work(None) as folder:
+        for text in local_texts(forms, folder, ThisProcess(None).run, Progress()):
             document = []
             for _, line in [*read_lines(text, dropped), (0, "")]:
                 if line:

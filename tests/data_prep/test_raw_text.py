@@ -9,15 +9,14 @@ import sys
 
 import pytest
 from tiny_data import examples_of
-from tokenized import read_documents
+from tokenized import opened_texts, read_documents
 
-from bert_keras.cli.progress import Progress
 from bert_keras.data_prep import build_vocab, create_pretraining_data
 from bert_keras.data_prep.corpus import text_lines, text_sources
 from bert_keras.data_prep.corpus.documents import find_text_files, inspect_texts
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
-from bert_keras.data_prep.corpus.text_sources import opened_texts, received
+from bert_keras.data_prep.corpus.text_sources import received
 from bert_keras.storage import paths
 
 SPLIT = TextOptions(split_sentences=True)
@@ -26,7 +25,7 @@ LINES = "Ab cd.\nDe fg!\nGh ij.\n\n\nDr. J. Kl mn.\nNo pq.\n\n"
 
 
 def read(files, options=SPLIT):
-    with opened_texts(inspect_texts(files, options), None, Progress(), options) as texts:
+    with opened_texts(files, options) as texts:
         return "".join(paths.read_text(text.path) for text in texts)
 
 
@@ -170,7 +169,7 @@ def test_documents_and_joined_lines(write, options, expected):
 
 def test_the_format_of_the_original_is_read_in_place(write):
     file = str(write("a.txt", "a b\r\n\nc\rd\n"))
-    with opened_texts(inspect_texts([file]), None, Progress()) as texts:
+    with opened_texts([file]) as texts:
         assert texts == [text_sources.TextFile(file, file)]
 
 
@@ -182,7 +181,7 @@ def test_a_large_file_is_converted_in_parts(write, monkeypatch, documents):
     whole = read([file], options)
     for size in (100, 23):
         monkeypatch.setattr(text_sources, "_PART", size)
-        with opened_texts(inspect_texts([file], options), None, Progress(), options) as texts:
+        with opened_texts([file], options) as texts:
             assert "".join(paths.read_text(text.path) for text in texts) == whole
             num_parts = -(-len(text.encode()) // size)
             assert [text.continues for text in texts] == [True] * (num_parts - 1) + [False]
@@ -263,7 +262,7 @@ def test_a_damaged_list_of_a_dataset_is_named(tmp_path, state):
 
 def test_the_work_of_a_killed_program_is_not_taken_for_text(tmp_path):
     (tmp_path / "a.txt").write_bytes(gzip.compress(b"a\n", mtime=0))
-    with opened_texts(inspect_texts([str(tmp_path / "a.txt")]), str(tmp_path), Progress()):
+    with opened_texts([str(tmp_path / "a.txt")], work_dir=str(tmp_path)):
         assert len(list(tmp_path.iterdir())) == 2
         assert find_text_files(str(tmp_path)) == find_text_files(f"{tmp_path}/*") == [f"{tmp_path}/a.txt"]
 

@@ -11,13 +11,11 @@ import sys
 import tarfile
 
 import pytest
-from tokenized import read_documents
+from tokenized import opened_texts, read_documents
 
-from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus import text_lines
 from bert_keras.data_prep.corpus.documents import inspect_texts
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
-from bert_keras.data_prep.corpus.text_sources import opened_texts
 from bert_keras.data_prep.corpus.workers import ThisProcess
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
@@ -40,7 +38,7 @@ def written(tmp_path, content, name="text"):
 
 
 def read(*files):
-    with opened_texts(inspect_texts(files), None, Progress()) as texts:
+    with opened_texts(files) as texts:
         assert [text.name for text in texts] == [*files]
         return "".join(paths.read_text(text.path, errors="replace") for text in texts)
 
@@ -65,7 +63,7 @@ def test_compression_and_encoding_are_known_by_the_first_bytes(tmp_path, compres
     [form] = inspect_texts([file])
     assert form[:3] == (file, compression.split(" ")[0], encoding[:6].rstrip("-"))
     assert form.size == os.path.getsize(file)
-    with opened_texts([form], None, Progress()) as texts:
+    with opened_texts([file]) as texts:
         with open(texts[0].path, "rb") as copy:
             assert copy.read() == TEXT.encode("utf-8")
         assert (texts[0].path == file) == (not compression and encoding == "utf-8")
