@@ -4,6 +4,7 @@ import functools
 import io
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import confusion_matrix
@@ -19,7 +20,9 @@ MOST_CLASSES_OF_A_MATRIX = 200
 _MOST_INCHES = 24
 
 
-def prediction_rows(ids, texts, predictions, probabilities=None, labels: Sequence[str] = ()):
+def prediction_rows(
+    ids: Sequence, texts: Sequence, predictions: Sequence, probabilities: Any = None, labels: Sequence[str] = ()
+) -> list[dict[str, Any]]:
     """Returns all predictions (class names or numbers) with their texts, a list of dicts by the columns of the table.
 
     A text is a str, or a tuple of str for pairs (or a question and its choices); None in a tuple is ignored. The
@@ -35,10 +38,10 @@ def prediction_rows(ids, texts, predictions, probabilities=None, labels: Sequenc
     ]
 
 
-def predictions_table(rows):
+def predictions_table(rows: Sequence[dict[str, Any]]) -> str:
     """Formats `prediction_rows`, of which there is at least one, as a tab-separated table."""
 
-    def shown(name, value):
+    def shown(name: str, value: Any) -> str:
         return (
             f"{value:.6f}" if name.startswith("probability of ") else _shown(value) if name == "prediction" else value
         )

@@ -6,6 +6,8 @@ A pass is a generator, which yields None before each batch and its result at las
 import dataclasses
 import logging
 import time
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -28,13 +30,13 @@ class Evaluation:
     outputs: dict | None = None
 
 
-def last(results):
+def last(results: Iterable[Any]) -> Any:
     """Runs a pass to its end, and returns its result."""
     *_, result = results
     return result
 
 
-def finish(evaluation, step):
+def finish(evaluation: Iterable[Evaluation | None], step: int) -> Evaluation:
     """Runs an evaluation of a step to its end; logs the metrics, and returns the `Evaluation`."""
     result = last(evaluation)
     log.info("evaluation of step %d: %s", step, in_words(result.metrics))
@@ -55,11 +57,10 @@ class Evaluator:
             )
         self._run = graph_function(self, "_sums")
 
-    def evaluate(self, batches):
-        """Evaluates all batches once: a pass to an `Evaluation`.
+    def evaluate(self, batches: Iterable[dict]) -> Iterator[Evaluation | None]:
+        """A pass to an `Evaluation`, whose metrics are weighted by the denominators of each batch.
 
-        The metrics are weighted by the denominators of each batch; `loss` is the unweighted mean of the batch losses,
-        as in the original BERT.
+        `loss` is the unweighted mean of the batch losses, as in the original BERT.
         """
         numerators, denominators, losses = {}, {}, []
         for features in batches:
@@ -105,11 +106,8 @@ class Inference:
             self._answer = tf.function(lambda features: model(features), jit_compile=True, autograph=False)
         self._run = graph_function(self, "_next_outputs")
 
-    def outputs(self, features):
-        """A pass to the outputs in the order of the examples: a dict of float32 arrays [N, ...].
-
-        Tokens that were cut off have 0.
-        """
+    def outputs(self, features: dict) -> Iterator[dict | None]:
+        """A pass to the outputs by name, float32 [N, ...] in the order of the examples; 0 for tokens that were cut."""
         features = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
         num_rows, num_tokens = len(features["input_ids"]), features["input_ids"].shape[-1]
         step = length_step(num_tokens, self._is_compiled)

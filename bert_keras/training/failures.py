@@ -1,6 +1,8 @@
 """What the user can do about failures of training: data that cannot be read, too little memory, numbers too large."""
 
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 
@@ -12,7 +14,7 @@ _READING_FAILURES = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, Un
 
 
 @contextlib.contextmanager
-def explain_records(records):
+def explain_records(records: Any) -> Iterator[None]:
     """Names the file and the example that cannot be read; see `data_prep.records.reading.explain_failure`."""
     try:
         yield

@@ -1,6 +1,5 @@
 """The training loop, for pre-training and for fine-tuning: steps, checkpoints, evaluations and reports."""
 
-import collections.abc
 import contextlib
 import dataclasses
 import logging
@@ -8,6 +7,7 @@ import math
 import signal
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import rich.console
@@ -36,12 +36,12 @@ def steps_until_due(settings, step):
     return min(num_steps - step, *(interval - step % interval for interval in intervals))
 
 
-def is_due(settings, step, name):
+def is_due(settings: dict, step: int, name: str) -> bool:
     """Returns whether the event of a setting, such as "log_steps", happens at `step`; 0: only at the last, as all."""
     return step == settings["num_train_steps"] or (settings[name] > 0 and step % settings[name] == 0)
 
 
-def end_in_words(step, num_steps, reason):
+def end_in_words(step: int, num_steps: int, reason: str | None) -> str:
     """Returns the end of a run as a text for the log."""
     place = f"step {step} of {num_steps}"
     return f"{place} is reached" if step >= num_steps else f"the run has ended at {place} ({reason})"
@@ -90,8 +90,8 @@ class Hooks:
     num_examples: int
     console: rich.console.Console
     workers: Workers
-    evaluate: collections.abc.Callable | None = None
-    judge: collections.abc.Callable = lambda step, metrics: False
+    evaluate: Callable | None = None
+    judge: Callable = lambda step, metrics: False
     eval_metric_names: tuple = ()
     callbacks: Callbacks = NO_CALLBACKS
 
@@ -140,7 +140,7 @@ def make_trainer(loss, strategy, settings, rate_factor=None, is_trained=None):
     )
 
 
-def train(trainer, make_batches, hooks, clock=time.monotonic):
+def train(trainer: Trainer, make_batches: Callable, hooks: Hooks, clock: Callable = time.monotonic) -> Progress:
     """Trains in a run folder, or resumes there, to the last step, or until a signal or an evaluation ends training.
 
     If the trainer averages weights, evaluations see the averages, and the model has them at the end. Returns the
@@ -164,8 +164,8 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
         return progress
     batches = iter(make_batches(progress.step))
     with _open_report(trainer, hooks, progress.step) as report, _stop_requests() as requests:
-        if is_evaluation_missing:
-            _evaluate(progress, trainer, hooks, report, requests)
+        if hooks.evaluate and is_evaluation_missing:
+            _evaluate(hooks.evaluate(), progress, trainer, hooks, report, requests)
         for num_steps in _schedule(progress, hooks, requests):
             started = clock()
             with explain_errors(run_dir):
@@ -186,17 +186,15 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
                 hooks.save(progress.step, trainer.state)
             if progress.step == settings["num_train_steps"]:
                 progress.end = ALL_STEPS
-            if hooks.evaluate is not None and is_due(settings, progress.step, "eval_steps"):
-                _evaluate(progress, trainer, hooks, report, requests)
+            if hooks.evaluate and is_due(settings, progress.step, "eval_steps"):
+                _evaluate(hooks.evaluate(), progress, trainer, hooks, report, requests)
         # The last step of the schedule is saved already; an earlier end may be between two checkpoints.
         if progress.end != ALL_STEPS and progress.step != run_dir.latest_step():
             hooks.save(progress.step, trainer.state)
-        if progress.stop:
-            log.info(
-                "stopped by %s after step %d, which is saved; the same command continues", progress.stop, progress.step
-            )
+        if stop := progress.stop:
+            log.info("stopped by %s after step %d, which is saved; the same command continues", stop, progress.step)
             # The signal may have reached only another worker so far, and may still reach this one.
-            requests.append(progress.stop)
+            requests.append(stop)
     if "SIGINT" in requests:
         raise KeyboardInterrupt
     trainer.swap_averages()
@@ -217,7 +215,7 @@ def part_of_batch(settings, strategy):
     return part
 
 
-def _resume(trainer, hooks):
+def _resume(trainer: Trainer, hooks: Hooks) -> tuple[Progress, bool]:
     """Restores the newest checkpoint; returns the `Progress`, and whether the evaluation of its step is missing."""
     run_dir, settings, num_steps = hooks.run_dir, hooks.settings, hooks.settings["num_train_steps"]
     if run_dir.latest_checkpoint():
@@ -266,7 +264,7 @@ def _open_report(trainer, hooks, step):
     return Report(trainer.loss, trainer.optimizer.schedule, settings, step, hooks.console, metrics_logs)
 
 
-def _schedule(progress, hooks, requests):
+def _schedule(progress: Progress, hooks: Hooks, requests: list[str]) -> Iterator[int]:
     """Yields the number of steps of each device call until the run ends, or a signal, which it notes, stops it."""
     settings, longest = hooks.settings, 1  # the first call also builds the graph, so its duration says little
     while not progress.end and not progress.stop:
@@ -279,11 +277,11 @@ def _schedule(progress, hooks, requests):
             longest = max(1, min(2 * longest, fitting))
 
 
-def _evaluate(progress, trainer, hooks, report, requests):
+def _evaluate(results: Iterable, progress: Progress, trainer: Trainer, hooks: Hooks, report: Report, requests: list):
     """Evaluates the step, and notes the evaluation in the progress, with a reason to end there or a signal to stop."""
     trainer.swap_averages()
     try:
-        for evaluation in hooks.evaluate():
+        for evaluation in results:
             # An evaluation may take longer than the time that a scheduler leaves after SIGTERM.
             progress.stop = None if evaluation else _agree(hooks.workers, requests, 0)[0]
             if progress.stop:

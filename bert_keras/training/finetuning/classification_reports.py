@@ -41,18 +41,17 @@ def write_evaluation(run_dir, data, answers):
         confidences = np.maximum(answers, 1 - answers).min(-1) if data.kind == "multi_label" else answers.max(-1)
         by = "confidence"
     wrong = [row for row in range(len(truth)) if data.kind == "regression" or truth[row] != predicted[row]]
-    run_dir.write_text(
-        "eval_errors.tsv",
-        errors_table(
-            [data.dev[row].id for row in wrong],
-            [data.dev[row].source for row in wrong],
-            [_texts(data.dev[row]) for row in wrong],
-            [truth[row] for row in wrong],
-            [predicted[row] for row in wrong],
-            [confidences[row] for row in wrong],
-            by,
-        ),
+    examples = [data.dev[row] for row in wrong]
+    table = errors_table(
+        [example.id for example in examples],
+        [example.source for example in examples],
+        [_texts(example) for example in examples],
+        [truth[row] for row in wrong],
+        [predicted[row] for row in wrong],
+        [confidences[row] for row in wrong],
+        by,
     )
+    run_dir.write_text("eval_errors.tsv", table)
     if data.kind == "multi_label":
         indicators = np.array([[label in example.label for label in data.labels] for example in data.dev], np.int64)
         run_dir.write_text("class_report.txt", class_report(indicators, (answers >= 0.5).astype(np.int64), data.labels))
@@ -100,14 +99,9 @@ def write_predictions(run_dir, data, answers):
 
 
 def _write_predictions(run_dir, name, data, examples, answers):
-    has_probabilities = data.kind != "regression"
-    rows = prediction_rows(
-        [example.id for example in examples],
-        [_texts(example) for example in examples],
-        _names(data, answers),
-        answers if has_probabilities else None,
-        data.labels,
-    )
+    ids, texts = [example.id for example in examples], [_texts(example) for example in examples]
+    probabilities = None if data.kind == "regression" else answers
+    rows = prediction_rows(ids, texts, _names(data, answers), probabilities, data.labels)
     run_dir.write_text(name, predictions_table(rows))
     return rows
 

@@ -7,6 +7,7 @@ the model (`training.finetuning.model_dir`).
 import dataclasses
 import json
 import logging
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from bert_keras.modeling import layer_of, weights_by_name
 from bert_keras.modeling.layers import dtype_policy, initial_seed
 from bert_keras.modeling.lora import enable_lora, merge_lora
 from bert_keras.storage.vocabulary import vocabulary_digest
+from bert_keras.training.distillation.teacher import Teacher
 from bert_keras.training.distribution.devices import distribute
 from bert_keras.training.distribution.tpu import is_tpu
 from bert_keras.training.distribution.workers import Workers, open_run_dir
@@ -48,6 +50,7 @@ from bert_keras.training.report import NO_CALLBACKS, Callbacks, Result, in_words
 from bert_keras.training.run_dir import MODEL_DIR, RunDir
 from bert_keras.training.run_settings import EVALUATION_FACTS, check_effects
 from bert_keras.training.settings import FREE_SETTINGS
+from bert_keras.training.step import Trainer
 
 log = logging.getLogger("bert_keras")
 
@@ -63,8 +66,7 @@ _FREE_SETTINGS = FREE_SETTINGS | {
 class Trained:
     """What the training of one try leaves: the best value of the task's metric, and the network in memory.
 
-    `step` is that of the network's weights if they are those to use; else only the run folder has those. `evaluation`
-    is that of these weights. Each is None where there is none.
+    `step` and `evaluation` are of the network's weights; both are None if only the run folder has the weights to use.
     """
 
     best: float | None = None
@@ -121,7 +123,7 @@ class FineTuning:
         task, files = self.task, self.opened.files
         settings = _count_steps(task, settings, self.strategy)
 
-        def keep(step, metrics):
+        def keep(step: int, metrics: dict) -> None:
             write_model(run_dir, task, files, network.model, step, metrics)
 
         selection = Selection(run_dir, task.metric, settings["early_stopping"], keep)
@@ -162,19 +164,20 @@ class FineTuning:
             step = evaluation = None  # the folder has other weights than the network
         return Trained(selection.best, network, step, evaluation)
 
-    def _is_finished(self, settings, run_dir, selection):
+    def _is_finished(self, settings: dict, run_dir: RunDir, selection: Selection) -> bool:
         """Returns whether the run has ended and has its model, and logs the reason."""
-        end = run_dir.end
-        if not (end or selection.is_over) or not has_model(run_dir):
+        if not has_model(run_dir):
             return False
         if selection.is_over:
             reason = f"{settings['early_stopping']} evaluations did not improve {self.task.metric}"
-        else:
+        elif end := run_dir.end:
             reason = end_in_words(end["step"], settings["num_train_steps"], end["reason"])
+        else:
+            return False
         log.info("nothing to train: %s", reason)
         return True
 
-    def _restore(self, run_dir, trainer, best, step):
+    def _restore(self, run_dir: RunDir, trainer: Trainer, best: int, step: int) -> None:
         """Restores the weights of the best step of a run that is at `step`, and whose folder `model` is missing."""
         if best != step:
             if not run_dir.has_step(best):
@@ -186,7 +189,7 @@ class FineTuning:
             trainer.swap_averages()
         log.info("%s is missing; it is written again from the checkpoint of step %d", run_dir.file(MODEL_DIR), best)
 
-    def _use_model(self, run_dir, trained):
+    def _use_model(self, run_dir: RunDir, trained: Trained) -> Result:
         """Evaluates and predicts with the run's model, and writes the results."""
         task, settings = self.task, self.opened.settings
         network, step, evaluation = trained.network, trained.step, trained.evaluation
@@ -204,7 +207,7 @@ class FineTuning:
         log.info("the run is in %s", run_dir.path)
         return Result(evaluation.metrics if evaluation else None, predictions)
 
-    def _write_evaluation(self, run_dir, step, evaluation):
+    def _write_evaluation(self, run_dir: RunDir, step: int, evaluation: Evaluation) -> Any:
         task, metrics = self.task, evaluation.metrics
         data = describe_evaluation_data({**self.opened.settings, **task.files}, task.eval_features)
         warn_of_replaced_reports(run_dir, data)
@@ -219,7 +222,7 @@ class FineTuning:
         return task.write_evaluation(run_dir, evaluation.outputs)
 
     @explain_large_model()
-    def _build(self, settings, teacher=None):
+    def _build(self, settings: dict, teacher: Teacher | None = None) -> Any:
         """Returns the network of the task with its loss, and with the losses against the teacher if there is one."""
         task = self.task
         with self.strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
@@ -231,7 +234,7 @@ class FineTuning:
         network.label_smoothing = settings["label_smoothing"]
         return network
 
-    def _adapt(self, network, settings):
+    def _adapt(self, network: Any, settings: dict) -> None:
         if not settings["lora_rank"]:
             return
         targets = settings["lora_targets"].split(",")
@@ -239,7 +242,7 @@ class FineTuning:
             enable_lora(network.model, settings["lora_rank"], settings["lora_alpha"], targets)
         log.info("LoRA of rank %d on %s", settings["lora_rank"], ", ".join(targets))
 
-    def _make_trainer(self, network, settings):
+    def _make_trainer(self, network: Any, settings: dict) -> Trainer:
         weights = {**weights_by_name(network.model), **network.own_weights}
         trained = {name for name, weight in weights.items() if weight.trainable}
         num_layers = self.opened.files.config.num_layers_of_weights
@@ -255,7 +258,7 @@ class FineTuning:
         loss = PackedLoss(network) if settings.get("pack") else network
         return make_trainer(loss, self.strategy, settings, None if decay == 1.0 else rate_factor, is_trained)
 
-    def _batches(self, network, settings, start_step):
+    def _batches(self, network: Any, settings: dict, start_step: int) -> Iterable:
         features = {name: self.task.train_features[name] for name in network.feature_names}
         if settings.get("pack"):
             is_fixed = is_tpu(self.strategy) or settings["jit"]
@@ -268,26 +271,26 @@ class FineTuning:
         return distribute(self.strategy, batches, is_endless=True)
 
     @property
-    def _is_trimmed(self):
+    def _is_trimmed(self) -> bool:
         # A TPU needs static shapes, so its batches keep their full length.
         return self.task.is_trimmed and not is_tpu(self.strategy)
 
-    def _inference(self, network, settings, batch_size):
+    def _inference(self, network: Any, settings: dict, batch_size: int) -> Inference:
         return Inference(network.model, self.strategy, batch_size, self._is_trimmed, settings["jit"])
 
-    def _evaluator(self, network, settings):
+    def _evaluator(self, network: Any, settings: dict) -> Callable[[], Iterator[Evaluation | None]]:
         """Returns a function that starts an evaluation of the network."""
         flag = "eval_batch_size" if "eval_batch_size" in settings else "predict_batch_size"
         inference = self._inference(network, settings, settings[flag])
 
-        def evaluate():
+        def evaluate() -> Iterator[Evaluation | None]:
             with explain_out_of_memory(flag):
                 for outputs in inference.outputs(self.task.eval_features):
-                    yield outputs and Evaluation(self.task.evaluate(outputs), outputs)
+                    yield Evaluation(self.task.evaluate(outputs), outputs) if outputs else None
 
         return evaluate
 
-    def _load_model(self, run_dir, network):
+    def _load_model(self, run_dir: RunDir, network: Any) -> tuple[Any, int]:
         """Loads the weights to use, into a new network if there is none; returns it and their step."""
         settings = self.opened.settings
         with initial_seed(settings["seed"]):

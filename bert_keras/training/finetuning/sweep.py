@@ -62,7 +62,7 @@ class Selection:
     @property
     def is_over(self):
         """True if patience has run out."""
-        num_waited = sum(step > self.best_step for step in self._values)
+        num_waited = sum(step > (self.best_step or 0) for step in self._values)
         return 0 < self._patience <= num_waited
 
 
