@@ -85,8 +85,8 @@ def main(argv):
         if task != task_of_flag and name in given:
             raise ValueError(f"--{name} is for --task={task_of_flag}; leave it out for --task={flag_values.task}")
     if flag_values.output_file:
-        inputs = {f"--{name}": flag_values[name].value for name in ("data_file", "predictions_file", "na_prob_file")}
-        check_output_file(flag_values.output_file, "--output_file", inputs)
+        inputs = {name: flag_values[name].value for name in ("data_file", "predictions_file", "na_prob_file")}
+        check_output_file(flag_values.output_file, "output_file", inputs)
     open_console(stderr=True)
 
     data_file, predictions_file = flag_values.data_file, flag_values.predictions_file

@@ -23,7 +23,7 @@ from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.cli.progress import Progress, ProgressBar
 from bert_keras.cli.start import start_tensorflow
-from bert_keras.prediction.arguments import POOLINGS, Limits, check_backend, parse_layers, told_with_flags
+from bert_keras.prediction.arguments import POOLINGS, Limits, check_backend, parse_layers
 from bert_keras.prediction.feature_files import FORMATS, count_lines, format_of, open_feature_file, read_lines
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_output_file
@@ -75,16 +75,15 @@ def main(argv):
     parse(values, argv, __doc__)
     console = open_console(stderr=True)
     require(values, ("input_file", "output_file", "init_checkpoint"))
-    with told_with_flags():
-        _extract(values, console)
+    _extract(values, console)
 
 
 def _extract(values, console):
     # None: the last four layers, or all layers of a smaller model.
     layers = parse_layers(values.layers) if "layers" in given_flags(values) else None
     num_lines = count_lines(values.input_file)
-    inputs = {f"--{name}": values[name].value for name in ("input_file", "vocab_file", "bert_config_file")}
-    check_output_file(values.output_file, "--output_file", inputs)
+    inputs = {name: values[name].value for name in ("input_file", "vocab_file", "bert_config_file")}
+    check_output_file(values.output_file, "output_file", inputs)
     check_backend(os.environ.get("KERAS_BACKEND") or "tensorflow")
     start_tensorflow()
     extractor = prediction.FeatureExtractor(
@@ -100,7 +99,7 @@ def _extract(values, console):
         strategy=_strategy(values),
         limits=Limits(max_chars=values.max_chars),
     )
-    check_output_file(values.output_file, "--output_file", _files_of_model(values.init_checkpoint, extractor.files))
+    check_output_file(values.output_file, "output_file", _files_of_model(values.init_checkpoint, extractor.files))
     output_format = values.output_format or format_of(values.output_file)
     with (
         ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress()) as progress,
@@ -114,14 +113,14 @@ def _extract(values, console):
 
 
 def _files_of_model(init_checkpoint, files):
-    """Returns the model's files, by the flag that named them or their folder."""
+    """Returns the model's files, by the setting that named them or their folder."""
     folder = init_checkpoint if files.checkpoint is None else paths.parent(files.checkpoint.prefix)
     beside = paths.glob(paths.join(glob.escape(folder), "*.json"))
     of_checkpoint = []
     if files.checkpoint is not None:
         prefix = files.checkpoint.prefix
         of_checkpoint = [prefix, f"{prefix}.index", *paths.glob(f"{glob.escape(prefix)}.data-*-of-*")]
-    return {"--vocab_file": files.vocab_file, "--init_checkpoint": [*of_checkpoint, *beside]}
+    return {"vocab_file": files.vocab_file, "init_checkpoint": [*of_checkpoint, *beside]}
 
 
 def _strategy(values):

@@ -25,7 +25,7 @@ from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.data_prep.tasks.columns import HEADERS
-from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, PLL_CHOICES, Limits, check_backend, told_with_flags
+from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, PLL_CHOICES, Limits, check_backend
 from bert_keras.prediction.input_texts import is_table, read_sentences, read_table, read_texts, settings_of_training
 from bert_keras.prediction.tasks.registry import FINE_TUNED_TASKS, PRETRAINED_TASKS, TASKS
 from bert_keras.storage.paths import is_dir
@@ -85,17 +85,16 @@ def main(argv):
     from bert_keras.prediction.loading.model_files import read_settings  # both load TensorFlow
     from bert_keras.prediction.predictor import answer_lines
 
-    with told_with_flags():
-        limits = Limits(**{name: getattr(values, name) for name in _LIMITS})
-        settings = {"task": values.task}
-        if values.model_dir:
-            _, settings = read_settings(values.model_dir)
-            _check_fine_tuned(values, settings["task"])
-        rows = itertools.tee(_read_rows(values, arguments, settings, limits))
-        sources, texts = (source for source, _ in rows[0]), (text for _, text in rows[1])
-        answers = _open(values, limits).pipe(texts, sources=sources, on_error=values.on_error)
-        for line in answer_lines(answers, values.json):
-            print(line, flush=True)
+    limits = Limits(**{name: getattr(values, name) for name in _LIMITS})
+    settings = {"task": values.task}
+    if values.model_dir:
+        _, settings = read_settings(values.model_dir)
+        _check_fine_tuned(values, settings["task"])
+    rows = itertools.tee(_read_rows(values, arguments, settings, limits))
+    sources, texts = (source for source, _ in rows[0]), (text for _, text in rows[1])
+    answers = _open(values, limits).pipe(texts, sources=sources, on_error=values.on_error)
+    for line in answer_lines(answers, values.json):
+        print(line, flush=True)
 
 
 def _check_pretrained(values):

@@ -27,7 +27,7 @@ from bert_keras.cli.flags import parse, run_main
 from bert_keras.cli.served_models import define_served_models, folders_by_name, read_token
 from bert_keras.cli.server_address import hosts_of, listen, open_port
 from bert_keras.cli.start import start_tensorflow
-from bert_keras.prediction.arguments import Limits, told_with_flags
+from bert_keras.prediction.arguments import Limits
 from bert_keras.prediction.tasks.registry import PRETRAINED_TASKS
 
 log = logging.getLogger("bert_keras")
@@ -95,10 +95,9 @@ def open_app(values, folders, token):
     from bert_keras.serving.served_models import open_models
     from bert_keras.serving.versions import open_versioned
 
-    with told_with_flags():
-        limits = Limits(values.max_items, values.max_chars, values.max_sequences, values.max_masks)
-        models = open_models(folders, values.tasks, limits)
-        versioned = open_versioned(folders, values.tasks, limits)
+    limits = Limits(values.max_items, values.max_chars, values.max_sequences, values.max_masks)
+    models = open_models(folders, values.tasks, limits)
+    versioned = open_versioned(folders, values.tasks, limits)
     settings = ServerSettings(
         max_batch_tokens=values.max_batch_tokens,
         batch_timeout=values.batch_timeout_ms / 1000,

@@ -44,6 +44,7 @@ from bert_keras.data_prep.text.vocabulary_learning import (
     cover,
     learn_vocabulary,
 )
+from bert_keras.mistakes import Message, Mistake
 from bert_keras.storage import paths, writing
 from bert_keras.storage.checks import check_output_file
 from bert_keras.storage.vocabulary import VOCABULARY_FILE
@@ -85,9 +86,9 @@ def main(argv: list[str]) -> dict:
     if importlib.util.find_spec("tensorflow_text") is None:
         raise ValueError("tensorflow-text is not installed: pip install tensorflow-text (on Windows, use WSL2)")
     found_files, text_options = find_text_files(values.input_file), read_text_options(values)
-    check_output_file(values.vocab_file, "--vocab_file", {"--input_file": found_files})
+    check_output_file(values.vocab_file, "vocab_file", {"input_file": found_files})
     if paths.exists(values.vocab_file):
-        raise ValueError(f"--vocab_file={values.vocab_file} exists, and models may depend on it; choose another name")
+        raise Mistake("{vocab_file}={} exists, and models may depend on it; choose another name", values.vocab_file)
 
     tokenizer_file = tokenizer_file_of(values.vocab_file)
     has_tokenizer_file = _check_folder(tokenizer_file)
@@ -107,7 +108,7 @@ def main(argv: list[str]) -> dict:
     summary = {"vocab_size": len(pieces), **dataclasses.asdict(coverage)}
     console.print(_table(summary))
     if coverage.unknown_share > MOST_UNKNOWN:
-        log.warning("%s", _advice(coverage))
+        log.warning(_advice(coverage))
     log.info(
         "wrote %s; %s sets do_lower_case=%s and strip_accents=%s for the programs that use it",
         values.vocab_file,
@@ -124,27 +125,34 @@ def _check_folder(tokenizer_file: str) -> bool:
     Raises ValueError if it sets none, or if a new one would change how a model in the folder prepares text.
     """
     folder = paths.parent(tokenizer_file)
-    advice = "write the vocabulary into another folder, for example --vocab_file=vocabulary/vocab.txt"
+    advice = Message("write the vocabulary into another folder, for example {vocab_file}=vocabulary/vocab.txt")
     if paths.exists(tokenizer_file):
         if read_tokenizer_config(tokenizer_file).get("do_lower_case") is None:
-            raise ValueError(f"{tokenizer_file} does not set do_lower_case; add it, or {advice}")
+            raise Mistake("{} does not set do_lower_case; add it, or {}", tokenizer_file, advice)
         return True
     for name in ("bert_config.json", "config.json", VOCABULARY_FILE):
         if paths.exists(paths.join(folder, name)):
-            raise ValueError(
-                f"{folder} has a {name}, and a {TOKENIZER_FILE} would change how its model prepares text; {advice}"
+            raise Mistake(
+                "{} has a {}, and a {} would change how its model prepares text; {}",
+                *(folder, name, TOKENIZER_FILE, advice),
             )
     return False
 
 
-def _advice(coverage: Coverage) -> str:
-    found = f"{100 * coverage.unknown_share:.1f} % of the words are unknown ([UNK]), so a model will not see them: "
+def _advice(coverage: Coverage) -> Message:
+    found = "{:.1f} % of the words are unknown ([UNK]), so a model will not see them: "
+    share = 100 * coverage.unknown_share
     if coverage.too_long_share > coverage.unknown_share / 2:
-        return (
-            f"{found}most have more than {LONGEST_WORD_TO_SPLIT} characters; insert spaces between words, which Thai "
-            "and some other languages do not write"
+        return Message(
+            found
+            + "most have more than {} characters; insert spaces between words, which Thai and some other languages "
+            "do not write",
+            *(share, LONGEST_WORD_TO_SPLIT),
         )
-    return f"{found}their characters are too rare for the vocabulary; give a larger --alphabet_size and --vocab_size"
+    return Message(
+        found + "their characters are too rare for the vocabulary; give a larger {alphabet_size} and {vocab_size}",
+        share,
+    )
 
 
 def _table(summary: dict) -> Table:

@@ -35,6 +35,7 @@ from bert_keras.data_prep.pretraining.flags import casing_of, define_flags, is_g
 from bert_keras.data_prep.pretraining.plan import Build
 from bert_keras.data_prep.pretraining.statistics import measure_text, statistics_table
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -64,7 +65,7 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
     settings, text_options, cleaning = read_settings(values), read_text_options(values), read_cleaning(values)
     found_files = find_text_files(values.input_file)
     if values.work_dir and paths.is_remote(values.work_dir):
-        raise ValueError(f"--work_dir={values.work_dir} is remote; give a local folder")
+        raise Mistake("{work_dir}={} is remote; give a local folder", values.work_dir)
     # The machines of a Beam runner share the folder of the output, but not the system's temporary folder.
     folder = values.work_dir or (paths.parent(values.output_file) if start_workers else None)
     if folder and (values.dry_run or "-" in found_files) and not os.path.isdir(folder):

@@ -22,6 +22,7 @@ from absl import flags
 from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.data_prep import create_pretraining_data
 from bert_keras.data_prep.corpus.beam_workers import BeamWorkers
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 
 
@@ -40,9 +41,9 @@ def main(argv: list[str]) -> dict:
     options = argv[end + 1 :]
     require(values, ("input_file", "output_file", "vocab_file"))
     if paths.is_remote(values.output_file) and not values.work_dir:
-        raise ValueError(
-            f"--output_file={values.output_file} is remote, so give --work_dir, a folder that all machines see under "
-            "the same path"
+        raise Mistake(
+            "{output_file}={} is remote, so give {work_dir}, a folder that all machines see under the same path",
+            values.output_file,
         )
     return create_pretraining_data.build(values, 1, functools.partial(BeamWorkers, options))
 

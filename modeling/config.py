@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.released import find_released, released_models
 from bert_keras.storage import json_files, text_files, writing
 
@@ -258,7 +259,7 @@ def check_names(names: Sequence[str], place: str) -> None:
     repeated = sorted(name for name, count in collections.Counter(names).items() if count > 1)
     if repeated or not all(name.strip() for name in names):
         found = f"{', '.join(repeated)} more than once" if repeated else "an empty name"
-        raise ValueError(f"{place} has {found}; give each class its own name")
+        raise Mistake("{} has {}; give each class its own name", place, found)
 
 
 def released_names() -> list[str]:

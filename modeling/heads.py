@@ -10,6 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.layers import (
@@ -174,15 +175,13 @@ class LinearHead(keras.layers.Layer):
         return ops.matmul(x, weights) + self.output_bias
 
 
-def check_pooling(config: BertConfig, pooling: str, model: str = "the model", name: str = "pooling") -> None:
-    """Raises a ValueError if all texts would have the same vector: [CLS] is the first token, and sees no other one.
-
-    `model` and `name` stand for the model and the setting in the message.
-    """
+def check_pooling(config: BertConfig, pooling: str, model: str = "the model") -> None:
+    """Raises a Mistake if all texts would have the same vector: [CLS] is the first token, and sees no other one."""
     if pooling == "cls" and config.is_decoder:
-        raise ValueError(
-            f"{model} reads left to right (is_decoder in its config), so the vector of [CLS] is the same for all "
-            f"texts; choose another {name}, such as mean"
+        raise Mistake(
+            "{} reads left to right (is_decoder in its config), so the vector of [CLS] is the same for all texts; "
+            "choose another {pooling}, such as mean",
+            model,
         )
 
 

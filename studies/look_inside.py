@@ -23,7 +23,6 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.cli.start import start_tensorflow
-from bert_keras.prediction.arguments import told_with_flags
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_output_file
 from bert_keras.storage.writing import write_text
@@ -51,7 +50,7 @@ def main(argv):
     require(values, ("model_dir",))
     if len(texts) not in (1, 2):
         raise ValueError(f"{len(texts)} texts were given, but one is needed, or two for a pair; quote each text")
-    check_output_file(values.output_file, "--output_file")
+    check_output_file(values.output_file, "output_file")
     if paths.exists(values.output_file):
         raise ValueError(f"--output_file={values.output_file} exists; give a new name, or remove it")
     start_tensorflow()
@@ -59,9 +58,8 @@ def main(argv):
 
     files = {"vocab_file": values.vocab_file, "config_file": values.bert_config_file}
     files |= {name: values[name].value for name in ("do_lower_case", "strip_accents")}
-    with told_with_flags():
-        reader = AttentionReader(values.model_dir, values.max_seq_length, **files)
-        attention = reader.read(*texts)
+    reader = AttentionReader(values.model_dir, values.max_seq_length, **files)
+    attention = reader.read(*texts)
     write_text(values.output_file, attention_page(attention, str(values.model_dir)))
     print(f"{values.output_file}: open it in a browser", file=sys.stderr)
     if values.json:

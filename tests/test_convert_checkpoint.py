@@ -142,7 +142,7 @@ def test_only_the_user_says_what_a_top_level_head_is_for(model_dir, tmp_path, sa
     assert open_checkpoint(tmp_path / "safe").labels == ["no", "maybe", "yes"]
     convert(tmp_path / "safe", tmp_path / "back", "tensorflow")
     assert "a TensorFlow checkpoint cannot store the names of classes: no,maybe,yes" in said()
-    assert "convert it back with --head=token_classifier" in said()
+    assert "convert it back with head=token_classifier" in said()
     np.testing.assert_array_equal(open_checkpoint(tmp_path / "back").read("output_bias"), [0, 1, 2])
 
 
@@ -234,7 +234,7 @@ def test_names_of_classes_are_in_both_files(classifier_run, tmp_path):
     ("flags", "message"),
     [
         ({"head": "token_classifier"}, "was trained for classification and has the head classifier, as task.json says"),
-        ({"labels": "a,b"}, "2 labels were given, but the head has 3 rows; give one for each with --labels"),
+        ({"labels": "a,b"}, "2 labels were given, but the head has 3 rows; give one for each with labels"),
         ({"keep_optimizer": True}, "RUN is a run of fine-tuning, whose model in RUN/model has only weights; lea"),
     ],
     ids=["head", "labels", "optimizer"],
@@ -382,12 +382,12 @@ def test_adam_starts_from_zero_for_added_words_and_trained_weights_from_their_me
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"labels": "a,b"}, "--labels: no head with named classes is written; leave the flag out"),
+        ({"labels": "a,b"}, "labels: no head with named classes is written; leave the flag out"),
         ({"extend_vocab": "DIR/known.txt"}, "has all words of DIR/known.txt already; give other words"),
         ({"extend_vocab": "DIR/known.txt", "input": "DIR/bare"}, "no vocabulary is next to DIR/bare/bert_model.ckpt;"),
-        ({"layers": "1,9"}, "--layers=1,9 must be numbers from 1 to "),
-        ({"layers": "0"}, "--layers=0 must be numbers from 1 to "),
-        ({"layers": "last"}, "--layers=last must be numbers from 1 to "),
+        ({"layers": "1,9"}, "layers=1,9 must be numbers from 1 to "),
+        ({"layers": "0"}, "layers=0 must be numbers from 1 to "),
+        ({"layers": "last"}, "layers=last must be numbers from 1 to "),
     ],
     ids=["labels", "known words", "no vocabulary", "layer 9", "layer 0", "no number"],
 )

@@ -178,7 +178,7 @@ def test_a_safetensors_folder_of_another_library_teaches(folder, tmp_path):
         (
             run_classifier,
             WITHOUT_LAYERS | {"teacher": None},
-            "^--unlabeled_file needs --do_train and --teacher; give both",
+            "^unlabeled_file needs do_train and teacher; give both",
         ),
         (run_classifier, {"teacher": Path("other")}, "other has another vocabulary than"),
         (
@@ -186,12 +186,12 @@ def test_a_safetensors_folder_of_another_library_teaches(folder, tmp_path):
             {"teacher": Path("run_ner")},
             "is a model for token_classification; give a model of run_class",
         ),
-        (run_classifier, {"max_seq_length": 40}, "^--max_seq_length=40 is more than the 24 positions of --teacher="),
+        (run_classifier, {"max_seq_length": 40}, "^max_seq_length=40 is more than the 24 positions of teacher="),
         (run_classifier, {"unlabeled_file": None}, "^no data given; give"),
         (
             run_classifier,
             {"unlabeled_file": None, "eval_file": Path("dev.csv")},
-            "^--do_train needs --train_file, or --teacher and --unlabeled_file$",
+            "^do_train needs train_file, or teacher and unlabeled_file$",
         ),
         (
             run_classifier,
@@ -206,7 +206,7 @@ def test_a_safetensors_folder_of_another_library_teaches(folder, tmp_path):
         (
             run_classifier,
             {"temperature": 3, "soft_loss_weight": 0},
-            "^--temperature is for the soft loss, but --soft_l",
+            "^temperature is for the soft loss, but soft_l",
         ),
         (run_classifier, {"teacher_layers": None}, "^the 1 layers of the teacher are not a multiple of"),
         (
@@ -214,11 +214,11 @@ def test_a_safetensors_folder_of_another_library_teaches(folder, tmp_path):
             {"train_file": Path("other.csv")},
             'line 2: label "pos" is not one of bad, good',
         ),
-        (run_classifier, {"kind": "regression"}, "^--kind=regression, but the model is one of the kind single_label"),
-        (run_ner, {"teacher": None}, "^--label_loss_weight needs --do_train and --teacher; give both, or leave it out"),
-        (run_ner, {"tagger": "bilstm"}, "^--teacher needs --tagger=linear, for the student and for the teacher"),
-        (run_ner, {"document_context": True}, "was trained with --document_context=False, but this run has .*=True"),
-        (run_squad, {"version_2_with_negative": True}, "was trained with --version_2_with_negative=False, but this ru"),
+        (run_classifier, {"kind": "regression"}, "^kind=regression, but the model is one of the kind single_label"),
+        (run_ner, {"teacher": None}, "^label_loss_weight needs do_train and teacher; give both, or leave it out"),
+        (run_ner, {"tagger": "bilstm"}, "^teacher needs tagger=linear, for the student and for the teacher"),
+        (run_ner, {"document_context": True}, "was trained with document_context=False, but this run has .*=True"),
+        (run_squad, {"version_2_with_negative": True}, "was trained with version_2_with_negative=False, but this ru"),
     ],
 )
 def test_mistakes_write_nothing(folder, flags_of, tmp_path, program, changes, message):
@@ -316,9 +316,9 @@ def test_an_export_teaches_like_the_model(folder, flags_of, tmp_path):
     for name, value in of_model.items():
         np.testing.assert_allclose(value, of_export[name], atol=1e-4, err_msg=name)
     for changes, message in (
-        ({"jit": True}, "^--jit cannot compile a teacher that is an export"),
-        ({"pack": True}, "^--pack puts several examples into a row, but the teacher is an export"),
-        (OF_LAYERS, "^--hidden_loss_weight and --attention_loss_weight compare layers, which an export does not give"),
+        ({"jit": True}, "^jit cannot compile a teacher that is an export"),
+        ({"pack": True}, "^pack puts several examples into a row, but the teacher is an export"),
+        (OF_LAYERS, "^hidden_loss_weight and attention_loss_weight compare layers, which an export does not give"),
     ):
         with pytest.raises(ValueError, match=message):
             call(run_classifier, flags | changes | {"teacher": export, "output_dir": tmp_path / "no"}, "do_train")

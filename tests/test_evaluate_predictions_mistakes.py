@@ -13,19 +13,19 @@ NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--task=squad",), "^missing: --data_file, --predictions_file "),
-        (("--task=ner",), "^missing: --predictions_file "),
+        (("--task=squad",), "^missing: data_file, predictions_file "),
+        (("--task=ner",), "^missing: predictions_file "),
         (
             ("--task=imdb", *MRPC_FLAGS[1:]),
             "^--task=imdb is not one of squad, ner, minimal_pairs, cola, .*, wnli, xnli, swag$",
         ),
         ((*MRPC_FLAGS, "--xnli_language=de"), "^--xnli_language is for --task=xnli; leave it out for --task=mrpc$"),
         ((*MRPC_FLAGS, "--na_prob_thresh=1"), "^--na_prob_thresh is for --task=squad; leave it out for --task=mrpc$"),
-        ((*MRPC_FLAGS, "--output_file=dev.tsv"), "^--output_file=dev.tsv is also --data_file, which would be lost"),
-        (("--task=ax", *MRPC_FLAGS[1:]), "^--task=ax has no file with labels; only GLUE's site can score it$"),
+        ((*MRPC_FLAGS, "--output_file=dev.tsv"), "^output_file=dev.tsv is also data_file, which would be lost"),
+        (("--task=ax", *MRPC_FLAGS[1:]), "^task=ax has no file with labels; only GLUE's site can score it$"),
         (
             ("--task=ner", "--predictions_file=p.jsonl", "--tag_column=1"),
-            r"^--word_column and --tag_column are for files of columns, not for JSON lines \(p.jsonl\)$",
+            r"^word_column and tag_column are for files of columns, not for JSON lines \(p.jsonl\)$",
         ),
         (("--task=mrpc", "gold.json", "p.json"), '^"gold.json" is not a flag; give only flags, or only the answer fil'),
         (("gold.json",), '^"gold.json" is not a flag; give only flags, or only the answer file'),
@@ -45,7 +45,7 @@ def test_mistakes_in_flags(score, write, arguments, message):
         (
             ("--na_prob_file=odds.json",),
             {"a": "cat"},
-            "^--na_prob_file and --na_prob_thresh are for SQuAD 2.0, but gold.json is scored as 1.1; leave them out,",
+            "^na_prob_file and na_prob_thresh are for SQuAD 2.0, but gold.json is scored as 1.1; leave them out,",
         ),
         (
             ("--na_prob_file=odds.json", "--version_2_with_negative"),
@@ -105,7 +105,7 @@ def test_predictions_that_are_not_numbers(score, write, value, problem):
         (
             None,
             "EU B-ORG\n",
-            "^p.txt has no column of correct tags before the predicted ones; give them in --data_file$",
+            "^p.txt has no column of correct tags before the predicted ones; give them in data_file$",
         ),
         (
             "EU O\nis O\n",

@@ -222,7 +222,7 @@ class TestMistakes:
                 f"{PRETRAINED} --task=vectors --layer=1,2",
                 "--layer=1,2 has 2 layers; an export has one, so give one",
             ),
-            (f"{PRETRAINED} --task=vectors --layer=7", "--layer has 7, but the model's 2 layers are 0 to 1"),
+            (f"{PRETRAINED} --task=vectors --layer=7", "the model has no layer 7: its 2 layers are 0 to 1"),
             (
                 f"{PRETRAINED} --task=vectors --eval_file=x",
                 "--eval_file is for fine-tuned models, which have a metric; leave it out",
@@ -268,7 +268,7 @@ class TestMistakes:
         # These checks run before the program loads a fine-tuned model.
         monkeypatch.setattr(api, "open_model", None)
         monkeypatch.setitem(sys.modules, "tf2onnx", None)
-        with pytest.raises((ValueError, FileNotFoundError), match=f"^{re.escape(message)}"):
+        with pytest.raises((ValueError, FileNotFoundError), match="^" + re.escape(message.replace("--", ""))):
             export(flags)
         assert os.listdir(tmp_path) == []
 
@@ -280,7 +280,7 @@ class TestMistakes:
 
     def test_quantizing_needs_the_run(self, runs, tmp_path):
         copy = shutil.copytree(runs / "news" / "model", tmp_path / "copy" / "model")
-        message = r"for .*copy/model that run was not found; give its --output_dir as --model_dir, or if it is"
+        message = r"for .*copy/model that run was not found; give its output_dir as model_dir, or if it is"
         with pytest.raises(ValueError, match=message):
             export(f"--model_dir={copy} --export_dir={tmp_path}/out --format=onnx --quantize=int8")
 

@@ -102,9 +102,9 @@ def test_all_formats_hold_the_same(extract, folder):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--layers=last"], '^--layers is "last", and "last" is not a layer; give whole numbers'),
-        (["--layers=-1", "--pooling=sum"], "--pooling=sum: value should be one of <none|cls|mean|max>"),
-        (["--layers=-1", "--use_tpu"], "^--use_tpu: no TPU could be reached as 'local'"),
+        (["--layers=last"], '^layers is "last", and "last" is not a layer; give whole numbers'),
+        (["--layers=-1", "--pooling=sum"], "pooling=sum: value should be one of <none|cls|mean|max>"),
+        (["--layers=-1", "--use_tpu"], "^use_tpu: no TPU could be reached as 'local'"),
     ],
 )
 def test_mistakes_leave_nothing_behind(extract, tmp_path, flags, message):
@@ -128,10 +128,10 @@ def test_several_workers_are_refused(extract, monkeypatch):
 
 def test_the_output_is_checked_first(extract, tmp_path):
     (tmp_path / "sub").mkdir()
-    with pytest.raises(ValueError, match=rf"^--output_file={tmp_path}/sub is a folder; give the file to write, for"):
+    with pytest.raises(ValueError, match=rf"^output_file={tmp_path}/sub is a folder; give the file to write, for"):
         extract("he\n", "sub")
     message = (
-        rf"^--output_file={tmp_path}/none/a.npz: the folder {tmp_path}/none does not exist; create it, or give another"
+        rf"^output_file={tmp_path}/none/a.npz: the folder {tmp_path}/none does not exist; create it, or give another"
     )
     with pytest.raises(ValueError, match=message):
         extract("he\n", "none/a.npz")
@@ -140,15 +140,15 @@ def test_the_output_is_checked_first(extract, tmp_path):
 def test_inputs_are_not_replaced(extract, folder, tmp_path, capsys):
     model = shutil.copytree(folder, tmp_path / "model")
     words = shutil.copyfile(folder / "vocab.txt", tmp_path / "words.txt")
-    with pytest.raises(ValueError, match="texts.txt is also --input_file, which would be lost; give another file$"):
+    with pytest.raises(ValueError, match="texts.txt is also input_file, which would be lost; give another file$"):
         extract("he\n", "texts.txt")
-    with pytest.raises(ValueError, match="words.txt is also --vocab_file, which would be lost"):
+    with pytest.raises(ValueError, match="words.txt is also vocab_file, which would be lost"):
         extract("he\n", "words.txt", f"--vocab_file={words}")
     assert "loaded" not in capsys.readouterr().err
     for path in sorted(model.iterdir()):
-        flag = "--vocab_file" if path.name == "vocab.txt" else "--init_checkpoint"
+        setting = "vocab_file" if path.name == "vocab.txt" else "init_checkpoint"
         before = path.read_bytes()
-        with pytest.raises(ValueError, match=f"^--output_file={path} is also {flag}, which would be lost"):
+        with pytest.raises(ValueError, match=f"^output_file={path} is also {setting}, which would be lost"):
             extract("he\n", f"model/{path.name}", init_checkpoint=model)
         assert path.read_bytes() == before
 
@@ -160,7 +160,7 @@ def test_a_small_model_gives_all_layers_by_default(extract, capsys):
 
 
 def test_missing_flags_are_named():
-    with pytest.raises(ValueError, match=r"^missing: --input_file, --output_file, --init_checkpoint \(--help"):
+    with pytest.raises(ValueError, match=r"^missing: input_file, output_file, init_checkpoint \(help"):
         extract_features.main(["extract_features.py"])
 
 

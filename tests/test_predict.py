@@ -172,7 +172,7 @@ def test_a_bad_line_can_be_reported_instead(ask, tmp_path):
     assert second["source"] == f"{tmp_path}/texts.txt line 2"
     assert second["error"].startswith(f'{tmp_path}/texts.txt line 2 has no [MASK]: "was"; write [MASK]')
     assert third["error"] == f"{tmp_path}/texts.txt line 3: not UTF-8 (byte 0xff); save it as UTF-8"
-    assert last["error"].endswith("but --max_masks is 1; make it shorter, or raise --max_masks")
+    assert last["error"].endswith("but max_masks is 1; make it shorter, or raise max_masks")
 
 
 def test_answers_come_while_texts_are_still_read(folder, monkeypatch, capsys):
@@ -214,7 +214,7 @@ def test_options_change_the_answers(ask, ask_fine_tuned):
     assert not ask_fine_tuned("tags", "He is in Paris.", "--threshold=1")[0]["entities"]
     [filled] = answers_in(ask("fill_mask", "--json", "[MASK]", "--candidates=london,hungry"))
     assert [guess["token"] for guess in filled["masks"][0]] == ["london", "hungry"]
-    with pytest.raises(ValueError, match="^--top_k is not an option of SentenceScorer; its options are pll$"):
+    with pytest.raises(ValueError, match="^top_k is not an option of SentenceScorer; its options are pll$"):
         ask("score", "--top_k=3", "he")
 
 
@@ -230,8 +230,8 @@ def test_the_columns_of_a_table_are_those_of_the_training(fine_tuned, ask_fine_t
     ("arguments", "message"),
     [
         (["he"], r"^missing: --model_dir, or --task and --init_checkpoint \(--help says what each is for\)$"),
-        (["--task=score", "he"], r"^missing: --init_checkpoint \(--help says what each is for\)$"),
-        (["--init_checkpoint=model", "he"], r"^missing: --task \(--help"),
+        (["--task=score", "he"], r"^missing: init_checkpoint \(help says what each is for\)$"),
+        (["--init_checkpoint=model", "he"], r"^missing: task \(help"),
         (["--task=guess", "he"], "--task=guess"),
         (["--task=classification", "he"], "^--task=classification is for fine-tuned models; give the folder of one as"),
         (["--model_dir=a", "--init_checkpoint=b"], "^there are both --model_dir and --init_checkpoint; give one of"),
@@ -251,12 +251,12 @@ def test_mistakes_in_flags(arguments, message):
     [
         (["he", "--long=window"], "^--long: a fine-tuned model or an export sets this; leave it out$"),
         (["he", "--vocab_file=a", "--long=window"], "^--vocab_file, --long: a fine-tuned model or an export sets this"),
-        (["he", "--top_k=3"], "^--top_k is 3, but must be from 1 to the number of the model's labels, 2$"),
+        (["he", "--top_k=3"], "^top_k is 3, but must be from 1 to the number of the model's labels, 2$"),
         (
             ["he", "--threshold=0"],
-            "^--threshold is not an option of TextClassifier for classification; its options are",
+            "^threshold is not an option of TextClassifier for classification; its options are",
         ),
-        (["he", "--candidates=a"], "^--candidates is not an option of TextClassifier for classification"),
+        (["he", "--candidates=a"], "^candidates is not an option of TextClassifier for classification"),
         (["he", "--task=regression"], "^--task=regression, but --model_dir=.* is for classification; leave --task out"),
         ([""], "^argument 1 has no word in its text; give a text$"),
     ],

@@ -165,7 +165,7 @@ class TestTraining:
         with pytest.raises(ValueError, match="^eval_steps says when to evaluate; give eval_data "):
             train_classifier(TABLE, output_dir=tmp_path / "run", init_checkpoint=folder, **SETTINGS)
         rows = [("good", "pos"), ("", "neg")]
-        with pytest.raises(ValueError, match="^train_data row 1: "):
+        with pytest.raises(ValueError, match="^train_data-.*jsonl line 2: "):
             train_classifier(rows, rows, output_dir=tmp_path / "run", init_checkpoint=folder, **SETTINGS)
         assert not (tmp_path / "run").exists()
 

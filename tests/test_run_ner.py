@@ -120,7 +120,7 @@ def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_pa
     for name in names:
         np.testing.assert_array_equal(after.read(name), before.read(name), err_msg=name)
     assert run("do_eval", init_checkpoint=None, max_seq_length=None) == metrics
-    message = "^--tagger=linear, but the model has the tagger bilstm; leave it out$"
+    message = "^tagger=linear, but the model has the tagger bilstm; leave it out$"
     with pytest.raises(ValueError, match=message):
         run("do_eval", tagger="linear", init_checkpoint=None)
 
@@ -128,31 +128,31 @@ def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_pa
 @pytest.mark.parametrize(
     ("actions", "changes", "message"),
     [
-        (["do_train"], {"data_dir": None}, "^--do_train needs --train_file, or --data_dir with a train.txt$"),
-        (["do_predict"], {"data_dir": None}, "^--do_predict needs --predict_file, or --data_dir with a test.txt$"),
+        (["do_train"], {"data_dir": None}, "^do_train needs train_file, or data_dir with a train.txt$"),
+        (["do_predict"], {"data_dir": None}, "^do_predict needs predict_file, or data_dir with a test.txt$"),
         (
             ["do_train"],
             {"tag_column": 1, "train_file": "a.jsonl"},
-            "^--tag_column is for files of columns, but .*a.jsonl are JSON lines; leave it out$",
+            "^tag_column is for files of columns, but .*a.jsonl are JSON lines; leave it out$",
         ),
-        (["do_train"], {"pack": True, "tagger": "bilstm"}, "^--pack puts .* row, but the LSTMs of --tagger=bilstm"),
+        (["do_train"], {"pack": True, "tagger": "bilstm"}, "^pack puts .* row, but the LSTMs of tagger=bilstm"),
         *(
             (
                 ["do_train"],
                 {"tagger": "bilstm", name: value},
-                f"^--{name} .*, but --tagger=bilstm leaves the encoder as",
+                f"^{name} .*, but tagger=bilstm leaves the encoder as",
             )
             for name, value in {"lora_rank": 2, "freeze_layers": 0, "layer_decay": 0.9, "recompute": True}.items()
         ),
         (
             ["do_train"],
             {"lora_rank": 2, "freeze_layers": 1},
-            "^--lora_rank adapts the layers, but --freeze_layers freez",
+            "^lora_rank adapts the layers, but freeze_layers freez",
         ),
         (
             ["do_train"],
             {"lora_rank": 2, "freeze_layers": 0},
-            "^--freeze_layers freezes only the embeddings, as --lora_",
+            "^freeze_layers freezes only the embeddings, as lora_",
         ),
     ],
 )

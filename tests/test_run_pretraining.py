@@ -177,7 +177,7 @@ def test_a_packed_run_is_the_run_that_it_would_be_unpacked(plain, tmp_path, caps
         trained.append([float(row[name]) for row in rows for name in ("loss", "masked_lm_accuracy", "gradient_norm")])
     assert trained[1] == pytest.approx(trained[0], rel=2e-5)
     assert_near(weights_in(packed["output_dir"]), weights_in(flags["output_dir"]))
-    with pytest.raises(ValueError, match="--pack was True and is False now; give the old settings to resume it"):
+    with pytest.raises(ValueError, match="pack was True and is False now; give the old settings to resume it"):
         run(packed)
 
 
@@ -224,7 +224,7 @@ def test_checkpoints_and_configs_that_do_not_match_are_refused(files, golden_dir
     write_records(files["input_file"], 8, vocab_size=211)
     flags = {**files, "bert_config_file": golden / "bert_config.json", "do_eval": True}
     flags["init_checkpoint"] = tmp_path / "encoder" / "encoder.ckpt"
-    message = "encoder.ckpt lacks 7 of the model's 46 weights: cls/.*; take a checkpoint .* or give --allow_"
+    message = "encoder.ckpt lacks 7 of the model's 46 weights: cls/.*; take a checkpoint .* or give allow_"
     with pytest.raises(ValueError, match=message):
         run(flags)
     assert math.isfinite(run(flags, allow_partial_checkpoint=True)["loss"])
@@ -239,26 +239,26 @@ def test_checkpoints_and_configs_that_do_not_match_are_refused(files, golden_dir
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({}, "nothing to do: give --do_train, --do_eval or both"),
-        ({"do_train": True, "max_seq_length": 17}, "--max_seq_length=17 is more than the 16 positions of"),
+        ({}, "nothing to do: give do_train, do_eval or both"),
+        ({"do_train": True, "max_seq_length": 17}, "max_seq_length=17 is more than the 16 positions of"),
         (
             {"do_train": True, "gradient_accumulation_steps": 3},
-            r"--train_batch_size=8 cannot be divided evenly by 1 device\(s\) x --gradient_accumulation_steps=3; give a",
+            r"train_batch_size=8 cannot be divided evenly by 1 device\(s\) x gradient_accumulation_steps=3; give a",
         ),
-        ({"do_eval": True}, "nothing to evaluate: --output_dir=.*model holds no checkpoint; train first"),
+        ({"do_eval": True}, "nothing to evaluate: output_dir=.*model holds no checkpoint; train first"),
         (
             {"do_train": True, "eval_steps": 2},
-            "--eval_steps says when to evaluate; give --do_eval as well, or leave it out",
+            "eval_steps says when to evaluate; give do_eval as well, or leave it out",
         ),
-        ({"do_train": True, "learning_rate": 0}, "--learning_rate=0 is not a number above 0"),
-        ({"do_train": True, "learning_rate": "nan"}, "--learning_rate=nan is not a number above 0"),
+        ({"do_train": True, "learning_rate": 0}, "learning_rate=0 is not a number above 0"),
+        ({"do_train": True, "learning_rate": "nan"}, "learning_rate=nan is not a number above 0"),
         (
             {"do_train": True, "pack": True, "use_tpu": True},
-            "--pack gives each batch .*, but a TPU needs the same number",
+            "pack gives each batch .*, but a TPU needs the same number",
         ),
         (
             {"do_train": True, "pack": True, "jit": True},
-            "--pack gives each batch .*, and --jit compiles again for each",
+            "pack gives each batch .*, and jit compiles again for each",
         ),
     ],
 )
@@ -278,7 +278,7 @@ def test_a_vocabulary_that_does_not_belong_to_the_records_is_refused(files, tmp_
     (tmp_path / "words.txt").write_text("".join(f"word{number}\n" for number in range(40)))
     metadata = {"vocab_sha256": "0", "settings": {"vocab_file": "other.txt"}}
     files["input_file"].with_name("train.tfrecord.json").write_text(json.dumps(metadata))
-    with pytest.raises(ValueError, match="is not the vocabulary that the records of --input_file were built with"):
+    with pytest.raises(ValueError, match="is not the vocabulary that the records of input_file were built with"):
         run(files, do_train=True, vocab_file=tmp_path / "words.txt")
 
 
@@ -287,7 +287,7 @@ def test_a_batch_that_is_too_large_to_evaluate_is_named(again, monkeypatch):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
     monkeypatch.setattr(Evaluator, "evaluate", fail)
-    with pytest.raises(ValueError, match="memory does not hold a batch of --eval_batch_size; give a lower one"):
+    with pytest.raises(ValueError, match="memory does not hold a batch of eval_batch_size; give a lower one"):
         run(again, do_train=False, eval_steps=0)
 
 
@@ -305,7 +305,7 @@ def test_the_demo_goes_from_text_to_an_evaluated_model(tmp_path, monkeypatch, ca
     assert metrics["masked_lm_loss"] < math.log(num_tokens), "not better than any token"
     output = capsys.readouterr().out
     assert "No flags were given, so this is a demo" in output
-    (command,) = re.findall(r"the same as this command:\n(.*--num_warmup_steps=3.*)\n", output.replace("\\\n", " "))
+    (command,) = re.findall(r"the same as this command:\n(.*num_warmup_steps=3.*)\n", output.replace("\\\n", " "))
     # Neither a second run nor the command builds or trains anything.
     records = (tmp_path / "bert_demo" / "train.tfrecord").stat().st_mtime_ns
     assert run_pretraining.main(["run_pretraining.py"]) == metrics
@@ -320,5 +320,5 @@ def test_it_runs_as_a_program_from_anywhere(tmp_path):
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 1
     assert result.stderr == (
-        "run_pretraining.py: missing: --bert_config_file, --input_file, --output_dir (--help says what each is for)\n"
+        "run_pretraining.py: missing: bert_config_file, input_file, output_dir (help says what each is for)\n"
     )

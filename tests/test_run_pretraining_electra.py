@@ -82,7 +82,7 @@ def test_a_run_evaluates_both_networks_and_saves_them(trained, again):
     assert open_checkpoint(flags["output_dir"]).heads == ("replaced_token",)
     # An evaluation of its own loads the generator, too.
     assert run(again, do_train=False) == metrics
-    with pytest.raises(ValueError, match="--objective was electra and is masked_lm now"):
+    with pytest.raises(ValueError, match="objective was electra and is masked_lm now"):
         run({name: value for name, value in again.items() if name not in ("objective", "generator_size")})
 
 
@@ -100,7 +100,7 @@ def test_the_discriminator_becomes_a_file_of_transformers_and_is_read_again(trai
     assert (report.new, report.unused) == (["bert/pooler/dense/kernel", "bert/pooler/dense/bias"], [])
     # Training goes further from it with a new generator, if that is wanted.
     further = {**flags, "output_dir": tmp_path / "further", "init_checkpoint": tmp_path / "copy", "do_train": False}
-    with pytest.raises(ValueError, match="lacks .* weights: .*loss/generator/.*give --allow_partial_checkpoint"):
+    with pytest.raises(ValueError, match="lacks .* weights: .*loss/generator/.*give allow_partial_checkpoint"):
         run(further)
     metrics = run(further, allow_partial_checkpoint=True)
     assert metrics is not None
@@ -172,15 +172,15 @@ def test_a_stopped_run_continues_as_if_it_had_not(flags, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"objective": "masked_lm"}, "--generator_size needs --objective=electra; give both, or leave it out"),
-        ({"teacher": "model"}, "--teacher teaches masked LM, and --objective=electra has another loss"),
-        ({"next_sentence_loss_weight": 1}, "but --objective=electra has no sentence task; leave it out"),
+        ({"objective": "masked_lm"}, "generator_size needs objective=electra; give both, or leave it out"),
+        ({"teacher": "model"}, "teacher teaches masked LM, and objective=electra has another loss"),
+        ({"next_sentence_loss_weight": 1}, "but objective=electra has no sentence task; leave it out"),
         (
             {"masked_lm_loss_weight": 0, "replaced_token_loss_weight": 0},
-            "--masked_lm_loss_weight=0 and --replaced_token_loss_weight=0 leave nothing to learn",
+            "masked_lm_loss_weight=0 and replaced_token_loss_weight=0 leave nothing to learn",
         ),
-        ({"generator_size": 0.01}, "--generator_size: a generator of 0.01 times .* hidden_size is 0, .*; give another"),
-        ({"is_decoder": True}, "has is_decoder, but --objective=electra needs a model that sees all tokens"),
+        ({"generator_size": 0.01}, "generator_size: a generator of 0.01 times .* hidden_size is 0, .*; give another"),
+        ({"is_decoder": True}, "has is_decoder, but objective=electra needs a model that sees all tokens"),
     ],
 )
 def test_mistakes_are_explained_before_any_training(flags, changes, message):

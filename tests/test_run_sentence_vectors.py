@@ -152,7 +152,7 @@ def test_from_python(tmp_path, start):
 @pytest.mark.parametrize(
     ("actions", "changes", "message"),
     [
-        (("train",), {}, "--do_train needs --train_file; give the file"),
+        (("train",), {}, "do_train needs train_file; give the file"),
         (("eval",), {"eval_file": "texts.txt"}, "has only texts; give scored pairs, pairs, or texts and their classes"),
         (
             ("train",),
@@ -160,7 +160,7 @@ def test_from_python(tmp_path, start):
             "scores",
         ),
         (("train",), {"train_file": "scored.tsv", "label_column": "score"}, 'the column "score" has 0, but labels of'),
-        (("train",), {"train_batch_size": 1, "train_file": "pairs.tsv"}, "--train_batch_size=1 leaves nothing to rank"),
+        (("train",), {"train_batch_size": 1, "train_file": "pairs.tsv"}, "train_batch_size=1 leaves nothing to rank"),
         (
             ("train", "eval"),
             {"train_batch_size": "8,1", "train_file": "texts.txt", "eval_file": "pairs.tsv"},
@@ -169,25 +169,25 @@ def test_from_python(tmp_path, start):
         (
             ("train",),
             {"train_file": "scored.tsv", "scale": 30},
-            "--scale is for the ranking loss, but pairs with scores",
+            "scale is for the ranking loss, but pairs with scores",
         ),
         (
             ("train",),
             {"train_file": "pairs.tsv", "max_score": 4},
-            "--max_score is for pairs with scores, but --train_fil",
+            "max_score is for pairs with scores, but train_fil",
         ),
         (
             ("train",),
             {"train_file": "pairs.tsv", "freeze_layers": 1},
-            "--freeze_layers freezes all weights that the loss",
+            "freeze_layers freezes all weights that the loss",
         ),
         (
             ("train",),
             {"train_file": "pairs.tsv", "new_head": True},
-            "--new_head is for the head of a task, but this one",
+            "new_head is for the head of a task, but this one",
         ),
         (("train",), {"train_file": "alike.tsv"}, "alike.tsv: all examples have the same first or the same second"),
-        (("train",), {"train_file": "scored.tsv", "pack": True}, "--pack puts several examples into a row, but an exa"),
+        (("train",), {"train_file": "scored.tsv", "pack": True}, "pack puts several examples into a row, but an exa"),
     ],
 )
 def test_mistakes_are_one_line_and_write_nothing(run, tmp_path, actions, changes, message):
@@ -199,7 +199,7 @@ def test_mistakes_are_one_line_and_write_nothing(run, tmp_path, actions, changes
 
 def test_the_vector_of_cls_is_refused_for_a_model_that_reads_left_to_right(run, tmp_path):
     decoder = write_model(tmp_path / "decoder", PretrainingModel(make_config(is_decoder=True)), TOKENS)
-    message = r"^the model reads left to right .* is the same for all texts; choose another --pooling, such as mean$"
+    message = r"^the model reads left to right .* is the same for all texts; choose another pooling, such as mean$"
     with pytest.raises(ValueError, match=message):
         run("train", train_file="pairs.tsv", init_checkpoint=decoder, pooling="cls")
     with pytest.raises(ValueError, match="^the model reads left to right"):

@@ -193,7 +193,7 @@ def test_features_are_made_once_for_the_same_data(trained, data, out, capsys):
     assert run(flags, do_train=True, do_predict=True) == trained[1]
     assert (out / "train.tf_record").stat().st_mtime_ns == written
     assert "train.tf_record: 456 examples, made earlier from the same data" in capsys.readouterr().out
-    with pytest.raises(ValueError, match="holds a run with other settings: --doc_stride was 4 and is 5 now"):
+    with pytest.raises(ValueError, match="holds a run with other settings: doc_stride was 4 and is 5 now"):
         run(flags, do_train=True, doc_stride=5)
 
 
@@ -208,25 +208,25 @@ def test_a_squad_checkpoint_without_notes_answers_by_the_flags(trained, data, ou
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"do_train": True, "train_file": None}, "^--do_train needs --train_file, a file of SQuAD's JSON"),
-        ({"do_predict": True}, "^--do_predict needs --predict_file, a file of SQuAD's JSON"),
+        ({"do_train": True, "train_file": None}, "^do_train needs train_file, a file of SQuAD's JSON"),
+        ({"do_predict": True}, "^do_predict needs predict_file, a file of SQuAD's JSON"),
         (
             {"do_train": True, "max_query_length": 9},
-            "^--max_seq_length=12 leaves no room for a text after a question of --max_query_length=9 and 3 "
+            "^max_seq_length=12 leaves no room for a text after a question of max_query_length=9 and 3 "
             "special tokens; give more than 12",
         ),
         (
             {"do_train": True, "num_seeds": 2},
-            "^--num_seeds needs evaluations; give --eval_file, or a --pr",
+            "^num_seeds needs evaluations; give eval_file, or a pr",
         ),
         (
             {"do_train": True, "null_score_diff_threshold": -1},
-            "^--null_score_diff_threshold is for questions without an answer; give --version_2_with_negative as well",
+            "^null_score_diff_threshold is for questions without an answer; give version_2_with_negative as well",
         ),
-        ({"do_train": True, "eval_steps": 2}, "^--eval_steps needs evaluations; give --eval_file, or a"),
+        ({"do_train": True, "eval_steps": 2}, "^eval_steps needs evaluations; give eval_file, or a"),
         (
             {"do_train": True, "learning_rate": "1,2"},
-            "^--learning_rate needs evaluations; give --eval_f",
+            "^learning_rate needs evaluations; give eval_f",
         ),
     ],
 )

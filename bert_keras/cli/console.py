@@ -4,25 +4,40 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Callable
 from typing import IO, Any, cast
 
 import rich.console
 
+from bert_keras.mistakes import Message, Spelling
+
 log = logging.getLogger("bert_keras")
+
+# Arguments of the predictors that have another name elsewhere.
+_ARGUMENTS = {"config_file": "bert_config_file"}
+
+
+def setting_name(setting: str) -> str:
+    """Returns the name of a setting for the caller of a function that does what a program does."""
+    return _ARGUMENTS.get(setting, setting)
+
+
+def flag_name(setting: str) -> str:
+    """Returns the name of a setting for the user of a program."""
+    return f"--{setting_name(setting)}"
 
 
 class LogHandler(logging.Handler):
-    """Writes log lines to a rich console, above its progress display if there is one; `translate` changes a line."""
+    """Writes log lines to a rich console, above its progress display if there is one."""
 
-    def __init__(self, console, translate: Callable[[str], str] = str):
+    def __init__(self, console, spelling: Spelling):
         super().__init__()
         self._console = console
-        self._translate = translate
+        self._spelling = spelling
 
     def emit(self, record):
         mark = "warning: " if record.levelno >= logging.WARNING else ""
-        self._console.print(mark + self._translate(record.getMessage()), markup=False, highlight=False, soft_wrap=True)
+        text = record.msg.spelled(self._spelling) if isinstance(record.msg, Message) else record.getMessage()
+        self._console.print(mark + text, markup=False, highlight=False, soft_wrap=True)
 
 
 class Messages:
@@ -81,5 +96,5 @@ def open_console(stderr=False):
     console = rich.console.Console(file=cast(IO[str], Messages("stderr" if stderr else "stdout")))
     log.setLevel(logging.INFO)
     log.propagate = False
-    log.handlers = [LogHandler(console)]
+    log.handlers = [LogHandler(console, flag_name)]
     return console

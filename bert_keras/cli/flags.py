@@ -18,8 +18,9 @@ from typing import Any
 
 from absl import flags
 
-from bert_keras.cli.console import Messages, drop_output
+from bert_keras.cli.console import Messages, drop_output, flag_name
 from bert_keras.cli.start import open_streams
+from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.storage import paths
 from bert_keras.storage.writing import FULL
 
@@ -79,13 +80,13 @@ def parse(flag_values, argv, usage, takes_texts=False):
     try:
         leftover = flag_values(argv)[1:]
     except flags.Error as error:
-        raise ValueError(f"{error} (--help lists all flags)") from error
+        raise Mistake("{} ({help} lists all flags)", error) from error
     for flag in (flag_values[name] for name in flag_values if _is_path(name)):
         if isinstance(flag.value, str):
-            flag.value = local_paths(flag.value, f"--{flag.name}")
+            flag.value = local_paths(flag.value, flag.name)
     if leftover and not takes_texts:
-        raise ValueError(
-            f'"{leftover[0]}" is not a flag; every argument has the form --name=value (--help lists all flags)'
+        raise Mistake(
+            '"{}" is not a flag; every argument has the form {name}=value ({help} lists all flags)', leftover[0]
         )
     return leftover
 
@@ -104,7 +105,9 @@ def local_paths(path: str, name: str) -> str:
     parts = [os.path.expanduser(paths.local(part)) for part in path.split(",")]
     for part in parts:
         if part.startswith("~"):
-            raise ValueError(f"{name}={part} begins with ~, but there is no such user; give ./{part} for that name")
+            raise Mistake(
+                "{0}={1} begins with ~, but there is no such user; give ./{1} for that name", Setting(name), part
+            )
     return ",".join(parts)
 
 
@@ -125,11 +128,18 @@ def take_values(flag_values, values, function):
             close = difflib.get_close_matches(name, [*flag_values], 1)
             advice = f'did you mean "{close[0]}"?' if close else f"it has {', '.join(sorted(flag_values))}"
             raise TypeError(f'{function}() has no setting "{name}"; {advice}')
-    parse(
-        flag_values,
-        [function, *(f"--{name}={_in_text(value)}" for name, value in values.items() if value is not None)],
-        "",
-    )
+        if values[name] is not None:
+            _set(flag_values[name], _in_text(values[name]))
+    flag_values.mark_as_parsed()
+
+
+def _set(flag, text):
+    """Sets a flag to a value as text, as `FlagValues` does for a command line."""
+    try:
+        flag.parse(local_paths(text, flag.name) if _is_path(flag.name) else text)
+    except flags.IllegalFlagValueError as error:
+        raise Mistake("{}={}: {}", Setting(flag.name), text, error.__context__) from None
+    flag.using_default_value = False
 
 
 def _in_text(value):
@@ -147,9 +157,9 @@ def given_flags(flag_values):
 
 def require(flag_values, names):
     """Raises ValueError if flags have no value; the message names all of them."""
-    missing = [f"--{name}" for name in names if flag_values[name].value in (None, "")]
+    missing = [Setting(name) for name in names if flag_values[name].value in (None, "")]
     if missing:
-        raise ValueError(f"missing: {', '.join(missing)} (--help says what each is for)")
+        raise Mistake("missing: {} ({help} says what each is for)", missing)
 
 
 def tell_unused(flag_values, actions):
@@ -159,7 +169,7 @@ def tell_unused(flag_values, actions):
     """
     for name in given_flags(flag_values) & set(actions):
         if not flag_values[actions[name]].value:
-            log.info("--%s is not used without --%s", name, actions[name])
+            log.info(Message("{} is not used without {}", Setting(name), Setting(actions[name])))
 
 
 @contextlib.contextmanager
@@ -190,7 +200,9 @@ def run_main(main, argv):
     except BrokenPipeError:  # a closed pipe (`| head`) is not a mistake
         status = 141
     except (ValueError, OSError) as error:
-        if not isinstance(error, OSError) and not _raised_by_us(error, main):
+        if isinstance(error, Mistake):
+            error.spell(flag_name)
+        elif not isinstance(error, OSError) and not _raised_by_us(error, main):
             raise
         status, message = 1, str(error)
         if isinstance(error, OSError) and error.errno in FULL and error.filename:

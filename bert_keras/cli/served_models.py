@@ -5,6 +5,8 @@ from typing import Any
 
 from absl import flags
 
+from bert_keras.mistakes import Mistake
+
 
 def define_served_models(flag_values: flags.FlagValues) -> None:
     """Defines the flags of the models of a server."""
@@ -22,12 +24,12 @@ def folders_by_name(values: flags.FlagValues) -> dict[str, str]:
     for entry in values.model:
         name, _, folder = entry.partition("=")
         if not name or not folder:
-            raise ValueError(f"--model={entry}, but NAME=FOLDER is needed, such as --model=reviews=output")
+            raise Mistake("{model}={}, but NAME=FOLDER is needed, such as {model}=reviews=output", entry)
         if name in folders:
             raise ValueError(f"there are two models with the name {name}; give each its own name")
         folders[name] = folder
     if not folders:
-        raise ValueError("missing: --model_dir or --model (--help says what each is for)")
+        raise Mistake("missing: {model_dir} or {model} ({help} says what each is for)")
     return folders
 
 

@@ -4,6 +4,8 @@ import errno
 import ipaddress
 import socket
 
+from bert_keras.mistakes import Mistake
+
 
 def open_port(host: str, port: int) -> socket.socket:
     """Returns a socket with its address. Clients cannot connect to it yet.
@@ -16,7 +18,7 @@ def open_port(host: str, port: int) -> socket.socket:
             0
         ]
     except OSError as error:
-        raise ValueError(f"--host is {host}, which is not an address of this machine ({error.strerror})") from None
+        raise Mistake("{host} is {}, which is not an address of this machine ({})", host, error.strerror) from None
     listener = socket.socket(family, kind)
     try:
         # A port is free again at once when a server has ended.

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.mistakes import Message, Mistake
+
 log = logging.getLogger("bert_keras")
 
 # The languages of MLQA.
@@ -46,8 +48,8 @@ def squad_v1_metrics(
     gold = _gold_answers(dataset)
     for id_, answers in gold.items():
         if not answers:
-            raise ValueError(
-                f"question {id_} of the gold file has no answer, as in SQuAD 2.0; give --version_2_with_negative"
+            raise Mistake(
+                "question {} of the gold file has no answer, as in SQuAD 2.0; give {version_2_with_negative}", id_
             )
     answered = _answered(gold, predictions, "count 0")
     exact, f1 = _scores([gold[id_] for id_ in answered], list(answered.values()), 0, language)
@@ -154,9 +156,12 @@ def warn_of_words(dataset, name):
     num_without = len(_WITHOUT_SPACES.findall(text))
     if num_without > sum(map(str.isalpha, _WITHOUT_SPACES.sub("", text))):
         log.warning(
-            "%s: F1 splits answers into words at spaces, as in the official script, but most of these answers have "
-            "none, so a partly correct answer has F1 0; --answer_language=zh compares Chinese characters",
-            name,
+            Message(
+                "{}: F1 splits answers into words at spaces, as in the official script, but most of these "
+                "answers have none, so a partly correct answer has F1 0; {answer_language}=zh compares "
+                "Chinese characters",
+                name,
+            )
         )
 
 

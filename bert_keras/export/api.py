@@ -6,6 +6,7 @@ from typing import Any
 
 from absl import flags
 
+from bert_keras.cli.console import setting_name
 from bert_keras.cli.flags import require, take_values
 from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.export.checks.texts import read_check_texts
@@ -19,14 +20,15 @@ from bert_keras.export.formats.choices import (
 )
 from bert_keras.export.formats.web_runtime import find_package
 from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation
+from bert_keras.mistakes import MissingFile, Mistake, Setting
 from bert_keras.prediction import FeatureExtractor, FillMask, open_model
-from bert_keras.prediction.arguments import POOLINGS, parse_layers, told_with_flags
+from bert_keras.prediction.arguments import POOLINGS, parse_layers
 from bert_keras.prediction.loading.model_files import find_task, is_export
 from bert_keras.prediction.tasks.registry import EXPORTED_TASKS, TASKS
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_new_folder
 from bert_keras.storage.writing import whole_folder
-from bert_keras.training.api.calls import surroundings, with_names_of_arguments
+from bert_keras.training.api.calls import naming_arguments
 
 log = logging.getLogger("bert_keras")
 
@@ -68,8 +70,7 @@ def run(values):
     folder, settings = find_task(values.model_dir) if values.model_dir else (None, {"task": values.task})
     texts = read_check_texts(values.check_file, settings) if values.check_file else None
     web_package = find_package(values.onnxruntime_web) if "web" in values.format else None
-    with told_with_flags(layers="layer"):  # this program takes one layer
-        source = _open_fine_tuned(values, folder, settings) if values.model_dir else _open_pretrained(values)
+    source = _open_fine_tuned(values, folder, settings) if values.model_dir else _open_pretrained(values)
     with whole_folder(values.export_dir, last=("export.json",)) as folder:
         written = write_export(source, folder, values.format, values.quantize, texts, web_package)
     log.info("the export is in %s; its README.md shows how to call it", values.export_dir)
@@ -101,7 +102,7 @@ def export_model(
     """
     values = define_flags()
     settings |= {"model_dir": model_dir, "export_dir": export_dir}
-    with with_names_of_arguments(values) as translate, surroundings(verbose, translate):
+    with naming_arguments(setting_name, verbose):
         take_values(values, settings, "export_model")
         return run(values)
 
@@ -110,31 +111,31 @@ def _check_flags(values):
     """Refuses invalid flags before a model is loaded."""
     require(values, ("export_dir",))
     if values.model_dir and values.init_checkpoint:
-        raise ValueError("there are both --model_dir and --init_checkpoint; give one of them")
+        raise Mistake("there are both {model_dir} and {init_checkpoint}; give one of them")
     if values.model_dir:
-        if wrong := [f"--{name}" for name in ("task", *_OF_PRETRAINED) if values[name].present]:
-            raise ValueError(f"{', '.join(wrong)}: a fine-tuned model sets this; leave it out with --model_dir")
+        if wrong := [Setting(name) for name in ("task", *_OF_PRETRAINED) if values[name].present]:
+            raise Mistake("{}: a fine-tuned model sets this; leave it out with {model_dir}", wrong)
         if is_export(values.model_dir):
-            raise ValueError(f"--model_dir={values.model_dir} is an export already; give the run that it was made from")
+            raise Mistake("{model_dir}={} is an export already; give the run that it was made from", values.model_dir)
     else:
         if not values.init_checkpoint:
-            raise ValueError("missing: --model_dir, or --init_checkpoint and --task (--help says what each is for)")
+            raise Mistake("missing: {model_dir}, or {init_checkpoint} and {task} ({help} says what each is for)")
         require(values, ("task",))
         if values.eval_file:
-            raise ValueError("--eval_file is for fine-tuned models, which have a metric; leave it out")
+            raise Mistake("{eval_file} is for fine-tuned models, which have a metric; leave it out")
         for task in set(_OF_TASK) - {values.task}:
             if wrong := [name for name in _OF_TASK[task] if values[name].present]:
-                raise ValueError(f"--{wrong[0]} is for --task={task}; leave it out for --task={values.task}")
+                raise Mistake("{} is for {task}={}; leave it out for {task}={}", Setting(wrong[0]), task, values.task)
     check_new_folder(values.export_dir, "export_dir")
     check_formats(values.format, values.quantize)
     if values.onnxruntime_web and "web" not in values.format:
-        raise ValueError("--onnxruntime_web is for --format=web; leave it out")
+        raise Mistake("{onnxruntime_web} is for {format}=web; leave it out")
     if values.eval_file and not _quantizes(values):
-        raise ValueError("--eval_file measures the cost of --quantize; leave it out, or give --quantize")
+        raise Mistake("{eval_file} measures the cost of {quantize}; leave it out, or give {quantize}")
     if values.check_file and "saved_model" not in values.format:
-        raise ValueError("--check_file has texts, and only a SavedModel takes text; leave it out")
+        raise Mistake("{check_file} has texts, and only a SavedModel takes text; leave it out")
     if values.eval_file and not paths.exists(values.eval_file):
-        raise FileNotFoundError(f"--eval_file={values.eval_file} does not exist; give the path of a file")
+        raise MissingFile("{eval_file}={} does not exist; give the path of a file", values.eval_file)
     check_packages(values.format)
 
 
@@ -142,9 +143,11 @@ def _open_fine_tuned(values, folder, settings):
     """Opens the model in a folder, and for --quantize the evaluation data of its run."""
     run = read_run(folder, settings.get("step"))
     if values.quantize and _quantizes(values) and run is None:
-        raise ValueError(
-            f"--quantize measures its cost with the settings of the run that wrote the model, but for {folder} that "
-            "run was not found; give its --output_dir as --model_dir, or if it is that, run its command again first"
+        raise Mistake(
+            "{quantize} measures its cost with the settings of the run that wrote the model, but for {} that "
+            "run was not found; give its {output_dir} as {model_dir}, or if it is that, run its command "
+            "again first",
+            folder,
         )
     predictor = open_model(values.model_dir)
     is_measured = run is not None and _quantizes(values)
@@ -166,13 +169,13 @@ def _open_pretrained(values):
         predictor = FillMask(values.init_checkpoint, top_k=values.top_k, **options)
         settings = {"top_k": values.top_k}
     else:
-        layers = parse_layers(values.layer)
+        layers = parse_layers(values.layer, "layer")
         if len(layers) != 1:
-            raise ValueError(f"--layer={values.layer} has {len(layers)} layers; an export has one, so give one")
+            raise Mistake("{layer}={} has {} layers; an export has one, so give one", values.layer, len(layers))
         predictor = FeatureExtractor(values.init_checkpoint, layers, values.pooling, length, **options)
         settings = {"pooling": values.pooling, "layer": layers[0]}
     longest = predictor.files.preparation.longest
     if length is not None and length > longest:
-        raise ValueError(f"--max_seq_length={length} is more than the {longest} tokens that the model takes; give less")
+        raise Mistake("{max_seq_length}={} is more than the {} tokens that the model takes; give less", length, longest)
     settings = {"task": values.task, "max_seq_length": length or longest, **settings}
     return Source(paths.name(paths.real(values.init_checkpoint)), predictor, settings)

@@ -5,6 +5,7 @@ import json
 import logging
 from typing import Any
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES
 from bert_keras.modeling.config import read_json_object
@@ -26,10 +27,13 @@ def find_input(path, keep_optimizer):
     if model == path:
         return path
     if keep_optimizer:
-        raise ValueError(
-            f"--keep_optimizer: {path} is a run of fine-tuning, whose model in {model} has only weights; leave the "
-            f"flag out, or give one of the checkpoints {paths.join(path, 'model.ckpt-<step>')} as --input, with "
-            f"--bert_config_file={paths.join(model, 'bert_config.json')}"
+        raise Mistake(
+            "{keep_optimizer}: {} is a run of fine-tuning, whose model in {} has only weights; leave the "
+            "flag out, or give one of the checkpoints {} as {input}, with {bert_config_file}={}",
+            path,
+            model,
+            paths.join(path, "model.ckpt-<step>"),
+            paths.join(model, "bert_config.json"),
         )
     log.info("%s is a run of fine-tuning: converting its model in %s", path, model)
     return model
@@ -60,7 +64,7 @@ def describe_head(contents, checkpoint, settings, given):
     # A multiple-choice head has one score, even if its config names classes. Other heads have no classes.
     if not {"classifier", "token_classifier"} & set(contents.heads):
         if given:
-            raise ValueError("--labels: no head with named classes is written; leave the flag out")
+            raise Mistake("{labels}: no head with named classes is written; leave the flag out")
         return contents
     problem_type = None
     if "classifier" in contents.heads:
@@ -78,15 +82,18 @@ def _choose_labels(checkpoint, settings, given):
     if of_config == [f"LABEL_{number}" for number in range(len(of_config or ()))]:
         of_config = None
     if not given and of_config and of_task and of_config != of_task:
-        raise ValueError(
-            f"{paths.parent(checkpoint.prefix)} names the classes {', '.join(of_task)} in {TASK_FILE} and "
-            f"{', '.join(of_config)} in config.json; correct one of them, or give --labels"
+        raise Mistake(
+            "{} names the classes {} in {} and {} in config.json; correct one of them, or give {labels}",
+            paths.parent(checkpoint.prefix),
+            [*of_task],
+            TASK_FILE,
+            [*of_config],
         )
     labels = given or of_task or of_config
     num_rows = checkpoint.shape("output_bias")[0] if "output_bias" in checkpoint.names else None
     if labels and num_rows is not None and len(labels) != num_rows:
-        raise ValueError(
-            f"{len(labels)} labels were given, but the head has {num_rows} rows; give one for each with --labels"
+        raise Mistake(
+            "{} labels were given, but the head has {} rows; give one for each with {labels}", len(labels), num_rows
         )
     return labels
 

@@ -16,6 +16,7 @@ from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.networks import IdsNetwork, in_bfloat16
 from bert_keras.export.formats.web import write_web
 from bert_keras.export.quantization_cost import cost_of, num_bytes
+from bert_keras.mistakes import Message
 from bert_keras.prediction.loading.model_files import EXPORT_FILE, TASK_FILE, TOKENIZER_FILE, preparation_text
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
 
@@ -121,7 +122,7 @@ def _check(source, path, text_model, quantize, texts):
         found,
     )
     if found["num_other"]:
-        log.warning("--quantize changed %d of these %d answers", found["num_other"], found["num_live"])
+        log.warning(Message("{quantize} changed {} of these {} answers", found["num_other"], found["num_live"]))
     return found
 
 

@@ -3,6 +3,7 @@
 import logging
 import tempfile
 
+from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.modeling.config import read_json_object
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification import Classification
@@ -76,10 +77,10 @@ def reopen_evaluation(run, stored, files, eval_file=None):
         settings |= {"eval_file": eval_file, "eval_share": 0.0, "task_name": None, "tfds": None}
     path = _evaluation_data(program, settings)
     if path is None:
-        raise ValueError(f"the run in {run['folder']} has no evaluation data that can be read; give --eval_file")
+        raise Mistake("the run in {} has no evaluation data that can be read; give {eval_file}", run["folder"])
     if path and not paths.exists(path):
-        raise FileNotFoundError(
-            f"{path}, the evaluation data of the run in {run['folder']}, does not exist; give --eval_file"
+        raise MissingFile(
+            "{}, the evaluation data of the run in {}, does not exist; give {eval_file}", path, run["folder"]
         )
     if program == "run_squad":
         settings["eval_file"] = path

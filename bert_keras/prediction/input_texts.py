@@ -12,6 +12,7 @@ from bert_keras.data_prep.tasks.columns import KNOWN_NAMES, Columns, find_column
 from bert_keras.data_prep.tasks.minimal_pairs import read_paradigms
 from bert_keras.data_prep.tasks.tables import BadRow
 from bert_keras.data_prep.tasks.user_data import iterate_own_file
+from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.prediction.arguments import Limits
 from bert_keras.storage import inspection, paths, text_files
 
@@ -39,14 +40,14 @@ def read_texts(
         limits: lines much longer than `max_chars` are not read.
     """
     if input_file and arguments:
-        raise ValueError(f'there are both --input_file={input_file} and the text "{arguments[0]}"; give one of them')
+        raise Mistake('there are both {input_file}={} and the text "{}"; give one of them', input_file, arguments[0])
     if arguments:
         return iter(_of_arguments(arguments, form, called))
     most_bytes = _BYTES_A_CHAR * limits.max_chars
     if input_file:
         name, rows = input_file, _of_file(input_file, form, most_bytes)
     elif standard_input.isatty():
-        raise ValueError("no text was given; give it as an argument, in --input_file or on standard input")
+        raise Mistake("no text was given; give it as an argument, in {input_file} or on standard input")
     else:
         name = "standard input"
         rows = _of_lines(name, _lines_of_stream(standard_input.buffer, name, most_bytes), form, most_bytes)
@@ -148,7 +149,7 @@ def _split(source, line, form):
 
 def _of_file(input_file, form, most_bytes):
     if not paths.is_file(input_file):
-        raise FileNotFoundError(f"--input_file={input_file} is not a file; give a text file, one text a line")
+        raise MissingFile("{input_file}={} is not a file; give a text file, one text a line", input_file)
     yield from _of_lines(input_file, text_files.read_lines(input_file, most_bytes), form, most_bytes)
 
 
@@ -180,9 +181,9 @@ def _of_lines(name, lines, form, most_bytes):
 def _text_of_line(source, line, form, most_bytes):
     """Returns the text of a line, or the ValueError that says why it is not valid; a blank line is a str."""
     if line is None:
-        return ValueError(
-            f"{source} has more than {most_bytes:,} bytes; make it shorter, or raise --max_chars (a line may have "
-            f"{_BYTES_A_CHAR} bytes for each)"
+        return Mistake(
+            "{} has more than {:,} bytes; make it shorter, or raise {max_chars} (a line may have {} bytes for each)",
+            *(source, most_bytes, _BYTES_A_CHAR),
         )
     try:
         text = line.decode("utf-8")
@@ -199,9 +200,10 @@ def _columns(input_file, form, given, trained):
     if form == "choices":
         choices = given.get("choice_columns") or [_known(name, names) for name in trained.get("choice_columns") or ()]
         if not text or len(choices) < 2 or None in choices:
-            raise ValueError(
-                f"{input_file}: the columns of the text and its choices are not known; name them with --text_column "
-                "and --choice_columns"
+            raise Mistake(
+                "{}: the columns of the text and its choices are not known; name them with {text_column} and "
+                "{choice_columns}",
+                input_file,
             )
         return Columns(text, choices=tuple(filter(None, choices)))
     if form == "text":
@@ -210,9 +212,10 @@ def _columns(input_file, form, given, trained):
         found = find_columns(input_file, Columns(pair=pair), needs_label=False)
         text, pair = found.text, found.pair if form == "pair" else None
     if form == "pair" and not pair:
-        raise ValueError(
-            f"{input_file}: the model takes pairs, but the column of the second text is not known; name both with "
-            "--text_column and --text_pair_column"
+        raise Mistake(
+            "{}: the model takes pairs, but the column of the second text is not known; name both with "
+            "{text_column} and {text_pair_column}",
+            input_file,
         )
     return Columns(text, pair)
 

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 import keras
 import tensorflow as tf
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.layers import dtype_policy
-from bert_keras.prediction.arguments import Limits, check_backend, check_choice, name_of
+from bert_keras.prediction.arguments import Limits, check_backend, check_choice
 from bert_keras.prediction.containers import is_one, several
 from bert_keras.prediction.loading.exported import OPENERS, open_exported
 from bert_keras.prediction.loading.model_files import TASK_FILE, ModelFiles, is_export, open_files, read_settings
@@ -71,7 +72,7 @@ class LoadedModel(Generic[Text, Answer]):
         if format is not None:
             check_choice("format", format, tuple(OPENERS))
             if not is_export(path):
-                raise ValueError(f"{path} is not an export, so it has no formats; leave out {name_of('format')}")
+                raise Mistake("{} is not an export, so it has no formats; leave out {format}", path)
         self.folder: Any  # the path; a Path if the model has a task.json
         self.folder, self.settings = self._read_task(path) if self.needs_task or is_export(path) else (path, None)
         self.files = open_files(self.folder, **text_options)

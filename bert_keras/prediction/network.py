@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.prediction.arguments import name_of
+from bert_keras.mistakes import Mistake
 
 _SHORTEST = 16
 
@@ -113,9 +113,11 @@ class Network:
                     columns = self._on_devices(self._strategy, questions, length, batch_size)
                 return [column.numpy() for column in columns]
         except tf.errors.ResourceExhaustedError as error:
-            raise ValueError(
-                f"the device's memory does not hold {len(questions)} sequences of {length} tokens; "
-                f"give a lower {name_of('batch_size')} than {batch_size}"
+            raise Mistake(
+                "the device's memory does not hold {} sequences of {} tokens; give a lower {batch_size} than {}",
+                len(questions),
+                length,
+                batch_size,
             ) from error
 
     def _on_devices(self, strategy, questions, length, batch_size):
@@ -145,7 +147,7 @@ class Network:
 def check_batch_size(batch_size: int) -> None:
     """Checks a maximum number of sequences in a batch."""
     if type(batch_size) is not int or batch_size < 1:
-        raise ValueError(f"{name_of('batch_size')} is {batch_size!r}, but must be a whole number above 0")
+        raise Mistake("{batch_size} is {!r}, but must be a whole number above 0", batch_size)
 
 
 def device_named(device: str | None) -> str | None:
@@ -154,14 +156,15 @@ def device_named(device: str | None) -> str | None:
         return None
     kind, _, number = device.lower().partition(":")
     if kind not in ("cpu", "gpu") or not (number or "0").isdecimal():
-        raise ValueError(
-            f'{name_of("device")} is "{device}", but must be "cpu", "gpu" or one of several, such as "gpu:1"'
-        )
+        raise Mistake('{device} is "{}", but must be "cpu", "gpu" or one of several, such as "gpu:1"', device)
     num_devices = len(tf.config.list_logical_devices(kind.upper()))
     if int(number or 0) >= num_devices:
-        raise ValueError(
-            f'{name_of("device")} is "{device}", but TensorFlow finds {num_devices or "no"} {kind.upper()}'
-            f"{'s' if num_devices > 1 else ''} here; leave it out to use what there is"
+        raise Mistake(
+            '{device} is "{}", but TensorFlow finds {} {}{} here; leave it out to use what there is',
+            device,
+            num_devices or "no",
+            kind.upper(),
+            "s" if num_devices > 1 else "",
         )
     return f"/{kind.upper()}:{int(number or 0)}"
 

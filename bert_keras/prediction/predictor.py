@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.prediction.arguments import ON_ERROR, Limits, check_choice, name_of
+from bert_keras.mistakes import Mistake, Setting
+from bert_keras.prediction.arguments import ON_ERROR, Limits, check_choice
 from bert_keras.prediction.containers import several
 from bert_keras.prediction.loaded_model import Answer, LoadedModel, Text
 from bert_keras.prediction.network import Question, check_batch_size
@@ -107,7 +108,7 @@ class Predictor(LoadedModel[Text, Answer]):
         for name in given:
             if name not in self.options:
                 has = f"its options are {', '.join(self.options)}" if self.options else "it has none"
-                raise ValueError(f"{name_of(name)} is not an option of {self._called()}; {has}")
+                raise Mistake("{} is not an option of {}; {}", Setting(name), self._called(), has)
         options = self.options | {name: value for name, value in given.items() if value is not None}
         self._check_options(options)
         return options

@@ -19,7 +19,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bert_keras.prediction.arguments import shown
+from bert_keras.mistakes import Mistake
+from bert_keras.prediction.arguments import Limits, shown
 from bert_keras.prediction.tasks.registry import TASKS
 from bert_keras.serving.answers import described, task_content
 from bert_keras.serving.batching import ModelError, Ticket, current_ticket
@@ -40,6 +41,8 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 _JSON = "application/json"
 _MOST_CHARS_OF_A_REASON = 800
 # Routes for the models of all tasks.
+# Settings of the predictors that the server chooses, and clients do not.
+_OF_SERVER = {"long", "batch_size", *vars(Limits())}
 _EXPLANATIONS = {"tokens": tokens_content, "attention": attention_content}
 
 
@@ -234,11 +237,18 @@ class Server:
                     log.error("%s: %s", model.name, error)
                     raise RefusedError(500, f"the model {model.name} failed: {error}") from error
                 except ValueError as error:  # of the predictor: a mistake in a text or an option
+                    if isinstance(error, Mistake):
+                        error.spell(_field_name)
                     raise RefusedError(422, str(error)) from error
 
     def _models_of(self, route):
         of_all = route in _EXPLANATIONS
         return [model for model in self.models if of_all or TASKS[model.task].route == route]
+
+
+def _field_name(setting):
+    """Returns the name of a setting for a client: a field of the request, or a setting of the server."""
+    return f"the server's {setting}" if setting in _OF_SERVER else setting
 
 
 def _middleware(settings):

@@ -103,7 +103,7 @@ class HostCheck:
         if scope["type"] == "http" and given and _name_of(given) not in self._hosts:
             reason = (
                 f"this server answers only requests for {', '.join(self._hosts)}, not for {given[:100]}; a proxy in "
-                "front of it must set the header Host, or the server needs a token (--token_file)"
+                "front of it must set the header Host, or the server needs a token"
             )
             await _refuse(send, 403, reason)
             return

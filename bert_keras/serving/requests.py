@@ -45,7 +45,7 @@ def _is_number(text):
 
 async def read_body(request: Request, max_bytes: int, deadline: float) -> bytes:
     """Reads a body and refuses one above the limit before it is all in memory, or one that takes too long."""
-    too_large = f"the body is larger than {max_bytes:,} bytes (--max_body_bytes); send fewer texts"
+    too_large = f"the body is larger than {max_bytes:,} bytes; send fewer texts"
     told = request.headers.get("content-length", "0")
     if not _is_number(told) or int(told) > max_bytes:
         raise RefusedError(413, too_large, Connection="close")
@@ -93,5 +93,5 @@ def split_body(body: dict[str, Any], max_items: int) -> tuple[list[Any], dict[st
     if not isinstance(items, list) or not items:
         raise RefusedError(422, f'"items" is {shown(items)}, but a list of one item or more is needed')
     if len(items) > max_items:
-        raise RefusedError(422, f"there are {len(items):,} items, but at most {max_items:,} are allowed (--max_items)")
+        raise RefusedError(422, f"there are {len(items):,} items, but at most {max_items:,} are allowed")
     return items, fields

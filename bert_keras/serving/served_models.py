@@ -11,6 +11,7 @@ import numpy as np
 import orjson
 
 from bert_keras import prediction
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.prediction.arguments import Limits, shown
 from bert_keras.prediction.loading.model_files import TASK_FILE, is_export, read_settings
@@ -166,9 +167,11 @@ def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> 
         _, settings = read_settings(folder)
         return [ServedModel(name, settings["task"], prediction.open_model(folder, limits=limits))]
     if not tasks:
-        raise ValueError(
-            f"{folder} has no {TASK_FILE}, so it is a checkpoint of pre-training; choose its --tasks: "
-            f"{', '.join(SERVED_PRETRAINED)}"
+        raise Mistake(
+            "{} has no {}, so it is a checkpoint of pre-training; choose its {tasks}: {}",
+            folder,
+            TASK_FILE,
+            SERVED_PRETRAINED,
         )
     models: list[ServedModel] = []
     shared: Any = None

@@ -5,32 +5,34 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.storage import paths, writing
 
 
-def check_output_file(path: str | os.PathLike, flag: str, inputs: Mapping[str, Any] | None = None) -> None:
-    """Raises ValueError for an output file that cannot be written or would replace an input. Creates nothing.
+def check_output_file(path: str | os.PathLike, setting: str, inputs: Mapping[str, Any] | None = None) -> None:
+    """Raises a Mistake for an output file that cannot be written or would replace an input. Creates nothing.
 
-    A missing folder is an error, because programs create folders only for flags such as `--output_dir`. `inputs` has a
-    file, a list of files or None by flag; `flag` is the user's name for the file, such as "--output_file".
+    A missing folder is an error, because programs create folders only for settings such as output_dir. `setting` is the
+    name of the one that has `path`; `inputs` has a file, a list of files or None by setting.
     """
+    output = Message("{}={}", Setting(setting), path)
     if not path:
-        raise ValueError(f"{flag} is empty; give the file to write")
+        raise Mistake("{} is empty; give the file to write", Setting(setting))
     path = paths.local(path)
     if paths.is_dir(path):
-        raise ValueError(f"{flag}={path} is a folder; give the file to write, for example {paths.join(path, 'out')}")
+        raise Mistake("{} is a folder; give the file to write, for example {}", output, paths.join(path, "out"))
     folder = paths.parent(path)
     if not paths.is_remote(path) and not paths.is_special(path):
         if not os.path.isdir(folder):
-            raise ValueError(f"{flag}={path}: the folder {folder} does not exist; create it, or give another file")
+            raise Mistake("{}: the folder {} does not exist; create it, or give another file", output, folder)
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise ValueError(f"{flag}={path}: the folder {folder} cannot be written to; give a file in another folder")
+            raise Mistake("{}: the folder {} cannot be written to; give a file in another folder", output, folder)
     if not paths.is_remote(path) and os.path.exists(path) and not os.access(path, os.W_OK):
-        raise ValueError(f"{flag}={path} is read-only; give another file, or change its permissions")
-    for input_flag, files in (inputs or {}).items():
+        raise Mistake("{} is read-only; give another file, or change its permissions", output)
+    for input_setting, files in (inputs or {}).items():
         for file in [files] if isinstance(files, (str, os.PathLike)) else files or ():
             if file and is_same_file(path, file):
-                raise ValueError(f"{flag}={path} is also {input_flag}, which would be lost; give another file")
+                raise Mistake("{} is also {}, which would be lost; give another file", output, Setting(input_setting))
 
 
 def is_same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
@@ -43,34 +45,36 @@ def is_same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
     return os.path.realpath(path) == os.path.realpath(other)
 
 
-def check_new_folder(path: str, flag: str, file_endings: tuple[str, ...] = ()) -> None:
-    """Raises ValueError for a folder that cannot be written, would be overwritten, or cannot be read by TensorFlow.
+def check_new_folder(path: str, setting: str, file_endings: tuple[str, ...] = ()) -> None:
+    """Raises a Mistake for a folder that cannot be written, would be overwritten, or cannot be read by TensorFlow.
 
-    `flag` has no dashes. `file_endings` show that the path is a file, not a folder.
+    `setting` is the name of the one that has `path`. `file_endings` show that the path is a file, not a folder.
     """
+    output = Message("{}={}", Setting(setting), path)
     if paths.is_remote(path):
-        raise ValueError(f"--{flag}={path} is a remote path; give a local folder, and copy it when it is complete")
+        raise Mistake("{} is a remote path; give a local folder, and copy it when it is complete", output)
     if set("[*?") & set(os.path.realpath(path)):
-        raise ValueError(f"--{flag}={path}: TensorFlow takes [ * ? in a path for a pattern; rename it")
+        raise Mistake("{}: TensorFlow takes [ * ? in a path for a pattern; rename it", output)
     if path.endswith(file_endings) or os.path.isfile(path):
-        raise ValueError(f"--{flag}={path} names a file; give the folder that the files are to be put into")
+        raise Mistake("{} names a file; give the folder that the files are to be put into", output)
     names = sorted(os.listdir(path)) if os.path.isdir(path) else []
     if names := [name for name in names if not writing.is_left_over(name)]:
-        raise ValueError(
-            f"--{flag}={path} holds {', '.join(names[:3])}{' and more' if len(names) > 3 else ''}; "
-            "nothing is overwritten, so give a folder that is new or empty"
+        more = " and more" if len(names) > 3 else ""
+        raise Mistake(
+            "{} holds {}{}; nothing is overwritten, so give a folder that is new or empty", output, names[:3], more
         )
-    check_can_create(path, f"--{flag}={path}")
+    check_can_create(path, output)
 
 
-def check_can_create(folder: str | os.PathLike, what: str) -> None:
-    """Raises ValueError if a local folder cannot be created or, where it exists, written to; `what` names it."""
+def check_can_create(folder: str | os.PathLike, called: str | Message) -> None:
+    """Raises a Mistake if a local folder, which is `called` so, cannot be created or, where it exists, written to."""
     above = pathlib.Path(os.path.realpath(folder))
     while not above.exists():
         above = above.parent
     if not above.is_dir():
-        raise ValueError(f"{what} cannot be created, because {above} is a file; give another folder")
+        raise Mistake("{} cannot be created, because {} is a file; give another folder", called, above)
     if not os.access(above, os.W_OK | os.X_OK):
-        raise ValueError(
-            f"{what} cannot be written, because {above} is read-only; give another folder, or change its permissions"
+        raise Mistake(
+            "{} cannot be written, because {} is read-only; give another folder, or change its permissions",
+            *(called, above),
         )

@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_keras.data_prep.records.reading import explain_failure
+from bert_keras.mistakes import Mistake, Setting
 from bert_keras.storage.paths import reason_of
 
 # Errors of a pass that cannot read its data; the last one if TensorFlow's message quotes bytes that are not text.
@@ -34,10 +35,11 @@ def explain_errors(run_dir):
         ) from error
     except tf.errors.ResourceExhaustedError as error:
         saved = run_dir.latest_step()
-        raise ValueError(
-            "the device's memory does not hold a batch; give --recompute, or a higher --gradient_accumulation_steps, "
+        raise Mistake(
+            "the device's memory does not hold a batch; give {recompute}, or a higher {gradient_accumulation_steps}, "
             "which splits the same batch into smaller parts"
-            + (f": the run continues from step {saved} with them" if saved else "; or lower --train_batch_size")
+            + (": the run continues from step {} with them" if saved else "; or lower {train_batch_size}"),
+            saved,
         ) from error
 
 
@@ -47,20 +49,22 @@ def explain_large_model():
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:
-        raise ValueError(
-            "the device's memory does not hold the model's weights and the two values that Adam keeps for each of them"
-            "; give a smaller model or a device with more memory; in fine-tuning, --freeze_layers needs less"
+        raise Mistake(
+            "the device's memory does not hold the model's weights and the two values that Adam keeps for "
+            "each of them; give a smaller model or a device with more memory; in fine-tuning, "
+            "{freeze_layers} needs less"
         ) from error
 
 
 @contextlib.contextmanager
-def explain_out_of_memory(flag):
-    """Names the flag to lower if the device's memory does not hold a batch of an evaluation or a prediction."""
+def explain_out_of_memory(setting):
+    """Names the setting to lower if the device's memory does not hold a batch of an evaluation or a prediction."""
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:
-        raise ValueError(
-            f"the device's memory does not hold a batch of --{flag}; give a lower one: nothing that was trained is lost"
+        raise Mistake(
+            "the device's memory does not hold a batch of {}; give a lower one: nothing that was trained is lost",
+            Setting(setting),
         ) from error
 
 
@@ -70,10 +74,10 @@ def not_finite(step, num_steps, run_dir):
     steps = f"step {step + 1}" if num_steps == 1 else f"steps {step + 1} to {step + num_steps}"
     start = "start again with"
     if saved:
-        start = (
-            f"the checkpoint of step {saved} is from before: start from it (--init_checkpoint) in a new folder, with"
-        )
-    return ValueError(
-        f"the loss or its gradient is not finite in {steps}; {start} a lower --learning_rate or a "
-        "longer warm-up, and look at the data around there"
+        start = "the checkpoint of step {1} is from before: start from it ({init_checkpoint}) in a new folder, with"
+    return Mistake(
+        "the loss or its gradient is not finite in {0}; "
+        + start
+        + " a lower {learning_rate} or a longer warm-up, and look at the data around there",
+        *(steps, saved),
     )

@@ -13,6 +13,7 @@ import numpy as np
 import rich.console
 import tensorflow as tf
 
+from bert_keras.mistakes import Message, Mistake
 from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule
 from bert_keras.training.distribution.workers import Workers
 from bert_keras.training.evaluation_pass import Evaluation
@@ -208,9 +209,13 @@ def part_of_batch(settings, strategy):
     num_replicas, num_parts = strategy.num_replicas_in_sync, settings["gradient_accumulation_steps"]
     part, rest = divmod(settings["train_batch_size"], num_replicas * num_parts)
     if rest:
-        raise ValueError(
-            f"--train_batch_size={settings['train_batch_size']} cannot be divided evenly by {num_replicas} device(s) x "
-            f"--gradient_accumulation_steps={num_parts}; give a multiple of {num_replicas * num_parts}"
+        raise Mistake(
+            "{train_batch_size}={} cannot be divided evenly by {} device(s) x "
+            "{gradient_accumulation_steps}={}; give a multiple of {}",
+            settings["train_batch_size"],
+            num_replicas,
+            num_parts,
+            num_replicas * num_parts,
         )
     return part
 
@@ -242,8 +247,8 @@ def _resume(trainer: Trainer, hooks: Hooks) -> tuple[Progress, bool]:
     else:
         # A fine-tuning run cannot be extended: its epochs or --max_steps determine its schedule.
         can_continue = step >= num_steps and "num_train_epochs" not in settings
-        remedy = "; give a higher --num_train_steps to continue" if can_continue else ""
-        log.info("nothing to train: %s%s", reached, remedy)
+        remedy = "; give a higher {num_train_steps} to continue" if can_continue else ""
+        log.info(Message("nothing to train: {}" + remedy, reached))
         return Progress(step, reason), False
     if num_devices > 1:
         parts = f"{num_devices} devices x {trainer.num_micro_batches} part(s) x {part} examples"

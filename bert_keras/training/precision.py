@@ -4,6 +4,7 @@ import logging
 
 import tensorflow as tf
 
+from bert_keras.mistakes import Message
 from bert_keras.storage import paths
 from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
 
@@ -27,18 +28,20 @@ def take_precision(settings):
         if not settings["precision"]:
             has_bfloat16, reason = _find_bfloat16(settings)
             settings["precision"] = "bfloat16" if has_bfloat16 else "float32"
-            log.info("--precision=auto: %s, since %s", settings["precision"], reason)
+            log.info(Message("{precision}=auto: {}, since {}", settings["precision"], reason))
     elif asked == "bfloat16":
         has_bfloat16, reason = _find_bfloat16(settings)
         if not has_bfloat16:
             cost = (
                 "give float16"
                 if _weakest_gpu()
-                else "on an Intel Skylake, a step takes 1.5 times as long as with --precision=float32 --jit"
+                else "on an Intel Skylake, a step takes 1.5 times as long as with {precision}=float32 and {jit}"
             )
-            log.warning("--precision=bfloat16 is slow here, since %s; %s", reason, cost)
+            log.warning(Message("{precision}=bfloat16 is slow here, since {}; " + cost, reason))
     elif asked == "tf32" and not (settings.get("use_tpu") or ((gpu := _weakest_gpu()) and gpu[0] >= _AMPERE)):
-        log.warning("--precision=tf32 is float32 here, since it needs an NVIDIA GPU of the Ampere generation or later")
+        log.warning(
+            Message("{precision}=tf32 is float32 here, since it needs an NVIDIA GPU of the Ampere generation or later")
+        )
 
 
 def _of_run(settings):
@@ -49,7 +52,7 @@ def _of_run(settings):
         return None
     precision = read_run_config(path)["settings"].get("precision")
     if precision:
-        log.info("--precision=auto: %s, as in the run in %s", precision, folder)
+        log.info(Message("{precision}=auto: {}, as in the run in {}", precision, folder))
     return precision
 
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from bert_keras.cli.flags import PRECISIONS
 from bert_keras.data_prep.records.reading import check_same_vocabulary, open_records
 from bert_keras.data_prep.text.tokenization import load_vocab
+from bert_keras.mistakes import Message, Mistake
 from bert_keras.modeling import (
     IncompleteMatchError,
     PretrainingLoss,
@@ -68,9 +69,9 @@ class Pretraining:
         """Returns the metrics of the evaluation; none without one, or if a signal stopped training."""
         settings = self.settings
         if not settings["do_train"] and not settings["do_eval"]:
-            raise ValueError("nothing to do: give --do_train, --do_eval or both")
+            raise Mistake("nothing to do: give {do_train}, {do_eval} or both")
         if settings["do_train"] and not 0 < settings["learning_rate"] < math.inf:
-            raise ValueError(f"--learning_rate={settings['learning_rate']:g} is not a number above 0")
+            raise Mistake("{learning_rate}={:g} is not a number above 0", settings["learning_rate"])
         if settings["pack"]:
             _check_packing(settings)
         strategy = strategy_of(settings)
@@ -116,14 +117,14 @@ class Pretraining:
 def _check_packing(settings):
     """Refuses --pack if each new batch shape must be compiled."""
     if settings["use_tpu"]:
-        raise ValueError(
-            "--pack gives each batch a different number of rows, but a TPU needs the same number in every batch; "
-            "leave it out"
+        raise Mistake(
+            "{pack} gives each batch a different number of rows, but a TPU needs the same number in every "
+            "batch; leave it out"
         )
     if settings["jit"]:
-        raise ValueError(
-            "--pack gives each batch a different number of rows, and --jit compiles again for each number; leave one "
-            "of the two out"
+        raise Mistake(
+            "{pack} gives each batch a different number of rows, and {jit} compiles again for each number; "
+            "leave one of the two out"
         )
 
 
@@ -132,9 +133,12 @@ def _read_input(settings):
     name = settings["bert_config_file"]
     config = given_config(name)
     if settings["max_seq_length"] > config.max_position_embeddings:
-        raise ValueError(
-            f"--max_seq_length={settings['max_seq_length']} is more than the {config.max_position_embeddings} "
-            f"positions of {name}; build shorter records, or use a config with more max_position_embeddings"
+        raise Mistake(
+            "{max_seq_length}={} is more than the {} positions of {}; build shorter records, or use a config "
+            "with more max_position_embeddings",
+            settings["max_seq_length"],
+            config.max_position_embeddings,
+            name,
         )
     lengths = (settings["max_seq_length"], settings["max_predictions_per_seq"], config.vocab_size)
     records = open_records(settings["input_file"] or settings["eval_file"], *lengths)
@@ -147,9 +151,10 @@ def _read_input(settings):
     if settings["vocab_file"]:
         _check_vocabulary(settings["vocab_file"], config, records)
     if config.is_decoder and settings["objective"] != "masked_lm":
-        raise ValueError(
-            f"{settings['bert_config_file']} has is_decoder, but --objective={settings['objective']} needs a model "
-            "that sees all tokens; leave one of the two out"
+        raise Mistake(
+            "{} has is_decoder, but {objective}={} needs a model that sees all tokens; leave one of the two out",
+            settings["bert_config_file"],
+            settings["objective"],
         )
     if settings["objective"] == "span_boundary":
         _check_spans(records, eval_records)
@@ -158,8 +163,8 @@ def _read_input(settings):
     elif not settings["masked_lm_loss_weight"] and not (
         records.has_sentence_task and settings["next_sentence_loss_weight"]
     ):
-        reason = "--next_sentence_loss_weight=0" if records.has_sentence_task else "records without a sentence task"
-        raise ValueError(f"--masked_lm_loss_weight=0 and {reason} leave nothing to learn; give a weight above 0")
+        reason = "{next_sentence_loss_weight}=0" if records.has_sentence_task else "records without a sentence task"
+        raise Mistake("{masked_lm_loss_weight}=0 and " + reason + " leave nothing to learn; give a weight above 0")
     return config, records, eval_records
 
 
@@ -167,23 +172,24 @@ def _check_spans(*all_records):
     """Refuses records without masked spans in single segments, which --objective=span_boundary needs."""
     for records in filter(None, all_records):
         if not records.has_spans:
-            raise ValueError(
-                f"{', '.join(records.files)}: not all were built with --masked_spans and --sentence_task=none, which "
-                "--objective=span_boundary needs; build them with --masked_spans=geometric --sentence_task=none, and "
-                "keep the .json files with them"
+            raise Mistake(
+                "{}: not all were built with {masked_spans} and {sentence_task}=none, which "
+                "{objective}=span_boundary needs; build them with {masked_spans}=geometric "
+                "{sentence_task}=none, and keep the .json files with them",
+                records.files,
             )
 
 
 def _check_generator(settings, config):
     """Refuses settings with which a generator and a discriminator cannot be trained."""
     if not settings["masked_lm_loss_weight"] and not settings["replaced_token_loss_weight"]:
-        raise ValueError(
-            "--masked_lm_loss_weight=0 and --replaced_token_loss_weight=0 leave nothing to learn; give a weight above 0"
+        raise Mistake(
+            "{masked_lm_loss_weight}=0 and {replaced_token_loss_weight}=0 leave nothing to learn; give a weight above 0"
         )
     try:
         of_generator = generator_config(config, settings["generator_size"])
     except ValueError as error:
-        raise ValueError(f"--generator_size: {error}; give another size, such as 0.25") from None
+        raise Mistake("{generator_size}: {}; give another size, such as 0.25", error) from None
     log.info(
         "generator: %d layers, width %d, %d attention heads",
         of_generator.num_hidden_layers,
@@ -196,9 +202,10 @@ def _check_vocabulary(vocab_file, config, records):
     check_vocabulary(vocab_file, config, records.metadata.get("do_lower_case"))
     digest = vocabulary_digest(load_vocab(vocab_file))
     if records.metadata.get("vocab_sha256", digest) != digest:
-        raise ValueError(
-            f"--vocab_file={vocab_file} is not the vocabulary that the records of --input_file were built with; "
-            "give that one, or build them again"
+        raise Mistake(
+            "{vocab_file}={} is not the vocabulary that the records of {input_file} were built with; give "
+            "that one, or build them again",
+            vocab_file,
         )
 
 
@@ -206,15 +213,15 @@ def _checkpoint_to_start_from(settings, run_dir):
     """Opens the checkpoint to start from. As in the original BERT, the run's newest one has priority."""
     if run_dir.latest_checkpoint():
         if settings["init_checkpoint"]:
-            log.info("%s goes before --init_checkpoint", run_dir.latest_checkpoint())
+            log.info(Message("{} goes before {init_checkpoint}", run_dir.latest_checkpoint()))
         # Training restores this checkpoint itself, with the optimizer's state.
         return None if settings["do_train"] else open_checkpoint(run_dir.latest_checkpoint())
     if settings["init_checkpoint"]:
         return open_checkpoint(settings["init_checkpoint"])
     if not settings["do_train"]:
-        raise ValueError(
-            f"nothing to evaluate: --output_dir={run_dir.path} holds no checkpoint; "
-            "train first, or give --init_checkpoint"
+        raise Mistake(
+            "nothing to evaluate: {output_dir}={} holds no checkpoint; train first, or give {init_checkpoint}",
+            run_dir.path,
         )
     return None
 
@@ -234,9 +241,9 @@ def _build(config, records, checkpoint, settings, strategy):
         weights = {**weights_by_name(loss.model), **loss.own_weights}
         report = load_weights(weights, checkpoint, settings["allow_partial_checkpoint"])
     except IncompleteMatchError as error:
-        raise ValueError(
-            f"{error}, or give --allow_partial_checkpoint to initialize missing weights at random and ignore "
-            "unknown ones"
+        raise Mistake(
+            "{}, or give {allow_partial_checkpoint} to initialize missing weights at random and ignore unknown ones",
+            error,
         ) from None
     log.info("%s", report)
     return loss
@@ -277,12 +284,14 @@ def _make_evaluation(settings, loss, strategy, records, eval_records):
     """Returns a function that starts an evaluation of the model of a loss."""
     batch_size, max_steps = settings["eval_batch_size"], settings["max_eval_steps"]
     if eval_records is None:
-        log.warning("no --eval_file: evaluating on the training records (--input_file), as the original BERT does")
+        log.warning(
+            Message("no {eval_file}: evaluating on the training records ({input_file}), as the original BERT does")
+        )
         batches = evaluation_batches(records, batch_size, max_steps)
     else:
         batches = evaluation_batches(eval_records, batch_size).take(max_steps)
         seen = min(eval_records.total_examples, max_steps * batch_size)
-        log.info("evaluation: %d of the %d examples of --eval_file", seen, eval_records.total_examples)
+        log.info(Message("evaluation: {} of the {} examples of {eval_file}", seen, eval_records.total_examples))
     batches = _with_labels(batches, settings, loss.model.config)
     evaluator = Evaluator(loss, strategy, settings["jit"])
 

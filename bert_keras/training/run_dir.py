@@ -18,6 +18,7 @@ import logging
 import re
 import weakref
 
+from bert_keras.mistakes import Mistake, SystemFailure
 from bert_keras.modeling import open_checkpoint, save_checkpoint
 from bert_keras.modeling.checkpoints.tensorflow_format import find_damage
 from bert_keras.storage import json_files, paths, writing
@@ -49,7 +50,7 @@ class RunDir:
 
     def __init__(self, path, program, is_writable=True):
         if set("[*?") & set(path):
-            raise ValueError(f"--output_dir={path}: TensorFlow takes [ * ? in a path for a pattern; rename it")
+            raise Mistake("{output_dir}={}: TensorFlow takes [ * ? in a path for a pattern; rename it", path)
         self.path = path
         self.program = program
         self.is_writable = is_writable
@@ -61,7 +62,7 @@ class RunDir:
         self._told_damages = set()
         stored = self._stored_config()
         if stored and stored["program"] != program:
-            raise ValueError(f"--output_dir={path} holds a run of {stored['program']}; give {program} another folder")
+            raise Mistake("{output_dir}={} holds a run of {}; give {} another folder", path, stored["program"], program)
 
     def file(self, name):
         """Returns the path of a file of the run."""
@@ -87,10 +88,10 @@ class RunDir:
             found = "a file, not a folder"
             if not paths.exists(self.path):
                 found = f"a link to {paths.real(self.path)}, which does not exist"
-            raise FileExistsError(f"--output_dir={self.path} is {found}; give another folder") from None
+            raise SystemFailure("{output_dir}={} is {}; give another folder", self.path, found) from None
         except OSError as error:
-            raise OSError(
-                f"--output_dir={self.path} cannot be created: {error.strerror or error}; give another folder"
+            raise SystemFailure(
+                "{output_dir}={} cannot be created: {}; give another folder", self.path, error.strerror or error
             ) from error
 
     def claim(self, settings, facts, free):
@@ -108,9 +109,10 @@ class RunDir:
         if stored is None:
             found = sorted(name for pattern in _FILES_OF_A_RUN for name in self._names(pattern))
             if found:
-                raise ValueError(
-                    f"--output_dir={self.path} contains other files ({', '.join(found[:3])}); "
-                    "give a folder that is new or empty"
+                raise Mistake(
+                    "{output_dir}={} contains other files ({}); give a folder that is new or empty",
+                    self.path,
+                    found[:3],
                 )
         self._lock()
         earlier = stored if stored and self.has_results else None
@@ -244,9 +246,11 @@ class RunDir:
             name for name in state if name not in differing and checkpoint.shape(name) != tuple(state[name].shape)
         ]
         if differing:
-            raise ValueError(
-                f"{checkpoint.prefix} does not hold the state of this run: {', '.join(differing[:5])} "
-                f"{'is' if len(differing) == 1 else 'are'} not the same in both; give another --output_dir"
+            raise Mistake(
+                "{} does not hold the state of this run: {} {} not the same in both; give another {output_dir}",
+                checkpoint.prefix,
+                differing[:5],
+                "is" if len(differing) == 1 else "are",
             )
         for name, variable in state.items():
             variable.assign(checkpoint.read(name))
@@ -290,7 +294,7 @@ class RunDir:
         try:
             lock = writing.lock(self.file(".lock"))
         except BlockingIOError:
-            raise ValueError(f"--output_dir={self.path} is in use by another process; wait for it to end") from None
+            raise Mistake("{output_dir}={} is in use by another process; wait for it to end", self.path) from None
         if lock is not None:
             self._unlock = weakref.finalize(self, lock.close)
         self._is_locked = True

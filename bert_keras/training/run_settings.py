@@ -4,6 +4,8 @@ import dataclasses
 import logging
 from typing import Any
 
+from bert_keras.mistakes import Message, Mistake, Setting
+
 log = logging.getLogger("bert_keras")
 
 # Facts about the data of evaluations, which choose the best weights, settings and seed of a run.
@@ -30,12 +32,16 @@ def check_same_run(path, old, new, free, facts):
     names = [name for name in sorted((set(old) | set(new)) - set(free)) if old.get(name) != new.get(name)]
     differences = []
     for name in names:
-        differences += _differences(name if name in facts else f"--{name}", old.get(name), new.get(name))
+        differences += _differences(name if name in facts else Setting(name), old.get(name), new.get(name))
     if differences:
-        other = "" if set(names) - EVALUATION_FACTS else "leave out --do_train to evaluate its model on other data, "
-        raise ValueError(
-            f"--output_dir={path} holds a run with other settings: {'; '.join(differences)}; {other}"
-            "give the old settings to resume it, or another --output_dir"
+        other = "" if set(names) - EVALUATION_FACTS else "leave out {do_train} to evaluate its model on other data, "
+        raise Mistake(
+            "{output_dir}={} holds a run with other settings: "
+            + "; ".join("{}" for _ in differences)
+            + "; "
+            + other
+            + "give the old settings to resume it, or another {output_dir}",
+            *(path, *differences),
         )
 
 
@@ -43,7 +49,7 @@ def _differences(name, old, new):
     """Describes how a setting or fact differs; a dict has one difference for each key."""
     if isinstance(old, dict) and isinstance(new, dict):
         return [
-            f"{name}: {_difference(key, old.get(key), new.get(key))}"
+            Message("{}: {}", name, _difference(key, old.get(key), new.get(key)))
             for key in sorted({*old, *new})
             if old.get(key) != new.get(key)
         ]
@@ -53,11 +59,11 @@ def _differences(name, old, new):
 def _difference(name, old, new):
     if name.endswith("_sha256") and None not in (old, new):
         return f"{name.removesuffix('_sha256')} content has changed"
-    return f"{name} was {_shown(old)} and is {_shown(new)} now"
+    return Message("{} was {} and is {} now", name, _shown(old), _shown(new))
 
 
 def _shown(value):
-    return "not given" if value is None else value
+    return "not given" if value is None else str(value)
 
 
 class Other:
@@ -75,7 +81,7 @@ class NoEffect:
         setting: name of the setting.
         when: dict of values by the name of a setting or of a fact, see `check_effects`. All must be those of the run; a
             set holds several values, and `Other` stands for all but one.
-        reason: continues the sentence that begins with the setting. Names in braces become their values.
+        reason: continues the sentence that begins with the setting; see `Message`. Its values are those of `when`.
         remedy: what to do.
         in_training: whether the row is for runs that train. The settings of other runs may come from their training.
         harmless: a value that says the same as the run does; the program accepts it.
@@ -108,51 +114,51 @@ NO_EFFECT = (
         "tpu_name tpu_zone gcp_project master num_tpu_cores",
         {"use_tpu": False},
         "is for a TPU",
-        "give --use_tpu as well, or leave it out",
+        "give {use_tpu} as well, or leave it out",
         **_ANY,
     ),
-    *_rows("tpu_zone gcp_project", {"tpu_name": None}, "is for --tpu_name", "give both, or leave it out", **_ANY),
+    *_rows("tpu_zone gcp_project", {"tpu_name": None}, "is for {tpu_name}", "give both, or leave it out", **_ANY),
     # Evaluations in training.
-    *_rows("eval_steps", {"do_eval": False}, "says when to evaluate", "give --do_eval as well, or leave it out"),
-    *_rows("metric", {"do_eval": False}, "is for evaluations", "give --do_eval as well, or leave it out"),
+    *_rows("eval_steps", {"do_eval": False}, "says when to evaluate", "give {do_eval} as well, or leave it out"),
+    *_rows("metric", {"do_eval": False}, "is for evaluations", "give {do_eval} as well, or leave it out"),
     *_rows(
         "eval_file",
         {"do_eval": False, "program": "run_pretraining"},
         "says what to evaluate on",
-        "give --do_eval as well, or leave it out",
+        "give {do_eval} as well, or leave it out",
     ),
     *_rows(
         "early_stopping",
         {"eval_steps": 0},
         "counts evaluations in training",
-        "give --eval_steps as well, or leave it out",
+        "give {eval_steps} as well, or leave it out",
     ),
     # The weights that training starts from and changes.
     *_rows(
         "allow_partial_checkpoint",
         {"init_checkpoint": None},
-        "accepts an --init_checkpoint that lacks weights",
+        "accepts an {init_checkpoint} that lacks weights",
         "give that as well, or leave it out",
     ),
-    *_rows("new_head", {"init_checkpoint": None}, "is for an --init_checkpoint; without one, all weights are random"),
+    *_rows("new_head", {"init_checkpoint": None}, "is for an {init_checkpoint}; without one, all weights are random"),
     *_rows("new_head", {"has_head": False}, "is for the head of a task, but this one has none"),
-    *_rows("freeze_layers", _UNCHANGED, "freezes the first layers, but {unchanged_encoder}"),
-    *_rows("layer_decay", _UNCHANGED, "changes the rates of the layers, but {unchanged_encoder}", harmless=1.0),
-    *_rows("lora_rank", _UNCHANGED, "adapts the layers, but {unchanged_encoder}"),
-    *_rows("recompute", _UNCHANGED, "is for the gradients of the layers, but {unchanged_encoder}"),
+    *_rows("freeze_layers", _UNCHANGED, "freezes the first layers, but {0}"),
+    *_rows("layer_decay", _UNCHANGED, "changes the rates of the layers, but {0}", harmless=1.0),
+    *_rows("lora_rank", _UNCHANGED, "adapts the layers, but {0}"),
+    *_rows("recompute", _UNCHANGED, "is for the gradients of the layers, but {0}"),
     *_rows(
         "layer_decay",
         _ALL_FROZEN,
-        "changes the rates of the layers, but --freeze_layers freezes all of them",
+        "changes the rates of the layers, but {freeze_layers} freezes all of them",
         harmless=1.0,
     ),
     *_rows(
         "lora_rank",
         _ALL_FROZEN,
-        "adapts the layers, but --freeze_layers freezes all of them",
+        "adapts the layers, but {freeze_layers} freezes all of them",
         "freeze fewer layers, or leave one of the two out",
     ),
-    *_rows("recompute", _ALL_FROZEN, "is for the gradients of the layers, but --freeze_layers freezes all of them"),
+    *_rows("recompute", _ALL_FROZEN, "is for the gradients of the layers, but {freeze_layers} freezes all of them"),
     *_rows(
         "freeze_layers",
         _ALL_FROZEN | {"has_head": False},
@@ -160,23 +166,23 @@ NO_EFFECT = (
         "freeze fewer layers",
     ),
     *_rows(
-        "freeze_layers", {"frozen": "embeddings", "has_lora": True}, "freezes only the embeddings, as --lora_rank does"
+        "freeze_layers", {"frozen": "embeddings", "has_lora": True}, "freezes only the embeddings, as {lora_rank} does"
     ),
     *_rows(
-        "lora_alpha lora_targets", {"lora_rank": 0}, "is for LoRA", "give --lora_rank as well, or leave it out", **_ANY
+        "lora_alpha lora_targets", {"lora_rank": 0}, "is for LoRA", "give {lora_rank} as well, or leave it out", **_ANY
     ),
     # The losses.
-    *_rows("pack", {"cannot_pack": Other("")}, "puts several examples into a row, but {cannot_pack}"),
-    *_rows("label_smoothing", {"cannot_smooth": Other("")}, "spreads labels over classes, but {cannot_smooth}"),
+    *_rows("pack", {"cannot_pack": Other("")}, "puts several examples into a row, but {0}"),
+    *_rows("label_smoothing", {"cannot_smooth": Other("")}, "spreads labels over classes, but {0}"),
     *_rows(
         "class_weights",
         {"kind": {"regression", "multi_label", "multiple_choice"}},
-        "is for data with one label each, but these are {kind}",
+        "is for data with one label each, but these are {0}",
     ),
     *_rows(
         "label_smoothing class_weights",
         {"label_loss_weight": 0.0, "teacher": Other(None)},
-        "is for the loss of the labels, but --label_loss_weight is 0",
+        "is for the loss of the labels, but {label_loss_weight} is 0",
     ),
     *_rows(
         "label_loss_weight label_smoothing class_weights",
@@ -189,38 +195,38 @@ NO_EFFECT = (
     *_rows(
         "max_score",
         {"kind": {"pairs", "texts", "classes"}},
-        "is for pairs with scores, but --train_file has no scores",
+        "is for pairs with scores, but {train_file} has no scores",
     ),
     # Distillation.
-    *_rows(_OF_TEACHER, {"teacher": None}, "needs --do_train and --teacher", "give both, or leave it out", **_ANY),
+    *_rows(_OF_TEACHER, {"teacher": None}, "needs {do_train} and {teacher}", "give both, or leave it out", **_ANY),
     *_rows(
         f"teacher {_OF_TEACHER}",
         {"do_train": False},
-        "needs --do_train and --teacher",
+        "needs {do_train} and {teacher}",
         "give both, or leave it out",
         **_ANY,
     ),
-    *_rows("teacher", _OTHER_OBJECTIVES, "teaches masked LM, and --objective={objective} has another loss"),
-    *_rows("temperature", {"soft_loss_weight": 0.0}, "is for the soft loss, but --soft_loss_weight is 0"),
+    *_rows("teacher", _OTHER_OBJECTIVES, "teaches masked LM, and {objective}={0} has another loss"),
+    *_rows("temperature", {"soft_loss_weight": 0.0}, "is for the soft loss, but {soft_loss_weight} is 0"),
     *_rows("temperature", {"kind": "regression"}, "divides the logits of classes, but a regression has none"),
     *_rows(
         "teacher_layers",
         {"hidden_loss_weight": 0.0, "attention_loss_weight": 0.0},
-        "is for --hidden_loss_weight and --attention_loss_weight",
+        "is for {hidden_loss_weight} and {attention_loss_weight}",
         "give one of them, or leave it out",
     ),
     # Pre-training.
     *_rows(
         "generator_size replaced_token_loss_weight",
         {"objective": Other("electra")},
-        "needs --objective=electra",
+        "needs {objective}=electra",
         "give both, or leave it out",
         **_ANY,
     ),
     *_rows(
         "next_sentence_loss_weight",
         _OTHER_OBJECTIVES,
-        "is for the sentence task, but --objective={objective} has no sentence task",
+        "is for the sentence task, but {objective}={0} has no sentence task",
         harmless=0.0,
         **_ANY,
     ),
@@ -234,14 +240,14 @@ NO_EFFECT = (
     *_rows(
         f"kind {_COLUMNS} eval_share tfds_eval_split tfds_predict_split",
         {"source": "task_name"},
-        "does not apply to the data of --task_name",
+        "does not apply to the data of {task_name}",
         **_ANY,
     ),
-    *_rows("xnli_language", {"data_name": Other("xnli")}, "is for --task_name=xnli", **_ANY),
+    *_rows("xnli_language", {"data_name": Other("xnli")}, "is for {task_name}=xnli", **_ANY),
     *_rows(
         "choice_columns eval_share skip_bad_rows has_header",
         {"source": "tfds"},
-        "does not apply to the data of --tfds",
+        "does not apply to the data of {tfds}",
         **_ANY,
     ),
     *_rows(
@@ -253,26 +259,26 @@ NO_EFFECT = (
     *_rows(
         "label_separator",
         {"source": Other("task_name"), "kind": Other("multi_label")},
-        "is for --kind=multi_label, but it is {kind}",
+        "is for {kind}=multi_label, but it is {1}",
         **_ANY,
     ),
     *_rows(
         "choice_columns",
         {"source": Other("task_name"), "kind": Other("multiple_choice")},
-        "is for --kind=multiple_choice, but it is {kind}",
+        "is for {kind}=multiple_choice, but it is {1}",
         **_ANY,
     ),
     *_rows(
         "word_column tag_column",
         {"without_columns": Other("")},
-        "is for files of columns, but {without_columns} are JSON lines",
+        "is for files of columns, but {0} are JSON lines",
         **_ANY,
     ),
     *_rows(
         "null_score_diff_threshold",
         {"version_2_with_negative": False, "program": "run_squad"},
         "is for questions without an answer",
-        "give --version_2_with_negative as well, or leave it out",
+        "give {version_2_with_negative} as well, or leave it out",
         **_ANY,
     ),
 )
@@ -305,7 +311,8 @@ def check_effects(settings, defaults, given, facts, table=NO_EFFECT):
         if not is_given or is_off or (row.in_training and not is_training):
             continue
         if all(name in known and _fits(known[name], wanted) for name, wanted in row.when.items()):
-            raise ValueError(f"--{row.setting} {row.reason.format(**known)}; {row.remedy}")
+            values = [known[name] for name in row.when]
+            raise Mistake("{} {}; {}", Setting(row.setting), Message(row.reason, *values), Message(row.remedy))
 
 
 def _fits(value, wanted):

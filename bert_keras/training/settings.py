@@ -8,6 +8,7 @@ from typing import Any
 from absl import flags
 
 from bert_keras.cli.flags import ACCUMULATION, define_device_flags
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling import open_checkpoint
 from bert_keras.modeling.config import released_names
 from bert_keras.modeling.optimization import SCHEDULES
@@ -172,17 +173,17 @@ def take_run_config(flag_values, path, program):
     """
     config = read_run_config(path)
     if config["program"] != program:
-        raise ValueError(f"--run_config={path} is from {config['program']}; give one from {program}")
+        raise Mistake("{run_config}={} is from {}; give one from {}", path, config["program"], program)
     for name, value in config["settings"].items():
         if name not in flag_values:
-            raise ValueError(f"--run_config={path} has an unknown setting {name!r}; take it out")
+            raise Mistake("{run_config}={} has an unknown setting {!r}; take it out", path, name)
         flag = flag_values[name]
         if flag.present or name in DEVICE_SETTINGS or (value is None and flag.default is None):
             continue
         try:
             setattr(flag_values, name, flag.parser.parse(value))
         except (TypeError, ValueError) as error:
-            raise ValueError(f"--run_config={path} has {value!r} for {name!r}: {error}") from error
+            raise Mistake("{run_config}={} has {!r} for {!r}: {}", path, value, name, error) from error
 
 
 def take_settings_of_run(flag_values, program):
@@ -225,9 +226,11 @@ def check_given_checkpoint(flag_values, program):
         name = f"model.ckpt-{used.latest_step()}"
         is_own = real(prefix) in {real(folder.file(name)) for folder in (run_dir, run_dir.within(MODEL_DIR))}
     if not is_own:
-        raise ValueError(
-            f"--output_dir={flag_values.output_dir} holds a run with a model of its own, so --init_checkpoint={given} "
-            "would not be used; give another --output_dir to use that checkpoint, or leave it out to use the run's"
+        raise Mistake(
+            "{output_dir}={} holds a run with a model of its own, so {init_checkpoint}={} would not be used; "
+            "give another {output_dir} to use that checkpoint, or leave it out to use the run's",
+            flag_values.output_dir,
+            given,
         )
 
 

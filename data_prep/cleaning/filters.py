@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from bert_keras.mistakes import Mistake, Setting
+
 log = logging.getLogger("bert_keras")
 
 NORMALIZATIONS = ("none", "NFC", "NFKC")
@@ -50,16 +52,17 @@ class Cleaning:
     def __post_init__(self):
         for name, known in (("unicode_normalization", NORMALIZATIONS), ("remove_duplicates", DUPLICATES)):
             if getattr(self, name) not in known:
-                raise ValueError(f"--{name}={getattr(self, name)} is not known; give one of {', '.join(known)}")
+                raise Mistake("{}={} is not known; give one of {}", Setting(name), getattr(self, name), [*known])
         if self.drop_repeated_lines < 0 or self.drop_repeated_lines == 1:
-            raise ValueError(
-                f"--drop_repeated_lines={self.drop_repeated_lines} would remove every line; give the number of "
-                "documents from which a line counts as repeated, 2 or more, or 0 to keep all"
+            raise Mistake(
+                "{drop_repeated_lines}={} would remove every line; give the number of documents from which a "
+                "line counts as repeated, 2 or more, or 0 to keep all",
+                self.drop_repeated_lines,
             )
         if self.min_document_words < 0:
-            raise ValueError(f"--min_document_words={self.min_document_words} is negative; give 0 or more")
+            raise Mistake("{min_document_words}={} is negative; give 0 or more", self.min_document_words)
         if not 0 <= self.eval_share < 1:
-            raise ValueError(f"--eval_share={self.eval_share} is not a share; give a number from 0 to below 1")
+            raise Mistake("{eval_share}={} is not a share; give a number from 0 to below 1", self.eval_share)
 
     @property
     def is_needed(self) -> bool:
@@ -102,10 +105,9 @@ NO_CLEANING = Cleaning()
 def check_eval(cleaning: Cleaning, eval_files: Sequence[str]) -> None:
     """Raises ValueError if only one of the held-out share and its files is given."""
     if bool(cleaning.eval_share) != bool(eval_files):
-        given, missing = "--eval_share", "--eval_output_file"
         if eval_files:
-            given, missing = missing, "--eval_share, for example 0.02"
-        raise ValueError(f"{given} is given alone, but holding out text needs both; also give {missing}")
+            raise Mistake("{eval_output_file} is given without {eval_share}; also give that, for example 0.02")
+        raise Mistake("{eval_share} is given without {eval_output_file}, the files of the held-out examples; give both")
 
 
 def _mix(numbers: np.ndarray) -> np.ndarray:

@@ -76,7 +76,7 @@ def clean_texts(
         dropped.add(Dropped(**results[name]["dropped"]))
         continuing += results[name]["continuing"]
     for warning in text_warnings(dropped, [(first, second) for first, second in continuing]):
-        log.warning("%s", warning)
+        log.warning(warning)
     indexes = {name: np.fromfile(folder.file(f"documents-{name}.index"), np.uint64).reshape(-1, 4) for name in chunks}
     sides = _choose(indexes, cleaning, counts)
     tasks, first = {}, 0
@@ -87,11 +87,12 @@ def clean_texts(
     report = _report(counts, cleaning)
     tell_removed(report)
     if TRAIN not in sides:
-        raise UnusableTextError("no document is left to train on; use fewer or weaker filters, or a lower --eval_share")
+        raise UnusableTextError("no document is left to train on; use fewer or weaker filters, or a lower {eval_share}")
     if cleaning.eval_share and EVAL not in sides:
         raise UnusableTextError(
-            f"--eval_share={cleaning.eval_share} holds out none of {np.count_nonzero(sides):,} documents; give a "
-            "larger share or more documents"
+            "{eval_share}={} holds out none of {:,} documents; give a larger share or more documents",
+            cleaning.eval_share,
+            np.count_nonzero(sides),
         )
     parts = [
         [

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_sources import inspect_text
+from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.storage import paths
 from bert_keras.storage.inspection import FileForm
 
@@ -106,17 +107,17 @@ def find_text_files(patterns: str) -> list[str]:
     for pattern in patterns.split(","):
         pattern = pattern.strip()
         if not pattern:
-            raise ValueError(f'--input_file="{patterns}" has an empty name next to a comma; remove the comma')
+            raise Mistake('{input_file}="{}" has an empty name next to a comma; remove the comma', patterns)
         if pattern in _STANDARD_INPUT:
             files.append("-")
             continue
         matches = paths.find(pattern)
         if not matches:
             where = "" if paths.is_remote(pattern) else f" (from the folder {os.getcwd()})"
-            raise FileNotFoundError(f'--input_file: "{pattern}" matches no file{where}')
+            raise MissingFile('{input_file}: "{}" matches no file{}', pattern, where)
         found = [file for match in matches for file in (_files_of(match) if paths.is_dir(match) else [match])]
         if not found:
-            raise FileNotFoundError(f'--input_file: the folder "{pattern}" has no files; give a folder with text files')
+            raise MissingFile('{input_file}: the folder "{}" has no files; give a folder with text files', pattern)
         if len(found) > len(matches):
             log.info("%s: found %s files", pattern, f"{len(found):,}")
         files += found
@@ -128,9 +129,11 @@ def _files_of(folder: str) -> list[str]:
     names = [name for name in paths.list_dir(folder) if not name.startswith((".", "_"))]
     if "dataset_dict.json" in names:
         splits = [name for name in names if paths.is_dir(paths.join(folder, name))]
-        raise ValueError(
-            f'--input_file: "{folder}" is a dataset with the splits {", ".join(splits)}; name one of them, for example '
-            f'"{paths.join(folder, *splits[:1])}"'
+        raise Mistake(
+            '{input_file}: "{}" is a dataset with the splits {}; name one of them, for example "{}"',
+            folder,
+            [*splits],
+            paths.join(folder, *splits[:1]),
         )
     if {"state.json", "dataset_info.json"} <= {*names}:
         try:
@@ -170,13 +173,15 @@ def inspect_texts(files: Sequence[str], options: TextOptions = RELEASE) -> list[
             log.info("%s: read as %s", file, _FORMATS[forms[-1].format])
     formats = {form.format for form in forms}
     if options.text_field and formats <= {"text", "wiki"}:
-        raise ValueError(
-            f"--text_field={options.text_field} names a field of JSON lines, Parquet or Arrow, but {files[0]} and the "
-            "other files are text; leave it out"
+        raise Mistake(
+            "{text_field}={} names a field of JSON lines, Parquet or Arrow, but {} and the other files are "
+            "text; leave it out",
+            options.text_field,
+            files[0],
         )
     if options.documents != "blank_line" and "text" not in formats:
-        raise ValueError(
-            f"--documents={options.documents} is for text files, but {files[0]} has one document a row; leave it out"
+        raise Mistake(
+            "{documents}={} is for text files, but {} has one document a row; leave it out", options.documents, files[0]
         )
     twice = [file for file, count in collections.Counter(files).items() if count > 1]
     if twice:

@@ -12,6 +12,7 @@ from typing import Any
 
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError, pieces_of
 from bert_keras.data_prep.text.sentence_splitting import split_sentences
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import text_files
 from bert_keras.storage.inspection import FileForm
 from bert_keras.storage.json_files import iterate_objects
@@ -49,14 +50,14 @@ class TextOptions:
 
     def __post_init__(self):
         if self.documents not in DOCUMENTS:
-            raise ValueError(f"--documents={self.documents} is not known; give one of {', '.join(DOCUMENTS)}")
+            raise Mistake("{documents}={} is not known; give one of {}", self.documents, DOCUMENTS)
         if self.join_lines and not self.split_sentences:
-            raise ValueError(
-                "--join_lines makes one line of each paragraph, but an example needs sentences; also give "
-                "--split_sentences"
+            raise Mistake(
+                "{join_lines} makes one line of each paragraph, but an example needs sentences; also give "
+                "{split_sentences}"
             )
         if self.join_lines and self.documents == "line":
-            raise ValueError("--join_lines and --documents=line contradict each other; leave out one of them")
+            raise Mistake("{join_lines} and {documents}=line contradict each other; leave out one of them")
 
     @property
     def changes_text(self) -> bool:
@@ -113,8 +114,10 @@ def _decode(lines: Iterable[bytes], where: Callable[[int], str]) -> Iterator[str
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
             raise UnusableTextError(
-                f"{where(number)}: byte 0x{line[error.start]:02x} is not valid UTF-8; convert the file to UTF-8, for "
-                "example iconv -f ISO-8859-1 -t UTF-8 OLD > NEW"
+                "{}: byte 0x{:02x} is not valid UTF-8; convert the file to UTF-8, for example iconv -f "
+                "ISO-8859-1 -t UTF-8 OLD > NEW",
+                where(number),
+                line[error.start],
             ) from None
         yield text
 
@@ -159,7 +162,7 @@ def _json_texts(lines: Iterable[str], where: Callable[[int], str], options: Text
     field = options.text_field or "text"
     for number, row in iterate_objects(lines, where, f'each line needs an object such as {{"{field}": "..."}}'):
         if isinstance(row, ValueError):
-            raise UnusableTextError(str(row))
+            raise UnusableTextError("{}", str(row))
         yield _text_of(row, field, where, number)
 
 
@@ -167,11 +170,13 @@ def _text_of(row: dict, field: str, where: Callable[[int], str], number: int) ->
     """Returns the text of a row; a null is an empty document."""
     if field not in row:
         raise UnusableTextError(
-            f'{where(number)}: has no field "{field}", but {", ".join(row) or "nothing"}; name the field of the text '
-            "with --text_field"
+            '{}: has no field "{}", but {}; name the field of the text with {text_field}',
+            where(number),
+            field,
+            ", ".join(row) or "nothing",
         )
     if row[field] is not None and not isinstance(row[field], str):
-        raise UnusableTextError(f'{where(number)}: "{field}" is a {type(row[field]).__name__}, but text is needed')
+        raise UnusableTextError('{}: "{}" is a {}, but text is needed', where(number), field, type(row[field]).__name__)
     return row[field] or ""
 
 
@@ -188,8 +193,10 @@ def _wiki_lines(lines: Iterable[str], where: Callable[[int], str], options: Text
             break
         elif article is None and stripped:
             raise UnusableTextError(
-                f'{where(number)}: "{stripped[:40]}" is outside the articles, which begin with <doc id=...> and end '
-                "with </doc>; remove the line, or add what is missing"
+                '{}: "{}" is outside the articles, which begin with <doc id=...> and end with </doc>; remove '
+                "the line, or add what is missing",
+                where(number),
+                stripped[:40],
             )
         elif stripped == "</doc>" and article is not None:
             # The first line repeats the title.
@@ -201,8 +208,9 @@ def _wiki_lines(lines: Iterable[str], where: Callable[[int], str], options: Text
             article.append(line)
     if article is not None:
         raise UnusableTextError(
-            f'{where(first)}: the article "{title}" has no </doc>; add it, or extract the articles again if the file '
-            "was cut short"
+            '{}: the article "{}" has no </doc>; add it, or extract the articles again if the file was cut short',
+            where(first),
+            title,
         )
 
 
@@ -222,7 +230,7 @@ def _table_texts(content: Any, file: str, form: str, options: TextOptions) -> It
             batches = table if is_stream else map(table.get_batch, range(table.num_record_batches))
         if field not in names:
             raise UnusableTextError(
-                f'{file} has no column "{field}", but {", ".join(names)}; name the column of the text with --text_field'
+                '{} has no column "{}", but {}; name the column of the text with {text_field}', file, field, [*names]
             )
         number = 0
         for batch in batches:
@@ -230,7 +238,9 @@ def _table_texts(content: Any, file: str, form: str, options: TextOptions) -> It
                 number += 1
                 yield _text_of({field: text}, field, lambda row: f"{file} row {row}", number)
     except pyarrow.ArrowInvalid as error:
-        raise UnusableTextError(f"{file} cannot be read ({error}); it may be cut short, so copy it again") from None
+        raise UnusableTextError(
+            "{} cannot be read ({}); it may be cut short, so copy it again", file, str(error)
+        ) from None
 
 
 def _arrow(file: str) -> tuple[Any, Any]:

@@ -4,10 +4,12 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from bert_keras.mistakes import Message, Mistake
+
 _PIECE = 1 << 20
 
 
-class UnusableTextError(ValueError):
+class UnusableTextError(Mistake):
     """Text that can never be used with these settings, so finished work is useless too."""
 
 
@@ -54,8 +56,10 @@ class Dropped:
         """Raises UnusableTextError with file and line if some text is not UTF-8."""
         if self.first_invalid is not None:
             raise UnusableTextError(
-                f"{line_of(self.first_invalid)}: byte 0x{self.first_invalid.byte:02x} is not valid UTF-8; convert the "
-                "file to UTF-8, or leave out --strict_utf8 to drop such bytes"
+                "{}: byte 0x{:02x} is not valid UTF-8; convert the file to UTF-8, or leave out {strict_utf8} "
+                "to drop such bytes",
+                line_of(self.first_invalid),
+                self.first_invalid.byte,
             )
 
 
@@ -92,24 +96,32 @@ def pieces_of(line: str) -> Iterator[str]:
     yield line[start:] if start else line
 
 
-def text_warnings(dropped: Dropped, continuing: Sequence[tuple[str, str]]) -> list[str]:
+def text_warnings(dropped: Dropped, continuing: Sequence[tuple[str, str]]) -> list[Message]:
     """Returns warnings about dropped text, and about files whose last document continues in the next file."""
     warnings = []
     if dropped.first_invalid is not None:
         warnings.append(
-            f"{line_of(dropped.first_invalid)}: not valid UTF-8; dropped {dropped.num_invalid_bytes} bytes in "
-            f"{dropped.num_invalid_lines} lines, as the original does (--strict_utf8 refuses them)"
+            Message(
+                "{}: not valid UTF-8; dropped {} bytes in {} lines, as the original does ({strict_utf8} refuses them)",
+                *(line_of(dropped.first_invalid), dropped.num_invalid_bytes, dropped.num_invalid_lines),
+            )
         )
     if dropped.first_return is not None:
         warnings.append(
-            f"{line_of(dropped.first_return)}: a carriage return inside the line is dropped and joins the words around "
-            f"it, as in the original ({dropped.num_returns} such lines); end lines with a line feed"
+            Message(
+                "{}: a carriage return inside the line is dropped and joins the words around it, as in the original "
+                "({} such lines); end lines with a line feed",
+                *(line_of(dropped.first_return), dropped.num_returns),
+            )
         )
     if continuing:
         more = f"; {len(continuing) - 1} more files end the same way" if len(continuing) > 1 else ""
         first, second = continuing[0]
         warnings.append(
-            f"{first} ends without a blank line, so its last document continues in {second}, as in the original{more}"
+            Message(
+                "{} ends without a blank line, so its last document continues in {}, as in the original{}",
+                *(first, second, more),
+            )
         )
     return warnings
 

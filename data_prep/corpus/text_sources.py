@@ -13,6 +13,7 @@ from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions, convert, convert_table, format_of
 from bert_keras.data_prep.corpus.text_lines import Place, TextFile, UnusableTextError, line_of, read_byte_lines
 from bert_keras.data_prep.corpus.workers import WorkFolder, in_groups
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, writing
 from bert_keras.storage.inspection import FileForm, inspect, read_blocks
 from bert_keras.storage.text_files import iterate_lines
@@ -31,7 +32,7 @@ def inspect_text(file: str, options: TextOptions = RELEASE) -> FileForm:
     """
     form = inspect(file)
     if not form.head:
-        raise UnusableTextError(f'the input file "{file}" is empty; leave it out, or look at how it was made')
+        raise UnusableTextError('the input file "{}" is empty; leave it out, or look at how it was made', file)
     if form.encoding == "bytes" and form.compression:
         raise ValueError(f"{file} is a {form.format.capitalize()} file inside {form.compression}; unpack it first")
     form = form._replace(format=format_of(form, options))
@@ -103,7 +104,7 @@ def local_texts(
         progress.start("copying", sum(sizes), "bytes")
         for name, result in run(_copy, folder, tasks):
             if "mistake" in result:
-                raise UnusableTextError(result["mistake"])
+                raise UnusableTextError(*result["mistake"])
             progress.advance(sizes[int(name.removeprefix("source-"))])
         progress.finish()
     return texts
@@ -140,7 +141,8 @@ def _copy(context, folder: WorkFolder, name: str, task: Sequence[tuple]) -> dict
                     copy.writelines(f"{line}\n".encode() for line in _converted(form, options, start, end))
             copies.append(copy)
     except ValueError as error:
-        return folder.finish(name, {"mistake": str(error)}, copies)
+        mistake = error if isinstance(error, Mistake) else Mistake("{}", str(error))
+        return folder.finish(name, {"mistake": (mistake.message.text, *mistake.message.values)}, copies)
     return folder.finish(name, {}, copies)
 
 

@@ -17,6 +17,7 @@ from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, pieces_of,
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder, in_groups
 from bert_keras.data_prep.text.chinese_words import count_unknown
+from bert_keras.mistakes import Message
 from bert_keras.storage.inspection import FileForm
 
 log = logging.getLogger("bert_keras")
@@ -87,7 +88,7 @@ def tokenize_texts(
         corpus = _join(chunks, results, folder)
     folder.remove("text-")
     for warning in corpus["warnings"]:
-        log.warning("%s", warning)
+        log.warning(Message(*warning))
     if not corpus["num_documents"]:
         return Documents(tokenizer.vocab_size), 0
     return open_corpus(folder, tokenizer.vocab_size), corpus["num_unknown"]
@@ -173,7 +174,7 @@ def _join(chunks: dict[str, list[Chunk]], results: dict[str, dict], folder: Work
         {
             "num_documents": num_documents,
             "num_unknown": sum(result["num_unknown"] for result in results.values()),
-            "warnings": text_warnings(dropped, continuing),
+            "warnings": [(warning.text, *warning.values) for warning in text_warnings(dropped, continuing)],
         },
         files,
     )

@@ -53,7 +53,7 @@ def count_words(
             progress.advance(sum(chunk.size for chunk in chunks[name]))
         progress.finish()
         for warning in text_warnings(dropped, []):
-            log.warning("%s", warning)
+            log.warning(warning)
     if rare:
         log.warning("more than %d different words; dropped those found at most %d times so far", _MOST_WORDS, rare)
     if not counts:

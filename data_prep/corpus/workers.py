@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from bert_keras.mistakes import SystemFailure
 from bert_keras.storage import paths, writing
 
 log = logging.getLogger("bert_keras")
@@ -254,9 +255,10 @@ class Workers(contextlib.AbstractContextManager):
         try:
             yield from self._run(function, folder, iter(tasks.items()))
         except concurrent.futures.BrokenExecutor:
-            raise ChildProcessError(
-                f"one of the {self._number} worker processes died, perhaps because memory ran out; run the command "
-                "again with a smaller --num_workers, and it continues from the finished work"
+            raise SystemFailure(
+                "one of the {} worker processes died, perhaps because memory ran out; run the command again "
+                "with a smaller {num_workers}, and it continues from the finished work",
+                self._number,
             ) from None
 
     def _run(self, function: Callable, folder: WorkFolder, waiting: Iterator) -> Iterator[tuple[str, dict]]:

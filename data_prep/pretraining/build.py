@@ -12,6 +12,7 @@ from bert_keras.data_prep.pretraining.building import build_in_folder
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.plan import Build
 from bert_keras.data_prep.records.writing import check_record_files, tell_replaced
+from bert_keras.mistakes import Message, Mistake
 
 log = logging.getLogger("bert_keras")
 
@@ -34,18 +35,20 @@ def build_pretraining_data(build: Build) -> dict:
     warn_about_casing(build.tokenizer.vocab, build.tokenizer.basic_tokenizer.do_lower_case)
     _warn_about_predictions(build.settings)
     if build.num_workers < 1:
-        raise ValueError(f"--num_workers={build.num_workers} is not a valid number of processes; give 1 or more")
+        raise Mistake("{num_workers}={} is not a valid number of processes; give 1 or more", build.num_workers)
     return build_in_folder(build)
 
 
 def _warn_about_predictions(settings: PretrainingDataSettings) -> None:
     if settings.max_predictions_per_seq < 0.8 * settings.most_predictions:
         log.warning(
-            "--max_predictions_per_seq=%d limits the masked tokens: %g of %d tokens would be %d",
-            settings.max_predictions_per_seq,
-            settings.masked_lm_prob,
-            settings.max_seq_length,
-            settings.most_predictions,
+            Message(
+                "{max_predictions_per_seq}={} limits the masked tokens: {:g} of {} tokens would be {}",
+                settings.max_predictions_per_seq,
+                settings.masked_lm_prob,
+                settings.max_seq_length,
+                settings.most_predictions,
+            )
         )
 
 
@@ -55,14 +58,18 @@ def warn_about_casing(vocab: Mapping[str, int], do_lower_case: bool) -> None:
     capitalised = [word for word in words if word != word.lower()]
     if do_lower_case and len(capitalised) > len(vocab) / 100:
         log.warning(
-            'text is lower-cased, but %d of the %d entries of the vocabulary have capital letters ("%s"); '
-            "for a cased vocabulary give --do_lower_case=False",
-            len(capitalised),
-            len(vocab),
-            capitalised[0],
+            Message(
+                "text is lower-cased, but {} of the {} entries of the vocabulary have capital letters "
+                '("{}"); for a cased vocabulary give {do_lower_case}=False',
+                len(capitalised),
+                len(vocab),
+                capitalised[0],
+            )
         )
     elif not do_lower_case and not capitalised and any(word != word.upper() for word in words):
         log.warning(
-            "text keeps its capital letters, but no word of the vocabulary has any, so that most capitalised words "
-            "become [UNK]; for an uncased vocabulary give --do_lower_case=True"
+            Message(
+                "text keeps its capital letters, but no word of the vocabulary has any, so that most "
+                "capitalised words become [UNK]; for an uncased vocabulary give {do_lower_case}=True"
+            )
         )

@@ -116,7 +116,7 @@ def check_corpus(documents: Documents, build: Build, folder: str) -> None:
     try:
         check_words(documents.tokens, build.tools.tokenizer)
     except ValueError as error:
-        raise UnusableTextError(str(error)) from None
+        raise UnusableTextError("{}", error) from None
 
 
 def _write_part(

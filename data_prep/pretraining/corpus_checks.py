@@ -11,6 +11,7 @@ from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, Instance, PretrainingDataSettings
 from bert_keras.data_prep.records.writing import serialize_example
+from bert_keras.mistakes import Message
 
 log = logging.getLogger("bert_keras")
 
@@ -35,8 +36,8 @@ def check_documents(
     """
     if not documents:
         raise UnusableTextError(
-            f"no document was found in {', '.join(input_files)}; the text needs one sentence a line and a blank line "
-            "after each document"
+            "no document was found in {}; the text needs one sentence a line and a blank line after each document",
+            [*input_files],
         )
     log.info(
         "read %s documents, %s sentences, %s tokens from %d files",
@@ -70,15 +71,17 @@ def _warn_about_lines(documents: Documents, settings: PretrainingDataSettings, i
             f"at least {100 * cut_share:.0f} % of the tokens are cut off, because their {unit}s are longer "
             "than an example",
         ]
-        found = "the text seems to have one paragraph a line"
-        advice = "put one sentence on each line, and a blank line after each document, or give --split_sentences"
-        if is_split:
-            found = "--split_sentences finds few ends of sentences"
-            advice = (
-                "check with --documents where documents end; text without marks of sentences needs another splitter"
-            )
         shown = [sign for sign, share in zip(signs, (lone_share, cut_share), strict=True) if share >= 0.005]
-        log.warning("%s: %s; %s", found, ", and ".join(shown), advice)
+        text = (
+            "the text seems to have one paragraph a line: {}; put one sentence on each line, and a blank line after "
+            "each document, or give {split_sentences}"
+        )
+        if is_split:
+            text = (
+                "{split_sentences} finds few ends of sentences: {}; check with {documents} where documents end; text "
+                "without marks of sentences needs another splitter"
+            )
+        log.warning(Message(text, ", and ".join(shown)))
 
 
 def lone_and_cut_shares(documents: Documents, settings: PretrainingDataSettings) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from bert_keras.data_prep.cleaning.text_flags import INPUT_FILE, define_cleaning
 from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import SPAN_LENGTHS
 from bert_keras.data_prep.text.vocabulary_files import check_casing, read_tokenizer_config, tokenizer_file_of
+from bert_keras.mistakes import Mistake
 
 log = logging.getLogger("bert_keras")
 
@@ -122,11 +123,13 @@ def name_outputs(values: flags.FlagValues) -> list[str]:
     if num_shards == 1:
         return output_files
     if num_shards < 1:
-        raise ValueError(f"--num_shards={num_shards} is not a valid number of files; give 1 or more")
+        raise Mistake("{num_shards}={} is not a valid number of files; give 1 or more", num_shards)
     if len(output_files) > 1:
-        raise ValueError(
-            f"--output_file names {len(output_files)} files, but --num_shards={num_shards} needs one name; "
-            "give one name, or leave out --num_shards"
+        raise Mistake(
+            "{output_file} names {} files, but {num_shards}={} needs one name; give one name, or leave out "
+            "{num_shards}",
+            len(output_files),
+            num_shards,
         )
     shards = (rf"-{number:05}-of-{num_shards:05}\g<0>" for number in range(num_shards))
     return [_ENDING.sub(shard, output_files[0], count=1) for shard in shards]
@@ -141,7 +144,7 @@ def is_gzip(output_files: list[str], values: flags.FlagValues) -> bool:
             f'"{output_files[is_named_so.index(False)]}" is not; give all outputs the same ending'
         )
     if values["compression"].present and values.compression == "none" and any(is_named_so):
-        raise ValueError(
-            f"--compression=none contradicts the name {output_files[0]}; leave out --compression, or the ending .gz"
+        raise Mistake(
+            "{compression}=none contradicts the name {}; leave out {compression}, or the ending .gz", output_files[0]
         )
     return values.compression == "gzip" or all(is_named_so)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.pretraining.masking import SPAN_LENGTHS, MaskingVocabulary, mask_tokens, num_predictions
+from bert_keras.mistakes import Mistake, Setting
 
 Span = tuple[int, int]  # [start, end) in `Documents.tokens`
 
@@ -67,60 +68,63 @@ class PretrainingDataSettings:
     def __post_init__(self):
         # [CLS], two [SEP], and one token per segment; the shortest target length is 2.
         if self.max_seq_length < 5:
-            raise ValueError(
-                f"--max_seq_length={self.max_seq_length} is too short: three special tokens and a token of each "
-                "segment need at least 5"
+            raise Mistake(
+                "{max_seq_length}={} is too short: three special tokens and a token of each segment need at least 5",
+                self.max_seq_length,
             )
         if not 1 <= self.max_predictions_per_seq <= self.max_seq_length:
-            raise ValueError(
-                f"--max_predictions_per_seq={self.max_predictions_per_seq} is not valid with "
-                f"--max_seq_length={self.max_seq_length}; give a number from 1 to {self.max_seq_length}, "
-                f"about max_seq_length * masked_lm_prob"
+            raise Mistake(
+                "{max_predictions_per_seq}={0} is not valid with {max_seq_length}={1}; give a number from 1 "
+                "to {1}, about max_seq_length * masked_lm_prob",
+                self.max_predictions_per_seq,
+                self.max_seq_length,
             )
         for name in ("masked_lm_prob", "short_seq_prob", "replace_prob", "keep_prob"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(
-                    f"--{name}={getattr(self, name)} is not a valid probability; give a number from 0 to 1"
+                raise Mistake(
+                    "{}={} is not a valid probability; give a number from 0 to 1", Setting(name), getattr(self, name)
                 )
         if self.dupe_factor < 1:
-            raise ValueError(f"--dupe_factor={self.dupe_factor} makes no examples; give 1 or more")
+            raise Mistake("{dupe_factor}={} makes no examples; give 1 or more", self.dupe_factor)
         for name, known in (("masked_spans", SPAN_LENGTHS), ("sentence_task", SENTENCE_TASKS)):
             if getattr(self, name) not in known:
-                raise ValueError(f"--{name}={getattr(self, name)} is not known; give one of {', '.join(known)}")
+                raise Mistake("{}={} is not known; give one of {}", Setting(name), getattr(self, name), [*known])
         if self.do_whole_word_mask and self.masked_spans != "none":
-            raise ValueError(
-                f"--masked_spans={self.masked_spans} always masks whole words; leave out --do_whole_word_mask"
+            raise Mistake(
+                "{masked_spans}={} always masks whole words; leave out {do_whole_word_mask}", self.masked_spans
             )
         if self.chinese_words != "none":
             self._check_chinese_words()
         if self.replace_prob + self.keep_prob > 1 + 1e-9:
-            raise ValueError(
-                f"--replace_prob={self.replace_prob} and --keep_prob={self.keep_prob} are more than 1 together; give "
-                "shares of the chosen tokens"
+            raise Mistake(
+                "{replace_prob}={} and {keep_prob}={} are more than 1 together; give shares of the chosen tokens",
+                self.replace_prob,
+                self.keep_prob,
             )
         if self.dynamic_masking and (self.replace_prob, self.keep_prob) != (0.8, 0.1):
-            raise ValueError(
-                "--dynamic_masking masks with --replace_prob=0.8 and --keep_prob=0.1; leave these out, or "
-                "--dynamic_masking"
+            raise Mistake(
+                "{dynamic_masking} masks with {replace_prob}=0.8 and {keep_prob}=0.1; leave these out, or "
+                "{dynamic_masking}"
             )
         if self.dynamic_masking and (self.do_whole_word_mask or self.masked_spans != "none"):
-            raise ValueError(
-                "--dynamic_masking masks single tokens during training; leave out --do_whole_word_mask and "
-                "--masked_spans, or --dynamic_masking"
+            raise Mistake(
+                "{dynamic_masking} masks single tokens during training; leave out {do_whole_word_mask} and "
+                "{masked_spans}, or {dynamic_masking}"
             )
 
     def _check_chinese_words(self) -> None:
         if not self.chinese_words:
-            raise ValueError("--chinese_words is empty; give jieba, spaces, none, or a file with one word a line")
+            raise Mistake("{chinese_words} is empty; give jieba, spaces, none, or a file with one word a line")
         if self.dynamic_masking:
-            raise ValueError(
-                f"--chinese_words={self.chinese_words} is for masks of whole words, but --dynamic_masking masks single "
-                "tokens during training; leave out one of them"
+            raise Mistake(
+                "{chinese_words}={} is for masks of whole words, but {dynamic_masking} masks single tokens "
+                "during training; leave out one of them",
+                self.chinese_words,
             )
         if not self.do_whole_word_mask and self.masked_spans == "none":
-            raise ValueError(
-                f"--chinese_words={self.chinese_words} is for masks of whole words; also give --do_whole_word_mask or "
-                "--masked_spans"
+            raise Mistake(
+                "{chinese_words}={} is for masks of whole words; also give {do_whole_word_mask} or {masked_spans}",
+                self.chinese_words,
             )
 
     @property
@@ -355,8 +359,8 @@ def summarize(counts: collections.Counter, max_seq_length: int) -> dict:
     num_instances = counts["num_instances"]
     if not num_instances:
         raise UnusableTextError(
-            "the text gives no examples: its documents have only one token each, so they have no order; "
-            "give another text, or another --sentence_task"
+            "the text gives no examples: its documents have only one token each, so they have no order; give "
+            "another text, or another {sentence_task}"
         )
     return {
         "documents": counts["num_documents"],

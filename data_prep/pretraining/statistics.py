@@ -22,6 +22,7 @@ from bert_keras.data_prep.pretraining.instances import (
 from bert_keras.data_prep.pretraining.masking import Stream
 from bert_keras.data_prep.pretraining.plan import Build, Tools
 from bert_keras.data_prep.records.writing import serialize_example
+from bert_keras.mistakes import Message
 
 log = logging.getLogger("bert_keras")
 
@@ -181,20 +182,26 @@ def _size_of_record(documents: Documents, sample: list[int], tools: Tools) -> fl
 def _warn(statistics: TextStatistics, settings: PretrainingDataSettings) -> None:
     if statistics.unknown_share > _MOST_UNKNOWN:
         log.warning(
-            "%.1f %% of the tokens are [UNK]: the vocabulary does not fit the text; compare --do_lower_case, or learn "
-            "a vocabulary with build_vocab.py",
-            100 * statistics.unknown_share,
+            Message(
+                "{:.1f} % of the tokens are [UNK]: the vocabulary does not fit the text; compare "
+                "{do_lower_case}, or learn a vocabulary with build_vocab.py",
+                100 * statistics.unknown_share,
+            )
         )
     if statistics.unused_share > _MOST_UNUSED:
         log.warning(
-            "%.0f %% of the tokens are in no example; their sentences are too long for --max_seq_length=%d, so split "
-            "them, for example with --split_sentences",
-            100 * statistics.unused_share,
-            settings.max_seq_length,
+            Message(
+                "{:.0f} % of the tokens are in no example; their sentences are too long for "
+                "{max_seq_length}={}, so split them, for example with {split_sentences}",
+                100 * statistics.unused_share,
+                settings.max_seq_length,
+            )
         )
     if statistics.padding_share > _MOST_PADDING:
         log.warning(
-            "%.0f %% of all positions are padding, because documents are short; a smaller --max_seq_length trains "
-            "faster",
-            100 * statistics.padding_share,
+            Message(
+                "{:.0f} % of all positions are padding, because documents are short; a smaller "
+                "{max_seq_length} trains faster",
+                100 * statistics.padding_share,
+            )
         )

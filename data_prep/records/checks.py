@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from bert_keras.data_prep.records.tfrecord_format import checksums
 from bert_keras.data_prep.records.writing import metadata_file
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 
 _LENGTH = 8
@@ -61,9 +62,14 @@ def check_example(path, is_compressed, number, lengths, ranges):
     for name, expected in lengths.items():
         values = features[name].float_list if expected.dtype == tf.float32 else features[name].int64_list
         if len(values.value) != expected.shape[0]:
-            raise ValueError(
-                f"{path} example {number}: {name} has {len(values.value)} values, but {expected.shape[0]} are "
-                "needed; give the --max_seq_length and --max_predictions_per_seq of the records"
+            raise Mistake(
+                "{} example {}: {} has {} values, but {} are needed; give the {max_seq_length} and "
+                "{max_predictions_per_seq} of the records",
+                path,
+                number,
+                name,
+                len(values.value),
+                expected.shape[0],
             )
     for name, (first, end) in ranges.items():
         values = features[name].int64_list.value
@@ -182,9 +188,11 @@ def _read_example(path, number, serialized, names):
         ) from error
     missing = [name for name in names if name not in features]
     if missing and all(name.startswith("masked_lm_") for name in missing):
-        raise ValueError(
-            f"{path} holds examples without masks (--dynamic_masking), which need their metadata file "
-            f"{metadata_file(path)}; copy it there, or build the records again"
+        raise Mistake(
+            "{} holds examples without masks ({dynamic_masking}), which need their metadata file {}; copy it "
+            "there, or build the records again",
+            path,
+            metadata_file(path),
         )
     if missing:
         raise ValueError(f"{path} does not hold pre-training examples: record {number} has no {', '.join(missing)}")

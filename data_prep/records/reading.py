@@ -15,6 +15,7 @@ from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.records.checks import check_example, count_records, find_damage, find_other_record
 from bert_keras.data_prep.records.tfrecord_format import is_gzip_file
 from bert_keras.data_prep.records.writing import read_metadata
+from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -69,9 +70,10 @@ def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size
         _check_metadata(path, metadata, max_seq_length, max_predictions_per_seq, vocab_size)
         check_same_vocabulary(files[first], stored[first], path, metadata)
         if metadata.get("masking") != stored[first].get("masking"):
-            raise ValueError(
-                f"{files[first]} and {path} were built with different --dynamic_masking or --masked_lm_prob; build "
-                "them with the same"
+            raise Mistake(
+                "{} and {} were built with different {dynamic_masking} or {masked_lm_prob}; build them with the same",
+                files[first],
+                path,
             )
     built_with = [metadata.get("settings", {}) for metadata in stored]
     compression_types = tuple("GZIP" if is_gzip_file(path) else "" for path in files)
@@ -100,8 +102,8 @@ def check_same_vocabulary(file, metadata, other_file, other_metadata):
     """Raises ValueError if the builder's metadata of two record files shows different vocabularies or casing."""
     for name in ("vocab_sha256", "do_lower_case", "strip_accents"):
         if name in metadata and metadata[name] != other_metadata.get(name, metadata[name]):
-            what = "vocabularies" if name == "vocab_sha256" else f"values of --{name}"
-            raise ValueError(f"{file} and {other_file} were built with different {what}; build them with the same")
+            what = "vocabularies" if name == "vocab_sha256" else Message("values of {}", Setting(name))
+            raise Mistake("{} and {} were built with different {}; build them with the same", file, other_file, what)
 
 
 def explain_failure(records, error):
@@ -175,9 +177,12 @@ def _check_metadata(path, metadata, max_seq_length, max_predictions_per_seq, voc
     asked = {"max_seq_length": max_seq_length, "max_predictions_per_seq": max_predictions_per_seq}
     for name, value in asked.items():
         if metadata.get(name, value) != value:
-            raise ValueError(
-                f"{path} was built with --{name}={metadata[name]}, but --{name}={value} was given; "
-                f"give --{name}={metadata[name]} or build the records again"
+            raise Mistake(
+                "{0} was built with {1}={2}, but {1}={3} was given; give {1}={2} or build the records again",
+                path,
+                Setting(name),
+                metadata[name],
+                value,
             )
     if metadata.get("vocab_size", vocab_size) > vocab_size:
         raise ValueError(

@@ -15,6 +15,7 @@ from typing import Any
 from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.data_prep.tasks.examples import to_number
 from bert_keras.data_prep.tasks.tables import BadRow, Row, iterate_rows, read_json_rows, without_bad_rows
+from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -97,9 +98,9 @@ def choose_columns(
         problems += [problem] if problem else []
     if problems:
         advice = _guessed_flags(names, dataclasses.replace(given, **found), needs_label, rows, missing)
-        raise ValueError(
-            f"{source}: {'; '.join(problems)}; its columns are {list_columns(names)}; {advice} "
-            "(without a header, give numbers, counted from 0)"
+        raise Mistake(
+            "{}: {}; its columns are {}; {} (without a header, give numbers, counted from 0)",
+            *(source, "; ".join(problems), list_columns(names), advice),
         )
     if found:
         taken = ", ".join(f'"{column}" as {_ROLES[role]}' for role, column in found.items())
@@ -172,7 +173,9 @@ def _guessed_flags(names, given, needs_label, rows, missing):
     The column of the longest cells is the text, and of the others that of the fewest different values the label.
     """
     if not rows:
-        return "name the columns with " + " and ".join(["--text_column", *["--label_column"] * needs_label])
+        return Message(
+            "name the columns with {text_column} and {label_column}" if needs_label else "name {text_column}"
+        )
     cells = {name: [str(row[place]).strip() for row in rows] for place, name in enumerate(names)}
     cells = {name: found for name, found in cells.items() if name and any(found)}
     columns = {"text": given.text, "text_pair": given.pair, "label": given.label}
@@ -188,19 +191,25 @@ def _guessed_flags(names, given, needs_label, rows, missing):
     several = [name for name in free() if len(set(cells[name])) > 1] or free()
     if "label" not in chosen and needs_label and several:
         chosen["label"] = (min(reversed(several), key=lambda name: len(set(cells[name]))),)
+    numbers = {}
     if any(len(name) > 40 or name in cells[name] for name in cells):  # the first row is data
         numbers = {name: str(number) for number, name in enumerate(names)}
         chosen = {role: tuple(map(numbers.__getitem__, parts)) for role, parts in chosen.items()}
-        return f"a guess is {' '.join(_flag(role, parts) for role, parts in sorted(chosen.items(), reverse=True))}"
-    flags = [_flag(role, chosen[role]) for role in ("text", "text_pair", "label") if role in chosen]
+    guess = _settings({role: chosen[role] for role in ("text", "text_pair", "label") if role in chosen})
+    if numbers:
+        return Message("a guess is {}", guess)
     texts = [name for name in cells if name in chosen.get("text", ()) or (name in free() and _is_text(cells[name]))]
     is_more = len(texts) > len(chosen.get("text", texts))
-    more = f"; {_flag('text', texts)} joins texts of several columns" if is_more else ""
-    return f"a guess is {' '.join(flags)}{more}"
+    more = Message("; {} joins texts of several columns", _settings({"text": texts})) if is_more else ""
+    return Message("a guess is {}{}", guess, more)
 
 
-def _flag(role, parts):
-    return shlex.quote(f"--{role}_column={','.join(parts)}")
+def _settings(columns):
+    """Returns the settings that name the columns of each role, to be copied."""
+    parts = [
+        Message("{}={}", Setting(f"{role}_column"), shlex.quote(",".join(names))) for role, names in columns.items()
+    ]
+    return Message(" ".join("{}" for _ in parts), *parts)
 
 
 def _is_text(cells):
@@ -232,7 +241,7 @@ def read_table(
         needed, optional = _wanted(columns, names, needs_label)
         places = {column: place for place, column in enumerate(names)}
         if has_header != "auto":
-            raise ValueError(f"{name} is JSON lines, which have no header; give --has_header=auto")
+            raise Mistake("{} is JSON lines, which have no header; give {has_header}=auto", name)
         if any(isinstance(row, Row) for row in rows):
             _check_needed(name, needed, places, names)
         return places, rows
@@ -241,7 +250,7 @@ def read_table(
     names = list(map(str.strip, first.cells))
     needed, optional = _wanted(columns, names, needs_label)
     if has_header == "false" and not all(map(str.isdecimal, needed + optional)):
-        raise ValueError(f"{name}: with --has_header=false columns have no names; give their numbers, counted from 0")
+        raise Mistake("{}: with {has_header}=false columns have no names; give their numbers, counted from 0", name)
     is_counting = all(map(str.isdecimal, needed))
     places = _find_places(needed + optional, names, is_counting)
     _check_needed(name, needed, places, names)
@@ -335,10 +344,10 @@ def _is_header(first, rows, places, needed, label, name):
         place = places[label]
         reason = _why_no_label(first[place], [row.cells[place].strip() for row in rows if len(row.cells) > place])
     if reason:
-        message = "%s; the first row is taken for the header, because %s: %s (--has_header=false reads it as data)"
-        log.warning(message, counted, reason, shown)
+        message = "{}; the first row is taken for the header, because {}: {} ({has_header}=false reads it as data)"
+        log.warning(Message(message, counted, reason, shown))
         return True
-    log.info("%s; no header, the first row is %s (--has_header=true skips it)", counted, shown)
+    log.info(Message("{}; no header, the first row is {} ({has_header}=true skips it)", counted, shown))
     return False
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from bert_keras.data_prep.corpus.sentences import Sentence, is_json_lines
 from bert_keras.data_prep.tasks.tables import iterate_rows
 from bert_keras.evaluation.entities import NEEDED_TAGS, find_scheme, is_tag, to_bio
+from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.storage import text_files
 from bert_keras.storage.inspection import format_by_name
 from bert_keras.storage.json_files import iterate_objects
@@ -66,7 +67,7 @@ def read_conll(
     lines = text_files.unify_line_ends(text).split("\n")
     if is_json_lines(path):
         if word_column is not None or tag_column is not None:
-            raise ValueError(f"{path} is JSON lines, which have no columns; leave out --word_column and --tag_column")
+            raise Mistake("{} is JSON lines, which have no columns; leave out {word_column} and {tag_column}", path)
         sentences = _read_json_lines(path, lines, tag_keys)
     elif format_by_name(path) == "csv":
         sentences = _read_csv(path, needs_tags, (word_column, tag_column) != (None, None))
@@ -77,7 +78,7 @@ def read_conll(
         raise ValueError(f"{path} has no sentence; it needs {needed}")
     problem = _problem_with_tags(sentences, tag_keys[0])
     if problem and needs_tags:
-        raise ValueError(f"{path} {'; '.join(problem)}")
+        raise Mistake("{} {}; {}", path, *problem)
     if problem:
         sentences = [dataclasses.replace(sentence, tags=None) for sentence in sentences]
         scheme = f"read without tags: {problem[0]}"
@@ -148,7 +149,7 @@ def _read_csv(path, needs_tags, has_flags):
             f"{', '.join(_CSV_NAMES)}; rename its columns, or give CoNLL columns (.txt) or JSON lines"
         )
     if has_flags:
-        raise ValueError(f"{path} is CSV, whose header names the columns; leave out --word_column and --tag_column")
+        raise Mistake("{} is CSV, whose header names the columns; leave out {word_column} and {tag_column}", path)
     (of_sentence, *_), (of_word, *_), of_tag = places.values()
     # As CoNLL columns: the word first, the tag last.
     kept = [place for place in range(len(header)) if place not in (of_sentence, of_word, *of_tag[:1])]
@@ -201,7 +202,9 @@ def _problem_with_tags(sentences, tag_key):
         for word, tag in enumerate(sentence.tags):
             if not is_tag(tag):
                 line = sentence.place(word).removeprefix(f"{sentence.path} ")
-                advice = f"convert the file to {NEEDED_TAGS}, or name the column of the tags with --tag_column"
+                advice = Message(
+                    "convert the file to {}, or name the column of the tags with {tag_column}", NEEDED_TAGS
+                )
                 if is_json:
                     advice = f'convert "{tag_key}" to {NEEDED_TAGS}'
                 return f'{line}: the tag "{tag}" is not one of BIO, IOB1, IOBES or BILOU', advice
@@ -275,7 +278,7 @@ def _find_layout(path, lines, is_row, word_column, tag_column, needs_tags):
     else:
         tag = _resolve(path, layout, "tag_column", tag)
     if tag == word and tag_column is not None and needs_tags and num_columns > 1:
-        raise ValueError(f"{path}: --word_column and --tag_column are both column {word}; give each its own column")
+        raise Mistake("{}: {word_column} and {tag_column} are both column {}; give each its own column", path, word)
     layout = dataclasses.replace(layout, word=word, tag=None if tag == word else tag)
     if is_numbered or word_column is not None or tag_column is not None:
         _tell_layout(path, [lines[number] for number in rows], layout, tag_column)
@@ -286,7 +289,9 @@ def _resolve(path, layout, flag, column):
     """Returns the index of a column from 0."""
     if not -layout.num_columns <= column < layout.num_columns:
         columns = f"{_in_columns(layout.num_columns)}, counted from 0"
-        raise ValueError(f"{path} line {layout.first_line} has {columns}, so --{flag}={column} is not one of them")
+        raise Mistake(
+            "{} line {} has {}, so {}={} is not one of them", path, layout.first_line, columns, Setting(flag), column
+        )
     return column % layout.num_columns
 
 
@@ -314,7 +319,7 @@ def _tell_layout(path, rows, layout, tag_column):
     if tag_column is None and layout.is_numbered and other is not None and other > layout.word:
         rows = [_split(line, layout.is_tabbed) for line in rows]
         if all(len(row) == layout.num_columns and is_tag(row[other]) for row in rows):
-            log.warning("%s: column %d also has tags; --tag_column=%d reads these", path, other, other)
+            log.warning(Message("{}: column {} also has tags; {tag_column}={} reads these", path, other, other))
 
 
 def _leave_out_comments(path, lines, is_row, layout):

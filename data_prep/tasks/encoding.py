@@ -9,6 +9,7 @@ import numpy as np
 from bert_keras.data_prep.tasks.examples import Example, check_labels
 from bert_keras.data_prep.text.model_inputs import SHORTEST, encode_pair, join_pair, pad_rows
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
+from bert_keras.mistakes import Mistake
 
 log = logging.getLogger("bert_keras")
 
@@ -73,17 +74,22 @@ def make_features(
 
 def _check_lengths(max_seq_length, doc_stride, kind):
     if max_seq_length < SHORTEST:
-        raise ValueError(
-            f"--max_seq_length is {max_seq_length}, but [CLS], [SEP] and a token of each text need {SHORTEST} or more"
+        raise Mistake(
+            "{max_seq_length} is {}, but [CLS], [SEP] and a token of each text need {} or more",
+            max_seq_length,
+            SHORTEST,
         )
     if doc_stride is None:
         return
     if kind == "multiple_choice":
-        raise ValueError("--doc_stride is not for multiple choice, whose texts are cut; leave it out")
+        raise Mistake("{doc_stride} is not for multiple choice, whose texts are cut; leave it out")
     if not 1 <= doc_stride <= max_seq_length - 2:
-        raise ValueError(
-            f"--doc_stride is {doc_stride}, but must be from 1 to {max_seq_length - 2}, the room for a text in "
-            f"{max_seq_length} tokens; windows further apart would skip tokens"
+        raise Mistake(
+            "{doc_stride} is {}, but must be from 1 to {}, the room for a text in {} tokens; windows further "
+            "apart would skip tokens",
+            doc_stride,
+            max_seq_length - 2,
+            max_seq_length,
         )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_keras.evaluation.minimal_pairs import mean_accuracy, minimal_pairs_table, paradigm_accuracy
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, text_files
 from bert_keras.storage.inspection import ending_of
 from bert_keras.storage.json_files import read_json_lines
@@ -83,9 +84,13 @@ def score_minimal_pairs(data_file: str, predictions_file: str) -> tuple[dict[str
     for paradigm in paradigms:
         for sentence in (sentence for pair in paradigm.pairs for sentence in pair):
             if sentence not in scores:
-                raise ValueError(
-                    f'{predictions_file} has no score of "{sentence}", a sentence of {paradigm.name}; score each '
-                    f"sentence of {data_file} (predict.py --task=score --input_file={data_file} --json)"
+                raise Mistake(
+                    '{0} has no score of "{1}", a sentence of {2}; score each sentence of {3} '
+                    "(predict.py --task=score --input_file={3} --json)",
+                    predictions_file,
+                    sentence,
+                    paradigm.name,
+                    data_file,
                 )
     found = {paradigm.name: paradigm_accuracy(right_pairs(paradigm, scores)) for paradigm in paradigms}
     by_group: dict[str, list] = {}

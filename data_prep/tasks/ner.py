@@ -20,6 +20,7 @@ from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.tasks.examples import check_spellings, did_you_mean
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
+from bert_keras.mistakes import Mistake
 
 log = logging.getLogger("bert_keras")
 
@@ -39,9 +40,10 @@ def collect_tags(sentences: Sequence[Sentence]) -> list[str]:
     check_spellings(places, "type of entity", "types of entity")
     types = sorted(places)
     if not types:
-        raise ValueError(
-            f"{sentences[0].path} has no entity: the tag of every word is O; training needs some entities, maybe in "
-            "another column (--tag_column)"
+        raise Mistake(
+            "{} has no entity: the tag of every word is O; training needs some entities, maybe in another "
+            "column ({tag_column})",
+            sentences[0].path,
         )
     return ["O", *(f"{mark}-{kind}" if kind else mark for mark in "BI" for kind in types)]
 
@@ -81,7 +83,7 @@ def make_features(
     """
     room = max_seq_length - 2
     if room < 1:
-        raise ValueError(f"--max_seq_length is {max_seq_length}, but must be 3 or more: [CLS], a token and [SEP]")
+        raise Mistake("{max_seq_length} is {}, but must be 3 or more: [CLS], a token and [SEP]", max_seq_length)
     check_tags(sentences, tags)
     special = ("[CLS]", "[SEP]", "[UNK]")
     check_special_tokens(tokenizer.vocab, special)

@@ -16,6 +16,7 @@ from bert_keras.evaluation.classification import class_report, classification_me
 from bert_keras.evaluation.entities import entity_metrics, entity_metrics_by_type, entity_report, find_scheme, to_bio
 from bert_keras.evaluation.squad import is_version_2, squad_v1_metrics, squad_v2_metrics, warn_of_words
 from bert_keras.evaluation.tables import text_table
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 from bert_keras.storage.json_files import read_json
 
@@ -38,9 +39,10 @@ def score_squad(data_file, predictions_file, version_2_with_negative, na_prob_fi
         warn_of_words(articles, data_file)
     if not is_v2:
         if na_prob_file is not None or na_prob_thresh is not None:
-            raise ValueError(
-                f"--na_prob_file and --na_prob_thresh are for SQuAD 2.0, but {data_file} is scored as 1.1; "
-                "leave them out, or give --version_2_with_negative"
+            raise Mistake(
+                "{na_prob_file} and {na_prob_thresh} are for SQuAD 2.0, but {} is scored as 1.1; leave them "
+                "out, or give {version_2_with_negative}",
+                data_file,
             )
         metrics = squad_v1_metrics(articles, predictions, language)
         return metrics, text_table(["", "percent"], metrics.items())
@@ -63,7 +65,7 @@ def score_squad(data_file, predictions_file, version_2_with_negative, na_prob_fi
 def score_glue(task, data_file, predictions_file, xnli_language):
     """Scores the predictions for the dev file of a GLUE task, XNLI or SWAG; the report has a row for each class."""
     if "dev" not in task.files:
-        raise ValueError(f"--task={task.name} has no file with labels; only GLUE's site can score it")
+        raise Mistake("{task}={} has no file with labels; only GLUE's site can score it", task.name)
     examples = read_glue_file(task, data_file, "dev", xnli_language)
     check_labels(examples, task.labels, task.kind)
     values = _read_predictions(predictions_file, examples, task.labels)
@@ -87,7 +89,7 @@ def score_entities(data_file, predictions_file, word_column, tag_column):
     """
     files = [file for file in (data_file, predictions_file) if file]
     if all(map(is_json_lines, files)) and (word_column, tag_column) != (None, None):
-        raise ValueError(f"--word_column and --tag_column are for files of columns, not for JSON lines ({files[0]})")
+        raise Mistake("{word_column} and {tag_column} are for files of columns, not for JSON lines ({})", files[0])
     keys = ("predicted_tags", "tags") if data_file else ("predicted_tags",)
     predicted = _read_sentences(predictions_file, word_column, -1, keys)
     if data_file:
@@ -95,8 +97,8 @@ def score_entities(data_file, predictions_file, word_column, tag_column):
         _check_same_words(gold, predicted)
     else:
         if not is_json_lines(predictions_file) and len(predicted[0].lines[0].split()) < 3:
-            raise ValueError(
-                f"{predictions_file} has no column of correct tags before the predicted ones; give them in --data_file"
+            raise Mistake(
+                "{} has no column of correct tags before the predicted ones; give them in {data_file}", predictions_file
             )
         gold = _read_sentences(predictions_file, word_column, -2 if tag_column is None else tag_column)
     truth, found = _tag_lists(gold), _tag_lists(predicted)

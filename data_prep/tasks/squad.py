@@ -15,6 +15,7 @@ import numpy as np
 
 from bert_keras.data_prep.tasks.encoding import window_starts
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
+from bert_keras.mistakes import Mistake
 
 log = logging.getLogger("bert_keras")
 
@@ -98,9 +99,11 @@ def make_features(
         token). In training also `start_positions`, `end_positions` int32 [N] and `is_impossible` int8 [N].
     """
     if max_seq_length <= max_query_length + 3:
-        raise ValueError(
-            f"--max_seq_length={max_seq_length} leaves no room for a text after --max_query_length={max_query_length} "
-            "question tokens and 3 special tokens; increase --max_seq_length"
+        raise Mistake(
+            "{max_seq_length}={} leaves no room for a text after {max_query_length}={} question tokens and 3 "
+            "special tokens; increase {max_seq_length}",
+            max_seq_length,
+            max_query_length,
         )
     check_special_tokens(tokenizer.vocab, ("[CLS]", "[SEP]"))
     passages, windows, num_cut = {}, [], 0

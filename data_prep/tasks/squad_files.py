@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from bert_keras.data_prep.tasks.squad import Passage, SquadExample
 from bert_keras.evaluation.squad import questions_of
+from bert_keras.mistakes import Mistake
 from bert_keras.storage.json_files import read_json
 from bert_keras.storage.text_files import is_blank
 
@@ -105,19 +106,20 @@ def _with_answer(example, question, path, version_2_with_negative):
     answers = question.get("answers", [])
     if version_2_with_negative:
         if "is_impossible" not in question:
-            raise ValueError(
-                f'{name} lacks "is_impossible", which every question of SQuAD 2.0 has; '
-                "add it, or leave out --version_2_with_negative for SQuAD 1.1"
+            raise Mistake(
+                '{} lacks "is_impossible", which every question of SQuAD 2.0 has; add it, or leave out '
+                "{version_2_with_negative} for SQuAD 1.1",
+                name,
             )
         if question["is_impossible"]:
             return dataclasses.replace(example, is_impossible=True)
     elif question.get("is_impossible"):
-        raise ValueError(f"{name} is marked is_impossible, as in SQuAD 2.0; give --version_2_with_negative")
+        raise Mistake("{} is marked is_impossible, as in SQuAD 2.0; give {version_2_with_negative}", name)
     if not answers:
-        advice = "give --version_2_with_negative for SQuAD 2.0"
+        advice = "give {version_2_with_negative} for SQuAD 2.0"
         if version_2_with_negative:
             advice = 'set its "is_impossible" to true'
-        raise ValueError(f"{name} has no answer; to train on it, {advice}, or take it out")
+        raise Mistake("{} has no answer; to train on it, " + advice + ", or take it out", name)
     if len(answers) > 1:
         raise ValueError(
             f"{name} has {len(answers)} answers, but training needs exactly one; train on a training file, "

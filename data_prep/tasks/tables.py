@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import inspection, paths, text_files
 from bert_keras.storage.json_files import read_json_lines
 
@@ -43,11 +44,11 @@ class BadRow(NamedTuple):
     """An unusable row: its place, such as "a.csv line 3", and what is wrong with it."""
 
     source: str
-    problem: str
+    problem: str | ValueError
 
     @property
-    def error(self) -> ValueError:
-        return ValueError(f"{self.source}: {self.problem}")
+    def error(self) -> Mistake:
+        return Mistake("{}: {}", self.source, self.problem)
 
 
 def without_bad_rows(name: str, rows: Iterable[Any], is_skipping: bool | None = None) -> list[Any]:
@@ -62,8 +63,8 @@ def without_bad_rows(name: str, rows: Iterable[Any], is_skipping: bool | None = 
         elif is_skipping:
             bad.append(row)
         else:
-            advice = "" if is_skipping is None else " (--skip_bad_rows leaves such rows out)"
-            raise ValueError(f"{row.error}{advice}")
+            advice = "" if is_skipping is None else " ({skip_bad_rows} leaves such rows out)"
+            raise Mistake("{}" + advice, row.error)
     if bad:
         log.warning("%s: %s bad rows are left out; the first: %s", name, f"{len(bad):,}", bad[0].error)
     return good

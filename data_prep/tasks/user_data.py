@@ -16,6 +16,7 @@ from bert_keras.data_prep.tasks.columns import LABEL_NAMES, NO_COLUMNS, Columns,
 from bert_keras.data_prep.tasks.examples import Example, to_number
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS
 from bert_keras.data_prep.tasks.tables import BadRow, without_bad_rows
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, text_files
 
 
@@ -53,7 +54,7 @@ def iterate_own_file(
     empty cell means no label. `kind` is one of `examples.KINDS`, `has_header` one of `columns.HEADERS`.
     """
     if needs_label and columns.label is None:
-        raise ValueError(f"{os.fspath(path)}: examples need labels here; name their column with --label_column")
+        raise Mistake("{}: examples need labels here; name their column with {label_column}", os.fspath(path))
     places, rows = read_table(path, columns, needs_label, has_header)
     _check_places(path, columns, places)
     lines_of_ids, label_lines, number = {}, {}, 0
@@ -71,7 +72,7 @@ def iterate_own_file(
             if other != row.line:
                 raise ValueError(f'the id "{example.id}" is also in line {other}; ids must be unique')
         except ValueError as error:
-            example = BadRow(source, str(error))
+            example = BadRow(source, error)
         yield example
         number += 1
 

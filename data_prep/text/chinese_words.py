@@ -17,6 +17,7 @@ import numpy as np
 from bert_keras.data_prep.text.characters import CJK_IDEOGRAPHS
 from bert_keras.data_prep.text.splitting import convert_to_unicode
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.mistakes import Message, MissingFile, Mistake
 from bert_keras.storage import paths
 from bert_keras.storage.text_files import read_text
 
@@ -136,14 +137,18 @@ def check_words(tokens: Any, tokenizer: CorpusTokenizer) -> None:
         num_marked += int(is_marked[1:].sum())
         num_words += int((is_marked[1:] & ~is_marked[:-1]).sum())
     if not num_words:
-        log.warning("the text has no Chinese words of two or more characters, so --chinese_words changes nothing")
+        log.warning(
+            Message("the text has no Chinese words of two or more characters, so {chinese_words} changes nothing")
+        )
         return
     length = 1 + num_marked / num_words
     if tokenizer.segmenter.kind == "spaces" and length > _MOST_CHARACTERS:
-        raise ValueError(
-            f"the {num_words:,} Chinese words of two or more characters have {length:.1f} on average, but words have "
-            "about 2.2: spaces are not between all words; split the text with a segmenter, or give "
-            "--chinese_words=jieba"
+        raise Mistake(
+            "the {:,} Chinese words of two or more characters have {:.1f} on average, but words have about "
+            "2.2: spaces are not between all words; split the text with a segmenter, or give "
+            "{chinese_words}=jieba",
+            num_words,
+            length,
         )
     log.info("found %s Chinese words of two or more characters, %.1f on average", f"{num_words:,}", length)
 
@@ -156,8 +161,8 @@ def _jieba() -> Any:
             warnings.simplefilter("ignore")
             import jieba  # pyright: ignore[reportMissingImports] (an extra)
     except ImportError:
-        raise ValueError(
-            "--chinese_words=jieba needs jieba, which is not installed; run pip install 'bert-keras[jieba]'"
+        raise Mistake(
+            "{chinese_words}=jieba needs jieba, which is not installed; run pip install 'bert-keras[jieba]'"
         ) from None
     jieba.setLogLevel(logging.WARNING)
     return jieba
@@ -166,8 +171,8 @@ def _jieba() -> Any:
 def _read_words(file: str) -> frozenset[str]:
     """Returns the words of a list with two or more Chinese characters."""
     if not paths.exists(file):
-        raise FileNotFoundError(
-            f'--chinese_words: the file "{file}" does not exist; give jieba, spaces, or a file with one word a line'
+        raise MissingFile(
+            '{chinese_words}: the file "{}" does not exist; give jieba, spaces, or a file with one word a line', file
         )
     words, others = set(), []
     for number, line in enumerate(read_text(file, "give a file with one word a line").splitlines(), 1):

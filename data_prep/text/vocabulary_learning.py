@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from bert_keras.data_prep.text.splitting import LONGEST_WORD_TO_SPLIT, WordpieceTokenizer
+from bert_keras.mistakes import Message, Mistake
 
 log = logging.getLogger("bert_keras")
 
@@ -83,10 +84,13 @@ def learn_vocabulary(
     used = _used_characters(frequent, characters, alphabet_size)
     num_fixed = len(reserved) + len(used)
     if num_fixed > vocab_size:
-        raise ValueError(
-            f"--vocab_size={vocab_size} is too small for {len(reserved)} reserved tokens and {len(used)} characters at "
-            f"the beginning of words and inside, which need {num_fixed}; give more, or a smaller --num_unused or "
-            "--alphabet_size"
+        raise Mistake(
+            "{vocab_size}={} is too small for {} reserved tokens and {} characters at the beginning of words "
+            "and inside, which need {}; give more, or a smaller {num_unused} or {alphabet_size}",
+            vocab_size,
+            len(reserved),
+            len(used),
+            num_fixed,
         )
     log.info(
         "learning from %s of %s different words, %.2f %% of the text",
@@ -96,7 +100,7 @@ def learn_vocabulary(
     )
     pieces = _learn(frequent, vocab_size, reserved, alphabet_size) if frequent else reserved
     if len(pieces) < vocab_size:
-        log.warning("the text gives only %d tokens, fewer than --vocab_size=%d", len(pieces), vocab_size)
+        log.warning(Message("the text gives only {} tokens, fewer than {vocab_size}={}", len(pieces), vocab_size))
     return _shorten(pieces, vocab_size, used.union(reserved))
 
 

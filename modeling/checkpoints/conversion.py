@@ -9,6 +9,7 @@ import re
 
 import numpy as np
 
+from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.modeling.checkpoints.families import BERT, check_pooled_token, family_of
 from bert_keras.modeling.checkpoints.loading import Checkpoint, check_config, check_sizes
 from bert_keras.modeling.checkpoints.names import (
@@ -179,7 +180,7 @@ class _Tensors(collections.abc.Mapping):
 def check_labels(labels):
     """Rejects empty and repeated names of classes, a list of str or None."""
     if labels is not None:
-        check_names(labels or [""], "--labels")
+        check_names(labels or [""], Setting("labels"))
 
 
 def select(checkpoint, config, format_, head, keep_optimizer, task=None, head_of_task=None):
@@ -194,15 +195,16 @@ def select(checkpoint, config, format_, head, keep_optimizer, task=None, head_of
         task, head_of_task: str; the task that the model was fine-tuned for and the head of that task, or None.
     """
     if config is None:
-        raise ValueError(
-            f"{checkpoint.prefix} has no config next to it; give the --bert_config_file that belongs to it"
-        )
+        raise Mistake("{} has no config next to it; give the {bert_config_file} that belongs to it", checkpoint.prefix)
     check_config(config, checkpoint)
     check_sizes(config, checkpoint)
     if head_of_task and head in TOP_LEVEL_HEADS and head != head_of_task:
-        raise ValueError(
-            f"--head={head}: {checkpoint.prefix} was trained for {task} and has the head {head_of_task}, as task.json "
-            "says; leave the flag out"
+        raise Mistake(
+            "{head}={}: {} was trained for {} and has the head {}, as task.json says; leave the flag out",
+            head,
+            checkpoint.prefix,
+            task,
+            head_of_task,
         )
     if head is not None:
         heads = _chosen_heads(checkpoint, head)
@@ -213,11 +215,14 @@ def select(checkpoint, config, format_, head, keep_optimizer, task=None, head_of
     selected = without_other_entries(checkpoint, kept, keep_optimizer)
     if unknown := _entries_of_unknown_heads(selected):
         if head is None:
-            raise ValueError(
-                f"{checkpoint.prefix} has heads that bert-keras does not know: {', '.join(unknown)}; give --head=none "
-                f"to leave out all heads, or --head with one of {', '.join(('masked_lm', *LINEAR_HEADS))}"
+            raise Mistake(
+                "{} has heads that bert-keras does not know: {}; give {head}=none to leave out all heads, or "
+                "{head} with one of {}",
+                checkpoint.prefix,
+                unknown,
+                ["masked_lm", *LINEAR_HEADS],
             )
-        log.info("left out, by --head=%s: %s", head, ", ".join(unknown))
+        log.info(Message("left out, by {head}={}: {}", head, ", ".join(unknown)))
         selected.names = [name for name in selected.names if name not in unknown]
     if format_ == "safetensors":
         family = family_of(config)
@@ -228,10 +233,10 @@ def select(checkpoint, config, format_, head, keep_optimizer, task=None, head_of
             log.info("left out the pooler: %s has none in the Hugging Face layout", architecture_of(heads, family))
             selected.names = [name for name in selected.names if name not in poolers]
     if keep_optimizer and selected.names == without_other_entries(checkpoint, kept).names:
-        raise ValueError(f"--keep_optimizer: {checkpoint.prefix} holds only weights; leave the flag out")
+        raise Mistake("{keep_optimizer}: {} holds only weights; leave the flag out", checkpoint.prefix)
     left_out = sorted(set(checkpoint.heads) - set(heads)) if head not in TOP_LEVEL_HEADS else []
     if left_out:
-        log.info("left out, by --head=%s: %s", head, ", ".join(left_out))
+        log.info(Message("left out, by {head}={}: {}", head, ", ".join(left_out)))
     return Contents(selected, heads, config)
 
 
@@ -239,16 +244,19 @@ def _chosen_heads(checkpoint, head):
     if head == "none":
         return ()
     if head == "multiple_choice" and "output_bias" in checkpoint.names and checkpoint.shape("output_bias") != (1,):
-        raise ValueError(
-            f"--head={head}: the head of {checkpoint.prefix} has {checkpoint.shape('output_bias')[0]} classes, "
-            "and a choice has one score; choose classifier or token_classifier"
+        raise Mistake(
+            "{head}={}: the head of {} has {} classes, and a choice has one score; choose classifier or "
+            "token_classifier",
+            head,
+            checkpoint.prefix,
+            checkpoint.shape("output_bias")[0],
         )
     # Without a task, only the user knows the type of a top-level head in a TensorFlow checkpoint.
     is_top_level = head in TOP_LEVEL_HEADS and set(TOP_LEVEL_HEADS) & set(checkpoint.heads)
     if head in checkpoint.heads or is_top_level:
         return (head,)
     held = f"its heads are {', '.join(checkpoint.heads)}" if checkpoint.heads else "it has none"
-    raise ValueError(f"--head={head}: {checkpoint.prefix} has no such head, {held}; choose what is there, or none")
+    raise Mistake("{head}={}: {} has no such head, {}; choose what is there, or none", head, checkpoint.prefix, held)
 
 
 def extend(contents, extended):
@@ -287,9 +295,11 @@ def keep_layers(contents, layers):
     checkpoint = contents.checkpoint
     chosen = [int(layer) if layer.strip().isdecimal() else 0 for layer in layers]
     if not chosen or not all(0 < layer <= num_layers for layer in chosen):
-        raise ValueError(
-            f"--layers={','.join(layers)} must be numbers from 1 to {num_layers}, the layers of "
-            f"{checkpoint.prefix}, with commas between them"
+        raise Mistake(
+            "{layers}={} must be numbers from 1 to {}, the layers of {}, with commas between them",
+            ",".join(layers),
+            num_layers,
+            checkpoint.prefix,
         )
     return dataclasses.replace(
         contents,
@@ -326,4 +336,6 @@ def log_lost_facts(contents):
     if contents.problem_type:
         log.warning("a TensorFlow checkpoint cannot store the problem_type: %s", contents.problem_type)
     for head in {"token_classifier", "multiple_choice"} & set(contents.heads):
-        log.info("a TensorFlow checkpoint does not store the type of its head: convert it back with --head=%s", head)
+        log.info(
+            Message("a TensorFlow checkpoint does not store the type of its head: convert it back with {head}={}", head)
+        )

@@ -5,6 +5,7 @@ import logging
 import os
 import tempfile
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.files import RELEASED_PREFIX
 from bert_keras.modeling.checkpoints.hugging_face_config import RELEASED_FILE, read_config
 from bert_keras.modeling.checkpoints.loading import open_checkpoint
@@ -43,9 +44,11 @@ def download_model(name: str, folder: str | os.PathLike | None = None) -> str:
     if model is None:
         close = difflib.get_close_matches(name, released_names(), n=1)
         hint = f'did you mean "{close[0]}"? ' if close else ""
-        raise ValueError(
-            f'no released model is called "{name}"; {hint}(convert_checkpoint.py --list shows all names; '
-            "hf://owner/name is the form of a model on Hugging Face, which needs no download)"
+        raise Mistake(
+            'no released model is called "{}"; {}(convert_checkpoint.py --list shows all names; '
+            "hf://owner/name is the form of a model on Hugging Face, which needs no download)",
+            name,
+            hint,
         )
     folder = os.fspath(folder or model.name).rstrip("/")
     check_new_folder(folder, "output", file_endings=(".zip", ".ckpt"))

@@ -6,6 +6,7 @@ All are the same network with other values in the config. Only the names of weig
 import dataclasses
 from collections.abc import Collection
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.config import LAYER_NORM_EPS, BertConfig
 
 # The heads of the classes that all families have.
@@ -227,8 +228,10 @@ def check_pooled_token(config: BertConfig, heads: Collection[str], source: str) 
     """
     pooled = [head for head in heads if head in _POOLED_HEADS]
     if config.is_decoder and pooled:
-        raise ValueError(
-            f"{source} has is_decoder and the head {' and '.join(pooled)}: with transformers this head reads the first "
-            "token, which sees no other, and in bert-keras the last one; take a TensorFlow checkpoint, or leave the "
-            "head out (convert_checkpoint.py --head)"
+        raise Mistake(
+            "{} has is_decoder and the head {}: with transformers this head reads the first token, which "
+            "sees no other, and in bert-keras the last one; take a TensorFlow checkpoint, or leave the head "
+            "out (convert_checkpoint.py --head)",
+            source,
+            " and ".join(pooled),
         )

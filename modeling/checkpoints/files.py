@@ -109,11 +109,13 @@ def not_found(path, sought):
 
 def _how_to_get(model, folder):
     is_default = paths.is_remote(folder) or os.path.abspath(folder) == os.path.abspath(model.name)
-    output = "" if is_default else f" --output={folder}"
+    command = f"convert_checkpoint.py --download={model.name}"
+    if not is_default:
+        command = f"convert_checkpoint.py --download={model.name} --output={folder}"
     unzip = "unzip" if model.has_folder else f"unzip -d {model.name}"
     return (
         f"the folder {folder} does not exist; to download this released model ({model.readable_size}), run: python "
-        f"convert_checkpoint.py --download={model.name}{output} (or download {model.address} and {unzip} it; or give "
+        f"{command} (or download {model.address} and {unzip} it; or give "
         f"hf://{model.hugging_face}); the folder then holds bert_config.json, vocab.txt, {RELEASED_PREFIX}.index and "
         f"{RELEASED_PREFIX}.data-00000-of-00001"
     )

@@ -3,6 +3,7 @@
 import logging
 import os
 
+from bert_keras.mistakes import Message, Mistake
 from bert_keras.storage.casing import changes_many, is_cased
 from bert_keras.storage.vocabulary import read_tokens
 
@@ -42,13 +43,16 @@ def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None)
             f"give the model's own vocabulary, {more}"
         )
     if do_lower_case and is_cased(tokens, strip_accents):
-        raise ValueError(
-            f"{vocab_file} is cased, and lower-cased text never contains its tokens with capitals or accents; "
-            "give --do_lower_case=False (from Python: do_lower_case=False)"
+        raise Mistake(
+            "{} is cased, and lower-cased text never contains its tokens with capitals or accents; give "
+            "{do_lower_case}=False",
+            vocab_file,
         )
     if do_lower_case is False and changes_many(str.upper, tokens) and not changes_many(str.lower, tokens):
         log.warning(
-            "%s has no tokens with capitals, but the text keeps its capitals, so capitalised words become [UNK]; if "
-            "the model was trained on lower-cased text, give --do_lower_case (from Python: do_lower_case=True)",
-            vocab_file,
+            Message(
+                "{} has no tokens with capitals, but the text keeps its capitals, so capitalised words "
+                "become [UNK]; if the model was trained on lower-cased text, give {do_lower_case}=True",
+                vocab_file,
+            )
         )

@@ -189,7 +189,7 @@ def test_without_jieba_one_sentence_says_so(monkeypatch):
     [
         (
             None,
-            '--chinese_words: the file ".*words" does not exist; give jieba, spaces, or a file with one word a line',
+            'chinese_words: the file ".*words" does not exist; give jieba, spaces, or a file with one word a line',
         ),
         ("北京\n北京 34488 ns\n", 'words line 2: "北京 34488 ns" is more than one word; give one word a line'),
         ("北\n京\nword\n", "words has no word of two or more Chinese characters; give a list of Chinese words"),
@@ -224,7 +224,7 @@ def test_text_without_chinese_words_is_told(tokenizer, messages):
     check_words(marker.encode("a use 的"), marker)
     check_words(marker.encode("使用 语言模型 的 概率"), marker)
     assert messages == [
-        "the text has no Chinese words of two or more characters, so --chinese_words changes nothing",
+        "the text has no Chinese words of two or more characters, so chinese_words changes nothing",
         "found 3 Chinese words of two or more characters, 2.7 on average",
     ]
 

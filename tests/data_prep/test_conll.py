@@ -149,7 +149,7 @@ def test_germeval(write, messages):
     assert (second.words, second.tags, second.place(1)) == (["#", "ein"], ["O", "O"], f"{path} line 7")
     assert messages[:3] == [
         f"{path}: 4 columns, counted from 0; column 1 has the words and column 3 the tags",
-        f"{path}: column 2 also has tags; --tag_column=2 reads these",
+        f"{path}: column 2 also has tags; tag_column=2 reads these",
         f"{path}: 2 comment lines (#) are skipped",
     ]
     assert read_conll(path, tag_column=2)[0].tags == ["B-PER", "O"]
@@ -189,14 +189,14 @@ def test_named_columns(write):
     [sentence] = read_conll(path, word_column=1, tag_column=0)
     assert (sentence.words, sentence.tags) == (["a", "b"], ["O", "B-X"])
     for columns, message in (
-        ({"tag_column": 3}, "line 1 has 3 columns, counted from 0, so --tag_column=3 is not one of them"),
-        ({"word_column": -4}, "line 1 has 3 columns, counted from 0, so --word_column=-4 is not one of them"),
-        ({"word_column": 1, "tag_column": -2}, "--word_column and --tag_column are both column 1; give each its own"),
+        ({"tag_column": 3}, "line 1 has 3 columns, counted from 0, so tag_column=3 is not one of them"),
+        ({"word_column": -4}, "line 1 has 3 columns, counted from 0, so word_column=-4 is not one of them"),
+        ({"word_column": 1, "tag_column": -2}, "word_column and tag_column are both column 1; give each its own"),
     ):
         with pytest.raises(ValueError, match=message):
             read_conll(path, **columns)
     assert read_conll(write("train.txt", "a b\n"), needs_tags=False, tag_column=3)[0].tags is None
-    with pytest.raises(ValueError, match="is JSON lines, which have no columns; leave out --word_column"):
+    with pytest.raises(ValueError, match="is JSON lines, which have no columns; leave out word_column"):
         read_conll(write("train.jsonl", '{"words": ["a"]}'), tag_column=1)
 
 
@@ -211,7 +211,7 @@ def test_compressed_files_are_read_by_the_name_within(write):
         (
             "a O\nb Z-PER\n",
             'train.txt line 2: the tag "Z-PER" is not one of BIO, IOB1, IOBES or BILOU; convert the file to tags O, .*'
-            "or name the column of the tags with --tag_column",
+            "or name the column of the tags with tag_column",
         ),
         ("a O\n\nb PER\n", 'train.txt line 3: the tag "PER" is not one of'),
         ("a B-\n", 'train.txt line 1: the tag "B-" is not one of'),
@@ -334,7 +334,7 @@ def test_a_csv_file_with_a_column_of_sentences(tmp_path, is_numbered_throughout)
             "has the columns EU, B-ORG, but a CSV file of words needs a header with Sentence #, ",
         ),
         ("Sentence #,Word\n1,a\n", {}, "has the columns Sentence #, Word, but a CSV file of words needs a header with"),
-        ("Sentence #,Word,Tag\n1,a,O\n", {"tag_column": 2}, "is CSV, whose header names the columns; leave out --word"),
+        ("Sentence #,Word,Tag\n1,a,O\n", {"tag_column": 2}, "is CSV, whose header names the columns; leave out word"),
         ("Sentence #,Word,Tag\n1,a,O\n1,,O\n", {}, 'line 3 has no word in the column "Word"; put the word there'),
         ("Sentence #,Word,Tag\n1,a,O\n1,a\n", {}, "line 3: 2 cells, but the header has 3"),
         ("Sentence #,Word,Tag\n1,a,PER\n", {}, 'line 2: the tag "PER" is not one of BIO, IOB1, IOBES or BILOU'),

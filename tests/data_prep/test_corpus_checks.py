@@ -16,7 +16,7 @@ from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 SETTINGS = PretrainingDataSettings(32, 5)
 RANDOM_NEXT = ", so that all of their examples have a random next sentence"
-REMEDY = "put one sentence on each line, and a blank line after each document, or give --split_sentences"
+REMEDY = "put one sentence on each line, and a blank line after each document, or give split_sentences"
 
 
 def documents_of(*lengths):
@@ -71,8 +71,8 @@ def test_the_warning_knows_that_sentences_are_split_already(messages, tmp_path):
             [warning] = [message for message in messages if "100 % of the documents" in message]
             if options.split_sentences:
                 assert warning == (
-                    "--split_sentences finds few ends of sentences: 100 % of the documents have a single sentence"
-                    f"{RANDOM_NEXT}; check with --documents where documents end; text without marks of sentences needs "
+                    "split_sentences finds few ends of sentences: 100 % of the documents have a single sentence"
+                    f"{RANDOM_NEXT}; check with documents where documents end; text without marks of sentences needs "
                     "another splitter"
                 )
             else:

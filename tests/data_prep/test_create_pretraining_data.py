@@ -139,13 +139,13 @@ def test_mistake_prints_one_line_and_writes_nothing(arguments, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ("--num_workers=0", "--num_workers=0 is not a valid number of processes; give 1 or more"),
-        ("--num_shards=0", "--num_shards=0 is not a valid number of files; give 1 or more"),
-        ("--output_file=a,b --num_shards=3", "--output_file names 2 files, but --num_shards=3 needs one name"),
+        ("--num_workers=0", "num_workers=0 is not a valid number of processes; give 1 or more"),
+        ("--num_shards=0", "num_shards=0 is not a valid number of files; give 1 or more"),
+        ("--output_file=a,b --num_shards=3", "output_file names 2 files, but num_shards=3 needs one name"),
         ("--output_file=a,b.gz", 'the output "b.gz" is compressed .*, but "a" is not; give all outputs the same'),
-        ("--output_file=a.gz --compression=none", "--compression=none contradicts the name a.gz; leave out --compre"),
-        ("--work_dir=gs://bucket/a", "--work_dir=gs://bucket/a is remote; give a local folder"),
-        ("--vocab_file= --input_file=", "missing: --input_file, --vocab_file "),
+        ("--output_file=a.gz --compression=none", "compression=none contradicts the name a.gz; leave out compre"),
+        ("--work_dir=gs://bucket/a", "work_dir=gs://bucket/a is remote; give a local folder"),
+        ("--vocab_file= --input_file=", "missing: input_file, vocab_file "),
     ],
 )
 def test_flags_that_cannot_be_used(arguments, change, sentence):
@@ -247,7 +247,7 @@ def test_text_vocabulary_and_records_may_be_remote(arguments, remote_text, tmp_p
         assert metadata["num_bytes"] == paths.size(f"ram://out/new/{name}")
     assert os.listdir(tmp_path / "temporary") == []
     assert not (tmp_path / "work").exists()  # it was made for this build
-    with pytest.raises(FileNotFoundError, match='--input_file: "ram://in/none\\*" matches no file$'):
+    with pytest.raises(FileNotFoundError, match='input_file: "ram://in/none\\*" matches no file$'):
         build_to("--input_file=ram://in/none*")
 
 

@@ -55,7 +55,7 @@ def test_bytes_that_are_not_utf8_are_dropped_and_reported(tmp_path, letters_toke
     assert read(tmp_path, letters_tokenizer, b"a\n", b"b\n\xffc\xe2\x82d\n\xff\ne") == [["a", "b", "c ##d"], ["e"]]
     assert messages[0] == (
         f"{tmp_path}/1.txt line 2: not valid UTF-8; dropped 4 bytes in 2 lines, as the original does "
-        "(--strict_utf8 refuses them)"
+        "(strict_utf8 refuses them)"
     )
 
 
@@ -91,9 +91,9 @@ def test_files_of_a_pattern_are_sorted_and_patterns_keep_their_order(tmp_path, m
         (tmp_path / name).touch()
     assert find_text_files("c.text, *.txt") == ["c.text", "a.txt", "b.txt"]
     assert find_text_files("e[1].x") == ["e[1].x"]
-    with pytest.raises(FileNotFoundError, match=r'--input_file: "no\*\.txt" matches no file'):
+    with pytest.raises(FileNotFoundError, match=r'input_file: "no\*\.txt" matches no file'):
         find_text_files("a.txt,no*.txt")
-    with pytest.raises(ValueError, match='--input_file="a.txt," has an empty name next to a comma; remove the comma'):
+    with pytest.raises(ValueError, match='input_file="a.txt," has an empty name next to a comma; remove the comma'):
         find_text_files("a.txt,")
 
 

@@ -127,10 +127,10 @@ def test_evaluation_masks_in_the_same_way_each_time_and_remote_records_as_local_
         assert_same_batches(again, first)
     assert all(batch["masked_lm_weights"].sum() > 8 for batch in first)
     paths.remove(f"{address}.json")
-    with pytest.raises(ValueError, match="without masks .--dynamic_masking., which need their metadata file"):
+    with pytest.raises(ValueError, match="without masks .dynamic_masking., which need their metadata file"):
         open_records(address, 32, 5, 57)
 
 
 def test_records_without_masks_are_not_mixed_with_others(records, tmp_path):
-    with pytest.raises(ValueError, match="others and .*records were built with different --dynamic_masking or --mask"):
+    with pytest.raises(ValueError, match="others and .*records were built with different dynamic_masking or mask"):
         open_records(f"{tmp_path}/others,{tmp_path}/records", 32, 5, 57)

@@ -166,7 +166,7 @@ def test_tags_to_learn():
     assert collect_tags([Sentence(["a", "b", "c"], ["I-Y", "O", "B-X"])]) == ["O", "B-X", "B-Y", "I-X", "I-Y"]
     assert collect_tags([Sentence(["a", "b"], ["B", "O"])]) == ["O", "B", "I"]
     assert collect_tags([Sentence(["a", "b"], ["B", "B-X"])]) == ["O", "B", "B-X", "I", "I-X"]
-    with pytest.raises(ValueError, match=r"^train.txt has no entity: the tag of every word is O.*--tag_column"):
+    with pytest.raises(ValueError, match=r"^train.txt has no entity: the tag of every word is O.*tag_column"):
         collect_tags([Sentence(["a"], ["O"], path="train.txt")])
 
 
@@ -189,7 +189,7 @@ def test_scores_that_are_not_finite(letters_tokenizer, tmp_path, value):
 
 
 def test_a_length_without_room_is_refused(letters_tokenizer):
-    with pytest.raises(ValueError, match=r"^--max_seq_length is 2, but must be 3 or more: \[CLS\], a token and"):
+    with pytest.raises(ValueError, match=r"^max_seq_length is 2, but must be 3 or more: \[CLS\], a token and"):
         make_features(tagged("a"), TAGS, letters_tokenizer, 2)
 
 

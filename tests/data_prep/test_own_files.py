@@ -73,7 +73,7 @@ def test_labels_may_be_absent_if_they_are_not_needed(read):
     assert labels_of(read("own.csv", "text,label\na,x\n", needs_label=False)) == ["x"]
 
 
-NO_HEADER = "no header, the first row is 1, a (--has_header=true skips it)"
+NO_HEADER = "no header, the first row is 1, a (has_header=true skips it)"
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_header_in_another_language_is_recognized_by_its_label(read, messages,
     assert examples[0].source == "own.csv line 2"
     reason = f"the first row is taken for the header, because {reason}"
     assert messages[-1].startswith(f"own.csv: columns are counted from 0; {reason}")
-    assert messages[-1].endswith("(--has_header=false reads it as data)")
+    assert messages[-1].endswith("(has_header=false reads it as data)")
     assert len(read("own.csv", content, columns, has_header="false")) == 1 + len(rows)
 
 
@@ -157,25 +157,25 @@ def test_a_file_for_prediction_needs_no_label(write):
             "own.csv",
             "Nachricht;Kategorie\nWo ist mein Paket?;Versand\nIch will Geld;Zahlung\nNoch ein Paket;Versand\n",
             "no column could be the text; no column could be the label; its columns are Nachricht, Kategorie; a guess "
-            "is --text_column=Nachricht --label_column=Kategorie (without a header, give numbers, counted from 0)",
+            "is text_column=Nachricht label_column=Kategorie (without a header, give numbers, counted from 0)",
         ),
         (
             "own.csv",
             "product_code,complaint,when\na,it broke at once,1\na,it is too small,2\nb,it never came,3\n",
-            "a guess is --text_column=complaint --label_column=product_code (",
+            "a guess is text_column=complaint label_column=product_code (",
         ),
         (
             "own.jsonl",
             '{"Subject": "Help with it", "Queue": "x", "Body": "It does not work"}\n'
             '{"Subject": "No money here", "Queue": "y", "Body": "Where is it now"}\n'
             '{"Subject": "More of it", "Queue": "x", "Body": null}\n',
-            "no column could be the label; its columns are Subject, Queue, Body; a guess is --text_column=Body "
-            "--label_column=Queue; --text_column=Subject,Body joins texts of several columns (",
+            "no column could be the label; its columns are Subject, Queue, Body; a guess is text_column=Body "
+            "label_column=Queue; text_column=Subject,Body joins texts of several columns (",
         ),
         (
             "own.csv",
             "the text,my class\nlong text,b\n",
-            "a guess is '--text_column=the text' '--label_column=my class' (",
+            "a guess is text_column='the text' label_column='my class' (",
         ),
         (
             "own.csv",
@@ -185,9 +185,9 @@ def test_a_file_for_prediction_needs_no_label(write):
         (
             "own.csv",
             "text,b\n1,2\n",
-            "no column could be the label; its columns are text, b; a guess is --text_column=text",
+            "no column could be the label; its columns are text, b; a guess is text_column=text",
         ),
-        ("own.csv", "my first text,good\nmy second,bad\nthird,good\n", "a guess is --text_column=0 --label_column=1 ("),
+        ("own.csv", "my first text,good\nmy second,bad\nthird,good\n", "a guess is text_column=0 label_column=1 ("),
         ("own.jsonl", "nothing\n", "own.jsonl line 1: not valid JSON"),
         ("own.csv", f"{'x' * 50},1\n", f"its columns are {'x' * 40}..., 1; name"),
     ],
@@ -226,7 +226,7 @@ def test_all_wrong_columns_are_named_at_once(write, given, problems, guess):
         ValueError, match=re.escape(f"{file}: {message}; its columns are Subject, Body, Queue; a guess is")
     ):
         find_columns(file, given)
-    with pytest.raises(ValueError, match=re.escape(f"--text_column={text} --label_column={label}")):
+    with pytest.raises(ValueError, match=re.escape(f"text_column={text} label_column={label}")):
         find_columns(file, given)
 
 
@@ -292,7 +292,7 @@ def test_a_text_of_several_columns(write, name, separator):
             Columns("text", None, "label", "id"),
             'own.csv line 4: the id "x" is also in line 2; ids must be unique',
         ),
-        ("text\na\n", Columns("text"), "examples need labels here; name their column with --label_column"),
+        ("text\na\n", Columns("text"), "examples need labels here; name their column with label_column"),
         ("text,label\na,1\n", Columns("text", label="text"), 'the column "text" is both the text and the label; give'),
         ("a,1\nb,0\n", Columns("0", label="0"), 'the column "0" is both the text and the label'),
         ("text,label\na,1\n", Columns("text", label="0"), 'the column "0" is both the text and the label'),
@@ -349,9 +349,9 @@ def test_mistakes_in_json_lines(read, content, columns, message):
 
 
 def test_has_header_of_the_wrong_files(read):
-    with pytest.raises(ValueError, match="with --has_header=false columns have no names; give their numbers"):
+    with pytest.raises(ValueError, match="with has_header=false columns have no names; give their numbers"):
         read("own.csv", "text,1\n", Columns("text", label="1"), has_header="false")
-    with pytest.raises(ValueError, match="own.jsonl is JSON lines, which have no header; give --has_header=auto"):
+    with pytest.raises(ValueError, match="own.jsonl is JSON lines, which have no header; give has_header=auto"):
         read("own.jsonl", '{"0": "a"}\n', Columns("0"), needs_label=False, has_header="true")
 
 

@@ -165,7 +165,7 @@ def test_seed_decides_everything(text, tmp_path, letters_tokenizer):
 def test_log_has_decisions_and_the_first_examples(text, tmp_path, letters_tokenizer, messages):
     settings = PretrainingDataSettings(16, 1)
     build_pretraining_data(Build([text], [str(tmp_path / "new" / "x")], letters_tokenizer, settings))
-    assert messages[0] == "--max_predictions_per_seq=1 limits the masked tokens: 0.15 of 16 tokens would be 2"
+    assert messages[0] == "max_predictions_per_seq=1 limits the masked tokens: 0.15 of 16 tokens would be 2"
     assert messages[1] == f"created the folder {tmp_path}/new"
     assert messages[2].startswith("0.0 MB of text: unfinished work needs about 0.0 MB in ")
     assert messages[3] == "read 3 documents, 9 sentences, 38 tokens from 1 files"
@@ -208,7 +208,7 @@ def test_casing_that_does_not_fit_the_vocabulary_is_warned_of(messages):
     warn_about_casing(cased, True)
     assert messages.pop() == (
         'text is lower-cased, but 2 of the 109 entries of the vocabulary have capital letters ("The"); '
-        "for a cased vocabulary give --do_lower_case=False"
+        "for a cased vocabulary give do_lower_case=False"
     )
     warn_about_casing(uncased, False)
-    assert messages.pop().endswith("become [UNK]; for an uncased vocabulary give --do_lower_case=True")
+    assert messages.pop().endswith("become [UNK]; for an uncased vocabulary give do_lower_case=True")

@@ -192,7 +192,7 @@ def test_a_passage_is_tokenized_once_for_all_its_questions(letters_tokenizer, mo
 
 def test_mistakes(letters_tokenizer, tmp_path):
     example = SquadExample("q1", "x", Passage("a"))
-    message = "--max_seq_length=5 leaves no room for a text after --max_query_length=2 question tokens"
+    message = "max_seq_length=5 leaves no room for a text after max_query_length=2 question tokens"
     with pytest.raises(ValueError, match=message):
         make_features([example], letters_tokenizer, 5, 2, 2, False)
     (tmp_path / "vocab.txt").write_text("[UNK]\na\n")
@@ -290,11 +290,11 @@ PARAGRAPH = r'train.json article 1 \("Letters"\) paragraph 1'
         (answered(" ", 2), 'question "q1" has an answer without text; give its text, or take the question out'),
         (
             squad(question(answers=[])),
-            'question "q1" has no answer; to train on it, give --version_2_with_negative for SQuAD 2.0, or take it out',
+            'question "q1" has no answer; to train on it, give version_2_with_negative for SQuAD 2.0, or take it out',
         ),
         (
             squad(question(is_impossible=True)),
-            'question "q1" is marked is_impossible, as in SQuAD 2.0; give --version_2_with_negative',
+            'question "q1" is marked is_impossible, as in SQuAD 2.0; give version_2_with_negative',
         ),
         (
             squad(question(answers=[{"text": "bb", "answer_start": 3}] * 2)),

@@ -188,7 +188,7 @@ def test_files_of_the_csv_module_are_read_back(tmp_path_factory, rows):
 )
 def test_bad_rows_are_errors_or_counted(write, messages, line, problem):
     _, rows = read_json_rows(write("a.jsonl", f'{{"text": "a"}}\n{line}\n{line}\n'))
-    for is_skipping, advice in ((False, " (--skip_bad_rows leaves such rows out)"), (None, "")):
+    for is_skipping, advice in ((False, " (skip_bad_rows leaves such rows out)"), (None, "")):
         with pytest.raises(ValueError, match=f"^{re.escape(f'a.jsonl line 2: {problem}{advice}')}$"):
             without_bad_rows("a.jsonl", rows, is_skipping)
     assert without_bad_rows("a.jsonl", rows, is_skipping=True) == [Row(1, ["a"])]

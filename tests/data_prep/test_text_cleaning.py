@@ -121,9 +121,9 @@ def test_the_held_out_share_does_not_leak_and_keeps_its_place(tmp_path):
 
 
 MISTAKES = {
-    "repeated": ({"drop_repeated_lines": 1}, "--drop_repeated_lines=1 would remove every line"),
-    "words": ({"min_document_words": -1}, "--min_document_words=-1 is negative"),
-    "share": ({"eval_share": 1.0}, "--eval_share=1.0 is not a share"),
+    "repeated": ({"drop_repeated_lines": 1}, "drop_repeated_lines=1 would remove every line"),
+    "words": ({"min_document_words": -1}, "min_document_words=-1 is negative"),
+    "share": ({"eval_share": 1.0}, "eval_share=1.0 is not a share"),
     "form": ({"unicode_normalization": "NFX"}, "is not known; give one of none, NFC, NFKC"),
 }
 
@@ -199,7 +199,7 @@ def test_the_program_writes_both_parts(text, letters_vocab_file, letters_tokeniz
 def test_share_and_files_need_each_other(text, letters_vocab_file, tmp_path):
     command = arguments(text, letters_vocab_file, tmp_path / "out")
     for left_out, message in (
-        ("--eval_share", "--eval_output_file is given alone"),
+        ("--eval_share", "eval_output_file is given without"),
         ("--eval_output_file", "is given"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -95,11 +95,11 @@ def test_vocabulary_has_the_requested_size_and_the_frequent_words(messages):
 def test_text_with_few_tokens_is_reported(messages):
     pieces = learn_vocabulary({"ab": 3, "b": 1}, vocab_size=100, num_unused=0)
     assert sorted(pieces[5:]) == ["##a", "##b", "a", "ab", "b"]
-    assert messages[-1] == "the text gives only 10 tokens, fewer than --vocab_size=100"
+    assert messages[-1] == "the text gives only 10 tokens, fewer than vocab_size=100"
 
 
 def test_an_alphabet_that_does_not_fit_is_refused():
-    message = "--vocab_size=8 is too small for 7 reserved tokens and 2 characters at the beginning .* need 9; give"
+    message = "vocab_size=8 is too small for 7 reserved tokens and 2 characters at the beginning .* need 9; give"
     with pytest.raises(ValueError, match=message):
         learn_vocabulary({"ab": 3}, vocab_size=8, num_unused=2)
     pieces = learn_vocabulary({"ab": 3, "aac": 5, "a": 9}, vocab_size=9, num_unused=0, alphabet_size=1)
@@ -243,7 +243,7 @@ def test_many_unknown_words_are_warned_of(arguments, tmp_path, capsys, text, fla
 
 def test_output_that_cannot_be_written_is_refused_before_reading(arguments, tmp_path, monkeypatch):
     monkeypatch.setattr("bert_keras.data_prep.build_vocab.count_words", lambda *_: pytest.fail("text was read"))
-    with pytest.raises(ValueError, match="--vocab_file=.*text.txt is also --input_file, which would be lost"):
+    with pytest.raises(ValueError, match="vocab_file=.*text.txt is also input_file, which would be lost"):
         main([*arguments[:2], f"--vocab_file={tmp_path}/text.txt"])
 
 

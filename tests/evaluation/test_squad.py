@@ -184,7 +184,7 @@ def test_mistakes_in_predictions(predictions, na_probs, message):
 
 
 def test_version_1_needs_an_answer_to_every_question():
-    message = "^question b of the gold file has no answer, as in SQuAD 2.0; give --version_2_with_negative$"
+    message = "^question b of the gold file has no answer, as in SQuAD 2.0; give version_2_with_negative$"
     with pytest.raises(ValueError, match=message):
         squad_v1_metrics(gold_file({"a": ["x"], "b": []}), {"a": "x", "b": "y"})
 

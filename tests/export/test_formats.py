@@ -199,7 +199,7 @@ def test_a_tagger_with_lstms(tagger):
     found, expected = network(features)["logits"][is_real], tagger(features)["logits"][is_real]
     assert_close(found, expected)
     with pytest.raises(
-        ValueError, match=r"^a tagger with LSTMs \(--tagger=bilstm or bilstm_tuned\) cannot be in bfloat16: Keras"
+        ValueError, match=r"^a tagger with LSTMs \(tagger=bilstm or bilstm_tuned\) cannot be in bfloat16: Keras"
     ):
         in_bfloat16(tagger)
 
@@ -217,7 +217,7 @@ def test_only_onnx_supports_a_tagger_with_lstms(tmp_path, tagger):
     [
         (
             "import sys; print('a hint'); sys.exit('no operation for Erfc')",
-            "ONNX has no operation for Erfc, which the network needs; take --format=saved_model",
+            "ONNX has no operation for Erfc, which the network needs; take format=saved_model",
             [],
         ),
         (
@@ -254,12 +254,12 @@ def test_a_file_that_gives_other_outputs_is_removed(networks, tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("formats", "missing", "message"),
     [
-        (["onnx"], ["tf2onnx"], "--format=onnx needs tf2onnx, which is not installed: pip install 'bert-keras[onnx]'"),
-        (["litert"], ["ai_edge_litert"], "--format=litert needs ai_edge_litert, which is not installed: pip install "),
+        (["onnx"], ["tf2onnx"], "format=onnx needs tf2onnx, which is not installed: pip install 'bert-keras[onnx]'"),
+        (["litert"], ["ai_edge_litert"], "format=litert needs ai_edge_litert, which is not installed: pip install "),
         (
             ["saved_model", "onnx", "litert"],
             ["tensorflow_text", "onnx", "onnxruntime", "ai_edge_litert"],
-            "--format=saved_model,onnx,litert needs tensorflow_text, onnx, onnxruntime, ai_edge_litert, which are not "
+            "format=saved_model,onnx,litert needs tensorflow_text, onnx, onnxruntime, ai_edge_litert, which are not "
             "installed: pip install tensorflow-text 'bert-keras[onnx,litert]'",
         ),
     ],
@@ -278,18 +278,18 @@ def test_all_missing_packages_are_named(monkeypatch, formats, missing, message):
         (
             "onnx,tflite",
             None,
-            '--format has "tflite", but its formats are saved_model, onnx, litert, web, separated',
+            'format has "tflite", but its formats are saved_model, onnx, litert, web, separated',
         ),
-        ("onnx,onnx", None, "--format=onnx,onnx: give one or more of saved_model, onnx, litert, web, each once"),
+        ("onnx,onnx", None, "format=onnx,onnx: give one or more of saved_model, onnx, litert, web, each once"),
         (
             "saved_model,onnx",
             "int8",
-            "--quantize=int8 works only with onnx, litert or web, but --format has saved_model; leave --quantize out",
+            "quantize=int8 works only with onnx, litert or web, but format has saved_model; leave quantize out",
         ),
         (
             "onnx,litert",
             "bfloat16",
-            "--quantize=bfloat16 works only with saved_model, but --format has onnx, litert; leave --quantize out",
+            "quantize=bfloat16 works only with saved_model, but format has onnx, litert; leave quantize out",
         ),
     ],
 )

@@ -39,10 +39,10 @@ def test_tags(tmp_path, open_task):
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_data_that_are_not_there(tmp_path, program):
     run = run_of(program, tmp_path)
-    with pytest.raises(ValueError, match=f"^the run in {tmp_path} has no evaluation data that can be read; give --ev"):
+    with pytest.raises(ValueError, match=f"^the run in {tmp_path} has no evaluation data that can be read; give ev"):
         reopen_evaluation(run, {}, None)
     run["settings"]["eval_file"] = "gone"
-    message = f"^gone, the evaluation data of the run in {tmp_path}, does not exist; give --eval_file$"
+    message = f"^gone, the evaluation data of the run in {tmp_path}, does not exist; give eval_file$"
     with pytest.raises(FileNotFoundError, match=message):
         reopen_evaluation(run, {}, None)
 

@@ -100,11 +100,11 @@ def test_texts_of_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("content", "settings", "message"),
     [
-        (b"\n \n", OF_ONE, "--check_file=FILE holds no text; give one text a line"),
+        (b"\n \n", OF_ONE, "check_file=FILE holds no text; give one text a line"),
         (b"a\tb\n\nc\n", OF_PAIRS, "FILE line 3 has 0 tabs, but needs 1: two texts, with tabs between"),
         (b"a\tb\tc\nd\te\n", OF_CHOICES, "FILE line 2 has 1 tabs, but needs 2: a text and its choices, the same num"),
         (b"a\tb\n", OF_CHOICES, "FILE line 1 has 1 tabs, but needs 2: a text and its choices"),
-        (None, OF_ONE, "--check_file=FILE is not a file; give a text file, one text a line"),
+        (None, OF_ONE, "check_file=FILE is not a file; give a text file, one text a line"),
     ],
 )
 def test_a_file_that_has_other_texts(tmp_path, content, settings, message):

@@ -67,7 +67,7 @@ def test_a_given_package_is_unpacked(package, tmp_path):
     [
         (
             ["echo 'npm error code ENOTFOUND' >&2", "exit 1"],
-            ConnectionError,
+            OSError,
             r"npm cannot download .*ENOTFOUND\); check",
         ),
         ([f"echo other > {NAME}"], ValueError, "npm downloaded .* with other contents than expected; try another"),

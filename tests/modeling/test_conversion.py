@@ -70,7 +70,7 @@ class TestSelection:
             assert select(checkpoint, CONFIG, "safetensors", head, False).heads == expected
         all_heads = select(checkpoint, CONFIG, "tensorflow", None, False, "token_classification", "token_classifier")
         assert all_heads.heads == ("masked_lm", "next_sentence", "token_classifier")
-        assert "left out, by --head=masked_lm: classifier, next_sentence" in messages
+        assert "left out, by head=masked_lm: classifier, next_sentence" in messages
 
     @pytest.mark.parametrize(
         ("more", "head", "message"),
@@ -89,18 +89,18 @@ class TestSelection:
             select(write(**more), CONFIG, "safetensors", head, False)
 
     def test_a_config_and_a_state_to_keep_are_needed(self, write):
-        with pytest.raises(ValueError, match=r"bert_model.ckpt has no config next to it; give the --bert_config_file"):
+        with pytest.raises(ValueError, match=r"bert_model.ckpt has no config next to it; give the bert_config_file"):
             select(write(), None, "tensorflow", None, False)
-        with pytest.raises(ValueError, match=r"--keep_optimizer: .*bert_model.ckpt holds only weights; leave the flag"):
+        with pytest.raises(ValueError, match=r"keep_optimizer: .*bert_model.ckpt holds only weights; leave the flag"):
             select(write(), CONFIG, "tensorflow", None, True)
 
     @pytest.mark.parametrize("labels", [["a", "", "c"], [], ["a", " "]])
     def test_empty_names_of_classes_are_refused(self, labels):
-        with pytest.raises(ValueError, match="--labels has an empty name; give each class its own name"):
+        with pytest.raises(ValueError, match="labels has an empty name; give each class its own name"):
             check_labels(labels)
 
     def test_repeated_names_of_classes_are_refused(self):
-        with pytest.raises(ValueError, match="--labels has a more than once; give each class its own name"):
+        with pytest.raises(ValueError, match="labels has a more than once; give each class its own name"):
             check_labels(["a", "b", "a"])
 
     @pytest.mark.parametrize("name", ["cls.predictions.decoder.weight", "adapter/kernel", "cls/predictions/extra"])

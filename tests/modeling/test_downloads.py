@@ -213,7 +213,7 @@ def test_a_released_model_is_not_a_fine_tuned_one(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     sentence = (
         "uncased_L-12_H-768_A-12 does not exist; give the folder of a run that has trained; a released model is not "
-        "fine-tuned: give it as --init_checkpoint, or in Python to FillMask"
+        "fine-tuned: give it as init_checkpoint, or in Python to FillMask"
     )
     with pytest.raises(FileNotFoundError, match=f"^{re.escape(sentence)}$"):
         open_model("uncased_L-12_H-768_A-12")

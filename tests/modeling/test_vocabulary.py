@@ -49,7 +49,7 @@ def test_a_cased_model_is_refused_under_lower_casing(write):
     path = write(CASED)
     check_vocabulary(path, make_config(), do_lower_case=False)
     check_vocabulary(path, make_config())
-    with pytest.raises(ValueError, match=r"vocab\.txt is cased, .*; give --do_lower_case=False"):
+    with pytest.raises(ValueError, match=r"vocab\.txt is cased, .*; give do_lower_case=False"):
         check_vocabulary(path, make_config(), do_lower_case=True)
 
 
@@ -84,7 +84,7 @@ def test_pieces_with_accents_are_cased_unless_accents_are_kept(write):
     path = write(ACCENTED)
     check_vocabulary(path, make_config(), do_lower_case=True, strip_accents=False)
     with pytest.raises(
-        ValueError, match=r"lower-cased text never contains its tokens with capitals or accents; give --do_lower"
+        ValueError, match=r"lower-cased text never contains its tokens with capitals or accents; give do_lower"
     ):
         check_vocabulary(path, make_config(), do_lower_case=True)
 

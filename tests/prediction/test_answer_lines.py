@@ -48,7 +48,7 @@ SHOWN = {
     "many classes": (
         Classification("he", None, "class 6", CLASSES),
         "he|  0.2143  class 6|  0.1786  class 5|  0.1429  class 4|  0.1071  class 3|  0.0714  class 2"
-        "|  and 2 others; --json has all",
+        "|  and 2 others; JSON has all",
     ),
     "number": (Regression("he", "was", 2.5), "2.5  he  |  was"),
     "labels": (MultiLabel("He", None, ["a", "c"], {"a": 0.7, "b": 0.2, "c": 0.9}), "He|  0.9000  c|  0.7000  a"),
@@ -65,7 +65,7 @@ SHOWN = {
     ),
     "entities": (TaggedText("He", [Entity("He", "PER", 0, 2, 0.9945)], []), "He|  0.9945  PER  He  (0 to 2)"),
     "no entity": (TaggedText("so?", [], []), "so?|  no entity"),
-    "vector": (TextVector("he", [0.25] * 16), f"he|  {'0.2500 ' * 6}and 10 others; --json has all"),
+    "vector": (TextVector("he", [0.25] * 16), f"he|  {'0.2500 ' * 6}and 10 others; JSON has all"),
     "short vector": (TextVector("he", [0.25, -1.0]), "he|  0.2500 -1.0000"),
     "error": (Unanswered("line 7", "line 7 is empty"), "no answer: line 7 is empty"),
 }

@@ -61,7 +61,7 @@ def test_probabilities_are_those_of_the_trained_model(model, pick, messages):
         (("he", ["a", " "]), "^text 1 has no word in its choice 2; give a choice 2$"),
         (
             ("he", ["a"] * 1001),
-            "^text 1 has 1,001 choices, but limits.max_sequences is 1,000; make it shorter, or raise",
+            "^text 1 has 1,001 choices, but max_sequences is 1,000; make it shorter, or raise",
         ),
     ],
 )

@@ -11,7 +11,7 @@ def test_folders_without_the_network_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=f"^{tmp_path} is not an export: it has no export.json; give a folder"):
         open_exported(tmp_path)
     (tmp_path / "export.json").write_text('{"formats": {"litert": {"path": "a"}}}')
-    with pytest.raises(FileNotFoundError, match=r"has the network as litert, and onnx is needed; .*--format=onnx$"):
+    with pytest.raises(FileNotFoundError, match=r"has the network as litert, and onnx is needed; .*format=onnx$"):
         open_exported(tmp_path, "onnx")
     (tmp_path / "export.json").write_text('{"formats": ["onnx"]}')
     with pytest.raises(ValueError, match='export.json does not give the "path" of each of its "formats"; take the fil'):

@@ -132,11 +132,11 @@ def test_a_strategy_computes_the_same(random):
     [
         (
             {"layers": [2]},
-            "^layers has 2, but the model's 2 layers are 0 to 1, or from the end -1 to -2; give these, or",
+            "^the model has no layer 2: its 2 layers are 0 to 1, or from the end -1 to -2; give these, or",
         ),
-        ({"layers": [-1, -3]}, "^layers has -3, but the model's 2 layers"),
+        ({"layers": [-1, -3]}, "^the model has no layer -3: its 2 layers"),
         ({"layers": []}, '^layers is empty; give at least one, such as -1 for the last layer, or "embeddings"$'),
-        ({"layers": ["last"]}, "^layers has last, but the model's 2 layers"),
+        ({"layers": ["last"]}, "^the model has no layer last: its 2 layers"),
         ({"pooling": "sum"}, '^pooling is "sum", but must be one of none, cls, mean, max$'),
         ({"max_seq_length": 41}, "^max_seq_length is 41, but must be from 3 to the 40 tokens that the model takes$"),
         ({"max_seq_length": 2}, "^max_seq_length is 2, but must be from 3"),
@@ -155,7 +155,7 @@ def test_other_values_are_not_texts(extractor, text):
 
 def test_texts_have_limits(random):
     extractor = FeatureExtractor(random[1], max_seq_length=8, limits=Limits(max_texts=2, max_chars=5))
-    with pytest.raises(ValueError, match="^text 1 has 6 characters, but limits.max_chars is 5; make it shorter, or"):
+    with pytest.raises(ValueError, match="^text 1 has 6 characters, but max_chars is 5; make it shorter, or"):
         extractor(("he", "he was"))
     with pytest.raises(
         ValueError, match="^there are more texts than limits.max_texts, which is 2; take the method pipe, "

@@ -86,7 +86,7 @@ def test_a_bad_line_is_an_error_in_place_of_its_text():
         text for _, text in read(b"a\tb\n%b\n\xff\nc\nd\te" % (b"a" * 200), "pair", max_chars=10)
     )
     assert (first, last) == (("a", "b"), ("d", "e"))
-    assert str(long).startswith("standard input line 2 has more than 160 bytes; make it shorter, or raise --max_chars")
+    assert str(long).startswith("standard input line 2 has more than 160 bytes; make it shorter, or raise max_chars")
     assert str(bytes_) == "standard input line 3: not UTF-8 (byte 0xff); save it as UTF-8"
     assert str(tabs) == "standard input line 4 has 0 tabs, but a pair is two texts with one tab between them"
 
@@ -96,15 +96,13 @@ def test_missing_and_empty_input(tmp_path):
         with pytest.raises(ValueError, match="^standard input holds no text; give one text a line$"):
             read(content)
     for path in (tmp_path / "none.txt", tmp_path):
-        with pytest.raises(FileNotFoundError, match=rf"^--input_file={path} is not a file; give a text file, one text"):
+        with pytest.raises(FileNotFoundError, match=rf"^input_file={path} is not a file; give a text file, one text"):
             read_file(path)
-    with pytest.raises(ValueError, match='^there are both --input_file=a.txt and the text "he"; give one of them$'):
+    with pytest.raises(ValueError, match='^there are both input_file=a.txt and the text "he"; give one of them$'):
         read_texts("a.txt", ["he"], None, "text", "--task=x", Limits())
     terminal = io.StringIO()
     terminal.isatty = lambda: True
-    with pytest.raises(
-        ValueError, match="^no text was given; give it as an argument, in --input_file or on standard in"
-    ):
+    with pytest.raises(ValueError, match="^no text was given; give it as an argument, in input_file or on standard in"):
         read_texts(None, [], terminal, "text", "--task=x", Limits())
 
 
@@ -160,13 +158,13 @@ def test_settings_of_the_training_are_in_the_run_or_the_parent_of_its_model(tmp_
 @pytest.mark.parametrize(
     ("form", "content", "message"),
     [
-        ("pair", "text,other\na,b\n", "the column of the second text is not known; name both with --text_column and"),
+        ("pair", "text,other\na,b\n", "the column of the second text is not known; name both with text_column and"),
         (
             "choices",
             "q,a,b\na,b,c\n",
-            "the columns of the text and its choices are not known; name them with --text_co",
+            "the columns of the text and its choices are not known; name them with text_co",
         ),
-        ("text", "id,date\n7,8\n", "no column could be the text; its columns are id, date; a guess is --text_column="),
+        ("text", "id,date\n7,8\n", "no column could be the text; its columns are id, date; a guess is text_column="),
     ],
 )
 def test_mistakes_in_columns(tmp_path, form, content, message):

@@ -158,7 +158,7 @@ def test_a_cased_vocabulary_keeps_capital_letters(tmp_path, model, messages):
     folder = write_model(tmp_path / "cased", model, CASED_TOKENS)
     assert tokenize(folder, "Paris paris") == ["Paris", "[UNK]"]
     assert f"keeping capital letters (guessed from the words of {folder / 'vocab.txt'})" in messages
-    with pytest.raises(ValueError, match=r"vocab.txt is cased, .* give --do_lower_case=False"):
+    with pytest.raises(ValueError, match=r"vocab.txt is cased, .* give do_lower_case=False"):
         open_model_files(folder, do_lower_case=True)
 
 
@@ -280,9 +280,9 @@ def test_the_length_of_the_folder_limits_texts(folder):
     [
         (
             "bert_config.json",
-            r"^.*model has no bert_config.json or config.json; put it there, or give --bert_config_file",
+            r"^.*model has no bert_config.json or config.json; put it there, or give config_file",
         ),
-        ("vocab.txt", r"^.*model has no vocab.txt, and no tokenizer.json .*; put one there, or give --vocab_file"),
+        ("vocab.txt", r"^.*model has no vocab.txt, and no tokenizer.json .*; put one there, or give vocab_file"),
         ("bert_model.ckpt.index", "^the folder .* has no checkpoint"),
     ],
 )

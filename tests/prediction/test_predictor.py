@@ -23,7 +23,6 @@ from bert_keras.prediction import (
     Unanswered,
     open_model,
 )
-from bert_keras.prediction.arguments import name_of, told_with_flags
 
 SETTINGS = OF_TEXTS | {"labels": ["no", "yes", "maybe"]}
 TEXTS = [" ".join(TOKENS[5 + (i * k) % 30] for k in range(1, 2 + i % 9)) for i in range(1, 41)]
@@ -124,8 +123,8 @@ def test_scores_that_are_not_finite_are_refused(tmp_path):
         ({}, None, "text", "is of type NoneType, but a str is needed$"),
         ({}, "he" + "\u0301\u0316" * 51, "text", "from character 3 of its text on there are more than 100 combining"),
         ({}, "a\u0f73" + "\u0f75" * 100, "question", "from character 2 of its question on there are more than 100"),
-        ({"max_chars": 5}, "he was", "text", "has 6 characters, but limits.max_chars is 5; make it shorter, or raise"),
-        ({"max_chars": 5}, "he was", "question", "has 6 characters in its question, but limits.max_chars is 5"),
+        ({"max_chars": 5}, "he was", "text", "has 6 characters, but max_chars is 5; make it shorter, or raise"),
+        ({"max_chars": 5}, "he was", "question", "has 6 characters in its question, but max_chars is 5"),
     ],
 )
 def test_limits_check_texts(limits, text, what, message):
@@ -150,14 +149,14 @@ def test_large_input_is_refused_before_the_model_sees_it(run, pretrained):
     scorer = SentenceScorer(pretrained, limits=Limits(max_sequences=3))
     classify = TextClassifier(run, limits=Limits(max_texts=2))
     for predictor, text, message in (
-        (fill_mask, "[MASK] " * 4, r"^text 1 has 4 \[MASK\], but limits.max_masks is 3; make it shorter, or"),
+        (fill_mask, "[MASK] " * 4, r"^text 1 has 4 \[MASK\], but max_masks is 3; make it shorter, or"),
         (
             fill_mask,
             "[MASK] " * 3 + "a" * 39,
             r"^text 1 has 3 \[MASK\] in 60 characters: 10 guesses for each, with their sentences, are 3,600 "
-            "characters, more than 20 times limits.max_chars; make it shorter, or choose a smaller top_k$",
+            "characters, more than 20 times max_chars; make it shorter, or choose a smaller top_k$",
         ),
-        (scorer, "he was so hungry", "^text 1 has 4 tokens to score, each in its own sequence, but limits.max_seq"),
+        (scorer, "he was so hungry", "^text 1 has 4 tokens to score, each in its own sequence, but max_seq"),
         (classify, ["he"] * 3, "^there are more texts than limits.max_texts, which is 2; take the method pipe, "),
     ):
         with pytest.raises(ValueError, match=message):
@@ -172,23 +171,15 @@ def test_windows_of_a_text_are_limited(tmp_path):
     run = write_fine_tuned(tmp_path, model, "classification", **settings)
     classify = open_model(run, limits=Limits(max_sequences=3))
     assert classify("he was so " * 7).label
-    message = "^text 1 has 4 sequences of the model's length, but limits.max_sequences is 3; make it shorter, or raise"
+    message = "^text 1 has 4 sequences of the model's length, but max_sequences is 3; make it shorter, or raise"
     with pytest.raises(ValueError, match=message):
         classify("he was so " * 8)
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "1"])
 def test_limits_are_whole_numbers(value):
-    with pytest.raises(ValueError, match="^limits.max_masks is .*, but must be a whole number above 0$"):
+    with pytest.raises(ValueError, match="^max_masks is .*, but must be a whole number above 0$"):
         Limits(max_masks=value)
-
-
-def test_errors_name_flags_in_programs():
-    with told_with_flags(layers="layer"):
-        with pytest.raises(ValueError, match="but --max_chars is 2; make it shorter, or raise --max_chars$"):
-            Limits(max_chars=2).check_text("[MASK]", "text 1")
-        assert [name_of(name) for name in ("config_file", "layers")] == ["--bert_config_file", "--layer"]
-    assert name_of("layers") == "layers"
 
 
 def test_another_backend_is_refused(monkeypatch, pretrained):
@@ -215,6 +206,5 @@ def test_type_checkers_see_the_same_names():
     tree = ast.parse(pathlib.Path(prediction.__file__).read_text(encoding="utf-8"))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.col_offset == 4]
     names = {alias.name: node.module for node in imports for alias in node.names if node.module.count(".") > 1}
-    del names["read_settings"]
     assert sorted([*names, "open_model"]) == prediction.__all__
     assert {name: getattr(prediction, name).__module__ for name in names} == names

@@ -19,10 +19,10 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_new_and_old_files_may_be_written(folder):
-    inputs = {"--vocab_file": folder / "vocab.txt", "--input_file": [folder / "missing.txt"], "--config": None}
-    check_output_file(str(folder / "new.txt"), "--output_file", inputs)
-    check_output_file(str(folder / "other.txt"), "--output_file", inputs)
-    check_output_file("gs://bucket/new.txt", "--output_file", {"--vocab_file": "gs://bucket/vocab.txt"})
+    inputs = {"vocab_file": folder / "vocab.txt", "input_file": [folder / "missing.txt"], "config": None}
+    check_output_file(str(folder / "new.txt"), "output_file", inputs)
+    check_output_file(str(folder / "other.txt"), "output_file", inputs)
+    check_output_file("gs://bucket/new.txt", "output_file", {"vocab_file": "gs://bucket/vocab.txt"})
 
 
 @pytest.mark.parametrize(
@@ -31,37 +31,37 @@ def test_new_and_old_files_may_be_written(folder):
         ("", "is empty"),
         (".", "is a folder"),
         ("missing/a.txt", "missing does not exist; create it"),
-        ("vocab.txt", "is also --vocab_file, which would be lost"),
-        ("link.txt", "is also --vocab_file"),
-        ("sub/../vocab.txt", "is also --vocab_file"),
-        ("later.txt", "is also --input_file"),
+        ("vocab.txt", "is also vocab_file, which would be lost"),
+        ("link.txt", "is also vocab_file"),
+        ("sub/../vocab.txt", "is also vocab_file"),
+        ("later.txt", "is also input_file"),
     ],
 )
 def test_unusable_output_file_is_named(folder, name, message):
-    inputs = {"--vocab_file": "vocab.txt", "--input_file": ["other.txt", "later.txt"]}
-    with pytest.raises(ValueError, match=f"^--output_file.*{message}"):
-        check_output_file(name, "--output_file", inputs)
+    inputs = {"vocab_file": "vocab.txt", "input_file": ["other.txt", "later.txt"]}
+    with pytest.raises(ValueError, match=f"^output_file.*{message}"):
+        check_output_file(name, "output_file", inputs)
 
 
 @pytest.mark.parametrize("name", ["vocab.txt", "link.txt", "sub/../vocab.txt"])
 def test_the_address_of_a_local_file_is_that_file(folder, name):
-    with pytest.raises(ValueError, match="is also --vocab_file, which would be lost"):
-        check_output_file(f"file://{folder}/{name}", "--output_file", {"--vocab_file": str(folder / "vocab.txt")})
+    with pytest.raises(ValueError, match="is also vocab_file, which would be lost"):
+        check_output_file(f"file://{folder}/{name}", "output_file", {"vocab_file": str(folder / "vocab.txt")})
 
 
 def test_folder_without_permission_is_named(folder, monkeypatch):
     # Simulates the refusal, because root may write everywhere.
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(ValueError, match="--output_file=new.txt: the folder . cannot be written to"):
-        check_output_file("new.txt", "--output_file")
-    with pytest.raises(ValueError, match="--export_dir=new cannot be written, because .* is read-only; give another"):
+    with pytest.raises(ValueError, match="output_file=new.txt: the folder . cannot be written to"):
+        check_output_file("new.txt", "output_file")
+    with pytest.raises(ValueError, match="export_dir=new cannot be written, because .* is read-only; give another"):
         check_new_folder("new", "export_dir")
 
 
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("gs://out", "--output=gs://out is a remote path; give a local folder, and copy it when it is complete"),
+        ("gs://out", "output=gs://out is a remote path; give a local folder, and copy it when it is complete"),
         ("a[b", r"--output=a\[b: TensorFlow takes \[ \* \? in a path for a pattern; rename it"),
         ("model.ckpt", "--output=model.ckpt names a file; give the folder that the files are to be put into"),
         ("vocab.txt", "--output=vocab.txt names a file; give the folder"),

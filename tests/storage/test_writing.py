@@ -46,7 +46,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
     writing.write_text(pipe, "new")
     assert reader.communicate(timeout=60)[0] == b"new"
     assert pipe.is_fifo()
-    check_output_file(os.devnull, "--output_file")
+    check_output_file(os.devnull, "output_file")
 
 
 def test_errors_have_the_name_that_was_given(tmp_path):

@@ -68,11 +68,11 @@ def test_the_report_has_the_accuracies_of_fine_tuned_models(files, tmp_path, mon
 
 
 def test_mistakes_are_told_before_anything_is_trained(files):
-    with pytest.raises(ValueError, match="^missing: --eval_file "):
+    with pytest.raises(ValueError, match="^missing: eval_file "):
         domain_model.main(["domain_model.py", *(flag for flag in FLAGS if "eval_file" not in flag)])
     with pytest.raises(FileNotFoundError, match=r"gone\.csv"):
         domain_model.main(["domain_model.py", *FLAGS, "--eval_file=gone.csv"])
-    with pytest.raises(FileNotFoundError, match=r'^--input_file: "gone\.txt" matches no file'):
+    with pytest.raises(FileNotFoundError, match=r'^input_file: "gone\.txt" matches no file'):
         domain_model.main(["domain_model.py", *FLAGS, "--input_file=gone.txt"])
     for name, rows, message in (
         (

@@ -125,7 +125,7 @@ def test_the_program_writes_a_page_and_the_tables(opened, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["he"], "^missing: --model_dir "),
+        (["he"], "^missing: model_dir "),
         (["--model_dir={model}"], "^0 texts were given, but one is needed, or two for a pair; quote each text$"),
         (["--model_dir={model}", "a", "b", "c"], "^3 texts were given"),
         (["--model_dir={model}", "--output_file={file}", "a"], r"old.html exists; give a new name, or remove it$"),

@@ -227,13 +227,13 @@ def test_weights_of_classes(make):
     [
         (
             {"class_weights": "1,2"},
-            '^--class_weights=1,2 is neither "balanced" nor 3 numbers, one for each of a, b, c in',
+            '^class_weights=1,2 is neither "balanced" nor 3 numbers, one for each of a, b, c in',
         ),
-        ({"class_weights": "0,0,0"}, "^--class_weights=0,0,0 gives every label the weight 0; give weights above 0$"),
-        ({"doc_stride": 11}, "^--doc_stride is 11, but must be from 1 to 10"),
+        ({"class_weights": "0,0,0"}, "^class_weights=0,0,0 gives every label the weight 0; give weights above 0$"),
+        ({"doc_stride": 11}, "^doc_stride is 11, but must be from 1 to 10"),
         (
             {"max_seq_length": 4},
-            r"^--max_seq_length is 4, but \[CLS\], \[SEP\] and a token of each text need 5 or more",
+            r"^max_seq_length is 4, but \[CLS\], \[SEP\] and a token of each text need 5 or more",
         ),
     ],
 )

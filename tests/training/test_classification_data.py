@@ -64,12 +64,10 @@ def test_what_is_held_out_is_the_same_every_time_and_the_rest_is_trained_on(writ
 
 def test_what_is_hardly_meant_is_said(write, messages):
     read(do_train=True, train_file=write("n.csv", "text,label", *(f"t,{number / 8}" for number in range(30))))
-    assert messages[-1] == ("30 labels are many for 30 examples: check --label_column; numbers need --kind=regression")
+    assert messages[-1] == ("30 labels are many for 30 examples: check label_column; numbers need kind=regression")
     assert messages[-2].endswith("and 10 more")
     read(do_train=True, train_file=write("m.csv", "text,labels", "a,x|y", "b,y"), kind="multi_label")
-    assert (
-        messages[-1] == "no example has more than one label; name what separates them in a cell with --label_separator"
-    )
+    assert messages[-1] == "no example has more than one label; name what separates them in a cell with label_separator"
 
 
 def test_a_file_to_predict_may_have_any_labels(write):
@@ -121,7 +119,7 @@ def test_the_figure_that_counts_comes_first(write, kind, labels, metric, names):
 )
 def test_a_figure_that_the_data_do_not_have_is_refused(write, kind, labels, metric, known):
     train = write("train.csv", "text,label", *(f"t,{label}" for label in labels))
-    with pytest.raises(ValueError, match=f"^--metric={metric} is not one of the metrics of such data: {known}$"):
+    with pytest.raises(ValueError, match=f"^metric={metric} is not one of the metrics of such data: {known}$"):
         read(do_train=True, do_eval=True, train_file=train, eval_file=train, kind=kind, metric=metric)
 
 
@@ -133,49 +131,49 @@ TFDS = {"do_train": True, "tfds": "imdb_reviews"}
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"do_train": True}, "no data given; give --task_name and --data_dir, --tfds, or --train_file and the like"),
+        ({"do_train": True}, "no data given; give task_name and data_dir, tfds, or train_file and the like"),
         (
             {"do_train": True, "predict_file": "new.csv"},
-            "--do_train needs --train_file, or --teacher and --unlabeled_file",
+            "do_train needs train_file, or teacher and unlabeled_file",
         ),
-        ({**TRAIN, "do_predict": True}, "--do_predict needs --predict_file"),
-        ({**TRAIN, "do_eval": True}, "--do_eval needs --eval_file, or --eval_share of --train_file to hold out"),
-        ({**TRAIN, "task_name": "mrpc"}, "--task_name and --train_file both name the data; give .*"),
-        ({**TRAIN, "tfds": "glue/mrpc"}, "--tfds and --train_file both name the data; give --task_name .*"),
-        ({**TRAIN, "eval_file": "dev.csv", "eval_share": 0.2}, "--eval_share and --eval_file both say what to .*"),
+        ({**TRAIN, "do_predict": True}, "do_predict needs predict_file"),
+        ({**TRAIN, "do_eval": True}, "do_eval needs eval_file, or eval_share of train_file to hold out"),
+        ({**TRAIN, "task_name": "mrpc"}, "task_name and train_file both name the data; give .*"),
+        ({**TRAIN, "tfds": "glue/mrpc"}, "tfds and train_file both name the data; give task_name .*"),
+        ({**TRAIN, "eval_file": "dev.csv", "eval_share": 0.2}, "eval_share and eval_file both say what to .*"),
         (
             {**TRAIN, "eval_share": 0.001},
-            "--eval_share=0.001 of 3 examples leaves 3 to train and 0 to evaluate on; give another share, or .*",
+            "eval_share=0.001 of 3 examples leaves 3 to train and 0 to evaluate on; give another share, or .*",
         ),
         (
             {**TRAIN, "has_header": "false"},
-            "--has_header=false needs --text_column and --label_column, the numbers of columns from 0",
+            "has_header=false needs text_column and label_column, the numbers of columns from 0",
         ),
         (
             {"do_eval": True, "eval_file": "train.csv"},
-            "the labels are not known: give the --output_dir of a run that has trained, or train with --do_train",
+            "the labels are not known: give the output_dir of a run that has trained, or train with do_train",
         ),
         (
             {**TRAIN, "label_separator": ","},
-            "--label_separator is for --kind=multi_label, but it is single_label; leave it out",
+            "label_separator is for kind=multi_label, but it is single_label; leave it out",
         ),
         (
             {**TRAIN, "choice_columns": ["a", "b"]},
-            "--choice_columns is for --kind=multiple_choice, but it is single_label; leave it out",
+            "choice_columns is for kind=multiple_choice, but it is single_label; leave it out",
         ),
         (
             {**TRAIN, "kind": "multiple_choice", "choice_columns": ["a"]},
-            "--kind=multiple_choice needs --choice_columns: two or more columns, separated by commas",
+            "kind=multiple_choice needs choice_columns: two or more columns, separated by commas",
         ),
-        ({**TRAIN, "data_dir": "x"}, "--data_dir does not apply to your own files; leave it out"),
-        ({**TRAIN, "tfds_predict_split": "x"}, "--tfds_predict_split does not apply to your own files; leave it out"),
-        ({**MRPC, "data_dir": None}, "--task_name=mrpc needs --data_dir, the folder with its files"),
-        ({**MRPC, "text_column": "a"}, "--text_column does not apply to the data of --task_name; leave it out"),
-        ({**MRPC, "eval_share": 0.1}, "--eval_share does not apply to the data of --task_name; leave it out"),
+        ({**TRAIN, "data_dir": "x"}, "data_dir does not apply to your own files; leave it out"),
+        ({**TRAIN, "tfds_predict_split": "x"}, "tfds_predict_split does not apply to your own files; leave it out"),
+        ({**MRPC, "data_dir": None}, "task_name=mrpc needs data_dir, the folder with its files"),
+        ({**MRPC, "text_column": "a"}, "text_column does not apply to the data of task_name; leave it out"),
+        ({**MRPC, "eval_share": 0.1}, "eval_share does not apply to the data of task_name; leave it out"),
         ({**MRPC, "task_name": "ax"}, "the task ax has no train file, only test; leave this step out"),
-        ({**TFDS, "eval_share": 0.1}, "--eval_share does not apply to the data of --tfds; leave it out"),
-        ({**TFDS, "has_header": "true"}, "--has_header does not apply to the data of --tfds; leave it out"),
-        ({**TFDS, "kind": "multiple_choice"}, "--kind=multiple_choice needs your own files, not --tfds"),
+        ({**TFDS, "eval_share": 0.1}, "eval_share does not apply to the data of tfds; leave it out"),
+        ({**TFDS, "has_header": "true"}, "has_header does not apply to the data of tfds; leave it out"),
+        ({**TFDS, "kind": "multiple_choice"}, "kind=multiple_choice needs your own files, not tfds"),
     ],
 )
 def test_flags_that_do_not_go_together_are_refused(write, tmp_path, monkeypatch, flags, message):
@@ -243,7 +241,7 @@ def test_held_out_examples_of_a_changed_file_are_not_evaluated_on(write, tmp_pat
     train = write("train.csv", "text,label", *(f"t{number},{number % 2}" for number in range(10)))
     stored = {"task": "classification", "labels": ["0", "1"], "is_pair": False}
     settings = {"do_eval": True, "train_file": train, "eval_share": 0.2, "output_dir": str(tmp_path)}
-    message = r"^--eval_share=0.2 of .*train.csv: the model in .* was not trained on exactly the rest of it; give"
+    message = r"^eval_share=0.2 of .*train.csv: the model in .* was not trained on exactly the rest of it; give"
     with pytest.raises(ValueError, match=message):
         read(stored, **settings)
     facts = {"data": {"labels": ["0", "1"], "training_examples": 8, "their_sha256": "0" * 16}}
@@ -264,6 +262,6 @@ def test_pairs_and_single_texts_are_not_mixed(write):
     ):
         read(do_train=True, do_eval=True, train_file=pairs, eval_file=single)
     stored = {"task": "classification", "labels": ["x", "y"], "is_pair": True}
-    with pytest.raises(ValueError, match=r"single text, .*; name the second text with --text_pair_column$"):
+    with pytest.raises(ValueError, match=r"single text, .*; name the second text with text_pair_column$"):
         read(stored, do_predict=True, predict_file=single)
     read({**stored, "is_pair": False}, do_predict=True, predict_file=pairs, text_column="text")

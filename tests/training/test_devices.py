@@ -15,7 +15,7 @@ def test_the_default_is_one_device():
 
 
 def test_flags_may_not_contradict_each_other():
-    with pytest.raises(ValueError, match="--use_tpu and --strategy=one contradict each other; leave one"):
+    with pytest.raises(ValueError, match="use_tpu and strategy=one contradict each other; leave one"):
         create_strategy("one", use_tpu=True)
 
 
@@ -73,8 +73,8 @@ def test_the_chief_is_the_first_of_the_workers(monkeypatch):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("{}", "--strategy=multi_worker needs the environment variable TF_CONFIG, which"),
-        ("{", r"^the environment variable TF_CONFIG cannot be read \(.*\); correct it, or give --strategy=one or "),
+        ("{}", "strategy=multi_worker needs the environment variable TF_CONFIG, which"),
+        ("{", r"^the environment variable TF_CONFIG cannot be read \(.*\); correct it, or give strategy=one or "),
         ('{"cluster": 3}', "TF_CONFIG cannot be read"),
         (tf_config({"worker": ["a:1"], "ps": ["b:1"]}), "names ps, worker and says that this process is number 0 of"),
         (tf_config({"worker": ["a:1"]}, index=1), "names worker and says that this process is number 1 of worker; it"),

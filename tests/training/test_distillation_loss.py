@@ -259,15 +259,15 @@ def test_the_recipe_spaces_layers_evenly():
     ("teacher", "changes", "message"),
     [
         (THEIRS, {}, "the 3 layers of the teacher are not a multiple of the student's 2; name those to imitate"),
-        (THEIRS, {"teacher_layers": (3,)}, "--teacher_layers=3 must be 2 numbers from 1 to 3, one for each layer"),
-        (THEIRS, {"teacher_layers": (1, 4)}, "--teacher_layers=1,4 must be 2 numbers from 1 to 3"),
-        (THEIRS, {"teacher_layers": (0, 0)}, "--teacher_layers=0,0 must be 2 numbers from 1 to 3"),
+        (THEIRS, {"teacher_layers": (3,)}, "teacher_layers=3 must be 2 numbers from 1 to 3, one for each layer"),
+        (THEIRS, {"teacher_layers": (1, 4)}, "teacher_layers=1,4 must be 2 numbers from 1 to 3"),
+        (THEIRS, {"teacher_layers": (0, 0)}, "teacher_layers=0,0 must be 2 numbers from 1 to 3"),
         (DECODER, {}, "the teacher reads left to right (is_decoder in its config), but the student sees all tokens"),
-        (None, {}, "--hidden_loss_weight and --attention_loss_weight compare layers, which an export does not give"),
+        (None, {}, "hidden_loss_weight and attention_loss_weight compare layers, which an export does not give"),
         (
             THEIRS,
             dict.fromkeys(("soft_loss_weight", "hidden_loss_weight"), 0.0),
-            "all weights of the losses against the teacher are 0; give --soft_loss_weight above 0",
+            "all weights of the losses against the teacher are 0; give soft_loss_weight above 0",
         ),
     ],
 )

@@ -67,7 +67,7 @@ def test_a_run_is_known_without_its_checkpoints_and_others_are_refused(folder, s
         task.facts = {"train_data": "other"}
     else:
         flags["seed"] = 1
-    with pytest.raises(ValueError, match="holds a run with other settings: .*(train_data was abc|--seed was 12345)"):
+    with pytest.raises(ValueError, match="holds a run with other settings: .*(train_data was abc|seed was 12345)"):
         run(task, folder, init_checkpoint=start, **flags)
     assert files_in(folder) == before
 
@@ -156,9 +156,7 @@ def test_evaluations_that_choose_the_weights_stay_on_the_same_data(start, tmp_pa
     with pytest.raises(LookupError):
         run(WithData("a"), tmp_path, **flags)
     monkeypatch.undo()
-    with pytest.raises(
-        ValueError, match="eval_file content has changed; leave out --do_train to evaluate its model on"
-    ):
+    with pytest.raises(ValueError, match="eval_file content has changed; leave out do_train to evaluate its model on"):
         run(WithData("b"), tmp_path, **flags)
     assert run(WithData("a"), tmp_path, **flags)
 
@@ -218,7 +216,7 @@ def test_a_run_that_was_interrupted_is_a_model(start, tmp_path, monkeypatch):
 def test_another_checkpoint_than_the_runs_own_is_refused(finished, start, tmp_path, given):
     write_start(finished / "other")
     given = given.replace("START", str(start)).replace("RUN", str(finished))
-    message = "does not exist" if given == "nowhere" else "holds a run with a model of its own, so --init_checkpoint="
+    message = "does not exist" if given == "nowhere" else "holds a run with a model of its own, so init_checkpoint="
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         run(MadeUp(), finished, do_train=False, init_checkpoint=given)
 

@@ -167,7 +167,7 @@ def test_the_best_checkpoint_is_kept_and_early_stopping_ends_training(start, tmp
         np.testing.assert_array_equal(value, at_two.read(name), err_msg=name)
     assert metrics["margin"] == pytest.approx(float(rows["2"]["margin"]), rel=1e-6)
     shown = capsys.readouterr().out
-    assert "training ends early (--early_stopping); the model has the weights with the best accuracy" in shown
+    assert "training ends early (early_stopping); the model has the weights with the best accuracy" in shown
     assert "evaluation of step 2: " in shown
 
     before = weights_in(tmp_path), (tmp_path / "metrics.csv").read_bytes()
@@ -203,7 +203,7 @@ def test_a_batch_that_is_too_large_to_evaluate_or_predict_is_named(whole, tmp_pa
     monkeypatch.setattr(Inference, "outputs", fail)
     task = MadeUp(does_evaluate=not does_predict, does_predict=does_predict)
     flag = "predict_batch_size" if does_predict else "eval_batch_size"
-    with pytest.raises(ValueError, match=f"memory does not hold a batch of --{flag}; give a lower one"):
+    with pytest.raises(ValueError, match=f"memory does not hold a batch of {flag}; give a lower one"):
         run(task, tmp_path, do_train=False, init_checkpoint=whole[0], do_predict=does_predict)
 
 
@@ -235,11 +235,11 @@ def test_a_head_of_another_shape_is_refused_unless_a_new_one_is_asked_for(whole,
     flags = {"init_checkpoint": folder, "num_train_epochs": 1, "train_batch_size": 24}
     with pytest.raises(
         ValueError,
-        match=r"has a head of another shape: output_weights is \[2, 8\], and \[3, 8\] is needed; give --new_head",
+        match=r"has a head of another shape: output_weights is \[2, 8\], and \[3, 8\] is needed; give new_head",
     ):
         run(MadeUp(num_classes=3), tmp_path / "other", **flags)
     with pytest.raises(
-        ValueError, match="has a head for the labels low, high, and no, yes are needed; give --new_head to start it fr"
+        ValueError, match="has a head for the labels low, high, and no, yes are needed; give new_head to start it fr"
     ):
         run(MadeUp(labels=["no", "yes"]), tmp_path / "other", **flags)
 
@@ -261,10 +261,10 @@ def test_a_head_that_is_there_is_trained_on_unless_a_new_one_is_asked_for(whole,
 
 def test_a_folder_with_a_run_of_other_settings_or_data_is_refused(whole, start):
     for name, changes, message in (
-        ("abc", {"learning_rate": 0.02}, "--learning_rate was 0.01 and is 0.02 now; give the old settings to resume"),
-        ("abc", {"num_train_epochs": 3}, "--num_train_epochs was 2.0 and is 3.0 now"),
-        ("abc", {"precision": "bfloat16"}, "--precision was float32 and is bfloat16 now"),
-        ("abc", {"freeze_layers": 1}, "--freeze_layers was not given and is 1 now"),
+        ("abc", {"learning_rate": 0.02}, "learning_rate was 0.01 and is 0.02 now; give the old settings to resume"),
+        ("abc", {"num_train_epochs": 3}, "num_train_epochs was 2.0 and is 3.0 now"),
+        ("abc", {"precision": "bfloat16"}, "precision was float32 and is bfloat16 now"),
+        ("abc", {"freeze_layers": 1}, "freeze_layers was not given and is 1 now"),
         ("abc", {"num_seeds": 2}, "is_one_of_several_tries was False and is True now"),
         ("xyz", {}, "train_data was abc and is xyz now; give the old settings"),
     ):
@@ -277,11 +277,11 @@ def test_a_folder_with_a_run_of_other_settings_or_data_is_refused(whole, start):
     [
         (
             {"train_batch_size": 25, "num_train_epochs": 1},
-            "24 examples, --train_batch_size=25 and --num_train_epochs=1.0 give no training step; give",
+            "24 examples, train_batch_size=25 and num_train_epochs=1.0 give no training step; give",
         ),
         (
             {"train_batch_size": "8,9", "gradient_accumulation_steps": 2},
-            "--train_batch_size=9 cannot be divided evenly by 1 device",
+            "train_batch_size=9 cannot be divided evenly by 1 device",
         ),
     ],
     ids=["too few examples", "uneven parts"],

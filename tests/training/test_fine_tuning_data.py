@@ -57,5 +57,5 @@ def test_reports_on_other_data_are_not_replaced_without_a_warning(tmp_path, mess
     warn_of_replaced_reports(run_dir, other)
     assert messages == [
         f"the reports in {tmp_path} are of dev.tsv (accuracy 70.0 %), and are replaced by those of 0.2 of train.tsv; "
-        f"to keep them, evaluate into another --output_dir, with --init_checkpoint={tmp_path}"
+        f"to keep them, evaluate into another output_dir, with init_checkpoint={tmp_path}"
     ]

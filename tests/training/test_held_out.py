@@ -69,11 +69,11 @@ def test_numbers_are_held_out_without_a_look_at_them():
 @pytest.mark.parametrize(
     ("labels", "share", "message"),
     [
-        ("aab", 0.1, "^--eval_share=0.1 of 3 examples leaves 3 to train and 0 to evaluate on; give another share"),
+        ("aab", 0.1, "^eval_share=0.1 of 3 examples leaves 3 to train and 0 to evaluate on; give another share"),
         (
             "abc",
             0.5,
-            "^--eval_share=0.5 of 3 examples leaves 3 to train and 0 to evaluate on, because no label has two",
+            "^eval_share=0.5 of 3 examples leaves 3 to train and 0 to evaluate on, because no label has two",
         ),
     ],
 )

@@ -165,7 +165,7 @@ def test_calls_of_the_device_grow_as_long_as_they_are_short(run):
     [
         (CountingTrainer({8: float("nan")}), "in steps 6 to 10; the checkpoint of step 5 is from before: start from"),
         (CountingTrainer(norms={8: float("inf")}), "in steps 6 to 10; the checkpoint of step 5 is from before"),
-        (CountingTrainer({1: float("inf")}), "in step 1; start again with a lower --learning_rate or a longer"),
+        (CountingTrainer({1: float("inf")}), "in step 1; start again with a lower learning_rate or a longer"),
     ],
     ids=["loss", "norm", "first step"],
 )
@@ -212,7 +212,7 @@ def test_a_second_interrupt_ends_at_once(run):
         (
             fail_at(1, tf.errors.ResourceExhaustedError(None, None, "OOM")),
             ValueError,
-            "does not hold a batch; give --recompute, or .*smaller parts; or lower --train_batch_size$",
+            "does not hold a batch; give recompute, or .*smaller parts; or lower train_batch_size$",
         ),
         (
             fail_at(3, tf.errors.ResourceExhaustedError(None, None, "OOM")),
@@ -233,7 +233,7 @@ def test_a_model_that_is_larger_than_the_memory_is_explained(monkeypatch):
 
     monkeypatch.setattr(loop, "Trainer", fail)
     settings = dict.fromkeys(("learning_rate", "num_train_steps", "num_warmup_steps", "gradient_accumulation_steps"), 1)
-    with pytest.raises(ValueError, match="^the device's memory does not hold the model's weights .* --freeze_layers"):
+    with pytest.raises(ValueError, match="^the device's memory does not hold the model's weights .* freeze_layers"):
         loop.make_trainer(None, tf.distribute.get_strategy(), settings | {"seed": 1})
 
 

@@ -110,11 +110,11 @@ def test_lora_works_with_the_settings_that_save_memory_and_time(start, tmp_path)
 
 
 def test_settings_of_lora_belong_to_a_run(whole, start):
-    with pytest.raises(ValueError, match="--lora_rank was 2 and is 1 now; give the old settings to resume"):
+    with pytest.raises(ValueError, match="lora_rank was 2 and is 1 now; give the old settings to resume"):
         run(MadeUp(), whole[0], init_checkpoint=start, **FLAGS | {"lora_rank": 1})
 
 
 def test_lora_without_a_model_to_adapt_is_refused(start, tmp_path):
     files = {"bert_config_file": start / "bert_config.json", "vocab_file": start / "vocab.txt"}
-    with pytest.raises(ValueError, match="--lora_rank adapts a pre-trained model; give --init_checkpoint as well"):
+    with pytest.raises(ValueError, match="lora_rank adapts a pre-trained model; give init_checkpoint as well"):
         run(MadeUp(), tmp_path, lora_rank=2, **files)

@@ -102,7 +102,7 @@ def test_what_a_model_was_built_with_may_not_be_given_otherwise(trained, tmp_pat
         return open_fine_tuning(values, "run_made_up", (), ("classification",), (), ("max_seq_length",))
 
     assert open_with(6).settings["max_seq_length"] == 6
-    with pytest.raises(ValueError, match="--max_seq_length=5, but the model has the max_seq_length 6; leave it out"):
+    with pytest.raises(ValueError, match="max_seq_length=5, but the model has the max_seq_length 6; leave it out"):
         open_with(5)
 
 
@@ -117,46 +117,46 @@ def test_a_run_config_is_taken_and_overridden(start, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({}, "nothing to do: give one or more of --do_train, --do_eval, --do_predict"),
-        ({"do_train": True, "output_dir": None}, "missing: --output_dir"),
+        ({}, "nothing to do: give one or more of do_train, do_eval, do_predict"),
+        ({"do_train": True, "output_dir": None}, "missing: output_dir"),
         (
             {"do_train": True, "init_checkpoint": None},
-            r"missing: --init_checkpoint, the model to start from \(or, to start from random numbers, "
-            r"--bert_config_file and --vocab_file\)",
+            r"missing: init_checkpoint, the model to start from \(or, to start from random numbers, "
+            r"bert_config_file and vocab_file\)",
         ),
         (
             {"do_train": True, "init_checkpoint": None, "vocab_file": "vocab.txt"},
-            r"missing: --init_checkpoint, the model to start from \(or, to start from random numbers, "
+            r"missing: init_checkpoint, the model to start from \(or, to start from random numbers, "
             r"--bert_config_file\)",
         ),
-        ({"do_eval": True, "init_checkpoint": None}, "--output_dir=.* does not contain a model; train one with"),
-        ({"do_train": True, "num_seeds": 2}, "several seeds or settings are compared by an evaluation; give --do_eval"),
+        ({"do_eval": True, "init_checkpoint": None}, "output_dir=.* does not contain a model; train one with"),
+        ({"do_train": True, "num_seeds": 2}, "several seeds or settings are compared by an evaluation; give do_eval"),
         ({"do_train": True, "learning_rate": "1e-5,2e-5"}, "several seeds or settings are compared by an evaluation"),
-        ({"do_train": True, "eval_steps": 5}, "--eval_steps says when to evaluate; give --do_eval as well, or leave"),
+        ({"do_train": True, "eval_steps": 5}, "eval_steps says when to evaluate; give do_eval as well, or leave"),
         (
             {"do_train": True, "do_eval": True, "early_stopping": 2},
-            "--early_stopping counts evaluations in training; give --eval_steps as well",
+            "early_stopping counts evaluations in training; give eval_steps as well",
         ),
         (
             {"do_train": True, "do_eval": True, "max_steps": 9, "num_train_epochs": "2,3"},
-            "--max_steps=9 replaces the epochs, but --num_train_epochs has several values; leave out one of the two",
+            "max_steps=9 replaces the epochs, but num_train_epochs has several values; leave out one of the two",
         ),
         (
             {"do_train": True, "max_seq_length": 17},
-            "--max_seq_length=17 is more than the 16 positions that the model has; give 16 or less",
+            "max_seq_length=17 is more than the 16 positions that the model has; give 16 or less",
         ),
         (
             {"do_train": True, "lora_rank": 9},
-            "--lora_rank is 9, but must be a whole number from 1 to the hidden size 8",
+            "lora_rank is 9, but must be a whole number from 1 to the hidden size 8",
         ),
-        ({"do_train": True, "lora_rank": 1, "lora_alpha": 0}, "--lora_alpha is 0.0, but must be above 0"),
+        ({"do_train": True, "lora_rank": 1, "lora_alpha": 0}, "lora_alpha is 0.0, but must be above 0"),
         (
             {"do_train": True, "lora_rank": 1, "lora_targets": "query,pooler"},
-            "--lora_targets are pooler; give one or more of query, key, value, attention_output, intermediate, output",
+            "lora_targets are pooler; give one or more of query, key, value, attention_output, intermediate, output",
         ),
-        ({"do_train": True, "lora_alpha": 4}, "--lora_alpha is for LoRA; give --lora_rank as well, or leave it out"),
-        ({"do_train": True, "lora_targets": "key"}, "--lora_targets is for LoRA; give --lora_rank as well, or leave"),
-        ({"do_train": True, "freeze_layers": 3}, "--freeze_layers=3, but the model has 2 layers; give 2 or less"),
+        ({"do_train": True, "lora_alpha": 4}, "lora_alpha is for LoRA; give lora_rank as well, or leave it out"),
+        ({"do_train": True, "lora_targets": "key"}, "lora_targets is for LoRA; give lora_rank as well, or leave"),
+        ({"do_train": True, "freeze_layers": 3}, "freeze_layers=3, but the model has 2 layers; give 2 or less"),
     ],
 )
 def test_what_does_not_go_together_is_refused(start, tmp_path, flags, message):
@@ -183,8 +183,6 @@ def test_a_checkpoint_beside_a_run_that_has_its_own_is_refused_by_every_program(
     action = "do_predict" if program is run_squad else "do_eval"
     given = given.replace("START", str(start))
     argv = [program.__name__, f"--{action}", f"--output_dir={trained}", f"--init_checkpoint={given}"]
-    message = (
-        "does not exist" if given == "nowhere" else f"so --init_checkpoint={given} would not be used; give another"
-    )
+    message = "does not exist" if given == "nowhere" else f"so init_checkpoint={given} would not be used; give another"
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         program.main(argv)

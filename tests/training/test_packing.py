@@ -109,14 +109,14 @@ def test_a_packed_run_is_the_run_that_it_would_be_unpacked(start, tmp_path, caps
         for folder in ("packed", "unpacked")
     )
     assert losses == pytest.approx(expected_losses, rel=2e-5)
-    with pytest.raises(ValueError, match="--pack was True and is False now; give the old settings to resume it"):
+    with pytest.raises(ValueError, match="pack was True and is False now; give the old settings to resume it"):
         run(MadeUp(), tmp_path / "packed", **flags)
 
 
 def test_a_task_that_cannot_be_packed_says_why(start, tmp_path):
     task = MadeUp()
     task.cannot_pack = "its rows are one"
-    with pytest.raises(ValueError, match="--pack puts several examples into a row, but its rows are one; leave it out"):
+    with pytest.raises(ValueError, match="pack puts several examples into a row, but its rows are one; leave it out"):
         run(task, tmp_path / "run", pack=True, init_checkpoint=start)
     assert not (tmp_path / "run").exists()
 

@@ -51,7 +51,7 @@ def test_auto_is_what_the_hardware_is_fast_in(machine, messages, processor, gpus
     take_precision(settings)
     assert settings["precision"] == chosen
     [message] = messages
-    assert message.startswith(f"--precision=auto: {chosen}, since {reason}")
+    assert message.startswith(f"precision=auto: {chosen}, since {reason}")
 
 
 def test_a_machine_that_says_nothing_of_its_processor_computes_in_float32(machine, monkeypatch):
@@ -71,7 +71,7 @@ def test_a_run_goes_on_in_the_precision_that_it_began_in(machine, messages, tmp_
     write_config(tmp_path / "run" / "run_config.json", {"precision": first["precision"]})
     machine(SKYLAKE)
     assert settings_of(parsed(*arguments), ("output_dir",))["precision"] == "bfloat16"
-    assert messages[1] == f"--precision=auto: bfloat16, as in the run in {tmp_path / 'run'}"
+    assert messages[1] == f"precision=auto: bfloat16, as in the run in {tmp_path / 'run'}"
 
 
 @pytest.mark.parametrize(
@@ -80,17 +80,17 @@ def test_a_run_goes_on_in_the_precision_that_it_began_in(machine, messages, tmp_
         (
             "bfloat16",
             {},
-            "--precision=bfloat16 is slow here, since the processor has neither avx512_bf16 nor amx_bf16; on an Intel "
-            "Skylake, a step takes 1.5 times as long as with --precision=float32 --jit",
+            "precision=bfloat16 is slow here, since the processor has neither avx512_bf16 nor amx_bf16; on an Intel "
+            "Skylake, a step takes 1.5 times as long as with precision=float32 and jit",
         ),
         (
             "bfloat16",
             {"T4": (7, 5)},
-            "--precision=bfloat16 is slow here, since T4 (compute capability 7.5) lacks instructions for bfloat16; "
+            "precision=bfloat16 is slow here, since T4 (compute capability 7.5) lacks instructions for bfloat16; "
             "give float16",
         ),
         ("bfloat16", {"A100": (8, 0)}, None),
-        ("tf32", {}, "--precision=tf32 is float32 here, since it needs an NVIDIA GPU of the Ampere generation or lat"),
+        ("tf32", {}, "precision=tf32 is float32 here, since it needs an NVIDIA GPU of the Ampere generation or lat"),
         ("tf32", {"A100": (8, 0)}, None),
         ("float32", {}, None),
         ("float16", {}, None),

@@ -159,7 +159,7 @@ def test_the_figures_of_the_second_version_and_the_threshold_that_gives_the_best
     }
     run_dir = RunDir(str(tmp_path), "run_squad")
     made.write_evaluation(run_dir, outputs)
-    assert messages[-1].endswith("eval_file.json: --null_score_diff_threshold=2 gives the best F1, 100")
+    assert messages[-1].endswith("eval_file.json: null_score_diff_threshold=2 gives the best F1, 100")
     # The questions that determined the threshold do not use it; others do.
     assert set(read(run_dir, "eval_predictions.json").values()) == {""}
     assert read(run_dir, "eval_null_odds.json") == {"q0": 1.0, "q1": 2.0, "q2": 3.0, "q3": 5.0}
@@ -282,7 +282,7 @@ def test_a_predict_file_with_some_answers_is_not_judged(task, tmp_path, messages
     assert [message for message in messages if "is not evaluated" in message] == messages[:1]
     task(predict=PARAGRAPHS, version_2_with_negative=False)
     told = [message for message in messages if "is not evaluated" in message]
-    assert told[1].endswith('have no answers, the first is "q2"; for SQuAD 2.0 give --version_2_with_negative')
+    assert told[1].endswith('have no answers, the first is "q2"; for SQuAD 2.0 give version_2_with_negative')
 
 
 def test_an_eval_file_needs_answers(task):
@@ -290,7 +290,7 @@ def test_an_eval_file_needs_answers(task):
         ValueError, match='eval_file.json question "q0" has no answers to compare with; give a file of quest'
     ):
         task(evaluate=without_answers(PARAGRAPHS))
-    with pytest.raises(ValueError, match='question "q2" has no answers .* or --version_2_with_negative for SQuAD 2.0'):
+    with pytest.raises(ValueError, match='question "q2" has no answers .* or version_2_with_negative for SQuAD 2.0'):
         task(evaluate=PARAGRAPHS, version_2_with_negative=False)
 
 

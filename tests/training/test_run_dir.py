@@ -200,15 +200,15 @@ def test_the_same_settings_may_resume_and_take_more_steps(run_dir, messages):
     claim(run_dir, {"num_train_steps": 20}, free=("learning_rate",))
     # A run that counts in epochs has no number of steps.
     run_dir.claim({"num_train_epochs": 3.0}, {}, ("learning_rate", "num_train_steps", "num_train_epochs"))
-    with pytest.raises(ValueError, match="--num_train_epochs was 3.0 and is 4.0 now"):
+    with pytest.raises(ValueError, match="num_train_epochs was 3.0 and is 4.0 now"):
         run_dir.claim({"num_train_epochs": 4.0}, {}, ())
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ({}, {"settings": {"num_train_steps": 9}}, "--num_train_steps was 10 and is 9 now"),
-        ({}, {"settings": {"seed": 1}}, "--seed was not given and is 1 now"),
+        ({}, {"settings": {"num_train_steps": 9}}, "num_train_steps was 10 and is 9 now"),
+        ({}, {"settings": {"seed": 1}}, "seed was not given and is 1 now"),
         (
             {"facts": {"config": {"a": 8, "b": 2}}},
             {"facts": {"config": {"a": 9, "b": 2}}},
@@ -218,7 +218,7 @@ def test_the_same_settings_may_resume_and_take_more_steps(run_dir, messages):
         ({"facts": {"vocab_sha256": "a1"}}, {"facts": {"vocab_sha256": "b2"}}, "vocab content has changed"),
         # JSON makes lists of tuples.
         ({"settings": {"columns": (1, 2)}}, {"settings": {"columns": (1, 2)}}, None),
-        ({"settings": {"columns": (1, 2)}}, {"settings": {"columns": (1,)}}, "--columns was [1, 2] and is [1] now"),
+        ({"settings": {"columns": (1, 2)}}, {"settings": {"columns": (1,)}}, "columns was [1, 2] and is [1] now"),
     ],
     ids=["steps", "not given", "part", "fact", "digest", "tuple", "tuple differs"],
 )
@@ -242,11 +242,11 @@ def test_folders_in_use_or_of_another_program_are_refused(run_dir):
 
 def test_folders_that_cannot_be_created_or_read_are_refused(tmp_path):
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(OSError, match="--output_dir=.*file/run cannot be created: Not a directory; give another"):
+    with pytest.raises(OSError, match="output_dir=.*file/run cannot be created: Not a directory; give another"):
         claim(RunDir(str(tmp_path / "file" / "run"), "run_pretraining"))
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     for name, found in (("file", "a file, not a folder"), ("link", "a link to .*gone, which does not exist")):
-        with pytest.raises(OSError, match=f"--output_dir=.*{name} is {found}; give another folder$"):
+        with pytest.raises(OSError, match=f"output_dir=.*{name} is {found}; give another folder$"):
             claim(RunDir(str(tmp_path / name), "run_pretraining"))
     with pytest.raises(ValueError, match=r"TensorFlow takes \[ \* \? in a path for a pattern; rename it"):
         RunDir(str(tmp_path / "run [1]"), "run_pretraining")

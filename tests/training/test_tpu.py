@@ -51,15 +51,15 @@ def test_the_tpu_of_this_machine_needs_no_connection_and_is_initialised_once(fak
     assert create_strategy(use_tpu=True) is connect("local", num_cores=1)
     assert fake_tpu == [("resolve", "local", None, None), ("initialize", True), ("strategy", True)]
     # Another number of cores than asked for.
-    with pytest.raises(ValueError, match="^--num_tpu_cores=8, but the TPU 'local' has 1$"):
+    with pytest.raises(ValueError, match="^num_tpu_cores=8, but the TPU 'local' has 1$"):
         create_strategy(use_tpu=True, num_tpu_cores=8)
 
 
 def test_without_a_tpu_the_package_that_is_missing_is_named():
     with pytest.raises(
         ValueError,
-        match=r"^--use_tpu: no TPU could be reached as 'local' \(the package tensorflow-tpu is not installed; "
-        r"docs/guides/tpu\.md has the commands\); run on the machine of a TPU, or leave --use_tpu out to use the CPU "
+        match=r"^use_tpu: no TPU could be reached as 'local' \(the package tensorflow-tpu is not installed; "
+        r"docs/guides/tpu\.md has the commands\); run on the machine of a TPU, or leave use_tpu out to use the CPU "
         r"or GPU$",
     ):
         connect("local")
@@ -79,9 +79,9 @@ def test_where_that_package_is_not_the_reason_tensorflow_gives_it(fake_tpu, monk
 @pytest.mark.parametrize(
     ("given", "name"),
     [
-        ({}, "--output_dir=/data/run"),
-        ({"tpu_name": None, "master": "grpc://10.0.0.2:8470"}, "--output_dir=/data/run"),
-        ({"output_dir": "gs://bucket/run", "input_file": "gs://bucket/a,/data/b"}, "--input_file=gs://bucket/a,/data/"),
+        ({}, "output_dir=/data/run"),
+        ({"tpu_name": None, "master": "grpc://10.0.0.2:8470"}, "output_dir=/data/run"),
+        ({"output_dir": "gs://bucket/run", "input_file": "gs://bucket/a,/data/b"}, "input_file=gs://bucket/a,/data/"),
     ],
 )
 def test_files_of_this_machine_are_refused_for_a_tpu_of_another_one(given, name):
@@ -95,15 +95,15 @@ def test_a_tpu_of_this_machine_and_other_devices_take_any_file(given):
 
 
 def test_ways_to_compute_that_are_not_for_a_tpu_are_refused():
-    with pytest.raises(ValueError, match=r"^--precision=float16 does not work on a TPU; give bfloat16$"):
+    with pytest.raises(ValueError, match=r"^precision=float16 does not work on a TPU; give bfloat16$"):
         check_computing({"use_tpu": True, "precision": "float16"})
-    with pytest.raises(ValueError, match=r"^--jit is not for a TPU, .*; leave it out$"):
+    with pytest.raises(ValueError, match=r"^jit is not for a TPU, .*; leave it out$"):
         check_computing({"use_tpu": True, "jit": True})
     check_computing({"use_tpu": True, "precision": "bfloat16", "jit": False})
     check_computing({"use_tpu": False, "precision": "float16", "jit": True})
 
 
-@pytest.mark.parametrize(("flags", "message"), [({"tpu_name": "mine"}, "is in another one"), ({"jit": True}, "--jit")])
+@pytest.mark.parametrize(("flags", "message"), [({"tpu_name": "mine"}, "is in another one"), ({"jit": True}, "jit")])
 def test_flags_are_checked_before_anything_else(tmp_path, fake_tpu, flags, message):
     with pytest.raises(ValueError, match=message):
         run(MadeUp(), tmp_path / "run", init_checkpoint=tmp_path / "not_there", use_tpu=True, **flags)

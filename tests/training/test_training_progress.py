@@ -6,7 +6,7 @@ import logging
 import pytest
 import rich.console
 
-from bert_keras.cli.console import LogHandler
+from bert_keras.cli.console import LogHandler, flag_name
 from bert_keras.training.report import Report
 
 
@@ -52,7 +52,7 @@ def make_report(screen, rows, is_terminal):
     console = rich.console.Console(file=screen, force_terminal=is_terminal, width=200)
     log = logging.getLogger("bert_keras")
     log.setLevel(logging.INFO)
-    log.handlers = [LogHandler(console)]
+    log.handlers = [LogHandler(console, flag_name)]
     settings = {"train_batch_size": 8, "num_train_steps": 9}
     return Report(TwoMetrics(), lambda step: 0.25 * step, settings, 0, console, [rows])
 

@@ -98,11 +98,11 @@ def test_other_constants_are_refused_and_the_number_of_checkpoints_may_change(av
     assert sorted(path.name for path in folder.glob("*.index")) == ["model.ckpt-4.index", "model.ckpt-6.index"]
     flags = {"init_checkpoint": start, **AVERAGED}
     for change, message in (
-        ({"ema_decay": 0.5}, "--ema_decay was 0.9 and is 0.5 now"),
-        ({"weight_decay_rate": 0.1}, "--weight_decay_rate was 0.01 and is 0.1 now"),
-        ({"learning_rate_schedule": "cosine"}, "--learning_rate_schedule was linear and is cosine now"),
-        ({"label_smoothing": 0.1}, "--label_smoothing was 0.0 and is 0.1 now"),
-        ({"max_steps": 7}, "--max_steps was 0 and is 7 now"),
+        ({"ema_decay": 0.5}, "ema_decay was 0.9 and is 0.5 now"),
+        ({"weight_decay_rate": 0.1}, "weight_decay_rate was 0.01 and is 0.1 now"),
+        ({"learning_rate_schedule": "cosine"}, "learning_rate_schedule was linear and is cosine now"),
+        ({"label_smoothing": 0.1}, "label_smoothing was 0.0 and is 0.1 now"),
+        ({"max_steps": 7}, "max_steps was 0 and is 7 now"),
     ):
         with pytest.raises(ValueError, match=f"holds a run with other settings: {message}; give the old settings"):
             run(MadeUp(), folder, **{**flags, **change})
@@ -128,9 +128,7 @@ def test_steps_replace_epochs_the_schedule_follows_and_labels_are_smoothed(plain
 def test_labels_that_cannot_be_smoothed_are_refused(start, tmp_path):
     task = MadeUp()
     task.cannot_smooth = "its labels are songs"
-    with pytest.raises(
-        ValueError, match="^--label_smoothing spreads labels over classes, but its labels are songs; le"
-    ):
+    with pytest.raises(ValueError, match="^label_smoothing spreads labels over classes, but its labels are songs; le"):
         run(task, tmp_path / "run", init_checkpoint=start, label_smoothing=0.1)
     assert not (tmp_path / "run").exists()
 
@@ -165,14 +163,12 @@ def test_pretraining_without_any_loss_is_refused(pretraining, tmp_path):
     flags = {**pretraining[0], "output_dir": tmp_path / "run"}
     with pytest.raises(
         ValueError,
-        match="^--masked_lm_loss_weight=0 and --next_sentence_loss_weight=0 leave nothing to learn; give a w",
+        match="^masked_lm_loss_weight=0 and next_sentence_loss_weight=0 leave nothing to learn; give a w",
     ):
         pretrain(flags, next_sentence_loss_weight=0)
     path = flags["input_file"].with_name("train.tfrecord.json")
     path.write_text(json.dumps({"settings": {"sentence_task": "none"}}))
-    with pytest.raises(
-        ValueError, match="^--masked_lm_loss_weight=0 and records without a sentence task leave nothing"
-    ):
+    with pytest.raises(ValueError, match="^masked_lm_loss_weight=0 and records without a sentence task leave nothing"):
         pretrain(flags)
     path.unlink()
     assert not (tmp_path / "run" / "run_config.json").exists()

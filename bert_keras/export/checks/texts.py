@@ -3,6 +3,7 @@
 import numpy as np
 
 from bert_keras.export.graph.text_model import text_names
+from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.storage import paths
 
 _MASK = b" [MASK] "
@@ -42,11 +43,11 @@ def read_check_texts(path, settings):
     the text.
     """
     if not paths.is_file(path):
-        raise FileNotFoundError(f"--check_file={path} is not a file; give a text file, one text a line")
+        raise MissingFile("{check_file}={} is not a file; give a text file, one text a line", path)
     lines = paths.read_bytes(path).replace(b"\r\n", b"\n").split(b"\n")
     rows = [(number, line.split(b"\t")) for number, line in enumerate(lines, 1) if line.strip()]
     if not rows:
-        raise ValueError(f"--check_file={path} holds no text; give one text a line")
+        raise Mistake("{check_file}={} holds no text; give one text a line", path)
     names = text_names(settings)
     if len(names) == 1:
         return {names[0]: np.array([b"\t".join(parts) for _, parts in rows], object)}

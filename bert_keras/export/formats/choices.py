@@ -5,6 +5,7 @@ import importlib.util
 import platform
 
 from bert_keras.export.formats import web_runtime
+from bert_keras.mistakes import Mistake
 from bert_keras.prediction.loading.exported import WEB_MODEL
 
 # Format -> its path in the export folder. TensorFlow Serving needs numbered versions.
@@ -42,16 +43,19 @@ def quantization_of(name, quantize):
 def check_formats(formats, quantize):
     """Raises ValueError for formats that are unknown, given twice, or do not support the quantization."""
     if unknown := [name for name in formats if name not in FORMATS]:
-        raise ValueError(f'--format has "{unknown[0]}", but its formats are {", ".join(FORMATS)}, separated by commas')
+        raise Mistake('{format} has "{}", but its formats are {}, separated by commas', unknown[0], FORMATS)
     if not formats or len(set(formats)) < len(formats):
-        raise ValueError(f"--format={','.join(formats)}: give one or more of {', '.join(FORMATS)}, each once")
+        raise Mistake("{format}={}: give one or more of {}, each once", ",".join(formats), FORMATS)
     wrong = [name for name in formats if quantize not in (None, "float32", _QUANTIZATION[name])]
     if wrong:
         *others, last = [name for name, supported in _QUANTIZATION.items() if supported == quantize]
         able = f"{', '.join(others)} or {last}" if others else last
-        raise ValueError(
-            f"--quantize={quantize} works only with {able}, but --format has {', '.join(wrong)}; leave --quantize out "
-            f"for {'these' if len(wrong) > 1 else 'it'}, or export twice"
+        raise Mistake(
+            "{quantize}={} works only with {}, but {format} has {}; leave {quantize} out for {}, or export twice",
+            quantize,
+            able,
+            wrong,
+            "these" if len(wrong) > 1 else "it",
         )
 
 
@@ -65,9 +69,12 @@ def check_packages(formats):
     to_install = [_PACKAGES[name][each] for name in missing if name not in _EXTRAS for each in missing[name]]
     to_install += [f"'bert-keras[{','.join(extras)}]'"] if extras else []
     modules = list(dict.fromkeys(each for names in missing.values() for each in names))
-    raise ValueError(
-        f"--format={','.join(missing)} needs {', '.join(modules)}, which {'is' if len(modules) == 1 else 'are'} not "
-        f"installed: pip install {' '.join(to_install)}"
+    raise Mistake(
+        "{format}={} needs {}, which {} not installed: pip install {}",
+        ",".join(missing),
+        [*modules],
+        "is" if len(modules) == 1 else "are",
+        " ".join(to_install),
     )
 
 

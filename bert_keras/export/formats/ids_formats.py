@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from bert_keras.export.checks.agreement import judge, questions
 from bert_keras.export.formats import converters
+from bert_keras.mistakes import Mistake
 from bert_keras.prediction.loading.exported import OPENERS
 from bert_keras.storage import writing
 
@@ -60,12 +61,13 @@ def _run_converter(name, *arguments):
     last = output.splitlines()[-1] if output else ""
     _, is_unknown, operations = last.partition(converters.UNKNOWN)
     if is_unknown:
-        raise ValueError(
-            f"{title} has no operation for {operations}, which the network needs; take --format=saved_model"
+        raise Mistake(
+            "{} has no operation for {}, which the network needs; take {format}=saved_model", title, operations
         )
     log.error("the converter to %s printed:\n%s", title, output)
     reason = f"signal {-process.returncode} ended its process" if process.returncode < 0 else last
-    raise ValueError(
-        f"the conversion to {title} failed: {reason}; check that memory and disk are sufficient, or take "
-        "--format=saved_model"
+    raise Mistake(
+        "the conversion to {} failed: {}; check that memory and disk are sufficient, or take {format}=saved_model",
+        title,
+        reason,
     )

@@ -5,6 +5,7 @@ Axes: B batch, T tokens, P predictions, V vocabulary, C classes, H hidden.
 
 import tensorflow as tf
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling import weights_by_name
 from bert_keras.prediction.tasks.registry import TASKS
 
@@ -61,9 +62,9 @@ def in_bfloat16(model):
     Softmax and the statistics of layer normalisation use float32, as in training with mixed precision.
     """
     if hasattr(model, "recurrent_layers"):
-        raise ValueError(
-            "a tagger with LSTMs (--tagger=bilstm or bilstm_tuned) cannot be in bfloat16: Keras cannot make their "
-            "weights; leave --quantize out, or take --format=onnx with --quantize=int8"
+        raise Mistake(
+            "a tagger with LSTMs ({tagger}=bilstm or bilstm_tuned) cannot be in bfloat16: Keras cannot make "
+            "their weights; leave {quantize} out, or take {format}=onnx with {quantize}=int8"
         )
     copy = type(model).from_config(model.get_config() | {"dtype": "bfloat16"})
     values = weights_by_name(model)

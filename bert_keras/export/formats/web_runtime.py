@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tarfile
 
+from bert_keras.mistakes import MissingFile, Mistake, SystemFailure
 from bert_keras.storage import writing
 
 log = logging.getLogger("bert_keras")
@@ -39,11 +40,12 @@ def find_package(given: str | None = None) -> pathlib.Path:
     """
     if given:
         if not pathlib.Path(given).is_file():
-            raise FileNotFoundError(f"--onnxruntime_web={given} is not a file; give the file {_FILE}")
+            raise MissingFile("{onnxruntime_web}={} is not a file; give the file {}", given, _FILE)
         if not _is_whole(pathlib.Path(given)):
-            raise ValueError(
-                f"--onnxruntime_web={given} is not {_PACKAGE}, or it is damaged; give the file that `npm pack "
-                f"{_PACKAGE}` writes"
+            raise Mistake(
+                "{onnxruntime_web}={0} is not {1}, or it is damaged; give the file that `npm pack {1}` writes",
+                given,
+                _PACKAGE,
             )
         return pathlib.Path(given)
     file = cached_package()
@@ -66,9 +68,10 @@ def write_runtime(package: pathlib.Path, folder: pathlib.Path) -> None:
 def _download(file):
     npm = shutil.which("npm")
     if npm is None:
-        raise ValueError(
-            f"--format=web needs {_PACKAGE}, which npm downloads, and npm is not installed; install Node.js 20 or "
-            f"later, or give the file that `npm pack {_PACKAGE}` writes on another computer as --onnxruntime_web"
+        raise Mistake(
+            "{format}=web needs {0}, which npm downloads, and npm is not installed; install Node.js 20 or "
+            "later, or give the file that `npm pack {0}` writes on another computer as {onnxruntime_web}",
+            _PACKAGE,
         )
     log.info("downloading %s with npm to %s", _PACKAGE, file)
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -80,9 +83,10 @@ def _download(file):
         if process.returncode or not written.is_file():
             lines = process.stderr.decode(errors="replace").strip().splitlines()
             reason = next((line for line in lines if "error" in line.lower()), "no message")
-            raise ConnectionError(
-                f"npm cannot download {_PACKAGE} ({reason}); check the connection, or give its file as "
-                "--onnxruntime_web"
+            raise SystemFailure(
+                "npm cannot download {} ({}); check the connection, or give its file as {onnxruntime_web}",
+                _PACKAGE,
+                reason,
             )
         if not _is_whole(written):
             raise ValueError(f"npm downloaded {_PACKAGE} with other contents than expected; try another registry")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.modeling.config import read_json_object
-from bert_keras.prediction.arguments import name_of
 from bert_keras.prediction.loading.model_files import EXPORT_FILE, is_export
 from bert_keras.storage import paths
 
@@ -41,14 +41,18 @@ def open_exported(folder: str | os.PathLike, format: str | None = None, device: 
     found = [name for name in OPENERS if name in files and format in (None, name)]
     if not found:
         needed = format or f"one of {', '.join(OPENERS)}"
-        raise FileNotFoundError(
-            f"{folder} has the network as {', '.join(files) or 'nothing'}, and {needed} is needed; choose one that it "
-            f"has, or export the model with --format={format or 'saved_model'}"
+        raise MissingFile(
+            "{} has the network as {}, and {} is needed; choose one that it has, or export the model with {format}={}",
+            folder,
+            ", ".join(files) or "nothing",
+            needed,
+            format or "saved_model",
         )
     if found[0] != "saved_model" and device and "GPU" in device:
-        raise ValueError(
-            f"{folder} runs on the CPU as {found[0]}, but {name_of('device')} is a GPU; leave out the device, or take "
-            "an export with --format=saved_model"
+        raise Mistake(
+            "{} runs on the CPU as {}, but {device} is a GPU; leave out the device, or take an export with "
+            "{format}=saved_model",
+            *(folder, found[0]),
         )
     path = files[found[0]]
     if not path.exists():
@@ -66,9 +70,10 @@ def open_saved_model(folder: str | os.PathLike) -> Callable:
     try:
         import tensorflow_text  # noqa: F401 registers its operations with TensorFlow
     except ImportError:
-        raise ValueError(
-            f"{folder} holds a tokenizer, and tensorflow-text is not installed; run pip install tensorflow-text, or "
-            "take an export with --format=onnx or litert"
+        raise Mistake(
+            "{} holds a tokenizer, and tensorflow-text is not installed; run pip install tensorflow-text, or "
+            "take an export with {format}=onnx or litert",
+            folder,
         ) from None
     try:
         loaded = tf.saved_model.load(os.fspath(folder))

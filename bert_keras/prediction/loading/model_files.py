@@ -16,13 +16,13 @@ from bert_keras.data_prep.text.vocabulary_files import (
     tokenizer_config_text,
     tokenizer_file_of,
 )
+from bert_keras.mistakes import MissingFile, Mistake, Setting
 from bert_keras.modeling import BertConfig, check_config, check_sizes, check_vocabulary, open_checkpoint, read_config
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING, warn_about_pooler
 from bert_keras.modeling.config import read_json_object, released_names
 from bert_keras.modeling.released import find_released
-from bert_keras.prediction.arguments import name_of
 from bert_keras.prediction.loading.sentence_transformers import has_modules, lower_cases_first, read_modules
 from bert_keras.prediction.tasks.registry import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS
 from bert_keras.storage import paths
@@ -85,8 +85,8 @@ def open_files(
         return open_model_files(path, vocab_file, config_file, do_lower_case, strip_accents)
     given = {"vocab_file": vocab_file, "config_file": config_file}
     given |= {"do_lower_case": do_lower_case, "strip_accents": strip_accents}
-    if names := [name_of(argument) for argument, value in given.items() if value is not None]:
-        raise ValueError(f"{path} is an export, which sets how to prepare text; leave out {', '.join(names)}")
+    if names := [Setting(argument) for argument, value in given.items() if value is not None]:
+        raise Mistake("{} is an export, which sets how to prepare text; leave out {}", path, names)
     vocab_file, config_file = (paths.join(path, name) for name in ("vocab.txt", "bert_config.json"))
     for file in (vocab_file, config_file):
         if not paths.is_file(file):
@@ -115,18 +115,16 @@ def open_model_files(
         ModelFiles.
     """
     if path is not None and is_export(path):
-        raise ValueError(
-            f"{path} is an export, which has no checkpoint; give the run or the model that it was made from, or use "
-            "the export with predict.py --model_dir"
+        raise Mistake(
+            "{} is an export, which has no checkpoint; give the run or the model that it was made from, or "
+            "use the export with predict.py --model_dir",
+            path,
         )
     checkpoint = None if path is None else open_checkpoint(model_of_run(path))
     folder = paths.parent(checkpoint.prefix if checkpoint else vocab_file or "")
     config = given_config(config_file) if config_file else checkpoint and checkpoint.config
     if config is None:
-        raise FileNotFoundError(
-            f"{folder} has no bert_config.json or config.json; put it there, or give --bert_config_file (from "
-            "Python: config_file)"
-        )
+        raise MissingFile("{} has no bert_config.json or config.json; put it there, or give {config_file}", folder)
     if checkpoint:
         check_sizes(config, checkpoint)
         if config_file:
@@ -135,9 +133,8 @@ def open_model_files(
             warn_about_pooler(config, checkpoint.names)
     vocab_file = vocab_file or (checkpoint and checkpoint.vocab_file)
     if vocab_file is None:
-        raise FileNotFoundError(
-            f"{folder} has no vocab.txt, and no tokenizer.json with word pieces; put one there, or give --vocab_file "
-            "(from Python: vocab_file)"
+        raise MissingFile(
+            "{} has no vocab.txt, and no tokenizer.json with word pieces; put one there, or give {vocab_file}", folder
         )
     preparation = find_preparation(folder, vocab_file, config, do_lower_case, strip_accents)
     tokenizer = FullTokenizer(vocab_file, preparation.do_lower_case, preparation.strip_accents)
@@ -205,11 +202,11 @@ def find_task(path: str | os.PathLike) -> tuple[str, dict[str, Any]]:
             found = f"has no fine-tuned model: neither {TASK_FILE} nor model/{TASK_FILE} is there"
         is_released = find_released(paths.name(folder.rstrip("/"))) is not None
         hint = (
-            "; a released model is not fine-tuned: give it as --init_checkpoint, or in Python to FillMask"
+            "; a released model is not fine-tuned: give it as {init_checkpoint}, or in Python to FillMask"
             if is_released
             else ""
         )
-        raise FileNotFoundError(f"{path} {found}; give the folder of a run that has trained{hint}")
+        raise MissingFile("{} {}; give the folder of a run that has trained" + hint, path, found)
     values = read_json_object(file)
     if not isinstance(values.get("task"), str):
         raise ValueError(f"{file} does not name its task; take the file that the training wrote")

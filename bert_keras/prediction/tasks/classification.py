@@ -144,4 +144,4 @@ def _ranked(probabilities, num_shown):
     ranked = sorted(probabilities.items(), key=lambda item: -item[1])
     lines = [f"  {probability:.4f}  {label}" for label, probability in ranked[:num_shown]]
     num_others = len(ranked) - num_shown
-    return lines if num_others <= 0 else [*lines, f"  and {num_others} other{'s' * (num_others > 1)}; --json has all"]
+    return lines if num_others <= 0 else [*lines, f"  and {num_others} other{'s' * (num_others > 1)}; JSON has all"]

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.model_inputs import encode_pair
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling import (
     POOLER_PATTERNS,
     BertConfig,
@@ -22,7 +23,7 @@ from bert_keras.modeling import (
 )
 from bert_keras.modeling.checkpoints.loading import Checkpoint, entries_of_other_heads
 from bert_keras.modeling.heads import check_pooling, normalize, pool
-from bert_keras.prediction.arguments import EMBEDDINGS, POOLINGS, Limits, check_choice, choose_layers, name_of, shown
+from bert_keras.prediction.arguments import EMBEDDINGS, POOLINGS, Limits, check_choice, choose_layers, shown
 from bert_keras.prediction.containers import several
 from bert_keras.prediction.loaded_model import LoadedModel
 from bert_keras.prediction.loading.model_files import is_export
@@ -62,7 +63,7 @@ class TextVector:
     def readable(self) -> str:
         shown_numbers = " ".join(f"{value:.4f}" for value in self.vector[:_MOST_NUMBERS])
         num_others = len(self.vector) - _MOST_NUMBERS
-        others = f" and {num_others} others; --json has all" if num_others > 0 else ""
+        others = f" and {num_others} others; JSON has all" if num_others > 0 else ""
         return f"{self.text}\n  {shown_numbers}{others}"
 
 
@@ -119,7 +120,7 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
     ):
         check_choice("pooling", pooling, POOLINGS)
         if strategy is not None and device is not None:
-            raise ValueError(f"there are both {name_of('strategy')} and {name_of('device')}; give one of them")
+            raise Mistake("there are both {strategy} and {device}; give one of them")
         self._chosen_layers, self.pooling = layers, pooling
         self._chosen_length, self._strategy, self._shared = max_seq_length, strategy, model
         text_options = {"vocab_file": vocab_file, "config_file": config_file}
@@ -128,7 +129,7 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
 
     def _prepare(self):
         check_shared(self._shared, self.files)
-        check_pooling(self.config, self.pooling, str(self.folder), name_of("pooling"))
+        check_pooling(self.config, self.pooling, str(self.folder))
         layers = self._chosen_layers
         if layers is None and self.settings:
             layers = (self.settings["layer"],)
@@ -136,8 +137,9 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
         longest, chosen = self.max_seq_length, self._chosen_length
         if chosen is not None:
             if not 3 <= chosen <= longest:
-                name = name_of("max_seq_length")
-                raise ValueError(f"{name} is {chosen}, but must be from 3 to the {longest} tokens that the model takes")
+                raise Mistake(
+                    "{max_seq_length} is {}, but must be from 3 to the {} tokens that the model takes", chosen, longest
+                )
             self.max_seq_length = chosen
 
     def _load_model(self):
@@ -152,11 +154,9 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
         layer = self.settings["layer"]
         if self.layers != (layer,):
             listed = ", ".join(map(str, self.layers))
-            raise ValueError(
-                f"{name_of('layers')} is {listed}, but {self.folder} has only the layer {layer}; choose that one"
-            )
+            raise Mistake("{layers} is {}, but {} has only the layer {}; choose that one", listed, self.folder, layer)
         if self._strategy is not None:
-            raise ValueError(f"{self.folder} is an export, which runs on one device; leave out {name_of('strategy')}")
+            raise Mistake("{} is an export, which runs on one device; leave out {strategy}", self.folder)
         network = super()._open_network()
 
         def run(features):

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from bert_keras.prediction.arguments import check_top_k, name_of, shown
+from bert_keras.mistakes import Mistake, Setting
+from bert_keras.prediction.arguments import check_top_k, shown
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.tasks.pretrained import (
     MASK,
@@ -107,18 +108,19 @@ class FillMask(PretrainedPredictor[str, FilledText]):
 
     def _ids_of(self, candidates):
         """Returns the id of each candidate once."""
-        name, vocab, ids = name_of("candidates"), self.tokenizer.vocab, []
+        vocab, ids = self.tokenizer.vocab, []
         words = [] if isinstance(candidates, str) or not isinstance(candidates, Iterable) else list(candidates)
         if not words or not all(isinstance(word, str) for word in words):
-            raise ValueError(f"{name} is {shown(candidates)}, but a list of one word or more is needed")
+            raise Mistake("{candidates} is {}, but a list of one word or more is needed", shown(candidates))
         for word in words:
-            self.limits.check_text(word, name)
+            self.limits.check_text(word, Setting("candidates"))
             of_word = [vocab[word]] if word in vocab else self.tokenizer.encode(word)
             if len(of_word) != 1 or (of_word == [vocab[UNKNOWN]] and word != UNKNOWN):
                 tokens = " ".join(self.tokenizer.convert_ids_to_tokens(of_word)) or "no token"
-                raise ValueError(
-                    f'{name} has "{word}", which the tokenizer turns into {tokens}; a {MASK} is one token, so give '
-                    "words that the vocabulary has"
+                raise Mistake(
+                    '{candidates} has "{}", which the tokenizer turns into {}; a [MASK] is one token, so give words '
+                    "that the vocabulary has",
+                    *(word, tokens),
                 )
             ids += of_word
         return list(dict.fromkeys(ids))
@@ -136,9 +138,13 @@ class FillMask(PretrainedPredictor[str, FilledText]):
         ids = fit_text(ids, self.room, self.long, source)
         num_cut = num_masks - ids.count(mask_id)
         if num_cut:
-            raise ValueError(
-                f"{source} has {num_cut} of its {num_masks} {MASK} beyond the {self.room} tokens that the model takes; "
-                f"choose {name_of('long')}=window"
+            raise Mistake(
+                "{} has {} of its {} {} beyond the {} tokens that the model takes; choose {long}=window",
+                source,
+                num_cut,
+                num_masks,
+                MASK,
+                self.room,
             )
         return ids
 
@@ -160,10 +166,16 @@ class FillMask(PretrainedPredictor[str, FilledText]):
             _TEXTS_AN_ANSWER * self.limits.max_chars,
         )
         if num_chars > most:
-            raise ValueError(
-                f"{source} has {num_masks} {MASK} in {len(text):,} characters: {num_guesses} guesses for each, with "
-                f"their sentences, are {num_chars:,} characters, more than {_TEXTS_AN_ANSWER} times "
-                f"{name_of('limits.max_chars')}; make it shorter, or choose a smaller {name_of('top_k')}"
+            raise Mistake(
+                "{} has {} {} in {:,} characters: {} guesses for each, with their sentences, are {:,} "
+                "characters, more than {} times {max_chars}; make it shorter, or choose a smaller {top_k}",
+                source,
+                num_masks,
+                MASK,
+                len(text),
+                num_guesses,
+                num_chars,
+                _TEXTS_AN_ANSWER,
             )
 
     def _questions(self, ids):

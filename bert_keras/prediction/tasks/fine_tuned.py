@@ -9,9 +9,10 @@ from typing import Any, cast
 import numpy as np
 
 from bert_keras.data_prep.tasks.encoding import make_features
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling import POOLER_PATTERNS, load_weights, weights_by_name, weights_to_load
 from bert_keras.modeling.checkpoints.loading import Checkpoint
-from bert_keras.prediction.arguments import Limits, name_of, renamed_labels, shown
+from bert_keras.prediction.arguments import Limits, renamed_labels, shown
 from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.loading.model_files import TASK_FILE
 from bert_keras.prediction.network import Question
@@ -67,7 +68,7 @@ class FineTunedPredictor(Predictor[Text, Answer]):
     def _prepare(self):
         if self._names is not None:
             if not self.labels:
-                raise ValueError(f"a model for {self.settings['task']} has no labels; leave out {name_of('labels')}")
+                raise Mistake("a model for {} has no labels; leave out {labels}", self.settings["task"])
             names = renamed_labels(self.labels, self._names)
             self.settings = self.settings | {"labels": self._labels_with_names(names)}
         super()._prepare()

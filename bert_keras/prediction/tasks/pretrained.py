@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from bert_keras.data_prep.text.model_inputs import share_room
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling import (
     POOLER_PATTERNS,
     PretrainingModel,
@@ -18,7 +19,7 @@ from bert_keras.modeling import (
     weights_to_load,
 )
 from bert_keras.modeling.checkpoints.loading import Checkpoint, entries_of_other_heads
-from bert_keras.prediction.arguments import LONG_CHOICES, Limits, check_choice, name_of
+from bert_keras.prediction.arguments import LONG_CHOICES, Limits, check_choice
 from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.loading.model_files import ModelFiles
 from bert_keras.prediction.predictor import Predictor
@@ -192,8 +193,7 @@ def surround(tokenizer: FullTokenizer, *segments: Sequence[int]) -> tuple[list[i
 def _tell_length(num_tokens, room, long, source, consequence):
     told = f"{source} has {num_tokens} tokens, {num_tokens - room} more than the {room} that the model takes"
     if long == "error":
-        name = name_of("long")
-        raise ValueError(f"{told}; make it shorter, or choose {name}=truncate or {name}=window")
+        raise Mistake("{}; make it shorter, or choose {long}=truncate or {long}=window", told)
     if long == "truncate":
         log.warning("%s; %s", told, consequence)
     else:

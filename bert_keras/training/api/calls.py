@@ -5,16 +5,16 @@ import dataclasses
 import gc
 import logging
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any, cast
 
 import rich.console
 import tensorflow as tf
 
-from bert_keras.cli.console import LogHandler, Messages
+from bert_keras.cli.console import LogHandler, Messages, setting_name
 from bert_keras.cli.flags import local_paths, take_values
+from bert_keras.mistakes import Mistake, Spelling
 from bert_keras.prediction import FillMask, open_model
 from bert_keras.storage import paths
 from bert_keras.training.api.data import DataFiles
@@ -24,7 +24,7 @@ from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
 
 log = logging.getLogger("bert_keras")
 
-_ADVICE = re.compile(r" \(--help [^)]*\)")
+_DATA = ("train_file", "eval_file", "predict_file", "unlabeled_file", "input_file")
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -106,18 +106,18 @@ class Program:
         data = {flag: content for flag, content in data.items() if content is not None}
         for flag in data:
             if settings.get(flag) is not None:
-                raise TypeError(f"{self.function}() got {_name_of(flag)} and {flag}; give one of them")
+                raise TypeError(f"{self.function}() got {argument_name(flag)} and {flag}; give one of them")
         settings = {name: value for name, value in settings.items() if value is not None}
         if not settings.get("output_dir"):
             raise TypeError(f"{self.function}() needs output_dir, the folder of the run")
         settings["output_dir"] = local_paths(os.fspath(settings["output_dir"]), "output_dir")
         files = DataFiles(settings["output_dir"])
-        with with_names_of_arguments(values, files) as translate, surroundings(verbose, translate) as console:
+        with naming_arguments(argument_name, verbose) as console:
             take_values(values, {**_actions(values, {**settings, **data}), **settings}, self.function)
             contents = {flag: self._content(flag, content) for flag, content in data.items()}
             try:
                 given = {
-                    flag: self.prepare(files.add(_name_of(flag), content), _name_of(flag), values, files)
+                    flag: self.prepare(files.add(argument_name(flag), content), argument_name(flag), values, files)
                     for flag, content in contents.items()
                 }
                 take_values(values, given, self.function)
@@ -132,8 +132,8 @@ class Program:
     def _content(self, flag, data):
         """Returns a path, or for data in memory the content of a file and the ending of its name."""
         if isinstance(data, (str, os.PathLike)):
-            return local_paths(os.fspath(data), _name_of(flag))
-        return self.to_file(data, _name_of(flag))
+            return local_paths(os.fspath(data), flag)
+        return self.to_file(data, argument_name(flag))
 
 
 def _actions(values, settings):
@@ -146,39 +146,21 @@ def _actions(values, settings):
     return {name: True for name, is_meant in actions.items() if is_meant and name in values}
 
 
-def _name_of(flag):
-    """Returns the argument of the functions for a flag: train_data for train_file and input_file."""
-    return "train_data" if flag == "input_file" else flag.replace("_file", "_data")
+def argument_name(setting: str) -> str:
+    """Returns the name of a setting for the caller of a function: train_data for train_file and input_file."""
+    if setting in _DATA:
+        return "train_data" if setting == "input_file" else setting.replace("_file", "_data")
+    if setting in ("do_train", "do_eval", "do_predict"):  # the data imply these
+        return f"{setting.removeprefix('do_')}_data (or {setting})"
+    return setting_name(setting)
 
 
 @contextlib.contextmanager
-def with_names_of_arguments(values: Iterable[str], files: DataFiles | None = None) -> Iterator[Callable[[str], str]]:
-    """Changes messages of errors: flags become arguments, and files of data become their arguments and rows.
+def naming_arguments(spelling: Spelling, verbose: bool) -> Iterator[rich.console.Console]:
+    """Spells settings in errors and in the log; at the end, restores what a run sets for the whole process.
 
-    `values` are the names of the flags. Yields the function that changes a message.
+    Yields a console, which shows the log if `verbose`.
     """
-
-    def translate(text):
-        text = re.sub(
-            r"--((?:train|eval|predict|input|unlabeled)_file)\b",
-            lambda match: _name_of(match[1]),
-            _ADVICE.sub("", text),
-        )
-        text = re.sub(r"--(\w+)", lambda match: match[1] if match[1] in values else match[0], text)
-        text = re.sub(r"(give|with|of|,) do_(train|eval|predict)\b", r"\1 \2_data (or do_\2)", text)
-        return files.translate(text) if files else text
-
-    try:
-        yield translate
-    except (ValueError, OSError) as error:
-        if len(error.args) == 1 and isinstance(error.args[0], str):
-            error.args = (translate(error.args[0]),)
-        raise
-
-
-@contextlib.contextmanager
-def surroundings(verbose: bool, translate: Callable[[str], str]) -> Iterator[rich.console.Console]:
-    """Yields a console that shows the log if `verbose`; at the end, restores what a run sets for the whole process."""
     logging_before = log.handlers[:], log.propagate, log.level
     tf_log, tf_level = tf.get_logger(), tf.get_logger().level
     tf_log.setLevel(logging.WARNING)  # in a notebook it would be INFO
@@ -190,11 +172,14 @@ def surroundings(verbose: bool, translate: Callable[[str], str]) -> Iterator[ric
     )
     log.handlers = [handler for handler in log.handlers if not isinstance(handler, LogHandler)]
     if verbose:
-        log.addHandler(LogHandler(console, translate))
+        log.addHandler(LogHandler(console, spelling))
         log.setLevel(logging.INFO)
         log.propagate = False
     try:
         yield console
+    except Mistake as error:
+        error.spell(spelling)
+        raise
     finally:
         log.handlers, log.propagate = logging_before[:2]
         log.setLevel(logging_before[2])

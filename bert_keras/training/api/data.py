@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -17,11 +16,10 @@ _DIGITS = 8
 
 
 class DataFiles:
-    """The files of a call, in the folder `data` of its run; their names have a digest of their content."""
+    """The files of a call, in the folder `data` of its run; the name of one has that of the data and a digest."""
 
     def __init__(self, output_dir: str):
         self._output_dir = output_dir
-        self._names = {}  # by path
         self._new = []
 
     def add(self, name: str, content: str | tuple[bytes, str]) -> str:
@@ -33,7 +31,6 @@ class DataFiles:
             return content
         data, ending = content
         path = self.path(name, data, ending)
-        self._names[path] = name
         if not paths.is_file(path):
             paths.make_dirs(paths.parent(path))
             writing.write_bytes(path, data)
@@ -44,17 +41,8 @@ class DataFiles:
 
     def path(self, name: str, content: bytes, ending: str) -> str:
         """Returns the path of a file that is made from `content`."""
-        stem = f"{name.removesuffix('_data')}-{hashlib.sha256(content).hexdigest()[:_DIGITS]}"
-        return paths.join(self._output_dir, _FOLDER, f"{stem}{ending}")
-
-    def translate(self, text: str) -> str:
-        """Returns a message with the data's names in place of their files; rows count from 0."""
-        for path, name in self._names.items():
-            # Messages have the path, the absolute path, or the name of the file.
-            text = re.sub(rf"[^\s\"'=(]*{re.escape(paths.name(path))}", name, text)
-            if path.endswith(".jsonl"):
-                text = re.sub(rf"{name} line (\d+)", lambda match, name=name: f"{name} row {int(match[1]) - 1}", text)
-        return text
+        digest = hashlib.sha256(content).hexdigest()[:_DIGITS]
+        return paths.join(self._output_dir, _FOLDER, f"{name}-{digest}{ending}")
 
     def remove_unused(self) -> None:
         """Removes the new files of a call that failed before its run began."""

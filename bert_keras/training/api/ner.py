@@ -8,6 +8,7 @@ from absl import flags
 
 from bert_keras.cli.flags import tell_unused
 from bert_keras.data_prep.corpus.sentences import is_json_lines
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling import TAGGERS
 from bert_keras.training.api.calls import Program, TrainedModel
 from bert_keras.training.api.data import json_lines, rows_of
@@ -75,7 +76,7 @@ def open_run(flag_values, console, callbacks=NO_CALLBACKS):
     )
     if opened.teacher:
         if not opened.settings["tagger"] == opened.teacher.settings["tagger"] == "linear":
-            raise ValueError("--teacher needs --tagger=linear, for the student and for the teacher")
+            raise Mistake("{teacher} needs {tagger}=linear, for the student and for the teacher")
         opened.teacher.check_same("document_context", opened.settings)
     files = find_files(opened.settings).values()
     without_columns = ", ".join(files) if all(map(is_json_lines, files)) else ""

@@ -16,6 +16,7 @@ from bert_keras.data_prep.corpus.documents import find_text_files
 from bert_keras.data_prep.pretraining import flags as text_flags
 from bert_keras.data_prep.text.chinese_words import Segmenter
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, writing
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.api.calls import Program, TrainedModel
@@ -133,8 +134,8 @@ def open_run(flag_values, console, callbacks=NO_CALLBACKS):
     defaults, given = {name: flag_values[name].default for name in flag_values}, given_flags(flag_values)
     check_effects(settings, defaults, given, {"program": "run_pretraining"})
     if settings["objective"] == "span_boundary" and not settings["masked_lm_loss_weight"]:
-        raise ValueError(
-            "--masked_lm_loss_weight=0: --objective=span_boundary adds to the loss of masked LM; give a weight above 0"
+        raise Mistake(
+            "{masked_lm_loss_weight}=0: {objective}=span_boundary adds to the loss of masked LM; give a weight above 0"
         )
     return Pretraining(settings, defaults, given, console, callbacks)
 

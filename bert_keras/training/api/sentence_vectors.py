@@ -8,6 +8,7 @@ from typing import Any
 from absl import flags
 
 from bert_keras.cli.flags import given_flags, tell_unused
+from bert_keras.mistakes import Mistake, Setting
 from bert_keras.prediction.arguments import POOLINGS
 from bert_keras.prediction.loading.model_files import find_task
 from bert_keras.training.api.calls import Program, TrainedModel
@@ -84,7 +85,7 @@ def open_run(flag_values, console, callbacks=NO_CALLBACKS):
     )
     for name, action in FILES.items():
         if opened.settings[action] and not opened.settings[name]:
-            raise ValueError(f"--{action} needs --{name}; give the file")
+            raise Mistake("{} needs {}; give the file", Setting(action), Setting(name))
     if opened.settings["do_train"]:
         _keep_settings_of_start(opened.settings, given_flags(flag_values))
     strategy = strategy_of(opened.settings)

@@ -12,6 +12,7 @@ from absl import flags
 from bert_keras.cli.flags import given_flags, take_values, tell_unused
 from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS
 from bert_keras.evaluation.squad import LANGUAGES
+from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.training.api.calls import Program, TrainedModel
 from bert_keras.training.api.data import rows_of
 from bert_keras.training.distillation.recipe import define_teacher_flags
@@ -106,7 +107,11 @@ def open_run(flag_values, console, callbacks=NO_CALLBACKS):
         # In a run_config.json, only a value other than the default shows that it was given.
         is_threshold_given |= settings["null_score_diff_threshold"] != 0.0
     elif settings["null_score_diff_threshold"] and not is_threshold_given:
-        log.info("--null_score_diff_threshold=%.6g, as stored with the model", settings["null_score_diff_threshold"])
+        log.info(
+            Message(
+                "{null_score_diff_threshold}={:.6g}, as stored with the model", settings["null_score_diff_threshold"]
+            )
+        )
     strategy = strategy_of(settings)
     task = QuestionAnswering(settings, opened.files, is_threshold_given, is_evaluated)
     if not task.metric_names:
@@ -117,12 +122,14 @@ def open_run(flag_values, console, callbacks=NO_CALLBACKS):
 def _check(settings):
     for action, name in (("do_train", "train_file"), ("do_predict", "predict_file")):
         if settings[action] and not settings[name]:
-            raise ValueError(f"--{action} needs --{name}, a file of SQuAD's JSON")
+            raise Mistake("{} needs {}, a file of SQuAD's JSON", Setting(action), Setting(name))
     if settings["max_seq_length"] <= settings["max_query_length"] + 3:
-        raise ValueError(
-            f"--max_seq_length={settings['max_seq_length']} leaves no room for a text after a question of "
-            f"--max_query_length={settings['max_query_length']} and 3 special tokens; "
-            f"give more than {settings['max_query_length'] + 3}"
+        raise Mistake(
+            "{max_seq_length}={} leaves no room for a text after a question of {max_query_length}={} and 3 "
+            "special tokens; give more than {}",
+            settings["max_seq_length"],
+            settings["max_query_length"],
+            settings["max_query_length"] + 3,
         )
 
 
@@ -131,7 +138,7 @@ def _check_needs_no_evaluation(settings):
     several += ["num_seeds"] if settings["num_seeds"] > 1 else []
     several += ["eval_steps"] if settings["eval_steps"] else []
     if settings["do_train"] and several:
-        raise ValueError(f"--{several[0]} needs evaluations; give --eval_file, or a --predict_file with answers")
+        raise Mistake("{} needs evaluations; give {eval_file}, or a {predict_file} with answers", Setting(several[0]))
 
 
 def train_squad(

@@ -3,6 +3,7 @@
 import logging
 
 from bert_keras.data_prep.text.tokenization import load_vocab
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling import PretrainingModel, load_weights, open_checkpoint, weights_by_name, weights_to_load
 from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.storage.vocabulary import vocabulary_digest
@@ -27,24 +28,30 @@ class PretrainingTeacher:
         theirs, vocab_file = self._checkpoint.config, self._checkpoint.vocab_file
         if theirs is None or "masked_lm" not in self._checkpoint.heads:
             lacks = "config" if theirs is None else "masked-LM head"
-            raise ValueError(f"--teacher={path} has no {lacks}; give a pre-trained model with its config and its heads")
+            raise Mistake("{teacher}={} has no {}; give a pre-trained model with its config and its heads", path, lacks)
         self._config = theirs
         self._recipe = recipe_of(settings, self._config, config)
         if self._config.vocab_size != config.vocab_size:
-            raise ValueError(
-                f"--teacher={path} has {self._config.vocab_size} tokens, but the student has {config.vocab_size}; both "
-                "read the same token ids, so give a student with the teacher's vocabulary"
+            raise Mistake(
+                "{teacher}={} has {} tokens, but the student has {}; both read the same token ids, so give a "
+                "student with the teacher's vocabulary",
+                path,
+                self._config.vocab_size,
+                config.vocab_size,
             )
         ours = settings["vocab_file"]
         if ours and vocab_file and vocabulary_digest(load_vocab(ours)) != vocabulary_digest(load_vocab(vocab_file)):
-            raise ValueError(
-                f"--teacher={path} has another vocabulary than --vocab_file={ours}; give records of "
-                "the teacher's vocabulary"
+            raise Mistake(
+                "{teacher}={} has another vocabulary than {vocab_file}={}; give records of the teacher's vocabulary",
+                path,
+                ours,
             )
         if settings["max_seq_length"] > self._config.max_position_embeddings:
-            raise ValueError(
-                f"--max_seq_length={settings['max_seq_length']} is more than the "
-                f"{self._config.max_position_embeddings} positions of --teacher={path}; build shorter records"
+            raise Mistake(
+                "{max_seq_length}={} is more than the {} positions of {teacher}={}; build shorter records",
+                settings["max_seq_length"],
+                self._config.max_position_embeddings,
+                path,
             )
 
     @property

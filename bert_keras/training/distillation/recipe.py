@@ -4,6 +4,7 @@ import dataclasses
 
 from absl import flags
 
+from bert_keras.mistakes import Mistake
 from bert_keras.training.settings import NumberParser, NumbersParser
 
 
@@ -114,11 +115,11 @@ def recipe_of(settings, teacher, config):
         )
     recipe = Recipe(**weights, temperature=settings["temperature"])
     if not recipe.extras:
-        raise ValueError("all weights of the losses against the teacher are 0; give --soft_loss_weight above 0")
+        raise Mistake("all weights of the losses against the teacher are 0; give {soft_loss_weight} above 0")
     if recipe.needs_layers and teacher is None:
-        raise ValueError(
-            "--hidden_loss_weight and --attention_loss_weight compare layers, which an export does not give; leave "
-            "them out, or give the run that was exported as --teacher"
+        raise Mistake(
+            "{hidden_loss_weight} and {attention_loss_weight} compare layers, which an export does not give; "
+            "leave them out, or give the run that was exported as {teacher}"
         )
     if teacher is None or not (recipe.hidden or recipe.attention):
         return recipe
@@ -130,14 +131,19 @@ def _layers(given, ours, theirs):
     """Returns the teacher's layer for each layer of the student; by default they are evenly spaced, with the last."""
     if not given:
         if theirs % ours:
-            raise ValueError(
-                f"the {theirs} layers of the teacher are not a multiple of the student's {ours}; name those to imitate "
-                "with --teacher_layers"
+            raise Mistake(
+                "the {} layers of the teacher are not a multiple of the student's {}; name those to imitate "
+                "with {teacher_layers}",
+                theirs,
+                ours,
             )
         return tuple(range(theirs // ours, theirs + 1, theirs // ours))
     if len(given) != ours or not any(given) or not all(0 <= layer <= theirs for layer in given):
-        raise ValueError(
-            f"--teacher_layers={','.join(map(str, given))} must be {ours} numbers from 1 to {theirs}, one for each "
-            "layer of the student, or 0 for a layer without"
+        raise Mistake(
+            "{teacher_layers}={} must be {} numbers from 1 to {}, one for each layer of the student, or 0 "
+            "for a layer without",
+            ",".join(map(str, given)),
+            ours,
+            theirs,
         )
     return tuple(given)

@@ -7,6 +7,7 @@ import os
 import pathlib
 from collections.abc import Callable, Collection
 
+from bert_keras.mistakes import Mistake, Setting
 from bert_keras.modeling import BertConfig, load_weights, open_checkpoint, weights_by_name, weights_to_load
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.modeling.losses import Loss
@@ -61,9 +62,12 @@ class Teacher:
         """Refuses a student with another value of a setting than the teacher."""
         ours, theirs = settings[name], self.settings.get(name, False)
         if ours != theirs:
-            raise ValueError(
-                f"--teacher={self.folder} was trained with --{name}={theirs}, but this run has --{name}={ours}; use "
-                "the same value for both"
+            raise Mistake(
+                "{teacher}={0} was trained with {1}={2}, but this run has {1}={3}; use the same value for both",
+                self.folder,
+                Setting(name),
+                theirs,
+                ours,
             )
 
     def teach(
@@ -113,33 +117,44 @@ def open_teacher(settings: dict, tasks: Collection[str], student: ModelFiles, pr
         found, described = read_settings(path)
         folder = os.fspath(found)
     if described["task"] not in tasks:
-        raise ValueError(
-            f"--teacher={path} is a model for {described['task']}; give a model of {program}.py, or an export of it"
+        raise Mistake(
+            "{teacher}={} is a model for {}; give a model of {}.py, or an export of it",
+            path,
+            described["task"],
+            program,
         )
     files = open_files(folder)
     ours, theirs = student.tokenizer, files.tokenizer
     if vocabulary_digest(ours.vocab) != vocabulary_digest(theirs.vocab):
-        raise ValueError(
-            f"--teacher={path} has another vocabulary than {student.vocab_file}, but both networks read the same token "
-            "ids; give a student with the teacher's vocabulary"
+        raise Mistake(
+            "{teacher}={} has another vocabulary than {}, but both networks read the same token ids; give a "
+            "student with the teacher's vocabulary",
+            path,
+            student.vocab_file,
         )
     casing = [(each.basic_tokenizer.do_lower_case, each.basic_tokenizer.strip_accents) for each in (ours, theirs)]
     if casing[0] != casing[1]:
-        raise ValueError(
-            f"--teacher={path} has do_lower_case={casing[1][0]} and strip_accents={casing[1][1]}, and the student "
-            f"{casing[0][0]} and {casing[0][1]}, but both networks read the same token ids; give a student with the "
-            "teacher's settings"
+        raise Mistake(
+            "{teacher}={} has do_lower_case={} and strip_accents={}, and the student {} and {}, but both "
+            "networks read the same token ids; give a student with the teacher's settings",
+            path,
+            casing[1][0],
+            casing[1][1],
+            casing[0][0],
+            casing[0][1],
         )
     longest = files.config.max_position_embeddings
     if max_seq_length > longest:
-        raise ValueError(
-            f"--max_seq_length={max_seq_length} is more than the {longest} positions of --teacher={path}; "
-            f"give {longest} or less"
+        raise Mistake(
+            "{max_seq_length}={0} is more than the {1} positions of {teacher}={2}; give {1} or less",
+            max_seq_length,
+            longest,
+            path,
         )
     is_export = files.checkpoint is None
     recipe = recipe_of(settings, None if is_export else files.config, student.config)
     if is_export and settings["jit"]:
-        raise ValueError("--jit cannot compile a teacher that is an export; leave it out, or give its run")
+        raise Mistake("{jit} cannot compile a teacher that is an export; leave it out, or give its run")
     return Teacher(folder, described, files, recipe)
 
 

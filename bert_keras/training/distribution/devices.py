@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from bert_keras.mistakes import Mistake
 from bert_keras.prediction.arguments import check_backend
 from bert_keras.training.distribution.tpu import LOCAL, connect
 
@@ -21,16 +22,16 @@ def create_strategy(kind="auto", use_tpu=False, tpu_name=None, tpu_zone=None, gc
     object, because TensorFlow reduces wrongly with two.
     """
     if use_tpu and kind != "auto":
-        raise ValueError(f"--use_tpu and --strategy={kind} contradict each other; leave one out")
+        raise Mistake("{use_tpu} and {strategy}={} contradict each other; leave one out", kind)
     if use_tpu:
         return connect(tpu_name or LOCAL, tpu_zone, gcp_project, num_tpu_cores)
     # Do this first: TensorFlow accepts workers only at program start. One machine needs none.
     workers, task = workers_of_tf_config() if kind in ("auto", "multi_worker") else ([], None)
     if kind == "multi_worker" or (kind == "auto" and len(workers) > 1):
         if not workers:
-            raise ValueError(
-                "--strategy=multi_worker needs the environment variable TF_CONFIG, which names all workers and which "
-                "of them this process is; docs/guides/distributed.md has an example"
+            raise Mistake(
+                "{strategy}=multi_worker needs the environment variable TF_CONFIG, which names all workers "
+                "and which of them this process is; docs/guides/distributed.md has an example"
             )
         return _multi_worker(tuple(workers), task)
     gpus = tf.config.list_logical_devices("GPU")
@@ -69,18 +70,22 @@ def workers_of_tf_config() -> tuple[list[tuple[str, int]], Any]:
         cluster = resolver.cluster_spec().as_dict()
         task = (resolver.task_type, resolver.task_id)
     except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"the environment variable TF_CONFIG cannot be read ({error}); correct it, or give --strategy=one or "
-            "mirrored, which do not read it; docs/guides/distributed.md has an example"
+        raise Mistake(
+            "the environment variable TF_CONFIG cannot be read ({}); correct it, or give {strategy}=one or "
+            "mirrored, which do not read it; docs/guides/distributed.md has an example",
+            error,
         ) from error
     if not cluster:
         return [], None
     workers = [(kind, number) for kind in ("chief", "worker") for number in range(len(cluster.get(kind, ())))]
     if set(cluster) - {"chief", "worker"} or task not in workers:
-        raise ValueError(
-            f"the environment variable TF_CONFIG names {', '.join(sorted(cluster))} and says that this process is "
-            f"number {task[1]} of {task[0]}; it must name only chief or worker, and say which of them this process "
-            "is; correct it, or give --strategy=one or mirrored, which do not read it"
+        raise Mistake(
+            "the environment variable TF_CONFIG names {} and says that this process is number {} of {}; it "
+            "must name only chief or worker, and say which of them this process is; correct it, or give "
+            "{strategy}=one or mirrored, which do not read it",
+            sorted(cluster),
+            task[1],
+            task[0],
         )
     return workers, task
 

@@ -6,6 +6,7 @@ import logging
 
 import tensorflow as tf
 
+from bert_keras.mistakes import Mistake, Setting
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -22,10 +23,13 @@ def check_paths(settings):
     # TensorFlow itself opens these paths, on the machine of the TPU.
     for name in ("output_dir", "input_file"):
         if not all(paths.is_remote(path.strip()) for path in (settings.get(name) or "gs://").split(",")):
-            raise ValueError(
-                f"--{name}={settings[name]} is a file or folder of this machine, but the TPU {target!r} is in another "
-                "one, which would look for it on its own disk; run the program on the TPU's machine, without "
-                "--tpu_name, or give a gs:// address"
+            raise Mistake(
+                "{}={} is a file or folder of this machine, but the TPU {!r} is in another one, which would "
+                "look for it on its own disk; run the program on the TPU's machine, without {tpu_name}, or "
+                "give a gs:// address",
+                Setting(name),
+                settings[name],
+                target,
             )
 
 
@@ -34,9 +38,9 @@ def check_computing(settings):
     if not settings.get("use_tpu"):
         return
     if settings.get("precision") == "float16":
-        raise ValueError("--precision=float16 does not work on a TPU; give bfloat16")
+        raise Mistake("{precision}=float16 does not work on a TPU; give bfloat16")
     if settings.get("jit"):
-        raise ValueError("--jit is not for a TPU, where XLA compiles everything; leave it out")
+        raise Mistake("{jit} is not for a TPU, where XLA compiles everything; leave it out")
 
 
 def connect(target, zone=None, project=None, num_cores=None):
@@ -51,13 +55,15 @@ def connect(target, zone=None, project=None, num_cores=None):
         # Without this package TensorFlow's message is only about kernels that are not registered.
         if target == LOCAL and not _is_installed("tensorflow-tpu"):
             reason = "the package tensorflow-tpu is not installed; docs/guides/tpu.md has the commands"
-        raise ValueError(
-            f"--use_tpu: no TPU could be reached as {target!r} ({reason}); run on the machine of a TPU, or leave "
-            "--use_tpu out to use the CPU or GPU"
+        raise Mistake(
+            "{use_tpu}: no TPU could be reached as {!r} ({}); run on the machine of a TPU, or leave "
+            "{use_tpu} out to use the CPU or GPU",
+            target,
+            reason,
         ) from error
     found = strategy.num_replicas_in_sync
     if num_cores not in (None, found):
-        raise ValueError(f"--num_tpu_cores={num_cores}, but the TPU {target!r} has {found}")
+        raise Mistake("{num_tpu_cores}={}, but the TPU {!r} has {}", num_cores, target, found)
     log.info("device: TPU %s with %d cores", target, found)
     return strategy
 

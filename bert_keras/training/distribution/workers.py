@@ -17,6 +17,7 @@ import zlib
 
 import tensorflow as tf
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage.paths import reason_of
 from bert_keras.storage.writing import FULL
 from bert_keras.training.distribution.devices import workers_of_tf_config
@@ -90,10 +91,12 @@ class Workers:
         num_others = self.sums([int(own != chief) for own, chief in zip(digests, of_chief, strict=True)])
         differing = [name for name, number in zip(sorted(values), num_others, strict=True) if number]
         if differing:
-            raise ValueError(
-                f"the {self.count} workers do not have the same {', '.join(differing)} "
-                f"(here {json.dumps(values[differing[0]])}); give all of them the same command, the same data and one "
-                "--output_dir that they share"
+            raise Mistake(
+                "the {} workers do not have the same {} (here {}); give all of them the same command, the "
+                "same data and one {output_dir} that they share",
+                self.count,
+                differing,
+                json.dumps(values[differing[0]]),
             )
 
 
@@ -111,7 +114,7 @@ def open_run_dir(path, program, workers, settings):
             log.info("worker %d of %d: only the chief writes the log", workers.index, workers.count)
             log.setLevel(logging.WARNING)
         if workers.count > 1:
-            workers.check_same({**settings, "checkpoint in --output_dir": run_dir.latest_step()})
+            workers.check_same({**settings, "checkpoint in the run folder": run_dir.latest_step()})
         yield run_dir
         workers.wait()
     except tf.errors.OpError as error:

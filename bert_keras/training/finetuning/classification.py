@@ -13,6 +13,7 @@ import scipy.special
 from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.evaluation.classification import classification_metrics, multi_label_metrics, regression_metrics
+from bert_keras.mistakes import Message, Mistake
 from bert_keras.modeling import (
     ClassificationLoss,
     ClassifierModel,
@@ -56,7 +57,7 @@ class Classification(Task):
         self.num_train_examples = len(self.data.train or ()) + len(self.data.unlabeled or ())
         self.has_labels = self.data.train is not None or self.data.unlabeled is None
         if not self.has_labels and not settings["soft_loss_weight"]:
-            log.warning("without labels and with --soft_loss_weight=0, the head of the student learns nothing")
+            log.warning(Message("without labels and with {soft_loss_weight}=0, the head of the student learns nothing"))
         self.kind = self.data.kind
         if self.data.kind == "multiple_choice":
             self.cannot_pack = "the choices of an example are rows that are compared with each other"
@@ -225,12 +226,14 @@ class Classification(Task):
         except ValueError:
             weights = []
         if len(weights) != len(labels) or not all(0 <= weight < np.inf for weight in weights):
-            raise ValueError(
-                f'--class_weights={text} is neither "balanced" nor {len(labels)} numbers, one for each of '
-                f"{', '.join(labels)} in this order"
+            raise Mistake(
+                '{class_weights}={} is neither "balanced" nor {} numbers, one for each of {} in this order',
+                text,
+                len(labels),
+                labels,
             )
         if not any(weights):
-            raise ValueError(f"--class_weights={text} gives every label the weight 0; give weights above 0")
+            raise Mistake("{class_weights}={} gives every label the weight 0; give weights above 0", text)
         return weights
 
 
@@ -249,8 +252,10 @@ def _logits(outputs):
     logits = outputs["logits"].astype(np.float64)
     is_finite = np.isfinite(logits).reshape(len(logits), -1).all(-1)
     if not is_finite.all():
-        raise ValueError(
-            f"the model's outputs for {np.sum(~is_finite):,} of {len(logits):,} sequences are not finite numbers; "
-            "train again with a lower --learning_rate"
+        raise Mistake(
+            "the model's outputs for {:,} of {:,} sequences are not finite numbers; train again with a lower "
+            "{learning_rate}",
+            np.sum(~is_finite),
+            len(logits),
         )
     return logits

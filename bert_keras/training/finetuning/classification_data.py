@@ -11,6 +11,7 @@ from bert_keras.data_prep.tasks.columns import Columns, find_columns
 from bert_keras.data_prep.tasks.examples import check_labels, learn_labels, learn_scale
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
 from bert_keras.data_prep.tasks.user_data import read_own_file, read_tfds
+from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification_settings import source_of
 from bert_keras.training.finetuning.held_out import hold_out
@@ -118,11 +119,11 @@ def _read_known_task(settings):
 def _read_own_files(settings, stored):
     for what, flag in (("do_train", "train_file"), ("do_predict", "predict_file")):
         if settings[what] and not settings[flag]:
-            other = ", or --teacher and --unlabeled_file" if what == "do_train" else ""
-            raise ValueError(f"--{what} needs --{flag}{other}")
+            other = ", or {teacher} and {unlabeled_file}" if what == "do_train" else ""
+            raise Mistake("{} needs {}" + other, Setting(what), Setting(flag))
     holds_out = settings["eval_share"] > 0 and not settings["eval_file"]
     if settings["do_eval"] and not settings["eval_file"] and not (holds_out and settings["train_file"]):
-        raise ValueError("--do_eval needs --eval_file, or --eval_share of --train_file to hold out")
+        raise Mistake("{do_eval} needs {eval_file}, or {eval_share} of {train_file} to hold out")
     train = labels = None
     if settings["do_train"] or (settings["do_eval"] and holds_out):
         train = _read_own(settings, "train_file")
@@ -152,7 +153,7 @@ def _read_own(settings, flag):
     )
     has_header = settings["has_header"]
     if has_header == "false" and (columns.text is None or (needs_label and label is None)):
-        raise ValueError("--has_header=false needs --text_column and --label_column, the numbers of columns from 0")
+        raise Mistake("{has_header}=false needs {text_column} and {label_column}, the numbers of columns from 0")
     # JSON lines with all columns given are not read twice.
     if not is_json_lines(path) or columns.text is None or (needs_label and label is None):
         columns = find_columns(path, columns, needs_label)
@@ -175,7 +176,7 @@ def _read_tfds(settings, stored):
         try:
             examples, labels = read_tfds(name, split, columns, settings["data_dir"])
         except ImportError as error:
-            raise ValueError(str(error)) from error
+            raise Mistake("{}", error) from error
         names.append(labels)
         return examples
 
@@ -198,8 +199,8 @@ def _with_labels(settings, labels, stored, train, dev, test):
     if labels is None:
         labels = stored["labels"] if stored else None
     if labels is None:
-        raise ValueError(
-            "the labels are not known: give the --output_dir of a run that has trained, or train with --do_train"
+        raise Mistake(
+            "the labels are not known: give the {output_dir} of a run that has trained, or train with {do_train}"
         )
     check_labels(train or (), labels, kind)
     check_labels(dev or (), labels, kind)
@@ -226,7 +227,7 @@ def _metrics(chosen, kind, labels, names):
         # "f1" is the F1 of class 1, so it needs exactly two classes.
         known = ("accuracy", "f1", "f1_macro", "matthews") if len(labels) == 2 else ("accuracy", "f1_macro", "matthews")
     if chosen not in known:
-        raise ValueError(f"--metric={chosen} is not one of the metrics of such data: {', '.join(known)}")
+        raise Mistake("{metric}={} is not one of the metrics of such data: {}", chosen, [*known])
     return tuple(dict.fromkeys((chosen, *names)))
 
 
@@ -237,9 +238,11 @@ def _check_same_training(settings, labels, train):
     except FileNotFoundError:
         stored = None
     if stored != facts_of(labels, train):
-        raise ValueError(
-            f"--eval_share={settings['eval_share']} of {settings['train_file']}: the model in "
-            f"{settings['output_dir']} was not trained on exactly the rest of it; give --eval_file"
+        raise Mistake(
+            "{eval_share}={} of {}: the model in {} was not trained on exactly the rest of it; give {eval_file}",
+            settings["eval_share"],
+            settings["train_file"],
+            settings["output_dir"],
         )
 
 
@@ -263,12 +266,16 @@ def _log_labels(train, labels, kind, scale):
     if unseen:
         log.warning("no example to train on has the label %s", _listed(unseen))
     if kind == "multi_label" and not any(len(example.label) > 1 for example in train):
-        log.warning("no example has more than one label; name what separates them in a cell with --label_separator")
+        log.warning(
+            Message("no example has more than one label; name what separates them in a cell with {label_separator}")
+        )
     if len(labels) > max(_LABELS_SHOWN, len(train) / 2):
         log.warning(
-            "%s labels are many for %s examples: check --label_column; numbers need --kind=regression",
-            f"{len(labels):,}",
-            f"{len(train):,}",
+            Message(
+                "{} labels are many for {} examples: check {label_column}; numbers need {kind}=regression",
+                f"{len(labels):,}",
+                f"{len(train):,}",
+            )
         )
 
 
@@ -281,9 +288,10 @@ def _check_pairs(data, stored):
         has_pairs = any(example.text_b is not None for example in examples)
         is_pair = has_pairs if is_pair is None else is_pair
         if has_pairs != is_pair:
-            raise ValueError(
-                f"{examples[0].source}: {_form(has_pairs)}, but the model is trained on {_form(is_pair)}; "
-                f"name the {'second text with --text_pair_column' if is_pair else 'only text with --text_column'}"
+            advice = "second text with {text_pair_column}" if is_pair else "only text with {text_column}"
+            raise Mistake(
+                "{}: {}, but the model is trained on {}; name the " + advice,
+                *(examples[0].source, _form(has_pairs), _form(is_pair)),
             )
 
 

@@ -1,5 +1,6 @@
 """Completes and checks the settings of a classification run: its data source and its kind of task."""
 
+from bert_keras.mistakes import Mistake, Setting
 from bert_keras.training.run_settings import NO_EFFECT, check_effects
 
 # Names of the kinds in task.json.
@@ -38,7 +39,7 @@ def complete_settings(settings, given, defaults, stored):
     if stored is not None:
         kind = next(kind for kind, task in TASK_NAMES.items() if task == stored["task"])
         if "kind" in given and settings["kind"] != kind:
-            raise ValueError(f"--kind={settings['kind']}, but the model is one of the kind {kind}; leave it out")
+            raise Mistake("{kind}={}, but the model is one of the kind {}; leave it out", settings["kind"], kind)
         settings = {**settings, "kind": kind}
     data = {"source": source_of(settings), "data_name": (settings["task_name"] or "").lower()}
     check_effects(settings, defaults, given, data)
@@ -53,11 +54,12 @@ def source_of(settings):
     if not named and settings.get("unlabeled_file"):
         return "your own files"
     if not named:
-        raise ValueError("no data given; give --task_name and --data_dir, --tfds, or --train_file and the like")
+        raise Mistake("no data given; give {task_name} and {data_dir}, {tfds}, or {train_file} and the like")
     if len(named) > 1 and named[0] not in _OWN_FILES:
-        raise ValueError(
-            f"--{named[0]} and --{named[1]} both name the data; give --task_name with --data_dir, or --tfds, "
-            "or your own files"
+        raise Mistake(
+            "{} and {} both name the data; give {task_name} with {data_dir}, or {tfds}, or your own files",
+            Setting(named[0]),
+            Setting(named[1]),
         )
     return "your own files" if named[0] in _OWN_FILES else named[0]
 
@@ -78,9 +80,9 @@ def _of_one_source(settings, given, defaults):
 
 def _check_source(settings):
     if source_of(settings) == "task_name" and not settings["data_dir"]:
-        raise ValueError(f"--task_name={settings['task_name']} needs --data_dir, the folder with its files")
+        raise Mistake("{task_name}={} needs {data_dir}, the folder with its files", settings["task_name"])
     if settings["do_train"] and settings["eval_share"] and settings["eval_file"]:
-        raise ValueError("--eval_share and --eval_file both say what to evaluate on; give one of them")
+        raise Mistake("{eval_share} and {eval_file} both say what to evaluate on; give one of them")
 
 
 def _check_kind(settings):
@@ -90,6 +92,6 @@ def _check_kind(settings):
     if kind != "multiple_choice":
         return
     if settings["tfds"]:
-        raise ValueError("--kind=multiple_choice needs your own files, not --tfds")
+        raise Mistake("{kind}=multiple_choice needs your own files, not {tfds}")
     if len(settings["choice_columns"]) < 2:
-        raise ValueError("--kind=multiple_choice needs --choice_columns: two or more columns, separated by commas")
+        raise Mistake("{kind}=multiple_choice needs {choice_columns}: two or more columns, separated by commas")

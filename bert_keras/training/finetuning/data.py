@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 
+from bert_keras.mistakes import Message
 from bert_keras.storage import checks, paths, writing
 from bert_keras.training.report import in_words
 
@@ -17,9 +18,11 @@ def warn_of_trained_data(settings):
     train_file, eval_file = settings.get("train_file"), _eval_file(settings)
     if train_file and eval_file and _is_same_data(train_file, eval_file):
         log.warning(
-            "%s is the training data: its metrics are too good and say little about other data; "
-            "evaluate on held-out data (--eval_file)",
-            eval_file,
+            Message(
+                "{} is the training data: its metrics are too good and say little about other data; evaluate "
+                "on held-out data ({eval_file})",
+                eval_file,
+            )
         )
 
 
@@ -43,13 +46,15 @@ def warn_of_replaced_reports(run_dir, data):
         return  # no report, or a damaged one
     if before["sha256"] != data["sha256"]:
         log.warning(
-            "the reports in %s are of %s (%s), and are replaced by those of %s; to keep them, evaluate into another "
-            "--output_dir, with --init_checkpoint=%s",
-            run_dir.path,
-            before["source"],
-            metrics,
-            data["source"],
-            run_dir.path,
+            Message(
+                "the reports in {} are of {} ({}), and are replaced by those of {}; to keep them, evaluate "
+                "into another {output_dir}, with {init_checkpoint}={}",
+                run_dir.path,
+                before["source"],
+                metrics,
+                data["source"],
+                run_dir.path,
+            )
         )
 
 

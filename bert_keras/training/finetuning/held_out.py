@@ -4,6 +4,7 @@ import collections
 import logging
 import random
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -38,9 +39,14 @@ def hold_out(examples, share, path, kind):
         held_out = set(order[:wanted])
     if not 0 < len(held_out) < len(examples):
         reason = ", because no label has two examples" if 0 < wanted < len(examples) else ""
-        raise ValueError(
-            f"--eval_share={share} of {len(examples)} examples leaves {len(examples) - len(held_out)} to train and "
-            f"{len(held_out)} to evaluate on{reason}; give another share, or --eval_file"
+        raise Mistake(
+            "{eval_share}={} of {} examples leaves {} to train and {} to evaluate on{}; give another share, "
+            "or {eval_file}",
+            share,
+            len(examples),
+            len(examples) - len(held_out),
+            len(held_out),
+            reason,
         )
     log.info(
         "%s: %s of %s examples, chosen at random%s, are held out for evaluation",

@@ -12,6 +12,7 @@ another run, whose metrics are different.
 import json
 import logging
 
+from bert_keras.mistakes import Message, Mistake
 from bert_keras.modeling import POOLER_PATTERNS, load_weights, open_checkpoint, weights_by_name
 from bert_keras.modeling.checkpoints.files import ADAPTER_FILE
 from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
@@ -89,9 +90,9 @@ def load_model(model, run_dir, checkpoint):
     used = run_dir.in_use()
     checkpoint = open_checkpoint(used.latest_checkpoint()) if used else checkpoint
     if checkpoint is None:
-        raise ValueError(
-            f"--output_dir={run_dir.path} does not contain a model; train one with --do_train, or give "
-            "--init_checkpoint"
+        raise Mistake(
+            "{output_dir}={} does not contain a model; train one with {do_train}, or give {init_checkpoint}",
+            run_dir.path,
         )
     unused = POOLER_PATTERNS if getattr(model, "is_per_token", False) else ()
     weights = weights_by_name(model)
@@ -107,7 +108,7 @@ def load_start(model, checkpoint, new_head, labels=None):
     Without a checkpoint all weights stay random; with `new_head` those of the head. `labels` are those of the head.
     """
     if checkpoint is None:
-        log.warning("no --init_checkpoint: training starts from random numbers, without any pre-training")
+        log.warning(Message("no {init_checkpoint}: training starts from random numbers, without any pre-training"))
         return
     weights = weights_by_name(model)
     head = [name for name in weights if not name.startswith("bert/")]
@@ -115,16 +116,19 @@ def load_start(model, checkpoint, new_head, labels=None):
         weights = {name: weight for name, weight in weights.items() if name not in head}
     held_labels = _labels_beside(checkpoint)
     if not new_head and labels and held_labels and labels != held_labels and set(head) & set(checkpoint.names):
-        raise ValueError(
-            f"{checkpoint.prefix} has a head for the labels {', '.join(held_labels)}, and {', '.join(labels)} are "
-            "needed; give --new_head to start it from random numbers"
+        raise Mistake(
+            "{} has a head for the labels {}, and {} are needed; give {new_head} to start it from random numbers",
+            checkpoint.prefix,
+            held_labels,
+            labels,
         )
     for name in (name for name in head if name in weights and name in checkpoint.names):
         held = checkpoint.shape(name)
         if held != tuple(weights[name].shape):
-            raise ValueError(
-                f"{checkpoint.prefix} has a head of another shape: {name} is {list(held)}, and "
-                f"{list(weights[name].shape)} is needed; give --new_head to start it from random numbers"
+            raise Mistake(
+                "{} has a head of another shape: {} is {}, and {} is needed; give {new_head} to start it "
+                "from random numbers",
+                *(checkpoint.prefix, name, f"{list(held)}", f"{list(weights[name].shape)}"),
             )
     ignored = (*head, *entries_of_other_heads(checkpoint, weights))
     report = load_weights(weights, checkpoint, new_allowed=(*head, *POOLER_PATTERNS), ignored=ignored)

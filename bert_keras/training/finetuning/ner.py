@@ -9,6 +9,7 @@ from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.data_prep.tasks.conll import format_columns, read_conll, tagged_rows
 from bert_keras.data_prep.tasks.ner import collect_tags, make_features, tags_from_logits
 from bert_keras.evaluation.entities import entity_metrics, entity_report
+from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.modeling import TAGGERS, TokenClassificationLoss, TokenClassifierModel
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.task import Task
@@ -48,7 +49,7 @@ class TokenClassification(Task):
         self._model = TAGGERS[settings["tagger"]]
         if self._model is not TokenClassifierModel:
             self.frozen = ("bert/",) if self._model.is_frozen else ()
-            self.cannot_pack = f"the LSTMs of --tagger={settings['tagger']} read across the whole row"
+            self.cannot_pack = Message("the LSTMs of {tagger}={} read across the whole row", settings["tagger"])
 
         def read(path, needs_tags=True):
             columns = {name: settings[name] for name in ("word_column", "tag_column")}
@@ -56,7 +57,7 @@ class TokenClassification(Task):
 
         train = read(train_file) if train_file else []
         if stored is None and not train:
-            raise ValueError("the set of tags is unknown; train with --do_train, or give a model from run_ner")
+            raise Mistake("the set of tags is unknown; train with {do_train}, or give a model from run_ner")
         self.tags = stored["labels"] if stored else collect_tags(train)
         self._eval = read(eval_file) if eval_file else []
         self._predict = read(predict_file, needs_tags=False) if predict_file else []
@@ -133,7 +134,7 @@ def find_files(settings):
         if not settings[action]:
             continue
         if settings[name] is None and settings["data_dir"] is None:
-            raise ValueError(f"--{action} needs --{name}, or --data_dir with a {usual_name}")
+            raise Mistake("{} needs {}, or {data_dir} with a {}", Setting(action), Setting(name), usual_name)
         files[name] = settings[name] or paths.join(settings["data_dir"], usual_name)
     return files
 

@@ -15,6 +15,7 @@ import rich.console
 import tensorflow as tf
 
 from bert_keras.cli.flags import PRECISIONS
+from bert_keras.mistakes import Message, Mistake
 from bert_keras.modeling import layer_of, weights_by_name
 from bert_keras.modeling.layers import dtype_policy, initial_seed
 from bert_keras.modeling.lora import enable_lora, merge_lora
@@ -151,7 +152,11 @@ class FineTuning:
         if not progress.is_whole and not selection.is_over:
             return None
         if progress.step < settings["num_train_steps"] and selection.is_over:
-            log.info("training ends early (--early_stopping); the model has the weights with the best %s", task.metric)
+            log.info(
+                Message(
+                    "training ends early ({early_stopping}); the model has the weights with the best {}", task.metric
+                )
+            )
         step, evaluation = progress.step, progress.evaluation
         if hooks.evaluate is None:
             keep(step, {})
@@ -181,9 +186,12 @@ class FineTuning:
         """Restores the weights of the best step of a run that is at `step`, and whose folder `model` is missing."""
         if best != step:
             if not run_dir.has_step(best):
-                raise ValueError(
-                    f"{run_dir.file(MODEL_DIR)} is missing, and so is the checkpoint of step {best}, which had the "
-                    f"best {self.task.metric}; copy one of them back, or give another --output_dir"
+                raise Mistake(
+                    "{} is missing, and so is the checkpoint of step {}, which had the best {}; copy one of "
+                    "them back, or give another {output_dir}",
+                    run_dir.file(MODEL_DIR),
+                    best,
+                    self.task.metric,
                 )
             run_dir.restore(trainer.state, best)
             trainer.swap_averages()
@@ -311,7 +319,7 @@ def _facts_of(task, opened):
     settings, num_layers = opened.settings, opened.files.config.num_layers_of_weights
     num_frozen = settings["freeze_layers"]
     is_unchanged = any("bert/encoder/".startswith(prefix) for prefix in task.frozen)
-    reader = f"--tagger={settings['tagger']}" if "tagger" in settings else "this task"
+    reader = Message("{tagger}={}", settings["tagger"]) if "tagger" in settings else "this task"
     facts = {name: getattr(task, name) for name in _FACTS}
     if opened.teacher:
         facts["cannot_pack"] = facts["cannot_pack"] or opened.teacher.cannot_pack
@@ -320,7 +328,7 @@ def _facts_of(task, opened):
         **facts,
         "frozen": "none" if num_frozen is None else {num_layers: "all", 0: "embeddings"}.get(num_frozen, "some"),
         "has_lora": settings["lora_rank"] > 0,
-        "unchanged_encoder": f"{reader} leaves the encoder as it is" if is_unchanged else "",
+        "unchanged_encoder": Message("{} leaves the encoder as it is", reader) if is_unchanged else "",
     }
 
 
@@ -330,9 +338,12 @@ def _count_steps(task, settings, strategy):
     batch_size, num_epochs = settings["train_batch_size"], settings["num_train_epochs"]
     num_steps = settings["max_steps"] or int(task.num_train_examples / batch_size * num_epochs)
     if num_steps < 1:
-        raise ValueError(
-            f"{task.num_train_examples} examples, --train_batch_size={batch_size} and --num_train_epochs={num_epochs} "
-            "give no training step; give a smaller batch, more epochs or more examples"
+        raise Mistake(
+            "{} examples, {train_batch_size}={} and {num_train_epochs}={} give no training step; give a "
+            "smaller batch, more epochs or more examples",
+            task.num_train_examples,
+            batch_size,
+            num_epochs,
         )
     num_warmup_steps = int(num_steps * settings["warmup_proportion"])
     return {**settings, "num_train_steps": num_steps, "num_warmup_steps": num_warmup_steps}

@@ -12,6 +12,7 @@ from absl import flags
 
 from bert_keras.cli.flags import given_flags, require
 from bert_keras.cli.model_flags import define_model_flags
+from bert_keras.mistakes import Mistake, Setting
 from bert_keras.modeling.lora import DEFAULT_TARGETS, TARGETS, check_lora
 from bert_keras.prediction.loading.model_files import ModelFiles, find_task, open_model_files
 from bert_keras.training.distillation.teacher import Teacher, open_teacher
@@ -191,10 +192,9 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
         take_run_config(flag_values, flag_values.run_config, program)
     check_given_checkpoint(flag_values, program)
     take_settings_of_run(flag_values, program)
-    asked_for = [name for name in ("do_train", "do_eval", "do_predict") if name in flag_values]
-    if not any(flag_values[name].value for name in asked_for):
-        names = ", ".join(f"--{name}" for name in asked_for)
-        raise ValueError(f"nothing to do: give one or more of {names}")
+    actions = [Setting(name) for name in ("do_train", "do_eval", "do_predict") if name in flag_values]
+    if not any(flag_values[name].value for name in actions):
+        raise Mistake("nothing to do: give one or more of {}", actions)
     require(flag_values, ("output_dir",))
     settings = settings_of(flag_values, (*_PATHS, *paths))
     defaults, given = {name: flag_values[name].default for name in flag_values}, given_flags(flag_values)
@@ -212,14 +212,12 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
         files = open_model_files(*_start(settings), **casing)
     length, longest = settings["max_seq_length"], files.config.max_position_embeddings
     if length > longest:
-        raise ValueError(
-            f"--max_seq_length={length} is more than the {longest} positions that the model has; give {longest} or less"
+        raise Mistake(
+            "{max_seq_length}={0} is more than the {1} positions that the model has; give {1} or less", length, longest
         )
     num_frozen, num_layers = settings["freeze_layers"], files.config.num_layers_of_weights
     if num_frozen is not None and num_frozen > num_layers:
-        raise ValueError(
-            f"--freeze_layers={num_frozen}, but the model has {num_layers} layers; give {num_layers} or less"
-        )
+        raise Mistake("{freeze_layers}={0}, but the model has {1} layers; give {1} or less", num_frozen, num_layers)
     _check_lora(settings, files.config.hidden_size)
     if not (settings["do_train"] and settings.get("teacher")):
         return Opened(settings, defaults, files, stored, given)
@@ -235,11 +233,11 @@ def _check_choices(settings):
     for name in ("learning_rate", "train_batch_size", "num_train_epochs"):
         num_tries *= len(settings[name])
     if num_tries > 1 and not does_evaluate:
-        raise ValueError("several seeds or settings are compared by an evaluation; give --do_eval as well")
+        raise Mistake("several seeds or settings are compared by an evaluation; give {do_eval} as well")
     if settings["max_steps"] and len(settings["num_train_epochs"]) > 1:
-        raise ValueError(
-            f"--max_steps={settings['max_steps']} replaces the epochs, but --num_train_epochs has several values; "
-            "leave out one of the two"
+        raise Mistake(
+            "{max_steps}={} replaces the epochs, but {num_train_epochs} has several values; leave out one of the two",
+            settings["max_steps"],
         )
 
 
@@ -247,12 +245,13 @@ def _check_lora(settings, hidden_size):
     rank, alpha, targets = (settings[f"lora_{name}"] for name in ("rank", "alpha", "targets"))
     targets = tuple(targets.split(","))
     if rank and settings["do_train"] and not settings["init_checkpoint"]:
-        raise ValueError("--lora_rank adapts a pre-trained model; give --init_checkpoint as well")
+        raise Mistake("{lora_rank} adapts a pre-trained model; give {init_checkpoint} as well")
     if rank:
         try:
             check_lora(rank, rank if alpha is None else alpha, targets, hidden_size)
         except ValueError as error:
-            raise ValueError(f"--lora_{error}") from None
+            name, _, reason = str(error).partition(" ")
+            raise Mistake("{} {}", Setting(f"lora_{name}"), reason) from None
 
 
 def _trained_model(settings, run_dir):
@@ -278,8 +277,12 @@ def _settled(flag_values, stored, settled, fixed):
     """Returns the values in task.json of flags that are not given; refuses other values of fixed flags."""
     for name in fixed:
         if flag_values[name].present and flag_values[name].value != stored[name]:
-            raise ValueError(
-                f"--{name}={flag_values[name].value}, but the model has the {name} {stored[name]}; leave it out"
+            raise Mistake(
+                "{0}={1}, but the model has the {2} {3}; leave it out",
+                Setting(name),
+                flag_values[name].value,
+                name,
+                stored[name],
             )
     return {name: stored[name] for name in settled if not flag_values[name].present}
 
@@ -289,15 +292,14 @@ def _start(settings):
     path = settings["init_checkpoint"]
     if path is None:
         if not settings["do_train"]:
-            raise ValueError(
-                f"--output_dir={settings['output_dir']} does not contain a model; train one with --do_train, or "
-                "give --init_checkpoint"
+            raise Mistake(
+                "{output_dir}={} does not contain a model; train one with {do_train}, or give {init_checkpoint}",
+                settings["output_dir"],
             )
-        missing = [f"--{name}" for name in ("bert_config_file", "vocab_file") if not settings[name]]
+        missing = [Setting(name) for name in ("bert_config_file", "vocab_file") if not settings[name]]
         if missing:
-            raise ValueError(
-                f"missing: --init_checkpoint, the model to start from (or, to start from random numbers, "
-                f"{' and '.join(missing)})"
+            raise Mistake(
+                "missing: {init_checkpoint}, the model to start from (or, to start from random numbers, {})", missing
             )
     # In a run folder, prefer the best model, which is complete, to the newest checkpoint.
     return _fine_tuned(path)[0] or path, settings["vocab_file"], settings["bert_config_file"]

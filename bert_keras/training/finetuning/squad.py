@@ -10,6 +10,7 @@ from bert_keras.data_prep.tasks.squad import SquadExample, make_features
 from bert_keras.data_prep.tasks.squad_answers import AnswerSettings, answer_files, find_answers, report_unanswered
 from bert_keras.data_prep.tasks.squad_files import make_examples, read_articles, unanswered_ids
 from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics, warn_of_words
+from bert_keras.mistakes import Message, Mistake
 from bert_keras.modeling import SquadLoss, SquadModel
 from bert_keras.storage import paths
 from bert_keras.storage.checks import is_same_file
@@ -154,11 +155,13 @@ class QuestionAnswering(Task):
         if self._found_threshold is not None and not self._is_threshold_given:
             f1 = self._judge(self._eval, answers, self._found_threshold)["f1"]
             log.info(
-                "%s: --null_score_diff_threshold=%.6g gives the best F1, %.4g%s",
-                self._eval.path,
-                self._found_threshold,
-                f1,
-                "; it is stored with the model" if self._train else "",
+                Message(
+                    "{}: {null_score_diff_threshold}={:.6g} gives the best F1, {:.4g}{}",
+                    self._eval.path,
+                    self._found_threshold,
+                    f1,
+                    "; it is stored with the model" if self._train else "",
+                )
             )
         return texts if is_predicted else None
 
@@ -196,22 +199,21 @@ class QuestionAnswering(Task):
     def _check_answers(self):
         unanswered = unanswered_ids(self._eval.articles, self._answers.version_2_with_negative)
         if unanswered:
-            advice = "" if self._answers.version_2_with_negative else ", or --version_2_with_negative for SQuAD 2.0"
-            raise ValueError(
-                f'{self._eval.path} question "{unanswered[0]}" has no answers to compare with; give a file of '
-                f"questions with answers{advice}"
+            advice = "" if self._answers.version_2_with_negative else ", or {version_2_with_negative} for SQuAD 2.0"
+            raise Mistake(
+                '{} question "{}" has no answers to compare with; give a file of questions with answers' + advice,
+                *(self._eval.path, unanswered[0]),
             )
 
     def _is_answered(self, questions):
         unanswered = unanswered_ids(questions.articles, self._answers.version_2_with_negative)
         if unanswered and len(unanswered) < len(questions.examples):
+            advice = "" if self._answers.version_2_with_negative else "; for SQuAD 2.0 give {version_2_with_negative}"
             log.warning(
-                '%s is not evaluated: %d of %d questions have no answers, the first is "%s"%s',
-                questions.path,
-                len(unanswered),
-                len(questions.examples),
-                unanswered[0],
-                "" if self._answers.version_2_with_negative else "; for SQuAD 2.0 give --version_2_with_negative",
+                Message(
+                    '{} is not evaluated: {} of {} questions have no answers, the first is "{}"' + advice,
+                    *(questions.path, len(unanswered), len(questions.examples), unanswered[0]),
+                )
             )
         return not unanswered
 

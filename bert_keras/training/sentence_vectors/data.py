@@ -13,6 +13,7 @@ import numpy as np
 from bert_keras.data_prep.tasks.columns import PAIRS, TEXT_NAMES, Columns, list_columns, read_columns
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 from bert_keras.storage.text_files import is_blank
 from bert_keras.training.sentence_vectors.losses import NO_TEXT
@@ -104,8 +105,8 @@ def _find_columns(path, score, label):
     if not texts:
         texts = tuple(by_name[name] for name in TEXT_NAMES if name in by_name)[:1]
     if not texts:
-        raise ValueError(
-            f"{path}: no column could be a text among {list_columns(names)}; name one or more with --text_columns"
+        raise Mistake(
+            "{}: no column could be a text among {}; name one or more with {text_columns}", path, list_columns(names)
         )
     if len(texts) == 2 and score is None and label is None:
         score = next((by_name[name] for name in _SCORES if name in by_name), None)
@@ -124,9 +125,12 @@ def _from_inferences(path, column, rows, labels):
     text, if there is one.
     """
     if unknown := sorted(set(labels) - _INFERENCES):
-        raise ValueError(
-            f'{path}: the column "{column}" has {unknown[0]}, but labels of pairs must be entailment, contradiction or '
-            "neutral; to take all pairs as similar, name the texts with --text_columns"
+        raise Mistake(
+            '{}: the column "{}" has {}, but labels of pairs must be entailment, contradiction or neutral; '
+            "to take all pairs as similar, name the texts with {text_columns}",
+            path,
+            column,
+            unknown[0],
         )
     entailed, contradicted = collections.defaultdict(list), collections.defaultdict(list)
     for row, label in zip(rows, labels, strict=True):

@@ -16,6 +16,7 @@ from bert_keras.evaluation.sentence_vectors import (
     similarity_metrics,
 )
 from bert_keras.evaluation.tables import tab_separated
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling import SentenceModel
 from bert_keras.modeling.heads import check_pooling
 from bert_keras.training.finetuning.task import Task
@@ -53,7 +54,7 @@ class SentenceVectors(Task):
     cannot_smooth = "the loss of vectors has no labels"
 
     def __init__(self, settings, files, stored=None):
-        check_pooling(files.config, settings["pooling"], name="--pooling")
+        check_pooling(files.config, settings["pooling"])
         self._settings = {name: settings[name] for name in SETTLED}
         self._scale = settings["scale"]
         self.files = {name: settings[name] for name in ("train_file", "eval_file")}
@@ -72,9 +73,9 @@ class SentenceVectors(Task):
             self._prepare_training(settings, features("train_file"))
         if self._eval:
             if self._eval.kind not in _METRICS:
-                raise ValueError(
-                    f"--eval_file={settings['eval_file']} has only texts; give scored pairs, pairs, or texts and their "
-                    "classes"
+                raise Mistake(
+                    "{eval_file}={} has only texts; give scored pairs, pairs, or texts and their classes",
+                    settings["eval_file"],
                 )
             self.metric_names, self.metric = _METRICS[self._eval.kind]
             self.eval_features = features("eval_file")
@@ -157,9 +158,9 @@ def _check_others(settings, numbers):
             "to compare with"
         )
     if min(settings["train_batch_size"]) < 2:
-        raise ValueError(
-            "--train_batch_size=1 leaves nothing to rank: each example is compared with the others of its batch; "
-            "give 2 or more, such as 32 (--gradient_accumulation_steps splits a batch to save memory)"
+        raise Mistake(
+            "{train_batch_size}=1 leaves nothing to rank: each example is compared with the others of its "
+            "batch; give 2 or more, such as 32 ({gradient_accumulation_steps} splits a batch to save memory)"
         )
 
 

@@ -1,0 +1,95 @@
+"""Errors and log lines that name settings, without knowing how the user spells them.
+
+The same setting is `--train_file` on a command line, `train_data` in Python, and a field of JSON over HTTP. The code
+raises a `Mistake` with the setting's name, and each of these three edges spells it.
+"""
+
+import string
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+# Returns the user's name of a setting.
+Spelling = Callable[[str], str]
+
+
+class Setting(str):
+    """The name of a setting as a value of a message."""
+
+
+class Message:
+    """A text that names settings, and its values.
+
+    `Message("{eval_share}={} is not a share; give less than 1", 2)`: a name in braces is the name of a setting, and
+    `{}` is the place of the next value. A value may be a `Setting`, another `Message`, a `Mistake`, or a list of
+    values, which appear with commas between them.
+    """
+
+    def __init__(self, text: str, /, *values: Any) -> None:
+        self.text = text
+        self.values = values
+
+    def spelled(self, spelling: Spelling) -> str:
+        """Returns the text with names of settings as `spelling` returns them."""
+        values = [_in_text(value, spelling) for value in self.values]
+        return string.Formatter().vformat(self.text, values, _Names(spelling))
+
+    def __str__(self) -> str:
+        return self.spelled(str)
+
+
+class Mistake(ValueError):  # noqa: N818
+    """A mistake of the user, in one sentence: what was found, what is needed and what to do.
+
+    It takes a `Message` or its arguments. Without an edge that spells them, settings have their plain names.
+    """
+
+    def __init__(self, text: str | Message, /, *values: Any) -> None:
+        self.message = text if isinstance(text, Message) else Message(text, *values)
+        super().__init__(str(self.message))
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.message,)
+
+    def spell(self, spelling: Spelling) -> None:
+        """Changes the text to one with names of settings as `spelling` returns them."""
+        self.args = (self.message.spelled(spelling),)
+
+    def __str__(self) -> str:
+        return self.args[0]
+
+
+class MissingFile(Mistake, FileNotFoundError):  # noqa: N818
+    """A file or folder that a setting names does not exist."""
+
+
+class SystemFailure(Mistake, OSError):  # noqa: N818
+    """The system does not do what a setting needs: a disk is full, a process died, a server cannot be reached."""
+
+
+class _Names(Mapping):
+    """Spells each name that a text looks up."""
+
+    def __init__(self, spelling: Spelling) -> None:
+        self._spelling = spelling
+
+    def __getitem__(self, name: str) -> str:
+        return self._spelling(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def _in_text(value: Any, spelling: Spelling) -> Any:
+    """Returns a value of a message with the settings that it names."""
+    if isinstance(value, Setting):
+        return spelling(str(value))
+    if isinstance(value, Mistake):
+        value = value.message
+    if isinstance(value, Message):
+        return value.spelled(spelling)
+    if isinstance(value, list | tuple):
+        return ", ".join(str(_in_text(part, spelling)) for part in value)
+    return value

@@ -1,0 +1,79 @@
+"""Messages name settings, and each edge spells them."""
+
+import logging
+import pickle
+import re
+
+import pytest
+
+from bert_keras.cli.console import flag_name, open_console, setting_name
+from bert_keras.cli.flags import run_main
+from bert_keras.mistakes import Message, MissingFile, Mistake, Setting
+from bert_keras.training.api.calls import argument_name, naming_arguments
+
+CASES = (
+    (("{eval_share}={} is not a share", 2.5), "eval_share=2.5 is not a share", "--eval_share=2.5 is not a share"),
+    (("no {train_file}",), "no train_file", "no --train_file"),
+    (("{:,} of {!r}", 1000, "{eval_share}"), "1,000 of '{eval_share}'", "1,000 of '{eval_share}'"),
+    (("{0} and {jit}: {0}", Setting("seed")), "seed and jit: seed", "--seed and --jit: --seed"),
+    (("give {}", [Setting("seed"), "{x}"]), "give seed, {x}", "give --seed, {x}"),
+    (("{}!", Message("a {seed} of {}", 3)), "a seed of 3!", "a --seed of 3!"),
+    (("a.txt: {}", Mistake("no {seed}")), "a.txt: no seed", "a.txt: no --seed"),
+    (("{}", ValueError("{seed}")), "{seed}", "{seed}"),
+    (("give {{}} and {config_file}",), "give {} and config_file", "give {} and --bert_config_file"),
+)
+
+
+@pytest.mark.parametrize(("arguments", "plain", "with_flags"), CASES)
+def test_edges_spell_settings_and_nothing_else(arguments, plain, with_flags):
+    error = Mistake(*arguments)
+    copy = pickle.loads(pickle.dumps(error))
+    assert str(error) == str(copy) == str(Message(*arguments)) == plain
+    error.spell(flag_name)
+    copy.spell(flag_name)
+    assert str(error) == str(copy) == with_flags
+    assert repr(error) == f"Mistake({with_flags!r})"
+
+
+def test_a_missing_file_is_both_kinds_of_error():
+    error = pickle.loads(pickle.dumps(MissingFile("{input_file}={} does not exist", "{x}")))
+    assert isinstance(error, FileNotFoundError)
+    assert isinstance(error, ValueError)
+    error.spell(flag_name)
+    assert str(error) == "--input_file={x} does not exist"
+
+
+def test_programs_print_flags(capsys):
+    def main(argv):
+        open_console()
+        logging.getLogger("bert_keras").warning(Message("{seed}={}", 1))
+        raise Mistake("{input_file} is missing ({help} lists all flags)")
+
+    assert run_main(main, ["program.py"]) == 1
+    out, err = capsys.readouterr()
+    assert out == "warning: --seed=1\n"
+    assert err == "program.py: --input_file is missing (--help lists all flags)\n"
+
+
+@pytest.mark.parametrize(
+    ("setting", "argument", "of_export"),
+    [
+        ("train_file", "train_data", "train_file"),
+        ("input_file", "train_data", "input_file"),
+        ("unlabeled_file", "unlabeled_data", "unlabeled_file"),
+        ("vocab_file", "vocab_file", "vocab_file"),
+        ("do_eval", "eval_data (or do_eval)", "do_eval"),
+        ("config_file", "bert_config_file", "bert_config_file"),
+    ],
+)
+def test_python_functions_name_their_arguments(setting, argument, of_export, capsys):
+    assert (argument_name(setting), setting_name(setting)) == (argument, of_export)
+
+    def work():
+        with naming_arguments(argument_name, verbose=True):
+            logging.getLogger("bert_keras").info(Message("with {}", Setting(setting)))
+            raise Mistake("without {}", Setting(setting))
+
+    with pytest.raises(Mistake, match=f"^without {re.escape(argument)}$"):
+        work()
+    assert capsys.readouterr().out == f"with {argument}\n"
