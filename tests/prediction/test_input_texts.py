@@ -81,6 +81,11 @@ def test_other_encodings_and_compressed_files(tmp_path):
         assert read_file(tmp_path / name) == ["é", "首"]
 
 
+def test_standard_input_that_is_not_text_is_refused():
+    with pytest.raises(ValueError, match="^standard input is not text but binary data"):
+        read(gzip.compress(b"he\n" * 50, mtime=0))
+
+
 def test_a_bad_line_is_an_error_in_place_of_its_text():
     first, long, bytes_, tabs, last = (
         text for _, text in read(b"a\tb\n%b\n\xff\nc\nd\te" % (b"a" * 200), "pair", max_chars=10)
