@@ -13,6 +13,7 @@ import pytest
 from guards import at_least
 
 import bert_keras
+from bert_keras import prediction
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -221,8 +222,23 @@ def test_fine_tuning_does_not_import_the_builder(program):
 def test_the_public_names_exist_and_load_nothing_until_they_are_used():
     code = "import sys, bert_keras; assert not {'tensorflow', 'keras', 'numpy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
-    assert [name for name in bert_keras.__all__ if getattr(bert_keras, name).__name__ != name] == []
     assert len(bert_keras.__all__) <= 44
+
+
+@pytest.mark.parametrize("package", [bert_keras, prediction])
+def test_a_package_has_the_names_that_its_stub_gives_to_type_checkers(package):
+    stub = ast.parse(pathlib.Path(package.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body[1:] if isinstance(node, ast.ImportFrom)]
+    assert 20 < len(imports) == len(stub.body) - 1  # nothing but imports after the docstring
+    # Type checkers see a name of a stub only if it has an alias.
+    assert {alias.asname for node in imports for alias in node.names} == {*package.__all__} <= {*dir(package)}
+    for node in imports:
+        for alias in node.names:
+            thing = getattr(package, alias.name)
+            assert (thing.__name__, alias.asname) == (alias.name, alias.name)
+            assert f"{thing.__module__}.".startswith(f"{node.module}.")
+    with pytest.raises(AttributeError, match=f"^module '{package.__name__}' has no attribute 'Predict'$"):
+        package.Predict  # noqa: B018
 
 
 def test_no_private_names_of_keras_or_tensorflow():

@@ -95,6 +95,10 @@ def test_the_texts_of_every_package_are_installed(setup_values, packages):
         texts.update(path for ending in ("txt", "csv", "json", "html") for path in folder.rglob(f"*.{ending}"))
         for pattern in setup_values["package_data"].get(f"bert_keras.{package}", []):
             installed.update(folder.glob(pattern))
+    data = setup_values["package_data"]
+    assert "py.typed" in data["bert_keras"]
+    for stub in at_least(2, (ROOT / "bert_keras").rglob("*.pyi")):
+        assert stub.name in data[".".join(stub.parent.relative_to(ROOT).parts)]
     assert ROOT / "data_prep" / "sample" / "vocab.txt" in texts
     assert texts <= installed
 

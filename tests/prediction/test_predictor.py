@@ -1,6 +1,5 @@
 """Features common to all predictors: any number of texts, any thread, limits."""
 
-import ast
 import concurrent.futures
 import dataclasses
 import itertools
@@ -13,7 +12,6 @@ import pytest
 from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
 from known_models import TOKENS, random_model, write_model
 
-from bert_keras import prediction
 from bert_keras.modeling import weights_by_name
 from bert_keras.prediction import (
     FillMask,
@@ -193,18 +191,3 @@ def test_programs_check_their_arguments_without_tensorflow():
     code = "import sys, predict, extract_features; print(sorted({'tensorflow', 'keras', 'sklearn'} & {*sys.modules}))"
     root = pathlib.Path(__file__).resolve().parents[2]
     assert subprocess.check_output([sys.executable, "-c", code], cwd=root) == b"[]\n"
-
-
-def test_all_names_can_be_imported():
-    assert {type(getattr(prediction, name)) for name in prediction.__all__} <= {type, type(open_model)}
-    assert set(prediction.__all__) <= set(dir(prediction))
-    with pytest.raises(AttributeError, match="^module 'bert_keras.prediction' has no attribute 'Predict'$"):
-        prediction.Predict  # noqa: B018
-
-
-def test_type_checkers_see_the_same_names():
-    tree = ast.parse(pathlib.Path(prediction.__file__).read_text(encoding="utf-8"))
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.col_offset == 4]
-    names = {alias.name: node.module for node in imports for alias in node.names if node.module.count(".") > 1}
-    assert sorted([*names, "open_model"]) == prediction.__all__
-    assert {name: getattr(prediction, name).__module__ for name in names} == names

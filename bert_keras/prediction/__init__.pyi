@@ -1,0 +1,31 @@
+"""The public names and their modules: `__init__.py` reads them here, and so do editors and type checkers."""
+
+from bert_keras.prediction.arguments import Limits as Limits
+from bert_keras.prediction.opening import open_model as open_model
+from bert_keras.prediction.predictor import Unanswered as Unanswered
+from bert_keras.prediction.tasks.classification import Classification as Classification
+from bert_keras.prediction.tasks.classification import MultiLabel as MultiLabel
+from bert_keras.prediction.tasks.classification import Regression as Regression
+from bert_keras.prediction.tasks.classification import TextClassifier as TextClassifier
+from bert_keras.prediction.tasks.entities import Entity as Entity
+from bert_keras.prediction.tasks.entities import EntityTagger as EntityTagger
+from bert_keras.prediction.tasks.entities import TaggedText as TaggedText
+from bert_keras.prediction.tasks.entities import TaggedWord as TaggedWord
+from bert_keras.prediction.tasks.features import FeatureExtractor as FeatureExtractor
+from bert_keras.prediction.tasks.features import Features as Features
+from bert_keras.prediction.tasks.features import Similarity as Similarity
+from bert_keras.prediction.tasks.features import TextVector as TextVector
+from bert_keras.prediction.tasks.features import Vectorizer as Vectorizer
+from bert_keras.prediction.tasks.fill_mask import FilledText as FilledText
+from bert_keras.prediction.tasks.fill_mask import FillMask as FillMask
+from bert_keras.prediction.tasks.fill_mask import Guess as Guess
+from bert_keras.prediction.tasks.multiple_choice import Choice as Choice
+from bert_keras.prediction.tasks.multiple_choice import ChoicePicker as ChoicePicker
+from bert_keras.prediction.tasks.next_sentence import NextSentence as NextSentence
+from bert_keras.prediction.tasks.next_sentence import PairAnswer as PairAnswer
+from bert_keras.prediction.tasks.question_answering import QuestionAnswer as QuestionAnswer
+from bert_keras.prediction.tasks.question_answering import QuestionAnswerer as QuestionAnswerer
+from bert_keras.prediction.tasks.question_answering import Span as Span
+from bert_keras.prediction.tasks.sentence_score import SentenceScore as SentenceScore
+from bert_keras.prediction.tasks.sentence_score import SentenceScorer as SentenceScorer
+from bert_keras.prediction.tasks.sentence_score import TokenScore as TokenScore
