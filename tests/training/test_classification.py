@@ -185,7 +185,7 @@ def test_reports_of_an_evaluation(make, run_dir, messages):
 def test_predictions_have_the_form_of_the_release(make, run_dir, messages):
     task = make(test=[("he", "whatever"), ("she", "")])
     assert "label_ids" not in task.predict_features
-    task.write_predictions(run_dir, {"logits": LOGITS[:2]})
+    [row, _] = task.write_predictions(run_dir, {"logits": LOGITS[:2]})
     lines = read(run_dir, "test_results.tsv").splitlines()
     shares = np.exp(log_softmax(LOGITS[:2], axis=1))
     np.testing.assert_allclose([list(map(float, line.split("\t"))) for line in lines], shares, rtol=1e-6)
@@ -194,6 +194,8 @@ def test_predictions_have_the_form_of_the_release(make, run_dir, messages):
         *(f"{share:.6f}" for share in shares[0]),
         "he",
     ]
+    assert (row["id"], row["prediction"], row["text"]) == ("0", "b", "he")
+    assert row["probability of a"] == round(shares[0, 0], 6)
     assert messages[-1] == "2 predictions: a (1), b (1), see predictions.tsv"
 
 

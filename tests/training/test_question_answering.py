@@ -158,13 +158,13 @@ def test_the_figures_of_the_second_version_and_the_threshold_that_gives_the_best
         "answer_text": "release",
     }
     run_dir = RunDir(str(tmp_path), "run_squad")
-    made.write_evaluation(run_dir, outputs)
+    assert made.write_evaluation(run_dir, outputs) is None  # other questions are those to answer
     assert messages[-1].endswith("eval_file.json: null_score_diff_threshold=2 gives the best F1, 100")
     # The questions that determined the threshold do not use it; others do.
     assert set(read(run_dir, "eval_predictions.json").values()) == {""}
     assert read(run_dir, "eval_null_odds.json") == {"q0": 1.0, "q1": 2.0, "q2": 3.0, "q3": 5.0}
-    made.write_predictions(run_dir, outputs)
-    assert read(run_dir, "predictions.json") == {"q0": "ada", "q1": "bob", "q2": "", "q3": ""}
+    predictions = made.write_predictions(run_dir, outputs)
+    assert predictions == read(run_dir, "predictions.json") == {"q0": "ada", "q1": "bob", "q2": "", "q3": ""}
     assert read(run_dir, "null_odds.json") == read(run_dir, "eval_null_odds.json")
     assert not (tmp_path / "predict_results.txt").exists()
 

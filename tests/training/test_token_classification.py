@@ -173,10 +173,11 @@ def test_predictions_of_json_lines_are_json_lines(make, tmp_path):
     task = make(train=json.dumps(train), test=json.dumps(test), ending="jsonl")
     for left in ("predictions.txt", "predict_results.txt", "predict_entity_report.txt"):
         (tmp_path / left).write_text("of another file")
-    task.write_predictions(RunDir(str(tmp_path), "run_ner"), answers(task.predict_features, [["B-PER", "O"]]))
+    [row] = task.write_predictions(RunDir(str(tmp_path), "run_ner"), answers(task.predict_features, [["B-PER", "O"]]))
     probability = round(float(np.exp(5) / (np.exp(5) + 4)), 6)
     [line] = (tmp_path / "predictions.jsonl").read_text().splitlines()
-    assert json.loads(line) == {
+    assert json.loads(line) == row
+    assert row == {
         "id": 1,
         "words": ["he", "was"],
         "predicted_tags": ["B-PER", "O"],
