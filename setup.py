@@ -29,6 +29,7 @@ PACKAGES = [
     "prediction.loading",
     "prediction.tasks",
     "serving",
+    "settings",
     "storage",
     "training",
     "training.api",

@@ -12,7 +12,6 @@ import importlib.util
 import logging
 import os
 import sys
-from typing import Any
 
 if not __package__:
     # Python looks for modules in the folder of a script, data_prep/; the packages are in the folder above.
@@ -25,11 +24,11 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.cli.progress import progress_on
 from bert_keras.cli.start import start_tensorflow
-from bert_keras.data_prep.cleaning.text_flags import INPUT_FILE, define_text_flags, read_text_options
 from bert_keras.data_prep.corpus.documents import find_text_files, inspect_texts
+from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.text_sources import received
 from bert_keras.data_prep.corpus.word_counts import count_words
-from bert_keras.data_prep.pretraining.flags import casing_of
+from bert_keras.data_prep.pretraining.flags import INPUT_FILE, STRIP_ACCENTS, casing_of
 from bert_keras.data_prep.text.splitting import BasicTokenizer
 from bert_keras.data_prep.text.vocabulary_files import (
     TOKENIZER_FILE,
@@ -45,6 +44,7 @@ from bert_keras.data_prep.text.vocabulary_learning import (
     learn_vocabulary,
 )
 from bert_keras.mistakes import Message, Mistake
+from bert_keras.settings.fields import REQUIRED, make_flags, read_flags, setting
 from bert_keras.storage import paths, writing
 from bert_keras.storage.checks import check_output_file
 from bert_keras.storage.vocabulary import VOCABULARY_FILE
@@ -52,30 +52,29 @@ from bert_keras.storage.vocabulary import VOCABULARY_FILE
 log = logging.getLogger("bert_keras")
 
 
-def define_flags() -> flags.FlagValues:
-    """Returns the flags of this program."""
-    values = flags.FlagValues()
-    define: dict[str, Any] = {"flag_values": values}
-    flags.DEFINE_string("input_file", None, INPUT_FILE, **define)
-    flags.DEFINE_string("vocab_file", None, "Required. Vocabulary to write; it must not exist.", **define)
-    flags.DEFINE_integer("vocab_size", 30522, "Number of word pieces in the vocabulary.", **define)
-    flags.DEFINE_bool("do_lower_case", True, "Lower-case texts and strip accents.", **define)
-    flags.DEFINE_bool("strip_accents", None, "Strip accents, or keep them. If not given: as --do_lower_case.", **define)
-    flags.DEFINE_integer(
-        "num_unused", 994, "Number of [unusedN] tokens, for words that you add.", lower_bound=0, **define
-    )
-    flags.DEFINE_integer(
-        "alphabet_size",
-        None,
+@dataclasses.dataclass(frozen=True)
+class VocabularySettings:
+    """The text, the vocabulary to write, and how to learn it."""
+
+    input_file: str = setting(INPUT_FILE, REQUIRED)
+    vocab_file: str = setting("Required. Vocabulary to write; it must not exist.", REQUIRED)
+    vocab_size: int = setting("Number of word pieces in the vocabulary.", 30522)
+    do_lower_case: bool = setting("Lower-case texts and strip accents.", True)
+    strip_accents: bool | None = setting(STRIP_ACCENTS, None)
+    num_unused: int = setting("Number of [unusedN] tokens, for words that you add.", 994, lower_bound=0)
+    alphabet_size: int | None = setting(
         "Number of frequent characters that become tokens. If not given: 1000, or more if the text needs more, as "
         "Chinese does.",
+        None,
         lower_bound=1,
-        **define,
     )
-    flags.DEFINE_integer("num_workers", 1, "Number of processes. The vocabulary does not depend on it.", 1, **define)
-    define_text_flags(values)
-    flags.DEFINE_bool("strict_utf8", False, "Refuse text that is not UTF-8 instead of dropping bytes.", **define)
-    return values
+    strict_utf8: bool = setting("Refuse text that is not UTF-8 instead of dropping bytes.", False)
+    num_workers: int = setting("Number of processes. The vocabulary does not depend on it.", 1, lower_bound=1)
+
+
+def define_flags() -> flags.FlagValues:
+    """Returns the flags of this program."""
+    return make_flags({"Vocabulary": VocabularySettings, "Text": TextOptions})
 
 
 def main(argv: list[str]) -> dict:
@@ -85,25 +84,26 @@ def main(argv: list[str]) -> dict:
     require(values, ("input_file", "vocab_file"))
     if importlib.util.find_spec("tensorflow_text") is None:
         raise ValueError("tensorflow-text is not installed: pip install tensorflow-text (on Windows, use WSL2)")
-    found_files, text_options = find_text_files(values.input_file), read_text_options(values)
-    check_output_file(values.vocab_file, "vocab_file", {"input_file": found_files})
-    if paths.exists(values.vocab_file):
-        raise Mistake("{vocab_file}={} exists, and models may depend on it; choose another name", values.vocab_file)
+    settings, text_options = read_flags(VocabularySettings, values), read_flags(TextOptions, values)
+    found_files = find_text_files(settings.input_file)
+    check_output_file(settings.vocab_file, "vocab_file", {"input_file": found_files})
+    if paths.exists(settings.vocab_file):
+        raise Mistake("{vocab_file}={} exists, and models may depend on it; choose another name", settings.vocab_file)
 
-    tokenizer_file = tokenizer_file_of(values.vocab_file)
+    tokenizer_file = tokenizer_file_of(settings.vocab_file)
     has_tokenizer_file = _check_folder(tokenizer_file)
     tokenizer = BasicTokenizer(**casing_of(values))
 
     console = open_console()
     with received(found_files) as input_files, progress_on(console) as progress:
         texts = inspect_texts(input_files, text_options)
-        counts = count_words(texts, tokenizer, values.num_workers, values.strict_utf8, progress, text_options)
+        counts = count_words(texts, tokenizer, settings.num_workers, settings.strict_utf8, progress, text_options)
     start_tensorflow()  # TensorFlow Text learns the vocabulary; the counting processes have ended
-    pieces = learn_vocabulary(counts, values.vocab_size, values.num_unused, values.alphabet_size)
+    pieces = learn_vocabulary(counts, settings.vocab_size, settings.num_unused, settings.alphabet_size)
     if not has_tokenizer_file:
         text = tokenizer_config_text(tokenizer.do_lower_case, tokenizer.strip_accents)
         writing.write_text(tokenizer_file, text)
-    writing.write_text(values.vocab_file, "".join(f"{piece}\n" for piece in pieces))
+    writing.write_text(settings.vocab_file, "".join(f"{piece}\n" for piece in pieces))
     coverage = cover(counts, pieces)
     summary = {"vocab_size": len(pieces), **dataclasses.asdict(coverage)}
     console.print(_table(summary))
@@ -111,7 +111,7 @@ def main(argv: list[str]) -> dict:
         log.warning(_advice(coverage))
     log.info(
         "wrote %s; %s sets do_lower_case=%s and strip_accents=%s for the programs that use it",
-        values.vocab_file,
+        settings.vocab_file,
         tokenizer_file,
         tokenizer.do_lower_case,
         tokenizer.strip_accents,

@@ -26,16 +26,17 @@ from rich.table import Table
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.cli.progress import progress_on
-from bert_keras.data_prep.cleaning.filters import check_eval
-from bert_keras.data_prep.cleaning.text_flags import read_cleaning, read_text_options
+from bert_keras.data_prep.cleaning.filters import Cleaning, check_eval
 from bert_keras.data_prep.corpus.documents import find_text_files
+from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.text_sources import received
 from bert_keras.data_prep.pretraining.build import PretrainingDataSettings, build_pretraining_data
-from bert_keras.data_prep.pretraining.flags import casing_of, define_flags, is_gzip, name_outputs, read_settings
+from bert_keras.data_prep.pretraining.flags import Files, casing_of, define_flags, is_gzip, name_outputs
 from bert_keras.data_prep.pretraining.plan import Build
 from bert_keras.data_prep.pretraining.statistics import measure_text, statistics_table
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
+from bert_keras.settings.fields import read_flags
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -56,25 +57,26 @@ def main(argv: list[str]) -> dict:
     """Builds examples from command-line arguments; returns the summary of `build_pretraining_data`."""
     values = define_flags()
     parse(values, argv, __doc__)
-    return build(values, values.num_workers)
+    return build(values)
 
 
-def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | None = None) -> dict:
-    """Builds examples from parsed flags; `num_workers` and `start_workers` are those of `Build`."""
+def build(values: flags.FlagValues, start_workers: Callable | None = None) -> dict:
+    """Builds examples from parsed flags; `start_workers` is that of `Build`."""
     require(values, ("input_file", *(() if values.dry_run else ("output_file",)), "vocab_file"))
-    settings, text_options, cleaning = read_settings(values), read_text_options(values), read_cleaning(values)
-    found_files = find_text_files(values.input_file)
-    if values.work_dir and paths.is_remote(values.work_dir):
-        raise Mistake("{work_dir}={} is remote; give a local folder", values.work_dir)
+    files, settings = read_flags(Files, values), read_flags(PretrainingDataSettings, values)
+    text_options, cleaning = read_flags(TextOptions, values), read_flags(Cleaning, values)
+    found_files = find_text_files(files.input_file)
+    if files.work_dir and paths.is_remote(files.work_dir):
+        raise Mistake("{work_dir}={} is remote; give a local folder", files.work_dir)
     # The machines of a Beam runner share the folder of the output, but not the system's temporary folder.
-    folder = values.work_dir or (paths.parent(values.output_file) if start_workers else None)
-    if folder and (values.dry_run or "-" in found_files) and not os.path.isdir(folder):
+    folder = files.work_dir or (paths.parent(files.output_file) if start_workers else None)
+    if folder and (files.dry_run or "-" in found_files) and not os.path.isdir(folder):
         raise ValueError(f"the folder {folder} does not exist; create it, because the text is copied there first")
     console = open_console()
-    tokenizer = FullTokenizer(values.vocab_file, **casing_of(values))
-    output_files = [] if values.dry_run else name_outputs(values)
-    eval_files = [name.strip() for name in values.eval_output_file.split(",")] if values.eval_output_file else []
-    if not values.dry_run:
+    tokenizer = FullTokenizer(files.vocab_file, **casing_of(values))
+    output_files = [] if files.dry_run else name_outputs(files.output_file, files.num_shards)
+    eval_files = [name.strip() for name in files.eval_output_file.split(",")] if files.eval_output_file else []
+    if not files.dry_run:
         check_eval(cleaning, eval_files)
         log.info("input: %s", ", ".join(found_files))
     with received(found_files, folder) as input_files, progress_on(console) as progress:
@@ -83,21 +85,21 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
             output_files,
             tokenizer,
             settings,
-            values.vocab_file,
+            files.vocab_file,
             progress,
-            num_workers,
-            is_gzip=not values.dry_run and is_gzip([*output_files, *eval_files], values),
+            files.num_workers,
+            is_gzip=not files.dry_run and is_gzip([*output_files, *eval_files], values),
             start_workers=start_workers,
-            work_dir=folder if values.dry_run else values.work_dir,
+            work_dir=folder if files.dry_run else files.work_dir,
             text_options=text_options,
             cleaning=cleaning,
             eval_files=eval_files,
         )
-        if values.dry_run:
+        if files.dry_run:
             statistics = measure_text(described)
         else:
             summary = build_pretraining_data(described)
-    if values.dry_run:
+    if files.dry_run:
         console.print(statistics_table(statistics))
         return dataclasses.asdict(statistics)
     console.print(_table(summary, settings))

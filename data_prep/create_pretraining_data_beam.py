@@ -45,7 +45,7 @@ def main(argv: list[str]) -> dict:
             "{output_file}={} is remote, so give {work_dir}, a folder that all machines see under the same path",
             values.output_file,
         )
-    return create_pretraining_data.build(values, 1, functools.partial(BeamWorkers, options))
+    return create_pretraining_data.build(values, functools.partial(BeamWorkers, options))
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def parse(flag_values, argv, usage, takes_texts=False):
     """
     before_texts = itertools.takewhile(lambda argument: argument != "--", argv[1:])
     if any(argument in ("-h", "--help", "-help", "--helpfull", "--helpshort") for argument in before_texts):
-        print(f"{usage.strip()}\n\nFlags:\n{flag_values.get_help()}")
+        print(f"{usage.strip()}\n\nFlags:\n{_help(flag_values)}")
         raise SystemExit(0)
     flag_values.set_gnu_getopt(takes_texts)
     try:
@@ -89,6 +89,19 @@ def parse(flag_values, argv, usage, takes_texts=False):
             '"{}" is not a flag; every argument has the form {name}=value ({help} lists all flags)', leftover[0]
         )
     return leftover
+
+
+def _help(flag_values: flags.FlagValues) -> str:
+    """Returns the help of all flags in the order of their definition, with those of the devices last."""
+    groups = flag_values.flags_by_module_dict()
+    text = ""
+    for title in sorted(groups, key="Devices".__eq__):
+        text += f"\n{title}:\n"
+        for flag in (flag for flag in groups[title] if flag.name in flag_values):
+            one = flags.FlagValues()
+            one[flag.name] = flag
+            text += one.get_help("  ", include_special_flags=False) + "\n"
+    return f"{text}\nabsl.flags:\n{flags.FlagValues().get_help('  ')}"
 
 
 def _is_path(name):

@@ -9,12 +9,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from bert_keras.mistakes import Mistake, Setting
+from bert_keras.mistakes import Mistake
+from bert_keras.settings.fields import check_choices, setting
 
 log = logging.getLogger("bert_keras")
 
-NORMALIZATIONS = ("none", "NFC", "NFKC")
-DUPLICATES = ("none", "exact")
 _SCRIPTS_WITHOUT_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
 # In scripts without spaces each character is a word.
 _WORDS = re.compile(f"[{_SCRIPTS_WITHOUT_SPACES}]|[^\\s{_SCRIPTS_WITHOUT_SPACES}]+")
@@ -27,32 +26,32 @@ _REMOVED = {
 
 @dataclasses.dataclass(frozen=True)
 class Cleaning:
-    """Filters of raw text, in the order of their use, and the share to hold out.
+    """Filters of raw text in the order of their use, and the share to hold out, which `random_seed` chooses.
 
-    Attributes:
-        unicode_normalization: "none", "NFC" or "NFKC".
-        drop_repeated_lines: lines that occur in at least so many different documents are removed; 0: none.
-        min_document_words: documents with fewer words are removed.
-        remove_duplicates: "none"; "exact": later documents with an equal text, apart from case and white space, are
-            removed.
-        eval_share: share of the documents to hold out, from 0 to below 1.
-        random_seed: seed of the held-out share.
-
-    Raises:
-        ValueError: an invalid value.
+    Raises ValueError for an invalid value.
     """
 
-    unicode_normalization: str = "none"
-    drop_repeated_lines: int = 0
-    min_document_words: int = 0
-    remove_duplicates: str = "none"
-    eval_share: float = 0.0
+    unicode_normalization: str = setting(
+        "Unicode normal form to give the text first.", "none", choices=("none", "NFC", "NFKC")
+    )
+    drop_repeated_lines: int = setting(
+        "Remove lines that occur in at least this many different documents, such as menus. 0 keeps all.", 0
+    )
+    min_document_words: int = setting("Remove documents with fewer words.", 0)
+    remove_duplicates: str = setting(
+        "Remove documents that equal an earlier one, apart from case and white space.",
+        "none",
+        choices=("none", "exact"),
+    )
+    eval_share: float = setting(
+        "Share of the documents to hold out. A hash of the text and {random_seed} choose them; {eval_output_file} "
+        "gets their examples.",
+        0.0,
+    )
     random_seed: int = 12345
 
     def __post_init__(self):
-        for name, known in (("unicode_normalization", NORMALIZATIONS), ("remove_duplicates", DUPLICATES)):
-            if getattr(self, name) not in known:
-                raise Mistake("{}={} is not known; give one of {}", Setting(name), getattr(self, name), [*known])
+        check_choices(self)
         if self.drop_repeated_lines < 0 or self.drop_repeated_lines == 1:
             raise Mistake(
                 "{drop_repeated_lines}={} would remove every line; give the number of documents from which a "

@@ -13,11 +13,11 @@ from typing import Any
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError, pieces_of
 from bert_keras.data_prep.text.sentence_splitting import split_sentences
 from bert_keras.mistakes import Mistake
+from bert_keras.settings.fields import check_choices, setting
 from bert_keras.storage import text_files
 from bert_keras.storage.inspection import FileForm
 from bert_keras.storage.json_files import iterate_objects
 
-DOCUMENTS = ("blank_line", "file", "line", "heading")
 # Formats with one document a row; each text of WikiExtractor is one, too.
 ROWS = ("json", "parquet", "arrow", "wiki")
 _ARROW_STREAM = b"\xff\xff\xff\xff"
@@ -30,27 +30,25 @@ _WIKI_START = re.compile(r'<doc id="[^"]*".*? title="(?P<title>.*)">\Z')
 
 @dataclasses.dataclass(frozen=True)
 class TextOptions:
-    """How to read text files; by default the format of the original BERT.
+    """How to read text files; by default the format of the original BERT. Raises ValueError for an invalid value."""
 
-    Attributes:
-        text_field: the field or column of the text in JSON lines, Parquet and Arrow; None: "text".
-        documents: where a document of a text file ends. "blank_line"; "file": at its end; "line": after each line;
-            "heading": before a heading of Markdown or Wikipedia, which is left out.
-        split_sentences: splits each line into sentences.
-        join_lines: joins the lines up to a blank line first, for text with a fixed width.
-
-    Raises:
-        ValueError: an invalid value.
-    """
-
-    text_field: str | None = None
-    documents: str = "blank_line"
-    split_sentences: bool = False
-    join_lines: bool = False
+    text_field: str | None = setting(
+        "Field of JSON lines, or column of Parquet and Arrow, with the text: one document a row. If not given: text.",
+        None,
+    )
+    documents: str = setting(
+        "Where a document of a text file ends: at a blank line, with the file, with the line, or before a heading of "
+        "Markdown or Wikipedia.",
+        "blank_line",
+        choices=("blank_line", "file", "line", "heading"),
+    )
+    split_sentences: bool = setting("Split each line into sentences by rules.", False)
+    join_lines: bool = setting(
+        "Join the lines up to a blank line before splitting: for text with a fixed width.", False
+    )
 
     def __post_init__(self):
-        if self.documents not in DOCUMENTS:
-            raise Mistake("{documents}={} is not known; give one of {}", self.documents, DOCUMENTS)
+        check_choices(self)
         if self.join_lines and not self.split_sentences:
             raise Mistake(
                 "{join_lines} makes one line of each paragraph, but an example needs sentences; also give "

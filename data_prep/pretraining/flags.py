@@ -1,4 +1,4 @@
-"""The flags of create_pretraining_data.py and what they say: settings, names of the record files, compression."""
+"""The settings of create_pretraining_data.py and what they say: casing, names of the record files, compression."""
 
 import dataclasses
 import logging
@@ -8,100 +8,60 @@ from typing import Any
 from absl import flags
 
 from bert_keras.cli.flags import given_flags
-from bert_keras.data_prep.cleaning.text_flags import INPUT_FILE, define_cleaning_flags, define_text_flags
-from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, PretrainingDataSettings
-from bert_keras.data_prep.pretraining.masking import SPAN_LENGTHS
+from bert_keras.data_prep.cleaning.filters import Cleaning
+from bert_keras.data_prep.corpus.raw_text import TextOptions
+from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.text.vocabulary_files import check_casing, read_tokenizer_config, tokenizer_file_of
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Message, Mistake, Setting
+from bert_keras.settings.fields import REQUIRED, make_flags, setting
 
 log = logging.getLogger("bert_keras")
 
-_FILES = {
-    "input_file": INPUT_FILE,
-    "output_file": "Required. TFRecord files to write, separated by commas; examples go to them in turn.",
-    "eval_output_file": "TFRecord files for the examples of the held-out share, separated by commas; see --eval_share.",
-    "vocab_file": "Required. WordPiece vocabulary, one token a line.",
-    "work_dir": "Local folder for unfinished work. If not given: the folder of the first output.",
-}
-# The flags of `PretrainingDataSettings`, which has their types and defaults.
-_SETTINGS = {
-    "do_whole_word_mask": "Mask all word pieces of a word together.",
-    "chinese_words": "With --do_whole_word_mask or --masked_spans: words of Chinese text, whose characters are masked "
-    "together: jieba, spaces (a segmenter put them between words), a file with one word a line, or none.",
-    "max_seq_length": "Number of tokens in each example, with its three special tokens.",
-    "max_predictions_per_seq": "Maximum masked tokens in an example; about max_seq_length * masked_lm_prob.",
-    "random_seed": "Seed of all random choices.",
-    "dupe_factor": "Number of times that the text is used, each time with other masks.",
-    "masked_lm_prob": "Share of the tokens to mask.",
-    "short_seq_prob": "Probability that a document is cut into shorter examples.",
-    "strict_utf8": "Refuse text that is not UTF-8 instead of dropping bytes.",
-    "masked_spans": "Mask spans of words: ngram, up to 3 words as in ALBERT, or geometric, up to 10 as in SpanBERT.",
-    "replace_prob": "Share of the chosen tokens that become [MASK].",
-    "keep_prob": "Share of the chosen tokens that stay. All others become random tokens.",
-    "dynamic_masking": "Write examples without masks. Training draws new masks in each epoch.",
-    "sentence_task": "Second task: next_sentence, sentence_order (exchanged segments, as in ALBERT), or none (whole "
-    "sentences, as in RoBERTa).",
-}
-_CHOICES = {"masked_spans": list(SPAN_LENGTHS), "sentence_task": list(SENTENCE_TASKS)}
-
+INPUT_FILE = (
+    "Required. Text files, JSON lines, Parquet or Arrow, also compressed: paths, patterns and folders, separated by "
+    "commas; - is standard input."
+)
+STRIP_ACCENTS = "Strip accents, or keep them. If not given: as {do_lower_case}."
 # Splits a file name into stem and ending: "train-v1.0" and ".tfrecord.gz".
 _ENDING = re.compile(r"(?:\.[A-Za-z_]\w*)?(?:\.gz)?\Z")
 
 
-def define_flags() -> flags.FlagValues:
-    """Returns the flags: those of the original BERT with the same names and defaults, and additional ones."""
-    values = flags.FlagValues()
-    define: dict[str, Any] = {"flag_values": values}
-    for name, meaning in _FILES.items():
-        flags.DEFINE_string(name, None, meaning, **define)
-    flags.DEFINE_bool(
-        "do_lower_case",
-        True,
-        "Lower-case texts and strip accents. If not given: as in tokenizer_config.json next to the vocabulary.",
-        **define,
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """The files of a build, and the work to do; the vocabulary has its casing if the flags do not give it."""
+
+    input_file: str = setting(INPUT_FILE, REQUIRED)
+    output_file: str = setting(
+        "Required. TFRecord files to write, separated by commas; examples go to them in turn.", REQUIRED
     )
-    flags.DEFINE_bool("strip_accents", None, "Strip accents, or keep them. If not given: as --do_lower_case.", **define)
-    define_text_flags(values)
-    define_cleaning_flags(values)
-    kinds = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float, str: flags.DEFINE_string}
-    for name, meaning in _SETTINGS.items():
-        default = getattr(PretrainingDataSettings(), name)
-        if name in _CHOICES:
-            flags.DEFINE_enum(name, default, _CHOICES[name], meaning, **define)
-        else:
-            kinds[type(default)](name, default, meaning, **define)
-    flags.DEFINE_integer(
-        "num_workers",
-        1,
-        "Number of processes. 1 gives the order of the original BERT; all others give the same files.",
-        **define,
+    vocab_file: str = setting("Required. WordPiece vocabulary, one token a line.", REQUIRED)
+    do_lower_case: bool = setting(
+        "Lower-case texts and strip accents. If not given: as in tokenizer_config.json next to the vocabulary.", True
     )
-    flags.DEFINE_integer(
-        "num_shards", 1, "Number of files to write. With more than 1: NAME-00000-of-00010.tfrecord and so on.", **define
+    strip_accents: bool | None = setting(STRIP_ACCENTS, None)
+    eval_output_file: str | None = setting(
+        "TFRecord files for the examples of the held-out share, separated by commas; see {eval_share}.", None
     )
-    flags.DEFINE_bool(
-        "dry_run",
-        False,
+    num_shards: int = setting("Number of files to write. With more than 1: NAME-00000-of-00010.tfrecord and so on.", 1)
+    compression: str = setting(
+        "gzip writes compressed files, as a name that ends in .gz does.", "none", choices=("none", "gzip")
+    )
+    work_dir: str | None = setting(
+        "Local folder for unfinished work. If not given: the folder of the first output.", None
+    )
+    num_workers: int = setting(
+        "Number of processes. 1 gives the order of the original BERT; all others give the same files.", 1
+    )
+    dry_run: bool = setting(
         "Read the text and report what it gives: sentences, unknown tokens, expected examples and disk. Writes no "
         "records.",
-        **define,
+        False,
     )
-    flags.DEFINE_enum(
-        "compression",
-        "none",
-        ("none", "gzip"),
-        "gzip writes compressed files, as a name that ends in .gz does.",
-        **define,
-    )
-    return values
 
 
-def read_settings(values: flags.FlagValues) -> PretrainingDataSettings:
-    """Returns the settings of the examples; raises ValueError for an invalid value."""
-    given = values.flag_values_dict()
-    return PretrainingDataSettings(
-        **{field.name: given[field.name] for field in dataclasses.fields(PretrainingDataSettings)}
-    )
+def define_flags() -> flags.FlagValues:
+    """Returns the flags: those of the original BERT with the same names and defaults, and additional ones."""
+    return make_flags({"Files": Files, "Text": TextOptions, "Cleaning": Cleaning, "Examples": PretrainingDataSettings})
 
 
 def casing_of(values: flags.FlagValues) -> dict[str, Any]:
@@ -113,13 +73,13 @@ def casing_of(values: flags.FlagValues) -> dict[str, Any]:
     for name in casing:
         if name in told and name not in given_flags(values):
             casing[name] = told[name]
-            log.info("--%s=%s (set in %s)", name, told[name], told["casing_file"])
+            log.info(Message("{}={} (set in {})", Setting(name), told[name], told["casing_file"]))
     return casing
 
 
-def name_outputs(values: flags.FlagValues) -> list[str]:
+def name_outputs(output_file: str, num_shards: int) -> list[str]:
     """Returns the names of the record files; several shards are named NAME-00000-of-00010.tfrecord."""
-    output_files, num_shards = [name.strip() for name in values.output_file.split(",")], values.num_shards
+    output_files = [name.strip() for name in output_file.split(",")]
     if num_shards == 1:
         return output_files
     if num_shards < 1:

@@ -15,6 +15,7 @@ from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.pretraining.masking import SPAN_LENGTHS, MaskingVocabulary, mask_tokens, num_predictions
 from bert_keras.mistakes import Mistake, Setting
+from bert_keras.settings.fields import check_choices, setting
 
 Span = tuple[int, int]  # [start, end) in `Documents.tokens`
 
@@ -50,20 +51,35 @@ class PretrainingDataSettings:
         ValueError: an invalid value.
     """
 
-    max_seq_length: int = 128
-    max_predictions_per_seq: int = 20
-    masked_lm_prob: float = 0.15
-    short_seq_prob: float = 0.1
-    dupe_factor: int = 10
-    random_seed: int = 12345
-    do_whole_word_mask: bool = False
-    chinese_words: str = "none"
-    masked_spans: str = "none"
-    replace_prob: float = 0.8
-    keep_prob: float = 0.1
-    dynamic_masking: bool = False
-    sentence_task: str = "next_sentence"
-    strict_utf8: bool = False
+    max_seq_length: int = setting("Number of tokens in each example, with its three special tokens.", 128)
+    max_predictions_per_seq: int = setting(
+        "Maximum masked tokens in an example; about max_seq_length * masked_lm_prob.", 20
+    )
+    masked_lm_prob: float = setting("Share of the tokens to mask.", 0.15)
+    short_seq_prob: float = setting("Probability that a document is cut into shorter examples.", 0.1)
+    dupe_factor: int = setting("Number of times that the text is used, each time with other masks.", 10)
+    random_seed: int = setting("Seed of all random choices.", 12345)
+    do_whole_word_mask: bool = setting("Mask all word pieces of a word together.", False)
+    chinese_words: str = setting(
+        "With {do_whole_word_mask} or {masked_spans}: words of Chinese text, whose characters are masked together: "
+        "jieba, spaces (a segmenter put them between words), a file with one word a line, or none.",
+        "none",
+    )
+    masked_spans: str = setting(
+        "Mask spans of words: ngram, up to 3 words as in ALBERT, or geometric, up to 10 as in SpanBERT.",
+        "none",
+        choices=SPAN_LENGTHS,
+    )
+    replace_prob: float = setting("Share of the chosen tokens that become [MASK].", 0.8)
+    keep_prob: float = setting("Share of the chosen tokens that stay. All others become random tokens.", 0.1)
+    dynamic_masking: bool = setting("Write examples without masks. Training draws new masks in each epoch.", False)
+    sentence_task: str = setting(
+        "Second task: next_sentence, sentence_order (exchanged segments, as in ALBERT), or none (whole sentences, as "
+        "in RoBERTa).",
+        "next_sentence",
+        choices=("next_sentence", "sentence_order", "none"),
+    )
+    strict_utf8: bool = setting("Refuse text that is not UTF-8 instead of dropping bytes.", False)
 
     def __post_init__(self):
         # [CLS], two [SEP], and one token per segment; the shortest target length is 2.
@@ -86,9 +102,7 @@ class PretrainingDataSettings:
                 )
         if self.dupe_factor < 1:
             raise Mistake("{dupe_factor}={} makes no examples; give 1 or more", self.dupe_factor)
-        for name, known in (("masked_spans", SPAN_LENGTHS), ("sentence_task", SENTENCE_TASKS)):
-            if getattr(self, name) not in known:
-                raise Mistake("{}={} is not known; give one of {}", Setting(name), getattr(self, name), [*known])
+        check_choices(self)
         if self.do_whole_word_mask and self.masked_spans != "none":
             raise Mistake(
                 "{masked_spans}={} always masks whole words; leave out {do_whole_word_mask}", self.masked_spans

@@ -165,7 +165,7 @@ def test_flags_that_cannot_be_used(arguments, change, sentence):
 def test_number_of_a_shard_comes_before_the_ending(name, first):
     values = define_flags()
     values([PROGRAM, f"--output_file={name}", "--num_shards=2"])
-    assert name_outputs(values) == [first, first.replace("-00000-", "-00001-")]
+    assert name_outputs(values.output_file, values.num_shards) == [first, first.replace("-00000-", "-00001-")]
 
 
 def test_folder_of_the_vocabulary_decides_the_casing(arguments, tmp_path, capsys):
@@ -231,7 +231,7 @@ def test_text_vocabulary_and_records_may_be_remote(arguments, remote_text, tmp_p
     def build_to(*flags):
         values = define_flags()
         values([*arguments, *remote_text, *flags, "--num_shards=2"])
-        return build(values, 1, start_workers)
+        return build(values, start_workers)
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()

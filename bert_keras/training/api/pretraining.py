@@ -11,12 +11,15 @@ from typing import Any
 from absl import flags
 
 from bert_keras.cli.flags import given_flags, require, take_values
-from bert_keras.data_prep.cleaning.text_flags import read_cleaning, read_text_options
+from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus.documents import find_text_files
+from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.pretraining import flags as text_flags
+from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.text.chinese_words import Segmenter
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
+from bert_keras.settings.fields import read_flags
 from bert_keras.storage import paths, writing
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.api.calls import Program, TrainedModel
@@ -207,10 +210,10 @@ def _build_records(of_text, path, name, values, files):
     shared = {flag: values[flag].value for flag in ("vocab_file", "max_seq_length", "max_predictions_per_seq")}
     flag_values = text_flags.define_flags()
     take_values(flag_values, {**of_text, **shared}, "pretrain")
-    settings = text_flags.read_settings(flag_values)
+    settings = read_flags(PretrainingDataSettings, flag_values)
     tokenizer = FullTokenizer(flag_values.vocab_file, **text_flags.casing_of(flag_values))
     texts = find_text_files(path)
-    text_options, cleaning = read_text_options(flag_values), read_cleaning(flag_values)
+    text_options, cleaning = read_flags(TextOptions, flag_values), read_flags(Cleaning, flag_values)
     casing = tokenizer.basic_tokenizer.do_lower_case, tokenizer.basic_tokenizer.strip_accents
     facts = [*map(writing.sha256, texts), vocabulary_digest(tokenizer.vocab), casing]
     facts += [

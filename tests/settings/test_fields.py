@@ -1,0 +1,75 @@
+"""Flags and values from dataclasses of settings."""
+
+import dataclasses
+
+import pytest
+
+from bert_keras.cli.flags import parse
+from bert_keras.mistakes import Mistake
+from bert_keras.settings.fields import REQUIRED, check_choices, make_flags, read_flags, setting
+
+
+@dataclasses.dataclass(frozen=True)
+class Texts:
+    text_file: str = setting("Required. A text.", REQUIRED)
+    form: str | None = setting("Form of the text.", None, choices=("long", "short"))
+    words: tuple[str, ...] = setting("Words of {text_file}.", ("a", "b"))
+    seed: int = 7
+
+
+@dataclasses.dataclass(frozen=True)
+class Pace:
+    num_steps: int | None = setting("Steps.", None, lower_bound=1)
+    rate: float = setting("Rate.", 0.5)
+    is_fast: bool = setting("Hurry.", False)
+
+
+GROUPS = {"Texts": Texts, "Pace": Pace}
+
+
+def test_flags_have_the_types_defaults_limits_and_help_of_the_fields():
+    values = make_flags(GROUPS)
+    described = [(flag.name, flag.flag_type(), flag.default) for flag in map(values.__getitem__, sorted(values))]
+    assert described == [
+        ("form", "string enum", None),
+        ("is_fast", "bool", False),
+        ("num_steps", "int", None),
+        ("rate", "float", 0.5),
+        ("text_file", "string", None),
+        ("words", "comma separated list of strings", ["a", "b"]),
+    ]
+    assert values["words"].help == "Words of --text_file."
+    for wrong in ("--num_steps=0", "--form=wide"):
+        with pytest.raises(Mistake, match=wrong):
+            parse(make_flags(GROUPS), ["program", wrong], "")
+
+
+def test_settings_are_read_from_parsed_flags():
+    values = make_flags(GROUPS)
+    parse(values, ["program", "--text_file=file:///a", "--words=c,d", "--num_steps=3", "--is_fast"], "")
+    assert read_flags(Texts, values) == Texts("/a", None, ("c", "d"))
+    assert read_flags(Pace, values) == Pace(3, 0.5, True)
+
+
+def test_a_flag_that_a_program_lacks_has_its_default():
+    values = make_flags(GROUPS)
+    values.remove_flag_values(["rate"])
+    parse(values, ["program"], "")
+    assert read_flags(Pace, values) == Pace()
+
+
+def test_help_has_the_order_of_the_fields_with_the_devices_last(capsys):
+    values = make_flags({"Devices": Pace, "Texts": Texts})
+    values.remove_flag_values(["rate"])
+    with pytest.raises(SystemExit):
+        parse(values, ["program", "--help"], "What it is for.")
+    lines = capsys.readouterr().out.splitlines()
+    found = [line.split(":")[0] for line in lines if line.startswith(("  --", "Devices", "Texts", "absl"))]
+    texts = ["Texts", "  --text_file", "  --form", "  --words"]
+    assert found == [*texts, "Devices", "  --num_steps", "  --[no]is_fast", "absl.flags", "  --flagfile", "  --undefok"]
+
+
+def test_a_value_that_is_not_a_choice_is_refused():
+    check_choices(Texts("a", "short"))
+    with pytest.raises(Mistake, match="^form=wide is not known; give one of long, short$"):
+        check_choices(Texts("a", "wide"))
