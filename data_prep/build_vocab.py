@@ -134,7 +134,10 @@ def _check_folder(tokenizer_file: str) -> bool:
         if paths.exists(paths.join(folder, name)):
             raise Mistake(
                 "{} has a {}, and a {} would change how its model prepares text; {}",
-                *(folder, name, TOKENIZER_FILE, advice),
+                folder,
+                name,
+                TOKENIZER_FILE,
+                advice,
             )
     return False
 
@@ -147,7 +150,8 @@ def _advice(coverage: Coverage) -> Message:
             found
             + "most have more than {} characters; insert spaces between words, which Thai and some other languages "
             "do not write",
-            *(share, LONGEST_WORD_TO_SPLIT),
+            share,
+            LONGEST_WORD_TO_SPLIT,
         )
     return Message(
         found + "their characters are too rare for the vocabulary; give a larger {alphabet_size} and {vocab_size}",

@@ -85,7 +85,11 @@ class Limits:
         if count > (limit := getattr(self, field)):
             raise Mistake(
                 "{0} has {1:,} {2}, but {3} is {4:,}; make it shorter, or raise {3}",
-                *(source, count, things, Setting(field), limit),
+                source,
+                count,
+                things,
+                Setting(field),
+                limit,
             )
 
     def check_text(self, text: str, source: str, what: str = "text") -> None:
@@ -100,13 +104,18 @@ class Limits:
             raise Mistake(
                 "{}: {} is \\u{:04x}, half of a surrogate pair, which is not a character; give text that was read as "
                 "UTF-8",
-                *(source, place, ord(text[error.start])),
+                source,
+                place,
+                ord(text[error.start]),
             ) from None
         if not text.isascii() and (place := _too_many_marks(text)) is not None:
             raise Mistake(
                 "{}: from character {} of its {} on there are more than {} combining marks in a row, which no script "
                 "has; remove them",
-                *(source, place + 1, what, _MOST_MARKS),
+                source,
+                place + 1,
+                what,
+                _MOST_MARKS,
             )
 
 
@@ -133,7 +142,9 @@ def renamed_labels(labels: Sequence[str], names: Sequence[str] | Mapping[str, st
     if not are_names or len(set(names)) != len(names) or len(names) != len(labels):
         raise Mistake(
             "{labels} is {}, but a different str is needed for each of the {} labels: {}",
-            *(shown(names), len(labels), list(labels)),
+            shown(names),
+            len(labels),
+            list(labels),
         )
     return list(names)
 
@@ -154,7 +165,10 @@ def parse_layers(text: str, setting: str = "layers") -> list[int | str]:
             raise Mistake(
                 '{} is "{}", and "{}" is not a layer; give whole numbers (0 the first layer, -1 the last) or "{}", '
                 "separated by commas",
-                *(Setting(setting), text, entry, EMBEDDINGS),
+                Setting(setting),
+                text,
+                entry,
+                EMBEDDINGS,
             ) from None
     return layers
 
@@ -173,6 +187,9 @@ def choose_layers(layers: Sequence[int | str] | None, num_hidden_layers: int) ->
             raise Mistake(
                 "the model has no layer {0}: its {1} layers are 0 to {2}, or from the end -1 to -{1}; give these, or "
                 '"{3}" for the input of the first',
-                *(layer, num_hidden_layers, num_hidden_layers - 1, EMBEDDINGS),
+                layer,
+                num_hidden_layers,
+                num_hidden_layers - 1,
+                EMBEDDINGS,
             )
     return tuple(layers)

@@ -183,7 +183,9 @@ def _text_of_line(source, line, form, most_bytes):
     if line is None:
         return Mistake(
             "{} has more than {:,} bytes; make it shorter, or raise {max_chars} (a line may have {} bytes for each)",
-            *(source, most_bytes, _BYTES_A_CHAR),
+            source,
+            most_bytes,
+            _BYTES_A_CHAR,
         )
     try:
         text = line.decode("utf-8")

@@ -76,5 +76,6 @@ def check_can_create(folder: str | os.PathLike, called: str | Message) -> None:
     if not os.access(above, os.W_OK | os.X_OK):
         raise Mistake(
             "{} cannot be written, because {} is read-only; give another folder, or change its permissions",
-            *(called, above),
+            called,
+            above,
         )

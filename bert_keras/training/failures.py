@@ -79,5 +79,6 @@ def not_finite(step, num_steps, run_dir):
         "the loss or its gradient is not finite in {0}; "
         + start
         + " a lower {learning_rate} or a longer warm-up, and look at the data around there",
-        *(steps, saved),
+        steps,
+        saved,
     )

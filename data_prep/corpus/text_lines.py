@@ -103,7 +103,9 @@ def text_warnings(dropped: Dropped, continuing: Sequence[tuple[str, str]]) -> li
         warnings.append(
             Message(
                 "{}: not valid UTF-8; dropped {} bytes in {} lines, as the original does ({strict_utf8} refuses them)",
-                *(line_of(dropped.first_invalid), dropped.num_invalid_bytes, dropped.num_invalid_lines),
+                line_of(dropped.first_invalid),
+                dropped.num_invalid_bytes,
+                dropped.num_invalid_lines,
             )
         )
     if dropped.first_return is not None:
@@ -111,7 +113,8 @@ def text_warnings(dropped: Dropped, continuing: Sequence[tuple[str, str]]) -> li
             Message(
                 "{}: a carriage return inside the line is dropped and joins the words around it, as in the original "
                 "({} such lines); end lines with a line feed",
-                *(line_of(dropped.first_return), dropped.num_returns),
+                line_of(dropped.first_return),
+                dropped.num_returns,
             )
         )
     if continuing:
@@ -120,7 +123,9 @@ def text_warnings(dropped: Dropped, continuing: Sequence[tuple[str, str]]) -> li
         warnings.append(
             Message(
                 "{} ends without a blank line, so its last document continues in {}, as in the original{}",
-                *(first, second, more),
+                first,
+                second,
+                more,
             )
         )
     return warnings

@@ -100,7 +100,10 @@ def choose_columns(
         advice = _guessed_flags(names, dataclasses.replace(given, **found), needs_label, rows, missing)
         raise Mistake(
             "{}: {}; its columns are {}; {} (without a header, give numbers, counted from 0)",
-            *(source, "; ".join(problems), list_columns(names), advice),
+            source,
+            "; ".join(problems),
+            list_columns(names),
+            advice,
         )
     if found:
         taken = ", ".join(f'"{column}" as {_ROLES[role]}' for role, column in found.items())

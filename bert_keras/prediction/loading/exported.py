@@ -52,7 +52,8 @@ def open_exported(folder: str | os.PathLike, format: str | None = None, device: 
         raise Mistake(
             "{} runs on the CPU as {}, but {device} is a GPU; leave out the device, or take an export with "
             "{format}=saved_model",
-            *(folder, found[0]),
+            folder,
+            found[0],
         )
     path = files[found[0]]
     if not path.exists():

@@ -120,7 +120,8 @@ class FillMask(PretrainedPredictor[str, FilledText]):
                 raise Mistake(
                     '{candidates} has "{}", which the tokenizer turns into {}; a [MASK] is one token, so give words '
                     "that the vocabulary has",
-                    *(word, tokens),
+                    word,
+                    tokens,
                 )
             ids += of_word
         return list(dict.fromkeys(ids))

@@ -291,7 +291,9 @@ def _check_pairs(data, stored):
             advice = "second text with {text_pair_column}" if is_pair else "only text with {text_column}"
             raise Mistake(
                 "{}: {}, but the model is trained on {}; name the " + advice,
-                *(examples[0].source, _form(has_pairs), _form(is_pair)),
+                examples[0].source,
+                _form(has_pairs),
+                _form(is_pair),
             )
 
 

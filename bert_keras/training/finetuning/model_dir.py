@@ -128,7 +128,10 @@ def load_start(model, checkpoint, new_head, labels=None):
             raise Mistake(
                 "{} has a head of another shape: {} is {}, and {} is needed; give {new_head} to start it "
                 "from random numbers",
-                *(checkpoint.prefix, name, f"{list(held)}", f"{list(weights[name].shape)}"),
+                checkpoint.prefix,
+                name,
+                f"{list(held)}",
+                f"{list(weights[name].shape)}",
             )
     ignored = (*head, *entries_of_other_heads(checkpoint, weights))
     report = load_weights(weights, checkpoint, new_allowed=(*head, *POOLER_PATTERNS), ignored=ignored)

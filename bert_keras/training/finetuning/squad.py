@@ -202,7 +202,8 @@ class QuestionAnswering(Task):
             advice = "" if self._answers.version_2_with_negative else ", or {version_2_with_negative} for SQuAD 2.0"
             raise Mistake(
                 '{} question "{}" has no answers to compare with; give a file of questions with answers' + advice,
-                *(self._eval.path, unanswered[0]),
+                self._eval.path,
+                unanswered[0],
             )
 
     def _is_answered(self, questions):
@@ -212,7 +213,10 @@ class QuestionAnswering(Task):
             log.warning(
                 Message(
                     '{} is not evaluated: {} of {} questions have no answers, the first is "{}"' + advice,
-                    *(questions.path, len(unanswered), len(questions.examples), unanswered[0]),
+                    questions.path,
+                    len(unanswered),
+                    len(questions.examples),
+                    unanswered[0],
                 )
             )
         return not unanswered
