@@ -103,8 +103,8 @@ def test_a_finished_run_may_be_made_longer_but_not_shorter_or_different(whole, t
     config = json.loads(flags["bert_config_file"].read_text())
     (tmp_path / "other.json").write_text(json.dumps({**config, "hidden_dropout_prob": 0.0}))
     for changes, message in (
-        ({"num_train_steps": 11}, "run with other settings: --num_train_steps was 12 and is 11 now; give the"),
-        ({"num_train_steps": 13, "learning_rate": 0.02}, "other settings: --learning_rate was 0.01 and is 0.02 now"),
+        ({"num_train_steps": 11}, "run with other settings: num_train_steps was 12 and is 11 now; give the"),
+        ({"num_train_steps": 13, "learning_rate": 0.02}, "other settings: learning_rate was 0.01 and is 0.02 now"),
         ({"bert_config_file": tmp_path / "other.json"}, "bert_config: hidden_dropout_prob was 0.1 and is 0.0 now"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -112,7 +112,7 @@ def test_a_stopped_run_continues_as_if_it_had_not(plain, tmp_path, monkeypatch):
     assert rows_of(stopped["output_dir"]) == rows_of(flags["output_dir"])
     # Evaluation alone, and another objective in the same folder.
     assert run(stopped, do_train=False) == metrics
-    with pytest.raises(ValueError, match="--objective was span_boundary and is masked_lm now; give the old settings"):
+    with pytest.raises(ValueError, match="objective was span_boundary and is masked_lm now; give the old settings"):
         run(stopped, objective="masked_lm")
 
 
@@ -176,7 +176,7 @@ def test_the_head_is_ignored_after_pretraining(plain, tmp_path, capsys):
     # More pre-training without the objective, and the model as a teacher.
     more = {**flags, "objective": "masked_lm", "init_checkpoint": model, "output_dir": tmp_path / "more"}
     more |= {"num_train_steps": 1, "do_eval": False}
-    with pytest.raises(ValueError, match="the model lacks: cls/span_boundary/.*--allow_partial_checkpoint"):
+    with pytest.raises(ValueError, match="the model lacks: cls/span_boundary/.*allow_partial_checkpoint"):
         run(more)
     run(more, allow_partial_checkpoint=True)
     run({**more, "output_dir": tmp_path / "student"}, teacher=model, init_checkpoint=tmp_path / "more")
