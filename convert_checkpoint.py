@@ -27,7 +27,6 @@ from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
-from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.cli.model_list import print_models
 from bert_keras.data_prep.text.vocabulary import extend_vocabulary
 from bert_keras.export.converted_task import describe_head, find_input, read_task, write_task, write_vocabulary
@@ -38,6 +37,8 @@ from bert_keras.modeling.checkpoints.downloads import download_model
 from bert_keras.modeling.released import released_models
 from bert_keras.prediction.loading.model_files import find_preparation
 from bert_keras.prediction.tasks.registry import TASKS
+from bert_keras.settings.fields import define_group
+from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_new_folder
 from bert_keras.storage.writing import whole_folder
@@ -64,7 +65,7 @@ def define_flags():
     flags.DEFINE_bool("keep_optimizer", False, "Also keep Adam's moments and the step.", **define)
     flags.DEFINE_string("extend_vocab", None, "File of words to add to the vocabulary, one a line.", **define)
     flags.DEFINE_list("layers", None, "Encoder layers to keep, from 1 and in this order, such as 1,3,5.", **define)
-    define_model_flags(values)
+    define_group(values, "Files of the model", ModelSettings)
     return values
 
 

@@ -9,6 +9,7 @@ The input has one text a line, or two with " ||| " between them. The output has 
 """
 
 import contextlib
+import dataclasses
 import glob
 import logging
 import os
@@ -20,57 +21,59 @@ from absl import flags
 from bert_keras import prediction
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
-from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.cli.progress import Progress, ProgressBar
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.prediction.arguments import POOLINGS, Limits, check_backend, parse_layers
 from bert_keras.prediction.feature_files import FORMATS, count_lines, format_of, open_feature_file, read_lines
+from bert_keras.settings.fields import REQUIRED, make_flags, read_flags, setting
+from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_output_file
 
 log = logging.getLogger("bert_keras")
 
-# Without multi_worker, because each machine would write the same output file.
-_STRATEGIES = ("auto", "one", "mirrored")
 
+@dataclasses.dataclass(frozen=True)
+class Extraction:
+    """The texts, the model and the vectors."""
 
-def define_flags():
-    """Returns the flags of this program as an `absl.flags.FlagValues`."""
-    values = flags.FlagValues()
-    define: dict[str, Any] = {"flag_values": values}
-    flags.DEFINE_string(
-        "input_file", None, 'Required. Text file: a text a line, or two with " ||| " between.', **define
+    input_file: str = setting('Required. Text file: a text a line, or two with " ||| " between.', REQUIRED)
+    output_file: str = setting("Required. File to write; an existing file is replaced.", REQUIRED)
+    init_checkpoint: str = setting(
+        "Required. The model: checkpoint, its folder, folder of a run, or hf://owner/name.", REQUIRED
     )
-    flags.DEFINE_string("output_file", None, "Required. File to write; an existing file is replaced.", **define)
-    flags.DEFINE_string(
-        "layers", "-1,-2,-3,-4", "Layers: 0 is the first, -1 the last, embeddings the input of the first.", **define
-    )
-    flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens in a line; the rest is cut off.", **define)
-    define_model_flags(values, "Required. The model: checkpoint, its folder, folder of a run, or hf://owner/name.")
-    flags.DEFINE_integer("batch_size", 32, "Number of lines in a batch.", lower_bound=1, **define)
-    flags.DEFINE_bool("use_tpu", False, "Use a TPU instead of the CPU or GPU.", **define)
-    flags.DEFINE_string("master", None, "Name or grpc:// address of the TPU.", **define)
-    flags.DEFINE_integer("num_tpu_cores", 8, "Number of TPU cores; compared with the TPU if given.", 1, **define)
-    flags.DEFINE_bool("use_one_hot_embeddings", False, "Has no effect; accepted as in the original BERT.", **define)
-    flags.DEFINE_enum("output_format", None, FORMATS, "If not given: by the ending of --output_file.", **define)
-    flags.DEFINE_enum("strategy", "auto", _STRATEGIES, "Devices; mirrored: all GPUs; auto: all devices.", **define)
-    flags.DEFINE_integer("max_chars", Limits().max_chars, "Maximum number of characters in a text.", 1, **define)
-    flags.DEFINE_enum(
-        "pooling",
-        "none",
-        POOLINGS,
+    layers: str = setting("Layers: 0 is the first, -1 the last, embeddings the input of the first.", "-1,-2,-3,-4")
+    pooling: str = setting(
         "One vector a text: of [CLS], the mean or the maximum over the tokens. none: one vector a token.",
-        **define,
+        "none",
+        choices=POOLINGS,
     )
-    return values
+    output_format: str | None = setting("If not given: by the ending of {output_file}.", None, choices=FORMATS)
+    max_seq_length: int = setting("Maximum number of tokens in a line; the rest is cut off.", 128)
+    max_chars: int = setting("Maximum number of characters in a text.", Limits().max_chars, lower_bound=1)
+    batch_size: int = setting("Number of lines in a batch.", 32, lower_bound=1)
 
 
-def main(argv):
-    """Runs the program.
+@dataclasses.dataclass(frozen=True)
+class ExtractionDevices:
+    """The devices; not multi_worker, because each machine would write the same output file."""
 
-    Args:
-        argv: list of str; the program's name, then its flags.
-    """
+    strategy: str = setting(
+        "Devices; mirrored: all GPUs; auto: all devices.", "auto", choices=("auto", "one", "mirrored")
+    )
+    use_tpu: bool = setting("Use a TPU instead of the CPU or GPU.", False)
+    master: str | None = setting("Name or grpc:// address of the TPU.", None)
+    num_tpu_cores: int = setting("Number of TPU cores; compared with the TPU if given.", 8, lower_bound=1)
+    use_one_hot_embeddings: bool = setting("Has no effect; accepted as in the original BERT.", False)
+
+
+def define_flags() -> flags.FlagValues:
+    """Returns the flags of this program."""
+    return make_flags({"Vectors": Extraction, "Files of the model": ModelSettings, "Devices": ExtractionDevices})
+
+
+def main(argv: list[str]) -> None:
+    """Runs the program, given its name and its flags as a list of str."""
     values = define_flags()
     parse(values, argv, __doc__)
     console = open_console(stderr=True)
@@ -78,38 +81,39 @@ def main(argv):
     _extract(values, console)
 
 
-def _extract(values, console):
+def _extract(values: flags.FlagValues, console: Any) -> None:
+    settings, files = read_flags(Extraction, values), read_flags(ModelSettings, values)
     # None: the last four layers, or all layers of a smaller model.
-    layers = parse_layers(values.layers) if "layers" in given_flags(values) else None
-    num_lines = count_lines(values.input_file)
-    inputs = {name: values[name].value for name in ("input_file", "vocab_file", "bert_config_file")}
-    check_output_file(values.output_file, "output_file", inputs)
+    layers = parse_layers(settings.layers) if "layers" in given_flags(values) else None
+    num_lines = count_lines(settings.input_file)
+    inputs = ("input_file", "vocab_file", "bert_config_file")
+    check_output_file(settings.output_file, "output_file", {name: values[name].value for name in inputs})
     check_backend(os.environ.get("KERAS_BACKEND") or "tensorflow")
     start_tensorflow()
     extractor = prediction.FeatureExtractor(
-        values.init_checkpoint,
+        settings.init_checkpoint,
         layers=layers,
-        pooling=values.pooling,
-        max_seq_length=values.max_seq_length,
-        batch_size=values.batch_size,
-        vocab_file=values.vocab_file,
-        config_file=values.bert_config_file,
-        do_lower_case=values.do_lower_case,
-        strip_accents=values.strip_accents,
+        pooling=settings.pooling,
+        max_seq_length=settings.max_seq_length,
+        batch_size=settings.batch_size,
+        vocab_file=files.vocab_file,
+        config_file=files.bert_config_file,
+        do_lower_case=files.do_lower_case,
+        strip_accents=files.strip_accents,
         strategy=_strategy(values),
-        limits=Limits(max_chars=values.max_chars),
+        limits=Limits(max_chars=settings.max_chars),
     )
-    check_output_file(values.output_file, "output_file", _files_of_model(values.init_checkpoint, extractor.files))
-    output_format = values.output_format or format_of(values.output_file)
+    check_output_file(settings.output_file, "output_file", _files_of_model(settings.init_checkpoint, extractor.files))
+    output_format = settings.output_format or format_of(settings.output_file)
     with (
         ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress()) as progress,
-        open_feature_file(values.output_file, output_format, extractor.layers, values.pooling) as write,
+        open_feature_file(settings.output_file, output_format, extractor.layers, settings.pooling) as write,
     ):
         progress.start("extracting", num_lines, "lines")
-        for features in extractor.pipe(read_lines(values.input_file), advance=progress.advance):
+        for features in extractor.pipe(read_lines(settings.input_file), advance=progress.advance):
             write(features)
         progress.finish()
-    log.info("wrote the vectors of %d lines to %s", num_lines, values.output_file)
+    log.info("wrote the vectors of %d lines to %s", num_lines, settings.output_file)
 
 
 def _files_of_model(init_checkpoint, files):
@@ -123,7 +127,7 @@ def _files_of_model(init_checkpoint, files):
     return {"vocab_file": files.vocab_file, "init_checkpoint": [*of_checkpoint, *beside]}
 
 
-def _strategy(values):
+def _strategy(values: flags.FlagValues) -> Any:
     """Returns the strategy for several devices or a TPU; None for the default device."""
     import tensorflow as tf
 
@@ -140,10 +144,5 @@ def _strategy(values):
     return None if strategy is tf.distribute.get_strategy() else strategy
 
 
-def run_program():
-    """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
-
-
 if __name__ == "__main__":
-    run_program()
+    sys.exit(run_main(main, sys.argv))

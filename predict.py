@@ -12,6 +12,7 @@ between its texts; for question answering, the question comes first, then the te
 .jsonl) are read by their columns. Answers go to standard output, in order, everything else to standard error.
 """
 
+import dataclasses
 import itertools
 import os
 import sys
@@ -22,53 +23,53 @@ from absl import flags
 from bert_keras import prediction
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
-from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.data_prep.tasks.columns import HEADERS
-from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, PLL_CHOICES, Limits, check_backend
+from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, PLL_CHOICES, LimitSettings, check_backend
 from bert_keras.prediction.input_texts import is_table, read_sentences, read_table, read_texts, settings_of_training
 from bert_keras.prediction.tasks.registry import FINE_TUNED_TASKS, PRETRAINED_TASKS, TASKS
+from bert_keras.settings.fields import make_flags, read_flags, setting
+from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage.paths import is_dir
 
 # A fine-tuned model or an export stores all of these values. With an export for fill_mask, the last is allowed.
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "strip_accents", "long")
 _OPTIONS = ("top_k", "threshold", "candidates", "pll")  # a predictor refuses those that it does not have
 _OF_TABLES = ("text_column", "text_pair_column", "choice_columns", "has_header")
-_INPUTS = {
-    "input_file": "File with one text or pair a line, or a table (.csv, .tsv, .jsonl); score: or a folder of pairs.",
-    "text_column": "Column of the texts in a table. If not given: as in training, else found by its name.",
-    "text_pair_column": "Column of the second texts in a table.",
-}
-_LIMITS = {
-    "max_chars": "Maximum number of characters in a text.",
-    "max_sequences": "Maximum number of sequences that a text needs: windows, choices, or tokens to score.",
-    "max_masks": "Maximum number of [MASK]s in a text.",
-}
 
 
-def define_flags():
-    """Returns the flags of this program as an `absl.flags.FlagValues`."""
-    values = flags.FlagValues()
-    define: dict[str, Any] = {"flag_values": values}
-    flags.DEFINE_string("model_dir", None, "A fine-tuned model, the --output_dir of its run; or an export.", **define)
-    flags.DEFINE_enum("task", None, [*PRETRAINED_TASKS, *FINE_TUNED_TASKS], "Task of a pre-trained model.", **define)
-    define_model_flags(values, "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.")
-    for name, meaning in _INPUTS.items():
-        flags.DEFINE_string(name, None, meaning, **define)
-    flags.DEFINE_list("choice_columns", [], "Columns of the choices in a table, separated by commas.", **define)
-    flags.DEFINE_enum("has_header", None, HEADERS, "Whether a table has a header. If not given: auto.", **define)
-    flags.DEFINE_bool("similarity", False, "vectors: read pairs, and write how similar their texts are.", **define)
-    flags.DEFINE_bool("json", False, "Write each answer as a line of JSON.", **define)
-    flags.DEFINE_enum("on_error", "stop", ON_ERROR, "Stop at a text without an answer, or report it.", **define)
-    flags.DEFINE_integer("top_k", None, "Number of best guesses, classes or spans.", lower_bound=1, **define)
-    flags.DEFINE_float("threshold", None, "Lowest probability of a label or an entity; odds of no answer.", **define)
-    flags.DEFINE_list("candidates", None, "fill_mask: the only words to guess, separated by commas.", **define)
-    flags.DEFINE_enum("pll", None, PLL_CHOICES, "score: mask one token, or also the rest of its word.", **define)
-    flags.DEFINE_enum("long", "error", LONG_CHOICES, "What to do with texts that are too long.", **define)
-    flags.DEFINE_integer("batch_size", 16, "Maximum number of sequences in a batch.", lower_bound=1, **define)
-    for name, meaning in _LIMITS.items():
-        flags.DEFINE_integer(name, getattr(Limits(), name), meaning, lower_bound=1, **define)
-    return values
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """The model, the texts and the answers."""
+
+    model_dir: str | None = setting("A fine-tuned model, the {output_dir} of its run; or an export.", None)
+    init_checkpoint: str | None = setting(
+        "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.", None
+    )
+    task: str | None = setting("Task of a pre-trained model.", None, choices=(*PRETRAINED_TASKS, *FINE_TUNED_TASKS))
+    input_file: str | None = setting(
+        "File with one text or pair a line, or a table (.csv, .tsv, .jsonl); score: or a folder of pairs.", None
+    )
+    text_column: str | None = setting(
+        "Column of the texts in a table. If not given: as in training, else found by its name.", None
+    )
+    text_pair_column: str | None = setting("Column of the second texts in a table.", None)
+    choice_columns: tuple[str, ...] = setting("Columns of the choices in a table, separated by commas.", ())
+    has_header: str | None = setting("Whether a table has a header. If not given: auto.", None, choices=HEADERS)
+    json: bool = setting("Write each answer as a line of JSON.", False)
+    on_error: str = setting("Stop at a text without an answer, or report it.", "stop", choices=ON_ERROR)
+    long: str = setting("What to do with texts that are too long.", "error", choices=LONG_CHOICES)
+    top_k: int | None = setting("Number of best guesses, classes or spans.", None, lower_bound=1)
+    threshold: float | None = setting("Lowest probability of a label or an entity; odds of no answer.", None)
+    similarity: bool = setting("vectors: read pairs, and write how similar their texts are.", False)
+    candidates: tuple[str, ...] | None = setting("fill_mask: the only words to guess, separated by commas.", None)
+    pll: str | None = setting("score: mask one token, or also the rest of its word.", None, choices=PLL_CHOICES)
+    batch_size: int = setting("Maximum number of sequences in a batch.", 16, lower_bound=1)
+
+
+def define_flags() -> flags.FlagValues:
+    """Returns the flags of this program."""
+    return make_flags({"Model and texts": Prediction, "Files of the model": ModelSettings, "Limits": LimitSettings})
 
 
 def main(argv):
@@ -85,7 +86,7 @@ def main(argv):
     from bert_keras.prediction.loading.model_files import read_settings  # both load TensorFlow
     from bert_keras.prediction.predictor import answer_lines
 
-    limits = Limits(**{name: getattr(values, name) for name in _LIMITS})
+    limits = read_flags(LimitSettings, values)
     settings = {"task": values.task}
     if values.model_dir:
         _, settings = read_settings(values.model_dir)

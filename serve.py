@@ -13,6 +13,7 @@ goes to standard error. SIGTERM and Ctrl-C let the running requests finish.
 """
 
 import concurrent.futures
+import dataclasses
 import logging
 import os
 import signal
@@ -29,39 +30,46 @@ from bert_keras.cli.server_address import hosts_of, listen, open_port
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.prediction.arguments import Limits
 from bert_keras.prediction.tasks.registry import PRETRAINED_TASKS
+from bert_keras.settings.fields import define_group, read_flags, setting
 
 log = logging.getLogger("bert_keras")
 
-# Time for the last lines of the log when the program ends.
-_SECONDS_TO_WRITE = 5.0
-
-# Name -> default, lowest value, meaning.
-_NUMBERS = {
-    "max_batch_tokens": (4096, 1, "Maximum number of tokens in a batch, padding included."),
-    "batch_timeout_ms": (2, 0, "Time that a text waits for others to share its batch, unless texts come one by one."),
-    "max_queue": (256, 1, "Maximum number of requests at a time; further ones get the status 429."),
-    "timeout_ms": (30_000, 1, "Time until a request gets the status 504. The header X-Timeout-Ms can lower it."),
-    "max_body_bytes": (8 << 20, 1, "Maximum size of a request."),
-    "max_items": (1000, 1, "Maximum number of texts in a request."),
-    "max_chars": (100_000, 1, "Maximum number of characters in a text."),
-    "max_sequences": (1000, 1, "Maximum number of sequences that a text needs: windows, choices, or tokens to score."),
-    "max_masks": (100, 1, "Maximum number of [MASK]s in a text."),
-}
+_TASKS = (*PRETRAINED_TASKS, "vectors")
 
 
-def define_flags():
-    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+@dataclasses.dataclass(frozen=True)
+class Serving:
+    """The address, and the limits of requests."""
+
+    tasks: tuple[str, ...] = setting(f"Tasks of checkpoints of pre-training: {', '.join(_TASKS)}.", ())
+    host: str = setting("Address to listen at; 0.0.0.0 for all of this machine.", "127.0.0.1")
+    port: int = setting("Port; 0 for a free one.", 8501, lower_bound=0, upper_bound=65535)
+    token_file: str | None = setting("File with the bearer token that requests must have.", None)
+    cors_origins: tuple[str, ...] = setting("Web origins whose pages may call the server from a browser.", ())
+    max_batch_tokens: int = setting("Maximum number of tokens in a batch, padding included.", 4096, lower_bound=1)
+    batch_timeout_ms: int = setting(
+        "Time that a text waits for others to share its batch, unless texts come one by one.", 2, lower_bound=0
+    )
+    max_queue: int = setting(
+        "Maximum number of requests at a time; further ones get the status 429.", 256, lower_bound=1
+    )
+    timeout_ms: int = setting(
+        "Time until a request gets the status 504. The header X-Timeout-Ms can lower it.", 30_000, lower_bound=1
+    )
+    max_body_bytes: int = setting("Maximum size of a request.", 8 << 20, lower_bound=1)
+    max_items: int = setting("Maximum number of texts in a request.", 1000, lower_bound=1)
+    max_chars: int = setting("Maximum number of characters in a text.", 100_000, lower_bound=1)
+    max_sequences: int = setting(
+        "Maximum number of sequences that a text needs: windows, choices, or tokens to score.", 1000, lower_bound=1
+    )
+    max_masks: int = setting("Maximum number of [MASK]s in a text.", 100, lower_bound=1)
+
+
+def define_flags() -> flags.FlagValues:
+    """Returns the flags of this program."""
     values = flags.FlagValues()
-    define: dict[str, Any] = {"flag_values": values}
     define_served_models(values)
-    tasks = [*PRETRAINED_TASKS, "vectors"]
-    flags.DEFINE_list("tasks", [], f"Tasks of checkpoints of pre-training: {', '.join(tasks)}.", **define)
-    flags.DEFINE_string("host", "127.0.0.1", "Address to listen at; 0.0.0.0 for all of this machine.", **define)
-    flags.DEFINE_integer("port", 8501, "Port; 0 for a free one.", lower_bound=0, upper_bound=65535, **define)
-    flags.DEFINE_string("token_file", None, "File with the bearer token that requests must have.", **define)
-    flags.DEFINE_list("cors_origins", [], "Web origins whose pages may call the server from a browser.", **define)
-    for name, (default, lowest, meaning) in _NUMBERS.items():
-        flags.DEFINE_integer(name, default, meaning, lower_bound=lowest, **define)
+    define_group(values, "Address and limits", Serving)
     return values
 
 
@@ -72,44 +80,44 @@ def main(argv):
     values = define_flags()
     parse(values, argv, __doc__)
     open_console(stderr=True)
-    folders = folders_by_name(values)
-    if wrong := [task for task in values.tasks if task not in (*PRETRAINED_TASKS, "vectors")]:
+    settings, folders = read_flags(Serving, values), folders_by_name(values)
+    if wrong := [task for task in settings.tasks if task not in _TASKS]:
         raise ValueError(f"--tasks has {wrong[0]}, but the tasks are {', '.join(PRETRAINED_TASKS)} and vectors")
-    token = read_token(values.token_file)
+    token = read_token(settings.token_file)
     try:
         import orjson  # noqa: F401 (the newest package of the extra)
         import uvicorn  # noqa: F401
     except ImportError:
         raise ValueError("serve.py needs other packages; install them with pip install 'bert-keras[serve]'") from None
-    with open_port(values.host, values.port) as listener:
+    with open_port(settings.host, settings.port) as listener:
         start_tensorflow()
         # In a thread, so that a signal ends the program while a long step runs.
         with concurrent.futures.ThreadPoolExecutor(1) as loader:
-            app, timeout = loader.submit(open_app, values, folders, token).result()
-        serve(app, listener, values.max_queue, timeout)
+            app, timeout = loader.submit(open_app, settings, folders, token).result()
+        serve(app, listener, settings.max_queue, timeout)
 
 
-def open_app(values, folders, token):
+def open_app(settings: Serving, folders: dict[str, str], token: str | None) -> tuple[Any, float]:
     """Returns the application with its models, and the seconds until a request has its answer."""
     from bert_keras.serving.app import Server, ServerSettings  # loads TensorFlow
     from bert_keras.serving.served_models import open_models
     from bert_keras.serving.versions import open_versioned
 
-    limits = Limits(values.max_items, values.max_chars, values.max_sequences, values.max_masks)
-    models = open_models(folders, values.tasks, limits)
-    versioned = open_versioned(folders, values.tasks, limits)
-    settings = ServerSettings(
-        max_batch_tokens=values.max_batch_tokens,
-        batch_timeout=values.batch_timeout_ms / 1000,
-        max_queue=values.max_queue,
-        timeout=values.timeout_ms / 1000,
-        max_body_bytes=values.max_body_bytes,
-        max_items=values.max_items,
+    limits = Limits(settings.max_items, settings.max_chars, settings.max_sequences, settings.max_masks)
+    models = open_models(folders, settings.tasks, limits)
+    versioned = open_versioned(folders, settings.tasks, limits)
+    server_settings = ServerSettings(
+        max_batch_tokens=settings.max_batch_tokens,
+        batch_timeout=settings.batch_timeout_ms / 1000,
+        max_queue=settings.max_queue,
+        timeout=settings.timeout_ms / 1000,
+        max_body_bytes=settings.max_body_bytes,
+        max_items=settings.max_items,
         token=token,
-        cors_origins=tuple(values.cors_origins),
-        hosts=() if token else hosts_of(values.host),
+        cors_origins=tuple(settings.cors_origins),
+        hosts=() if token else hosts_of(settings.host),
     )
-    return Server(models, settings, versioned).app, settings.timeout
+    return Server(models, server_settings, versioned).app, server_settings.timeout
 
 
 def serve(app, listener, max_queue, timeout):
@@ -124,10 +132,10 @@ def serve(app, listener, max_queue, timeout):
     log_lines = open_request_log(sys.stdout)
     server.run(sockets=[listener])
     log.info("stopped; the running requests have finished")
-    # Nobody may read the lines that are left.
+    # The log has 5 seconds for its last lines, which nobody may read.
     writing = threading.Thread(target=log_lines.stop, daemon=True)
     writing.start()
-    writing.join(_SECONDS_TO_WRITE)
+    writing.join(5.0)
     end_at_once()
 
 

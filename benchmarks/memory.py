@@ -24,7 +24,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from absl import flags
 
 from benchmarks.machine import DEVICES, describe_machine, use_device
-from bert_keras.cli.flags import PRECISIONS, parse, run_main
+from bert_keras.cli.flags import parse, run_main
+from bert_keras.settings.devices import PRECISIONS
 
 # Flags of the training programs with several values each; every combination is measured.
 _LISTS = {

@@ -15,13 +15,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Pages from outside docs/, and their places in the site.
 OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 
-# Titles of the flags that several programs share, by the module that defines them.
+# Titles of the flags that several programs share, by the title in --help or the module that defines them.
 GROUPS = {
     "": "This program",
-    "bert_keras.cli.model_flags": "Files of the model",
+    "Files of the model": "Files of the model",
     "bert_keras.training.finetuning.settings": "Fine-tuning",
     "bert_keras.training.settings": "The run",
-    "bert_keras.cli.flags": "Devices",
+    "Devices": "Devices",
 }
 _TYPES = {
     "bool": "true or false",

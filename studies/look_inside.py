@@ -21,8 +21,9 @@ from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, require, run_main
-from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.cli.start import start_tensorflow
+from bert_keras.settings.fields import define_group
+from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_output_file
 from bert_keras.storage.writing import write_text
@@ -33,7 +34,7 @@ def define_flags():
     values = flags.FlagValues()
     define: dict[str, Any] = {"flag_values": values}
     flags.DEFINE_string("model_dir", None, "Required. Checkpoint, its folder, a run, or hf://owner/name.", **define)
-    define_model_flags(values)
+    define_group(values, "Files of the model", ModelSettings)
     flags.DEFINE_string("output_file", "attention.html", "The page to write. It must not exist yet.", **define)
     flags.DEFINE_integer(
         "max_seq_length", None, "Maximum number of tokens. If not given: 128.", lower_bound=3, **define

@@ -28,7 +28,7 @@ import tensorflow as tf
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import ACCUMULATION, PRECISIONS, RECOMPUTE, parse, run_main
+from bert_keras.cli.flags import parse, run_main
 from bert_keras.modeling import (
     ClassificationLoss,
     ClassifierModel,
@@ -45,6 +45,7 @@ from bert_keras.modeling import (
 )
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.prediction.loading.model_files import given_config
+from bert_keras.settings.devices import ACCUMULATION, PRECISIONS, RECOMPUTE
 from bert_keras.training.distribution.tpu_compile import CORE_MEMORY, TOPOLOGIES, compile_for_tpu
 from bert_keras.training.input.packed_batches import PackedLoss, pack_batches
 from bert_keras.training.loop import make_trainer

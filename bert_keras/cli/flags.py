@@ -14,7 +14,6 @@ import os
 import pathlib
 import signal
 import sys
-from typing import Any
 
 from absl import flags
 
@@ -25,45 +24,6 @@ from bert_keras.storage import paths
 from bert_keras.storage.writing import FULL
 
 log = logging.getLogger("bert_keras")
-
-# Value of --precision -> its dtype policy.
-PRECISIONS = {"float32": "float32", "tf32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
-RECOMPUTE = "Compute each layer again for the gradients instead of storing its results: less memory, more time."
-ACCUMULATION = "Number of parts that each batch is split into: less memory, the same update."
-
-
-def define_device_flags(flag_values):
-    """Defines flags for devices, precision, compilation and pace; most are those of the original BERT."""
-    define: dict[str, Any] = {"flag_values": flag_values}
-    at_least_one = {"lower_bound": 1, **define}
-    flags.DEFINE_enum(
-        "strategy",
-        "auto",
-        ("auto", "one", "mirrored", "multi_worker"),
-        "Devices: one (a GPU, or the CPU), mirrored (all GPUs of this machine) or multi_worker (all machines in "
-        "TF_CONFIG). auto uses all devices that it finds.",
-        **define,
-    )
-    flags.DEFINE_bool("use_tpu", False, "Use a TPU instead of the CPU or GPU.", **define)
-    flags.DEFINE_string("tpu_name", None, "Name or grpc:// address of a TPU that another machine has.", **define)
-    flags.DEFINE_string("tpu_zone", None, "Google Cloud zone of --tpu_name.", **define)
-    flags.DEFINE_string("gcp_project", None, "Google Cloud project of --tpu_name.", **define)
-    flags.DEFINE_string("master", None, "grpc:// address of the TPU, if you do not give --tpu_name.", **define)
-    flags.DEFINE_integer("num_tpu_cores", 8, "Number of TPU cores; compared with the TPU if given.", **at_least_one)
-    flags.DEFINE_enum(
-        "precision",
-        "float32",
-        [*PRECISIONS, "auto"],
-        "Number format of matrix products. bfloat16 and float16 have 16 bits; tf32 rounds factors to TensorFloat-32. "
-        "auto: bfloat16 if the hardware has instructions for it, else float32.",
-        **define,
-    )
-    flags.DEFINE_bool(
-        "jit", False, "Compile the network with XLA. This takes time once for every shape of a batch.", **define
-    )
-    flags.DEFINE_bool("recompute", False, RECOMPUTE, **define)
-    flags.DEFINE_integer("iterations_per_loop", 1000, "Maximum steps in one call of the device.", **at_least_one)
-    flags.DEFINE_integer("save_checkpoints_steps", 1000, "Number of steps between checkpoints.", **at_least_one)
 
 
 def parse(flag_values, argv, usage, takes_texts=False):

@@ -1,5 +1,6 @@
 """`export_model`, the flags of export_model.py and what it does with them."""
 
+import dataclasses
 import logging
 import os
 from typing import Any
@@ -8,7 +9,6 @@ from absl import flags
 
 from bert_keras.cli.console import setting_name
 from bert_keras.cli.flags import require, take_values
-from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.export.checks.texts import read_check_texts
 from bert_keras.export.export_folder import Source, write_export
 from bert_keras.export.formats.choices import (
@@ -25,6 +25,8 @@ from bert_keras.prediction import FeatureExtractor, FillMask, open_model
 from bert_keras.prediction.arguments import POOLINGS, parse_layers
 from bert_keras.prediction.loading.model_files import find_task, is_export
 from bert_keras.prediction.tasks.registry import EXPORTED_TASKS, TASKS
+from bert_keras.settings.fields import REQUIRED, make_flags, setting
+from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_new_folder
 from bert_keras.storage.writing import whole_folder
@@ -38,30 +40,32 @@ _CASING = ("do_lower_case", "strip_accents")
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", *_CASING, "max_seq_length", "top_k", "pooling", "layer")
 
 
-def define_flags():
-    """Returns the flags of this program."""
-    values = flags.FlagValues()
-    define: dict[str, Any] = {"flag_values": values}
-    flags.DEFINE_string("model_dir", None, "A fine-tuned model: the --output_dir of its run.", **define)
-    define_model_flags(values, "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.")
-    flags.DEFINE_enum("task", None, list(_OF_TASK), "Task of a pre-trained model.", **define)
-    flags.DEFINE_string("export_dir", None, "Required. Local folder to write; new or empty.", **define)
-    flags.DEFINE_list("format", ["saved_model"], f"One or more of {', '.join(FORMATS)}.", **define)
-    flags.DEFINE_enum(
-        "quantize",
-        None,
-        QUANTIZE_CHOICES,
-        "Numbers of the weights. If not given: int8 for web, else float32.",
-        **define,
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """The model, the folder to write, and what is in it."""
+
+    export_dir: str = setting("Required. Local folder to write; new or empty.", REQUIRED)
+    model_dir: str | None = setting("A fine-tuned model: the {output_dir} of its run.", None)
+    init_checkpoint: str | None = setting(
+        "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.", None
     )
-    flags.DEFINE_string("eval_file", None, "Data to measure --quantize on. If not given: as in the run.", **define)
-    flags.DEFINE_string("onnxruntime_web", None, "web: file of that package. If not given: from npm.", **define)
-    flags.DEFINE_string("check_file", None, "Texts to check the SavedModel with. If not given: built in.", **define)
-    flags.DEFINE_integer("max_seq_length", None, "Maximum tokens in a text. If not given: as many as fit.", 5, **define)
-    flags.DEFINE_integer("top_k", 5, "fill_mask: number of guesses for each mask.", lower_bound=1, **define)
-    flags.DEFINE_enum("pooling", "mean", [*POOLINGS[1:]], "vectors: how tokens become one.", **define)  # all but "none"
-    flags.DEFINE_string("layer", "-1", "vectors: 0 for the first layer, -1 for the last, or embeddings.", **define)
-    return values
+    task: str | None = setting("Task of a pre-trained model.", None, choices=list(_OF_TASK))
+    format: tuple[str, ...] = setting(f"One or more of {', '.join(FORMATS)}.", ("saved_model",))
+    quantize: str | None = setting(
+        "Numbers of the weights. If not given: int8 for web, else float32.", None, choices=QUANTIZE_CHOICES
+    )
+    eval_file: str | None = setting("Data to measure {quantize} on. If not given: as in the run.", None)
+    check_file: str | None = setting("Texts to check the SavedModel with. If not given: built in.", None)
+    onnxruntime_web: str | None = setting("web: file of that package. If not given: from npm.", None)
+    max_seq_length: int | None = setting("Maximum tokens in a text. If not given: as many as fit.", None, lower_bound=5)
+    top_k: int = setting("fill_mask: number of guesses for each mask.", 5, lower_bound=1)
+    pooling: str = setting("vectors: how tokens become one.", "mean", choices=POOLINGS[1:])  # all but "none"
+    layer: str = setting("vectors: 0 for the first layer, -1 for the last, or embeddings.", "-1")
+
+
+def define_flags() -> flags.FlagValues:
+    """Returns the flags of this program."""
+    return make_flags({"Model and export": Export, "Files of the model": ModelSettings})
 
 
 def run(values):

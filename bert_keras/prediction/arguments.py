@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 
 from bert_keras.mistakes import Mistake, Setting
+from bert_keras.settings.fields import setting
 
 log = logging.getLogger("bert_keras")
 
@@ -193,3 +194,16 @@ def choose_layers(layers: Sequence[int | str] | None, num_hidden_layers: int) ->
                 EMBEDDINGS,
             )
     return tuple(layers)
+
+
+@dataclasses.dataclass(frozen=True)
+class LimitSettings(Limits):
+    """The limits that are flags."""
+
+    max_chars: int = setting("Maximum number of characters in a text.", Limits.max_chars, lower_bound=1)
+    max_sequences: int = setting(
+        "Maximum number of sequences that a text needs: windows, choices, or tokens to score.",
+        Limits.max_sequences,
+        lower_bound=1,
+    )
+    max_masks: int = setting("Maximum number of [MASK]s in a text.", Limits.max_masks, lower_bound=1)

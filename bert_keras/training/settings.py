@@ -7,12 +7,13 @@ from typing import Any
 
 from absl import flags
 
-from bert_keras.cli.flags import ACCUMULATION, define_device_flags
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling import open_checkpoint
 from bert_keras.modeling.config import released_names
 from bert_keras.modeling.optimization import SCHEDULES
 from bert_keras.prediction.loading.model_files import model_of_run
+from bert_keras.settings.devices import ACCUMULATION, Devices
+from bert_keras.settings.fields import define_group
 from bert_keras.storage.paths import is_file, is_remote, join, real
 from bert_keras.training.distribution.tpu import check_computing, check_paths
 from bert_keras.training.precision import take_precision
@@ -161,7 +162,7 @@ def define_run_flags(flag_values):
         "Use only operations that give the same bits every time, even if they are slower.",
         **define,
     )
-    define_device_flags(flag_values)
+    define_group(flag_values, "Devices", Devices)
 
 
 def take_run_config(flag_values, path, program):

@@ -24,28 +24,10 @@ Span = tuple[int, int]  # [start, end) in `Documents.tokens`
 class PretrainingDataSettings:
     """Settings of pre-training examples: the flags of the original BERT with its defaults, and additional settings.
 
-    Attributes:
-        max_seq_length: length of every example, including special tokens and padding.
-        max_predictions_per_seq: maximum number of masked tokens in an example.
-        masked_lm_prob: share of the tokens to mask.
-        short_seq_prob: probability of cutting a document into shorter examples, drawn again for every duplicate.
-        dupe_factor: number of duplicates of the corpus, each with different masks.
-        random_seed: seed of all random choices.
-        do_whole_word_mask: masks all word pieces of a word together.
-        chinese_words: where the words of Chinese text come from, whose characters are masked together: "jieba",
-            "spaces" or the file of a list of words; see `Segmenter`. "none": each character is a word, as in the
-            original BERT.
-        masked_spans: masks spans of words. "ngram": up to three words; shorter spans are more likely (ALBERT).
-            "geometric": up to ten words, geometric distribution (SpanBERT). Not in the original BERT.
-        replace_prob, keep_prob: shares of the chosen tokens that become [MASK], and that stay. All others become random
-            tokens. The original BERT has 0.8 and 0.1 (paper, section 3.1; other shares: table 8).
-        dynamic_masking: masks nothing; training masks the examples on reading. Not in the original BERT.
-        sentence_task: meaning of an example's label, see below. The original BERT has only the first one.
-            "next_sentence": whether the second segment is random.
-            "sentence_order": whether two consecutive segments were exchanged (ALBERT, section 3.1).
-            "none": always -1. An example is one segment of whole sentences of a document (RoBERTa, section 4.2).
-        strict_utf8: raises an error for text that is not UTF-8, instead of dropping the invalid bytes. Not in the
-            original BERT.
+    Not in the original BERT: other values of `chinese_words`, `masked_spans` and `sentence_task`, of `replace_prob` and
+    `keep_prob` (paper, section 3.1; other shares: table 8), `dynamic_masking` and `strict_utf8`. `sentence_task` sets
+    the meaning of an example's label: whether the second segment is random; whether two consecutive segments were
+    exchanged (ALBERT, section 3.1); or always -1, for one segment of whole sentences (RoBERTa, section 4.2).
 
     Raises:
         ValueError: an invalid value.

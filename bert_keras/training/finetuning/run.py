@@ -14,11 +14,11 @@ import numpy as np
 import rich.console
 import tensorflow as tf
 
-from bert_keras.cli.flags import PRECISIONS
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.modeling import layer_of, weights_by_name
 from bert_keras.modeling.layers import dtype_policy, initial_seed
 from bert_keras.modeling.lora import enable_lora, merge_lora
+from bert_keras.settings.devices import PRECISIONS
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.distillation.teacher import Teacher
 from bert_keras.training.distribution.devices import distribute

@@ -11,10 +11,11 @@ from typing import Any
 from absl import flags
 
 from bert_keras.cli.flags import given_flags, require
-from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.modeling.lora import DEFAULT_TARGETS, TARGETS, check_lora
 from bert_keras.prediction.loading.model_files import ModelFiles, find_task, open_model_files
+from bert_keras.settings.fields import define_group
+from bert_keras.settings.model_files import ModelSettings
 from bert_keras.training.distillation.teacher import Teacher, open_teacher
 from bert_keras.training.run_dir import RunDir
 from bert_keras.training.run_settings import check_effects
@@ -36,12 +37,16 @@ _PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")
 def define_fine_tuning_flags(flag_values, max_seq_length=128):
     """Defines the flags for the model, for training and for the run."""
     define: dict[str, Any] = {"flag_values": flag_values}
-    define_model_flags(
-        flag_values,
+    flags.DEFINE_string(
+        "init_checkpoint",
+        None,
         "Model to start from: its folder, a checkpoint, or hf://owner/name. Without it, training starts from random "
         "weights and needs --bert_config_file and --vocab_file. Without --do_train: the fine-tuned model, if "
         "--output_dir has none.",
+        module_name="Files of the model",
+        **define,
     )
+    define_group(flag_values, "Files of the model", ModelSettings)
     flags.DEFINE_integer(
         "max_seq_length",
         max_seq_length,

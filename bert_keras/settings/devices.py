@@ -1,0 +1,38 @@
+"""Devices, precision, compilation and pace of training; most of these flags are those of the original BERT."""
+
+import dataclasses
+
+from bert_keras.settings.fields import setting
+
+# Value of --precision -> its dtype policy.
+PRECISIONS = {"float32": "float32", "tf32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+RECOMPUTE = "Compute each layer again for the gradients instead of storing its results: less memory, more time."
+ACCUMULATION = "Number of parts that each batch is split into: less memory, the same update."
+
+
+@dataclasses.dataclass(frozen=True)
+class Devices:
+    """Where and how a run computes; an earlier run never sets these."""
+
+    strategy: str = setting(
+        "Devices: one (a GPU, or the CPU), mirrored (all GPUs of this machine) or multi_worker (all machines in "
+        "TF_CONFIG). auto uses all devices that it finds.",
+        "auto",
+        choices=("auto", "one", "mirrored", "multi_worker"),
+    )
+    precision: str = setting(
+        "Number format of matrix products. bfloat16 and float16 have 16 bits; tf32 rounds factors to TensorFloat-32. "
+        "auto: bfloat16 if the hardware has instructions for it, else float32.",
+        "float32",
+        choices=(*PRECISIONS, "auto"),
+    )
+    jit: bool = setting("Compile the network with XLA. This takes time once for every shape of a batch.", False)
+    recompute: bool = setting(RECOMPUTE, False)
+    save_checkpoints_steps: int = setting("Number of steps between checkpoints.", 1000, lower_bound=1)
+    iterations_per_loop: int = setting("Maximum steps in one call of the device.", 1000, lower_bound=1)
+    use_tpu: bool = setting("Use a TPU instead of the CPU or GPU.", False)
+    tpu_name: str | None = setting("Name or grpc:// address of a TPU that another machine has.", None)
+    tpu_zone: str | None = setting("Google Cloud zone of {tpu_name}.", None)
+    gcp_project: str | None = setting("Google Cloud project of {tpu_name}.", None)
+    master: str | None = setting("grpc:// address of the TPU, if you do not give {tpu_name}.", None)
+    num_tpu_cores: int = setting("Number of TPU cores; compared with the TPU if given.", 8, lower_bound=1)
