@@ -6,7 +6,7 @@ import itertools
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -56,11 +56,13 @@ def answer_lines(answers: Iterable[Any], as_json: bool) -> Iterator[str]:
 
 @dataclasses.dataclass(frozen=True)
 class _Call:
-    """How to answer the texts of one call."""
+    """How to answer the texts of one call; `extra` has the values of the features `extra_specs`."""
 
     batch_size: int
     is_stopping: bool
     options: dict[str, Any]
+    extra: dict[str, Any]
+    advance: Callable[[], None]
 
 
 @dataclasses.dataclass
@@ -80,6 +82,11 @@ class Predictor(LoadedModel[Text, Answer]):
 
     It has the attributes of `LoadedModel`.
     """
+
+    # Maximum size of the texts of a group, by `_size_of`.
+    max_group_size = _CHARS_A_GROUP
+    # Whether the first groups are small, so that the first answer comes soon.
+    is_prompt = True
 
     def __init__(
         self,
@@ -123,6 +130,7 @@ class Predictor(LoadedModel[Text, Answer]):
         *,
         sources: Iterable[str] | None = None,
         on_error: str = "stop",
+        advance: Callable[[], None] = lambda: None,
         **options: Any,
     ) -> Iterator[Any]:
         """Yields the answer to each text, in order.
@@ -137,22 +145,25 @@ class Predictor(LoadedModel[Text, Answer]):
             sources: names of the texts for error messages, such as "reviews.txt line 7".
             on_error: "stop" raises the error of a text that cannot be answered; if the text is not valid, before the
                 texts around it are answered. "report" yields an Unanswered in its place.
+            advance: called for each sequence of tokens as soon as the network has read it, before its text is answered.
             options: options of the class, such as `top_k`; they replace those of the object for this call.
 
         Raises:
             ValueError: a text cannot be answered, or an argument is not valid.
         """
-        return (answer for answer, _ in self._pipe(texts, batch_size, sources, on_error, options))
+        return (answer for answer, _ in self._pipe(texts, batch_size, sources, on_error, advance, options))
 
     def pipe_with_cuts(self, texts: Iterable[Text], **options: Any) -> Iterator[tuple[Any, bool]]:
         """Yields the answer to each text as `pipe` does, and whether the model ignored a part of the text."""
-        return self._pipe(texts, None, None, "stop", options)
+        return self._pipe(texts, None, None, "stop", lambda: None, options)
 
-    def _pipe(self, texts, batch_size, sources, on_error, options):
+    def _pipe(self, texts, batch_size, sources, on_error, advance, options):
         check_choice("on_error", on_error, ON_ERROR)
         if batch_size is not None:
             check_batch_size(batch_size)
-        call = _Call(batch_size or self.network.batch_size, on_error == "stop", self._with_options(options))
+        options = self._with_options(options)
+        size = batch_size or self.network.batch_size
+        call = _Call(size, on_error == "stop", options, self._extra(options), advance)
         if sources is None:
             rows = zip((f"text {number}" for number in itertools.count(1)), several(texts), strict=False)
         else:
@@ -166,33 +177,35 @@ class Predictor(LoadedModel[Text, Answer]):
             ValueError: the text is not valid.
         """
         row = _Row("text 1", text)
-        self._encode_all([row], collections.Counter(), self.options)
-        if row.error:
-            raise row.error
-        return row.encoded, list(self._questions(row.encoded))
+        encoded = self._encode_row(row, collections.Counter(), self.options, self._extra(self.options))
+        return encoded, list(self._questions(encoded))
 
     def _answers(self, rows, call):
         counts = collections.Counter()
-        for group in self._groups(rows, call.batch_size):
-            counts["texts"] += len(group)
-            self._encode_all(group, counts, call.options)
-            error = next((row.error for row in group if row.error), None)
-            if error and call.is_stopping:
-                raise error
+        for group in self._groups(rows, counts, call):
             for row in self._asked(group, call):
                 yield self._finished(row, call), row.is_cut
         self._report(counts)
 
-    def _groups(self, rows, batch_size):
-        """Yields lists of rows, read on demand."""
-        group, num_chars, num_batches = [], 0, 1
+    def _groups(self, rows, counts, call):
+        """Yields lists of encoded rows, read on demand."""
+        group, size, num_batches = [], 0, 1 if self.is_prompt else _BATCHES_A_GROUP
         for source, text in rows:
-            is_error = isinstance(text, ValueError)
-            group.append(_Row(source, None, text) if is_error else _Row(source, text))
-            num_chars += _num_chars(text)
-            if len(group) >= num_batches * batch_size or num_chars >= _CHARS_A_GROUP:
+            row = _Row(source, text)
+            counts["texts"] += 1
+            try:
+                if isinstance(text, ValueError):
+                    raise text
+                row.encoded = self._encode_row(row, counts, call.options, call.extra)
+            except ValueError as error:
+                if call.is_stopping:
+                    raise
+                row.error = error
+            group.append(row)
+            size += self._size_of(row)
+            if len(group) >= num_batches * call.batch_size or size >= self.max_group_size:
                 yield group
-                group, num_chars, num_batches = [], 0, min(2 * num_batches, _BATCHES_A_GROUP)
+                group, size, num_batches = [], 0, min(2 * num_batches, _BATCHES_A_GROUP)
         if group:
             yield group
 
@@ -215,10 +228,12 @@ class Predictor(LoadedModel[Text, Answer]):
 
     def _ask(self, asked, call):
         """Appends the number of positions and the results of each question to the list that goes with it."""
-        questions = [question for question, _ in asked]
-        rows = self.network.answer(questions, call.batch_size, **self._extra(call.options))
-        for (question, found), row in zip(asked, rows, strict=True):
-            found.append((len(question.positions), row))
+        questions, rows = [question for question, _ in asked], {}
+        for index, row in self.network.answer_by_length(questions, call.batch_size, **call.extra):
+            rows[index] = self._kept(questions[index], row)
+            call.advance()
+        for index, (question, found) in enumerate(asked):
+            found.append((len(question.positions), rows[index]))
 
     def _finished(self, row, call):
         try:
@@ -227,7 +242,7 @@ class Predictor(LoadedModel[Text, Answer]):
             # JSON has no other numbers, and they have no meaning.
             if not all(np.isfinite(array).all() for _, arrays in row.found for array in arrays):
                 raise ValueError(
-                    f"{row.source}: the scores of the model are not finite numbers, so its weights are broken; take "
+                    f"{row.source}: the results of the model are not finite numbers, so its weights are broken; take "
                     "another checkpoint, or train again with a lower learning rate"
                 )
             return self._answer(row.text, row.encoded, row.found, **call.options)
@@ -236,17 +251,20 @@ class Predictor(LoadedModel[Text, Answer]):
                 raise
             return Unanswered(row.source, str(error))
 
-    def _encode_all(self, rows, counts, options):
-        """Encodes the rows of a group, or records their errors. Subclasses count in `counts` for `_report`."""
-        for row in rows:
-            if row.error is None:
-                try:
-                    row.encoded = self._encode(row.text, row.source)
-                except ValueError as error:
-                    row.error = error
+    def _encode_row(self, row, counts, options, extra):
+        """Returns the text of a row encoded; `counts` counts for `_report`. `extra` is the result of `_extra`."""
+        return self._encode(row.text, row.source)
+
+    def _size_of(self, row):
+        """Returns the size of a row, for the maximum of a group."""
+        return _num_chars(row.text)
+
+    def _kept(self, question, row):
+        """Returns the part of a question's results that `_answer` needs."""
+        return row
 
     def _report(self, counts):
-        """Logs a summary of all texts; `counts` has the number of "texts" and the counts of `_encode_all`."""
+        """Logs a summary of all texts; `counts` has the number of "texts" and the counts of `_encode_row`."""
 
     def _encode(self, text, source):
         """Checks a text and returns it in the form that `_questions` takes, cut to the part that the model reads."""

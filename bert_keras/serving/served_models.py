@@ -16,7 +16,6 @@ from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.prediction.arguments import Limits, shown
 from bert_keras.prediction.loading.model_files import TASK_FILE, is_export, read_settings
 from bert_keras.prediction.loading.sentence_transformers import has_modules
-from bert_keras.prediction.tasks.features import Features
 from bert_keras.prediction.tasks.registry import PRETRAINED_TASKS, TASKS
 from bert_keras.serving.batching import BatchingNetwork
 from bert_keras.serving.metrics import Metrics
@@ -121,8 +120,7 @@ class ServedModel:
         for text, (answer, is_cut) in zip(texts, self.predictor.pipe_with_cuts(texts, **options), strict=True):
             fields = dict(vars(answer))
             if self.task == "vectors":
-                vector = answer.values[0] if isinstance(answer, Features) else np.array(answer.vector, np.float32)
-                fields = {"text": text, "vector": vector}
+                fields = {"text": text, "vector": np.array(answer.vector, np.float32)}
             yield fields | {"num_tokens": self.predictor.num_tokens(text), "is_cut": is_cut}
 
     def _listed(self):

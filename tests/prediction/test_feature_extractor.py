@@ -11,8 +11,8 @@ from reference_bert import ReferenceBert
 from rounding import assert_close
 
 from bert_keras.modeling import weights_by_name
+from bert_keras.prediction import Unanswered, predictor
 from bert_keras.prediction.arguments import EMBEDDINGS, Limits, parse_layers
-from bert_keras.prediction.tasks import features as features_module
 from bert_keras.prediction.tasks.features import FeatureExtractor
 
 TEXTS = ["he was hungry", ("so he ate .", "paris is"), "", "a b c d e f g h i j k l m n o p a b c d", "walks , he"]
@@ -76,16 +76,17 @@ def test_groups_change_neither_values_nor_order(extractor, monkeypatch, messages
     expected = extractor(TEXTS * 3)
     # The pair has 1 token too many, the letters 14.
     assert messages[-1] == "6 of 15 texts are longer than 8 tokens; tokens cut off their ends: 45"
-    for name, value in (("_BYTES_A_GROUP", 1), ("_BYTES_A_GROUP", 2000), ("_BATCHES_A_GROUP", 2)):
+    changes = [(extractor, "max_group_size", 1), (extractor, "max_group_size", 2000), (extractor, "is_prompt", True)]
+    for owner, name, value in [*changes, (predictor, "_BATCHES_A_GROUP", 2)]:
         with monkeypatch.context() as patch:
-            patch.setattr(features_module, name, value)
+            patch.setattr(owner, name, value)
             for features, other in zip(extractor(TEXTS * 3), expected, strict=True):
                 assert features.tokens == other.tokens
                 assert_close(features.values, other.values)
 
 
 def test_few_texts_are_held_at_a_time(extractor, monkeypatch):
-    monkeypatch.setattr(features_module, "_BATCHES_A_GROUP", 1)
+    monkeypatch.setattr(predictor, "_BATCHES_A_GROUP", 1)
     taken = []
     next(extractor.pipe(taken.append(number) or "he" for number in range(100)))
     assert len(taken) == 2
@@ -153,6 +154,13 @@ def test_other_values_are_not_texts(extractor, text):
         extractor(["he", text])
 
 
+def test_a_text_that_cannot_be_answered_may_be_reported(extractor):
+    good, *bad = extractor.pipe(["he", None, ValueError("unreadable")], sources="abc", on_error="report")
+    np.testing.assert_array_equal(good.values, extractor("he").values)
+    needed = "b is None, but a str is needed, or a tuple of two for a pair"
+    assert bad == [Unanswered("b", needed), Unanswered("c", "unreadable")]
+
+
 def test_texts_have_limits(random):
     extractor = FeatureExtractor(random[1], max_seq_length=8, limits=Limits(max_texts=2, max_chars=5))
     with pytest.raises(ValueError, match="^text 1 has 6 characters, but max_chars is 5; make it shorter, or"):
@@ -167,7 +175,7 @@ def test_vectors_that_are_not_finite_are_refused(tmp_path):
     model = random_model(seed=11)
     weights_by_name(model)["bert/encoder/layer_1/output/LayerNorm/beta"].assign(np.full(16, np.nan))
     extractor = FeatureExtractor(write_model(tmp_path, model), [-1], max_seq_length=16)
-    message = r'^the vectors of "\[CLS\] he was \[SEP\]" are not finite numbers, so the weights of the model are broken'
+    message = "^text 1: the results of the model are not finite numbers, so its weights are broken; take another"
     with pytest.raises(ValueError, match=message):
         extractor("he was")
 

@@ -102,7 +102,7 @@ def test_scores_that_are_not_finite_are_refused(tmp_path):
     weight = weights_by_name(model)["bert/embeddings/LayerNorm/beta"]
     weight.assign(np.full(weight.shape, np.nan))
     fill_mask = FillMask(write_model(tmp_path, model))
-    message = "^text 1: the scores of the model are not finite numbers, so its weights are broken; take another check"
+    message = "^text 1: the results of the model are not finite numbers, so its weights are broken; take another che"
     with pytest.raises(ValueError, match=message):
         fill_mask("[MASK]")
     [answer] = fill_mask.pipe(["[MASK]"], on_error="report")

@@ -91,9 +91,11 @@ def test_a_long_text_is_scored_in_parts(random, monkeypatch):
     texts = [" ".join(TOKENS[5 + i * i % 14] for i in range(number)) for number in (3, 80, 1, 20)]
     expected = [scorer(text) for text in texts]
     asked = []
-    answer = scorer.network.answer
+    answer = scorer.network.answer_by_length
     monkeypatch.setattr(
-        scorer.network, "answer", lambda questions, *rest: (asked.append(len(questions)), answer(questions, *rest))[1]
+        scorer.network,
+        "answer_by_length",
+        lambda questions, *rest: (asked.append(len(questions)), answer(questions, *rest))[1],
     )
     assert scorer(texts) == expected
     # The first group has one text, the second two, and the third the rest.

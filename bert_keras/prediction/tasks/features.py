@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -24,17 +24,15 @@ from bert_keras.modeling import (
 from bert_keras.modeling.checkpoints.loading import Checkpoint, entries_of_other_heads
 from bert_keras.modeling.heads import check_pooling, normalize, pool
 from bert_keras.prediction.arguments import EMBEDDINGS, POOLINGS, Limits, check_choice, choose_layers, shown
-from bert_keras.prediction.containers import several
-from bert_keras.prediction.loaded_model import LoadedModel
 from bert_keras.prediction.loading.model_files import is_export
-from bert_keras.prediction.network import Question, check_batch_size
+from bert_keras.prediction.network import Question
+from bert_keras.prediction.predictor import Predictor
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
 from bert_keras.prediction.tasks.pretrained import check_shared
 
 log = logging.getLogger("bert_keras")
 
-# Texts are processed in groups, so that texts of one length share batches. A group ends at the first of these limits.
-_BATCHES_A_GROUP = 32
+# Maximum size of the vectors of a group of texts.
 _BYTES_A_GROUP = 1 << 28
 # Maximum number of values of a vector to show.
 _MOST_NUMBERS = 6
@@ -52,6 +50,11 @@ class Features:
     tokens: list[str]
     values: np.ndarray
 
+    @property
+    def vector(self) -> np.ndarray:
+        """The pooled vector of the first layer, float32 [H]."""
+        return self.values[0]
+
 
 @dataclasses.dataclass(frozen=True)
 class TextVector:
@@ -67,8 +70,11 @@ class TextVector:
         return f"{self.text}\n  {shown_numbers}{others}"
 
 
-class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
+class FeatureExtractor(Predictor[str | tuple[str, str], Features]):
     """An encoder that returns vectors: `FeatureExtractor("uncased_L-12_H-768_A-12")("Paris")`.
+
+    A text that is too long loses its end, and a pair loses the end of its longer text, as in the original BERT. The log
+    reports the number of cut texts.
 
     Source: extract_features.py of the original BERT.
 
@@ -100,6 +106,9 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
     """
 
     takes_pairs = True
+    max_group_size = _BYTES_A_GROUP
+    # In full groups, more texts of one length share batches.
+    is_prompt = False
 
     def __init__(
         self,
@@ -125,9 +134,11 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
         self._chosen_length, self._strategy, self._shared = max_seq_length, strategy, model
         text_options = {"vocab_file": vocab_file, "config_file": config_file}
         text_options |= {"do_lower_case": do_lower_case, "strip_accents": strip_accents}
-        super().__init__(path, batch_size, limits, strategy, device, format, **text_options)
+        loading: dict[str, Any] = {"strategy": strategy, "device": device, "format": format}
+        super().__init__(path, batch_size, limits, {}, **loading, **text_options)
 
     def _prepare(self):
+        super()._prepare()
         check_shared(self._shared, self.files)
         check_pooling(self.config, self.pooling, str(self.folder))
         layers = self._chosen_layers
@@ -170,60 +181,34 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
             return self.model(features)
         return self.model(features["input_ids"], features["input_mask"], features["segment_ids"])
 
-    def pipe(
-        self,
-        texts: Iterable[str | tuple[str, str]],
-        batch_size: int | None = None,
-        *,
-        advance: Callable[[], None] | None = None,
-    ) -> Iterator[Features]:
-        """Yields the vectors of each text in order, and holds few texts at a time.
+    def _encode_row(self, row, counts, options, extra):
+        pair = self._as_pair(row.text, row.source)
+        input_ids, segment_ids, num_cut = encode_pair(self.tokenizer, *pair, self.max_seq_length)
+        row.is_cut = num_cut > 0
+        counts.update(cut=row.is_cut, cut_tokens=num_cut)
+        return Question(input_ids, segment_ids)
 
-        A text that is too long loses its end, and a pair loses the end of its longer text, as in the original BERT. The
-        log finally reports the number of cut texts.
+    def _questions(self, encoded):
+        yield encoded
 
-        Args:
-            texts: iterable of str, or of tuples of two for pairs.
-            batch_size: maximum number of texts in a batch; None: that of the object.
-            advance: called for each text as soon as its vectors are computed, before they are yielded.
+    def _size_of(self, row):
+        """Returns the number of bytes of the text's vectors."""
+        num_vectors = 0 if row.error else 1 if self.pooling != "none" else len(row.encoded.input_ids)
+        return 4 * num_vectors * len(self.layers) * self.config.hidden_size
 
-        Raises:
-            ValueError: a text is not valid or too long for the limits, or its vectors are not finite.
-        """
-        if batch_size is not None:
-            check_batch_size(batch_size)
-        found = self._pipe(several(texts), batch_size or self.network.batch_size, advance)
-        return (features for features, _ in found)
+    def _kept(self, question, row):
+        [values] = row
+        # A copy, so that the memory of the batch can be freed.
+        return ((values if self.pooling != "none" else values[: len(question.input_ids)]).copy(),)
 
-    def pipe_with_cuts(self, texts: Iterable[str]) -> Iterator[tuple[Features, bool]]:
-        """Yields the vectors of each text as `pipe` does, and whether the text lost its end."""
-        return self._pipe(texts, self.network.batch_size, None)
+    def _answer(self, text, encoded, found):
+        [(_, (values,))] = found
+        return Features(self.tokenizer.convert_ids_to_tokens(encoded.input_ids), values)
 
-    def sequences(self, text: str | tuple[str, str]) -> tuple[None, list[Question]]:
-        """Returns None, and the sequence of tokens that the network reads for a text; see `Predictor.sequences`."""
-        input_ids, segment_ids, _ = encode_pair(self.tokenizer, *self._as_pair(text, "text 1"), self.max_seq_length)
-        return None, [Question(input_ids, segment_ids)]
-
-    def _pipe(self, texts, batch_size, advance):
-        group, cuts, num_values = [], [], 0
-        num_texts, num_cut_texts, num_cut_tokens = 0, 0, 0
-        for text in texts:
-            num_texts += 1
-            text_a, text_b = self._as_pair(text, f"text {num_texts}")
-            input_ids, segment_ids, num_cut = encode_pair(self.tokenizer, text_a, text_b, self.max_seq_length)
-            num_cut_texts += num_cut > 0
-            num_cut_tokens += num_cut
-            group.append(Question(input_ids, segment_ids))
-            cuts.append(num_cut > 0)
-            num_vectors = 1 if self.pooling != "none" else len(input_ids)
-            num_values += num_vectors * len(self.layers) * self.config.hidden_size
-            if len(group) == _BATCHES_A_GROUP * batch_size or 4 * num_values >= _BYTES_A_GROUP:
-                yield from zip(self._of_group(group, batch_size, advance), cuts, strict=True)
-                group, cuts, num_values = [], [], 0
-        yield from zip(self._of_group(group, batch_size, advance), cuts, strict=True)
-        if num_cut_texts:
+    def _report(self, counts):
+        if counts["cut"]:
             told = "%d of %d texts are longer than %d tokens; tokens cut off their ends: %d"
-            log.warning(told, num_cut_texts, num_texts, self.max_seq_length, num_cut_tokens)
+            log.warning(told, counts["cut"], counts["texts"], self.max_seq_length, counts["cut_tokens"])
 
     def _as_pair(self, text, source):
         """Checks a text or a pair and returns it as a pair; the second is None for a single text."""
@@ -234,26 +219,6 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
             if part is not None:
                 self.limits.check_text(part, source)
         return pair
-
-    def _of_group(self, questions, batch_size, advance):
-        values: list[Any] = [None] * len(questions)
-        for index, (rows,) in self.network.answer_by_length(questions, batch_size):
-            # A copy, so that the memory of the batch can be freed.
-            values[index] = (rows if self.pooling != "none" else rows[: len(questions[index].input_ids)]).copy()
-            if not np.isfinite(values[index]).all():
-                raise ValueError(
-                    f"the vectors of {self._shown(questions[index])} are not finite numbers, so the weights of the "
-                    "model are broken; take another checkpoint"
-                )
-            if advance:
-                advance()
-        for index, question in enumerate(questions):
-            yield Features(self.tokenizer.convert_ids_to_tokens(question.input_ids), values[index])
-            values[index] = None
-
-    def _shown(self, question):
-        tokens = self.tokenizer.convert_ids_to_tokens(question.input_ids[:8])
-        return f'"{" ".join(tokens)}{" ..." if len(question.input_ids) > 8 else ""}"'
 
     def _read_out(self, outputs, features):
         layers = [

@@ -149,15 +149,10 @@ class FillMask(PretrainedPredictor[str, FilledText]):
             )
         return ids
 
-    def _encode_all(self, rows, counts, options):
-        super()._encode_all(rows, counts, options)
-        num_guesses = self._extra(options)["top_k"]
-        for row in rows:
-            try:
-                if row.error is None:
-                    self._check_size(row.text, num_guesses, row.source)
-            except ValueError as error:
-                row.error = error
+    def _encode_row(self, row, counts, options, extra):
+        ids = super()._encode_row(row, counts, options, extra)
+        self._check_size(row.text, extra["top_k"], row.source)
+        return ids
 
     def _check_size(self, text, num_guesses, source):
         """Refuses a text whose answer would be very large, because the answer repeats the text for every guess."""

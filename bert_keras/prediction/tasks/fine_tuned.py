@@ -112,21 +112,14 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         """Returns the Keras model that matches the checkpoint."""
         raise NotImplementedError
 
-    def _encode_all(self, rows, counts, options):
-        """Encodes each row as (example, features of its sequences)."""
-        super()._encode_all(rows, counts, options)
-        for row in rows:
-            if row.error is not None:
-                continue
-            counts_of_row = collections.Counter()
-            features = self._features(row.encoded, counts_of_row)
-            row.encoded, row.is_cut = (row.encoded, features), counts_of_row["cut"] > 0
-            counts.update(counts_of_row)
-            try:
-                num_sequences = len(features["input_ids"])
-                self.limits.check("max_sequences", num_sequences, row.source, "sequences of the model's length")
-            except ValueError as error:
-                row.error = error
+    def _encode_row(self, row, counts, options, extra):
+        """Returns (example, features of its sequences)."""
+        example, counts_of_row = super()._encode_row(row, counts, options, extra), collections.Counter()
+        features = self._features(example, counts_of_row)
+        row.is_cut = counts_of_row["cut"] > 0
+        counts.update(counts_of_row)
+        self.limits.check("max_sequences", len(features["input_ids"]), row.source, "sequences of the model's length")
+        return example, features
 
     def _features(self, example, counts):
         """Returns the features of an example. Adds 1 to "cut" of `counts` if it is cut, to "windows" if it has some."""

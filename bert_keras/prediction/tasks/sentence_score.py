@@ -89,13 +89,9 @@ class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
     def _check_options(self, options):
         check_choice("pll", options["pll"], PLL_CHOICES)
 
-    def _encode_all(self, rows, counts, options):
-        super()._encode_all(rows, counts, options)
-        for row in rows:
-            if row.error is None:
-                ids = row.encoded
-                is_alone = options["pll"] == "original"
-                row.encoded = ids, range(1, len(ids) + 1) if is_alone else word_ends(self.tokenizer, ids)
+    def _encode_row(self, row, counts, options, extra):
+        ids = super()._encode_row(row, counts, options, extra)
+        return ids, range(1, len(ids) + 1) if options["pll"] == "original" else word_ends(self.tokenizer, ids)
 
     def _encode(self, text, source):
         self.limits.check_text(text, source)
