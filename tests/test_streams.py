@@ -159,4 +159,4 @@ def test_a_tilde_that_is_not_a_path_stays_and_an_unknown_home_is_refused():
     parse(values, ["p", "--label_separator=~", "--prefix=~/x"], "")
     assert (values.label_separator, values.prefix) == ("~", "~/x")
     with pytest.raises(ValueError, match="output_dir=~nobody-has-this/out begins with ~, but there is no such user"):
-        parse(values, ["p", "output_dir=~nobody-has-this/out"], "")
+        parse(values, ["p", "--output_dir=~nobody-has-this/out"], "")
