@@ -40,9 +40,9 @@ _MOST_THREADS = 64
 _SECONDS_BETWEEN_LOOKS = 1.0
 _JSON = "application/json"
 _MOST_CHARS_OF_A_REASON = 800
-# Routes for the models of all tasks.
 # Settings of the predictors that the server chooses, and clients do not.
 _OF_SERVER = {"long", "batch_size", *vars(Limits())}
+# Routes for the models of all tasks.
 _EXPLANATIONS = {"tokens": tokens_content, "attention": attention_content}
 
 

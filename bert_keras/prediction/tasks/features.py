@@ -182,8 +182,8 @@ class FeatureExtractor(Predictor[str | tuple[str, str], Features]):
         return self.model(features["input_ids"], features["input_mask"], features["segment_ids"])
 
     def _encode_row(self, row, counts, options, extra):
-        pair = self._as_pair(row.text, row.source)
-        input_ids, segment_ids, num_cut = encode_pair(self.tokenizer, *pair, self.max_seq_length)
+        text_a, text_b = self._as_pair(row.text, row.source)
+        input_ids, segment_ids, num_cut = encode_pair(self.tokenizer, text_a, text_b, self.max_seq_length)
         row.is_cut = num_cut > 0
         counts.update(cut=row.is_cut, cut_tokens=num_cut)
         return Question(input_ids, segment_ids)
