@@ -1,6 +1,4 @@
-"""What a call takes: any container of texts, options, other names of labels, a device; and the warm-up."""
-
-import collections
+"""What a call takes: columns of tables, options, other names of labels, a device; and the warm-up."""
 
 import numpy as np
 import pytest
@@ -13,21 +11,17 @@ from fine_tuned_models import (
     write_fine_tuned,
 )
 from known_models import random_model, write_model
-from rounding import assert_close
 
 from bert_keras.prediction import (
-    ChoicePicker,
     EntityTagger,
     FeatureExtractor,
     FillMask,
-    NextSentence,
     QuestionAnswerer,
     TextClassifier,
     open_model,
 )
 
 TEXTS = ["he was hungry", "paris", "so he ate ."]
-PAIRS = [("he was hungry", "so he ate ."), ("paris", "is the capital of france")]
 LOGITS = (0.0, np.log(2), np.log(5))
 
 
@@ -62,54 +56,6 @@ def answerer(make):
     return QuestionAnswerer(make("question_answering"))
 
 
-@pytest.mark.parametrize(
-    "texts",
-    [
-        TEXTS,
-        np.array(TEXTS),
-        np.array(TEXTS, object),
-        dict.fromkeys(TEXTS).keys(),
-        collections.deque(TEXTS),
-    ],
-    ids=lambda texts: type(texts).__name__,
-)
-def test_any_container_has_several_texts(classify, texts):
-    assert [answer.text for answer in classify(texts)] == TEXTS
-    assert [answer.label for answer in classify(iter(texts))] == [classify(text).label for text in TEXTS]
-
-
-def test_a_tuple_is_one_pair_or_several_texts(pretrained, answerer):
-    next_sentence, fill_mask = NextSentence(pretrained), FillMask(pretrained)
-    assert (next_sentence(PAIRS[0]).text_a, next_sentence(PAIRS[0]).text_b) == PAIRS[0]
-    for several in (PAIRS, tuple(PAIRS), np.array(PAIRS), zip(*zip(*PAIRS, strict=True), strict=True)):
-        assert [(answer.text_a, answer.text_b) for answer in next_sentence(several)] == PAIRS
-    assert [answer.question for answer in answerer(tuple(PAIRS))] == [question for question, _ in PAIRS]
-    assert [answer.text for answer in fill_mask(("a [MASK]", "b [MASK]"))] == ["a [MASK]", "b [MASK]"]
-    assert next_sentence(()) == fill_mask(()) == []
-
-
-def test_a_text_with_choices_is_one_text(make):
-    pick = ChoicePicker(make("multiple_choice"))
-    question = ("he was", ["hungry", "so", "the"])
-    assert pick(question).choices == question[1]
-    assert [answer.index for answer in pick([question])] == [pick(question).index]
-
-
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        ({"text": TEXTS}, "^texts is of type dict, but an iterable of texts is needed; give a column, or zip two"),
-        (b"paris", "^text 1 is of type bytes, but a str is needed$"),
-        (None, "^text 1 is of type NoneType, but a str is needed$"),
-        (np.array("paris"), "^text 1 is of type ndarray, but a str is needed$"),
-        (["he", np.nan], "^text 2 is of type float, but a str is needed$"),
-    ],
-)
-def test_values_that_hold_no_text_are_refused(classify, texts, message):
-    with pytest.raises(ValueError, match=message):
-        classify(texts)
-
-
 def test_columns_of_pandas_are_texts_but_a_table_is_not(classify):
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"text": TEXTS}, index=[7, 8, 9])
@@ -117,34 +63,6 @@ def test_columns_of_pandas_are_texts_but_a_table_is_not(classify):
         assert [answer.text for answer in classify(texts)] == TEXTS
     with pytest.raises(ValueError, match="^texts is of type DataFrame, but an iterable of texts is needed; give a col"):
         classify(table)
-
-
-def test_pipe_takes_several_texts(classify):
-    with pytest.raises(ValueError, match="^texts is of type str, but an iterable of texts is needed; give a list$"):
-        classify.pipe("paris")
-
-
-def test_a_call_may_have_its_own_batch_size(classify, pretrained):
-    sizes = []
-    run_batch = classify.network._run
-    classify.network._run = lambda questions, *rest: sizes.append(len(questions)) or run_batch(questions, *rest)
-    answers = list(classify.pipe(TEXTS * 3, 2))
-    num_traces = classify.num_traces
-    assert classify(TEXTS * 3, batch_size=4) == [
-        answer.__class__(answer.text, None, answer.label, pytest.approx(answer.probabilities, rel=1e-5))
-        for answer in answers
-    ]
-    del classify.network._run
-    # The first group is one batch, the next is two.
-    assert sizes == [2, 2, 2, 2, 1, 4, 4, 1]
-    assert classify.num_traces == num_traces == 1
-    vectors = FeatureExtractor(pretrained, max_seq_length=None)
-    whole, parts = vectors(TEXTS), vectors.pipe(TEXTS, batch_size=1)
-    for one, other in zip(whole, parts, strict=True):
-        assert_close(one.values, other.values)
-    for predictor in (classify, vectors):
-        with pytest.raises(ValueError, match="^batch_size is 0, but must be a whole number above 0$"):
-            predictor.pipe(TEXTS, 0)
 
 
 def test_the_most_probable_labels(make):

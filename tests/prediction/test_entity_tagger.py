@@ -78,16 +78,3 @@ def test_probabilities_are_those_of_a_plain_call(tmp_path, tagger):
     assert [word.tag for word in answer.words] == [TAGS[number] for number in shares.argmax(axis=-1)]
     assert [word.probability for word in answer.words] == pytest.approx(shares.max(axis=-1).tolist(), abs=1e-5)
     assert len({round(word.probability, 3) for word in answer.words}) == 7
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "^text 1 has no word in its text; give a text$"),
-        ("\u200b", "^text 1 has no word in its text; give a text$"),
-        (["he"], "^text 1 is of type list, but a str is needed$"),
-    ],
-)
-def test_mistakes_in_texts(tagger, text, message):
-    with pytest.raises(ValueError, match=message):
-        tagger([text])

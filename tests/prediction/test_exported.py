@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fine_tuned_models import write_fine_tuned
 from known_models import answers_in, random_model, write_model
-from rounding import assert_close
+from rounding import assert_close, flat
 from tiny_exports import FINE_TUNED, write_export, write_network
 
 import predict
@@ -34,17 +34,6 @@ QUESTIONS = {
     "question_answering": [("who ate ?", LONG), ("what is Paris", "Paris is the capital of France.")],
     "token_classification": [LONG, "Paris is the capital of France."],
 }
-
-
-def flat(answer):
-    """Returns an answer as texts and numbers; the numbers compare to within rounding."""
-    if isinstance(answer, dict):
-        return [part for key, value in answer.items() for part in [key, *flat(value)]]
-    if isinstance(answer, list | tuple):
-        return [part for value in answer for part in flat(value)]
-    if hasattr(answer, "__dataclass_fields__"):
-        return flat(vars(answer))
-    return [pytest.approx(answer, rel=1e-4, abs=1e-4) if isinstance(answer, float) else answer]
 
 
 @pytest.fixture(scope="module")

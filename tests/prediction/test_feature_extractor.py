@@ -11,8 +11,8 @@ from reference_bert import ReferenceBert
 from rounding import assert_close
 
 from bert_keras.modeling import weights_by_name
-from bert_keras.prediction import Unanswered, predictor
-from bert_keras.prediction.arguments import EMBEDDINGS, Limits, parse_layers
+from bert_keras.prediction import predictor
+from bert_keras.prediction.arguments import EMBEDDINGS, parse_layers
 from bert_keras.prediction.tasks.features import FeatureExtractor
 
 TEXTS = ["he was hungry", ("so he ate .", "paris is"), "", "a b c d e f g h i j k l m n o p a b c d", "walks , he"]
@@ -85,13 +85,6 @@ def test_groups_change_neither_values_nor_order(extractor, monkeypatch, messages
                 assert_close(features.values, other.values)
 
 
-def test_few_texts_are_held_at_a_time(extractor, monkeypatch):
-    monkeypatch.setattr(predictor, "_BATCHES_A_GROUP", 1)
-    taken = []
-    next(extractor.pipe(taken.append(number) or "he" for number in range(100)))
-    assert len(taken) == 2
-
-
 def test_progress_advances_before_vectors_are_yielded(extractor):
     told = []
     answers = extractor.pipe(["he", "was", "so"], advance=lambda: told.append(1))
@@ -111,12 +104,6 @@ def test_long_texts_lose_their_ends_as_in_the_original(random, messages):
     assert messages[-3:] == [
         f"1 of 1 texts are longer than 9 tokens; tokens cut off their ends: {number}" for number in (2, 5, 12)
     ]
-
-
-def test_a_text_gives_features_and_a_list_a_list(extractor):
-    [in_list] = extractor(["he"])
-    np.testing.assert_array_equal(extractor("he").values, in_list.values)
-    assert extractor([]) == []
 
 
 def test_a_strategy_computes_the_same(random):
@@ -146,29 +133,6 @@ def test_a_strategy_computes_the_same(random):
 def test_mistakes_in_arguments(random, options, message):
     with pytest.raises(ValueError, match=message):
         FeatureExtractor(random[1], **({"layers": [-1], "max_seq_length": 16} | options))
-
-
-@pytest.mark.parametrize("text", [None, b"he", ("he",), ("he", None), ("a", "b", "c")], ids=repr)
-def test_other_values_are_not_texts(extractor, text):
-    with pytest.raises(ValueError, match="^text 2 is .*, but a str is needed, or a tuple of two for a pair$"):
-        extractor(["he", text])
-
-
-def test_a_text_that_cannot_be_answered_may_be_reported(extractor):
-    good, *bad = extractor.pipe(["he", None, ValueError("unreadable")], sources="abc", on_error="report")
-    np.testing.assert_array_equal(good.values, extractor("he").values)
-    needed = "b is None, but a str is needed, or a tuple of two for a pair"
-    assert bad == [Unanswered("b", needed), Unanswered("c", "unreadable")]
-
-
-def test_texts_have_limits(random):
-    extractor = FeatureExtractor(random[1], max_seq_length=8, limits=Limits(max_texts=2, max_chars=5))
-    with pytest.raises(ValueError, match="^text 1 has 6 characters, but max_chars is 5; make it shorter, or"):
-        extractor(("he", "he was"))
-    with pytest.raises(
-        ValueError, match="^there are more texts than limits.max_texts, which is 2; take the method pipe, "
-    ):
-        extractor(["he"] * 3)
 
 
 def test_vectors_that_are_not_finite_are_refused(tmp_path):

@@ -158,24 +158,6 @@ def test_a_cut_text_keeps_its_first_masks(folder, messages):
         fill_mask("[MASK] " + "is " * 50 + "[MASK]")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", r'text 1 has no \[MASK\]: ""; write \[MASK\] where a word is to be guessed'),
-        ("he was [mask]", r'text 1 has no \[MASK\]: "he was \[mask\]"; write \[MASK\] for \[mask\]'),
-        ("he was <mask>", r'text 1 has no \[MASK\]: "he was <mask>"; write \[MASK\] for <mask>'),
-        ("a" * 99, rf'text 1 has no \[MASK\]: "{"a" * 57}\.\.\."; write'),
-        (7, "text 1 is of type int, but a str is needed"),
-        ("is " * 38 + "[MASK]", "text 1 has 39 tokens, 1 more than the 38 that the model takes; make it shorter, or"),
-    ],
-)
-def test_mistakes_are_found_before_any_text_is_answered(folder, text, message):
-    fill_mask = FillMask(folder)
-    with pytest.raises(ValueError, match=f"^{message}"):
-        fill_mask([text, "is [MASK]"])
-    assert fill_mask.num_traces == 0
-
-
 @pytest.mark.parametrize("top_k", [0, 41])
 def test_top_k_is_at_most_the_size_of_the_vocabulary(folder, top_k):
     with pytest.raises(ValueError, match=rf"^top_k is {top_k}, but must be from 1 to the vocabulary's 40$"):

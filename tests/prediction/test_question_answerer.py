@@ -68,20 +68,6 @@ def test_the_stored_threshold_decides_when_there_is_no_answer(tmp_path, threshol
     assert [answer.probability] == [span.probability for span in chosen]
 
 
-@pytest.mark.parametrize(
-    ("pair", "message"),
-    [
-        ("where", "^text 1 is 'where', but a pair of two texts is needed: question and context$"),
-        (("where", " "), "^text 1 has no word in its context; give a context$"),
-        (("", "paris"), "^text 1 has no word in its question; give a question$"),
-        (("where", None), "^text 1 is of type NoneType, but a str is needed$"),
-    ],
-)
-def test_mistakes_in_questions(answerer, pair, message):
-    with pytest.raises(ValueError, match=message):
-        answerer(pair)
-
-
 def test_a_text_without_a_token_has_no_answer(answerer):
     answer = answerer(("where", "\ufffd"))
     assert (answer.text, answer.start, answer.end, answer.is_impossible) == ("", None, None, True)
