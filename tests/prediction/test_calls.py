@@ -134,13 +134,13 @@ def test_mistakes_in_options(make, task, options, message):
     assert predictor([]) == []
 
 
-def test_labels_can_have_other_names(make, run):
-    assert TextClassifier(run).labels == ["bad", "good", "\u00fc"]
+def test_labels_can_have_other_names(make, run, classify):
+    assert classify.labels == ["bad", "good", "\u00fc"]
+    expected = list(classify("paris").probabilities.values())
     for labels in (["no", "good", "yes"], {"bad": "no", "\u00fc": "yes"}):
-        classify = TextClassifier(run, labels=labels)
-        assert classify.labels == ["no", "good", "yes"]
-        expected = list(TextClassifier(run)("paris").probabilities.values())
-        assert classify("paris").probabilities == pytest.approx(dict(zip(classify.labels, expected, strict=True)))
+        renamed = TextClassifier(run, labels=labels)
+        assert renamed.labels == ["no", "good", "yes"]
+        assert renamed("paris").probabilities == pytest.approx(dict(zip(renamed.labels, expected, strict=True)))
     tag = EntityTagger(make("token_classification", word_tagger({"paris": "B-LOC"})), labels={"LOC": "place"})
     assert tag.labels == ["place", "PER"]
     [entity] = tag("paris").entities
