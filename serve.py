@@ -100,12 +100,10 @@ def main(argv):
 def open_app(settings: Serving, folders: dict[str, str], token: str | None) -> tuple[Any, float]:
     """Returns the application with its models, and the seconds until a request has its answer."""
     from bert_keras.serving.app import Server, ServerSettings  # loads TensorFlow
-    from bert_keras.serving.served_models import open_models
-    from bert_keras.serving.versions import open_versioned
+    from bert_keras.serving.versions import open_folders
 
     limits = Limits(settings.max_items, settings.max_chars, settings.max_sequences, settings.max_masks)
-    models = open_models(folders, settings.tasks, limits)
-    versioned = open_versioned(folders, settings.tasks, limits)
+    served = open_folders(folders, settings.tasks, limits)
     server_settings = ServerSettings(
         max_batch_tokens=settings.max_batch_tokens,
         batch_timeout=settings.batch_timeout_ms / 1000,
@@ -117,7 +115,7 @@ def open_app(settings: Serving, folders: dict[str, str], token: str | None) -> t
         cors_origins=tuple(settings.cors_origins),
         hosts=() if token else hosts_of(settings.host),
     )
-    return Server(models, server_settings, versioned).app, server_settings.timeout
+    return Server(served, server_settings).app, server_settings.timeout
 
 
 def serve(app, listener, max_queue, timeout):

@@ -72,7 +72,7 @@ def test_a_classifier_is_trained_exported_and_served(tmp_path, model_type):
     from running_server import serving
 
     from bert_keras.prediction.arguments import Limits
-    from bert_keras.serving.served_models import open_models
+    from bert_keras.serving.versions import open_folders
 
     start, _ = write_pretrained(tmp_path / "start", model_type)
     rows = [f"{text}\t{('yes', 'no')[number % 2]}" for number, text in enumerate(TEXTS * 4)]
@@ -95,7 +95,7 @@ def test_a_classifier_is_trained_exported_and_served(tmp_path, model_type):
         folders[name] = str(shutil.copytree(tmp_path / "all", tmp_path / name))
         (tmp_path / name / "export.json").write_text(json.dumps({"formats": {name: {"path": place}}}))
     folders["converted"] = str(convert(tmp_path / "run" / "model", tmp_path / "converted", "safetensors"))
-    with serving(open_models(folders, [], Limits())) as server:
+    with serving(open_folders(folders, [], Limits())) as server:
         for name in folders:
             body = {"model": name, "items": [{"text": text} for text in TEXTS]}
             response = requests.post(f"{server.url}/v1/classify", json=body, timeout=60)

@@ -31,7 +31,7 @@ from bert_keras.serving.openapi import description
 from bert_keras.serving.page_files import page_routes
 from bert_keras.serving.requests import RefusedError, read_body, read_json, timeout_of
 from bert_keras.serving.served_models import ServedModel, body_of
-from bert_keras.serving.versions import VersionedModel
+from bert_keras.serving.versions import ServedFolder
 
 log = logging.getLogger("bert_keras")
 
@@ -77,15 +77,12 @@ class Server:
     """The state of a running server. `app` is the ASGI application.
 
     Args:
-        models: the models without versions, open but not warm.
+        folders: the folders with its models, which are open but not warm.
         settings: ServerSettings.
-        versioned: the models with versions; they change while the server runs.
     """
 
-    def __init__(
-        self, models: Sequence[ServedModel], settings: ServerSettings, versioned: Sequence[VersionedModel] = ()
-    ):
-        self._fixed, self._versioned, self.settings, self.metrics = models, versioned, settings, Metrics()
+    def __init__(self, folders: Sequence[ServedFolder], settings: ServerSettings):
+        self._folders, self.settings, self.metrics = folders, settings, Metrics()
         self.is_ready, self.failure = False, ""
         self._is_stopping = False
         self._places = threading.BoundedSemaphore(settings.max_queue)
@@ -111,7 +108,7 @@ class Server:
     @property
     def models(self) -> list[ServedModel]:
         """The models that answer now."""
-        return [*self._fixed, *(model for versioned in self._versioned for model in versioned.models)]
+        return [model for folder in self._folders for model in folder.models]
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app):
@@ -121,8 +118,8 @@ class Server:
         self.is_ready, self._is_stopping = False, True
         # All requests have been answered. Work of a request that was given up may go on, but nobody waits for it.
         self._threads.shutdown(wait=False, cancel_futures=True)
-        for versioned in self._versioned:
-            versioned.stop()
+        for folder in self._folders:
+            folder.stop()
         for model in self.models:
             model.stop()
 
@@ -137,8 +134,8 @@ class Server:
             self.failure = f"the warm-up failed: {type(error).__name__}: {error}"
             log.error(self.failure)
             return
-        for versioned in self._versioned:
-            versioned.watch(_SECONDS_BETWEEN_LOOKS, self._start)
+        for folder in self._folders:
+            folder.watch(_SECONDS_BETWEEN_LOOKS, self._start)
         self.is_ready = True
         log.info("ready; the warm-up took %.1f s", time.monotonic() - started)
 
@@ -146,8 +143,7 @@ class Server:
         model.start(self.settings.max_batch_tokens, self.settings.batch_timeout, self.metrics)
 
     async def _list_models(self, request):
-        numbers = {id(model): versioned.number for versioned in self._versioned for model in versioned.models}
-        listed = [described(model, numbers.get(id(model))) for model in self.models]
+        listed = [described(model, folder.number) for folder in self._folders for model in folder.models]
         return Response(body_of({"models": listed}), media_type=_JSON)
 
     async def _describe(self, request):

@@ -12,7 +12,6 @@ import orjson
 
 from bert_keras import prediction
 from bert_keras.mistakes import Mistake
-from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.prediction.arguments import Limits, shown
 from bert_keras.prediction.loading.model_files import TASK_FILE, is_export, read_settings
 from bert_keras.prediction.loading.sentence_transformers import has_modules
@@ -136,25 +135,13 @@ def finer(lengths: Sequence[int]) -> list[int]:
     return sorted({*lengths, *((lower + upper) // 2 for lower, upper in gaps)})
 
 
-def open_models(folders: dict[str, str], tasks: Sequence[str], limits: Limits) -> list[ServedModel]:
-    """Opens models, but not those that have versions.
+def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> list[ServedModel]:
+    """Opens the model in a local folder. Returns it once for each of its tasks.
 
     Args:
-        folders: run folders, exports or checkpoints of pre-training, by name.
-        tasks: the tasks of the checkpoints of pre-training. They share the weights of the encoder.
+        tasks: the tasks of a checkpoint of pre-training. They share the weights of the encoder.
         limits: Limits of the input.
     """
-    local = [(name, local_model(path)) for name, path in folders.items()]
-    return [
-        model
-        for name, folder in local
-        if not numbered_folders(folder)
-        for model in open_model(name, folder, tasks, limits)
-    ]
-
-
-def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> list[ServedModel]:
-    """Opens the model in a local folder. Returns it once for each of its tasks."""
     path = pathlib.Path(folder)
     if (path / _SAVED_MODEL).is_file() and not is_export(folder):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Models with numbered versions: the server answers with the newest one and changes to another while requests run."""
+"""The folders that a server serves. Of numbered versions, the newest answers; it may change while requests run."""
 
 import functools
 import gc
@@ -18,21 +18,21 @@ log = logging.getLogger("bert_keras")
 _SECONDS_UNTIL_RETRY = 300.0
 
 
-class VersionedModel:
-    """The newest of the models in numbered folders, such as news/1 and news/2.
+class ServedFolder:
+    """The model in a folder, or the newest of the models in its numbered folders, such as news/1 and news/2.
 
     A new version must get its final name when its files are complete.
 
     Args:
-        folder: the folder of the versions.
-        open_version: returns the models in the folder of a version, one for each task.
+        folder: the folder of the model or of the versions.
+        open_version: returns the models in the folder of a model, one for each task.
 
     Attributes:
-        number: the number of the version that answers.
+        number: the number of the version that answers; None: the folder has no versions.
         models: its ServedModels. A change replaces the list and does not touch the old one.
 
     Raises:
-        ValueError, OSError: the newest version cannot be opened.
+        ValueError, OSError: the model or its newest version cannot be opened.
     """
 
     def __init__(self, folder: str, open_version: Callable[[str], list[ServedModel]]):
@@ -42,8 +42,8 @@ class VersionedModel:
         self._is_stopped = threading.Event()
         self._problem = ""
         paths = numbered_folders(folder)
-        self.number = max(paths)
-        self.models = self._open(str(paths[self.number]))
+        self.number = max(paths, default=None)
+        self.models = self._open(folder if self.number is None else str(paths[self.number]))
 
     def update(self, start: Callable[[ServedModel], None]) -> None:
         """Changes to the newest version that works, also to an older one if the present one was deleted.
@@ -92,7 +92,7 @@ class VersionedModel:
         gc.collect()
 
     def watch(self, seconds: float, start: Callable[[ServedModel], None]) -> None:
-        """Looks for another version in a thread, each time after some seconds."""
+        """Looks for another version in a thread, each time after some seconds, if there are versions."""
 
         def look():
             while not self._is_stopped.wait(seconds):
@@ -104,7 +104,8 @@ class VersionedModel:
                         log.error("%s: its versions cannot be listed: %s", self.folder, error)
                     self._problem = str(error)
 
-        threading.Thread(target=look, name=f"versions in {self.folder}", daemon=True).start()
+        if self.number is not None:
+            threading.Thread(target=look, name=f"versions in {self.folder}", daemon=True).start()
 
     def stop(self) -> None:
         """Ends the thread of `watch`."""
@@ -117,11 +118,16 @@ def _files_in(folder: pathlib.Path) -> list[tuple[str, int, int]]:
     return [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
 
 
-def open_versioned(folders: dict[str, str], tasks: Sequence[str], limits: Limits) -> list[VersionedModel]:
-    """Opens the models that have versions; the arguments are those of `open_models`."""
+def open_folders(folders: dict[str, str], tasks: Sequence[str], limits: Limits) -> list[ServedFolder]:
+    """Opens the models of a server; those with versions are the last.
+
+    Args:
+        folders: run folders, exports or checkpoints of pre-training, or folders of versions, by name.
+        tasks: the tasks of the checkpoints of pre-training.
+        limits: Limits of the input.
+    """
     local = [(name, local_model(path)) for name, path in folders.items()]
     return [
-        VersionedModel(folder, functools.partial(open_model, name, tasks=tasks, limits=limits))
-        for name, folder in local
-        if numbered_folders(folder)
+        ServedFolder(folder, functools.partial(open_model, name, tasks=tasks, limits=limits))
+        for name, folder in sorted(local, key=lambda pair: bool(numbered_folders(pair[1])))
     ]

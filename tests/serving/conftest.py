@@ -8,15 +8,15 @@ MAX_ITEMS, MAX_BODY_BYTES = 50, 1 << 20
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory):
-    """The models as ServedModels; `bert` has four tasks."""
+def folders(tmp_path_factory):
+    """The folders as ServedFolders; `bert` has four tasks."""
     for package in ("uvicorn", "starlette", "prometheus_client", "orjson"):
         pytest.importorskip(package, reason="needs the extra [serve]")
     from fine_tuned_models import FINE_TUNED, write_fine_tuned
     from known_models import random_model, write_model
 
     from bert_keras.prediction.arguments import Limits
-    from bert_keras.serving.served_models import open_models
+    from bert_keras.serving.versions import open_folders
 
     folder, folders = tmp_path_factory.mktemp("models"), {}
     for task, (make, settings) in FINE_TUNED.items():
@@ -25,7 +25,13 @@ def models(tmp_path_factory):
     bert = random_model(num_hidden_layers=2, max_position_embeddings=26)
     folders["bert"] = str(write_model(folder / "bert", bert))
     tasks = ("fill_mask", "next_sentence", "score", "vectors")
-    return open_models(folders, tasks, Limits(max_texts=MAX_ITEMS, max_chars=100_000, max_sequences=500))
+    return open_folders(folders, tasks, Limits(max_texts=MAX_ITEMS, max_chars=100_000, max_sequences=500))
+
+
+@pytest.fixture(scope="session")
+def models(folders):
+    """The models in the folders as ServedModels."""
+    return [model for folder in folders for model in folder.models]
 
 
 @pytest.fixture(scope="session")
@@ -35,10 +41,10 @@ def plain(models):
 
 
 @pytest.fixture(scope="session")
-def server(models, plain):
+def server(folders, plain):
     from running_server import serving
 
-    with serving(models, max_items=MAX_ITEMS, max_body_bytes=MAX_BODY_BYTES, max_queue=32) as running:
+    with serving(folders, max_items=MAX_ITEMS, max_body_bytes=MAX_BODY_BYTES, max_queue=32) as running:
         yield running
 
 

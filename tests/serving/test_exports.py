@@ -18,7 +18,7 @@ from bert_keras.export.formats.choices import PLACES
 from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.prediction import open_model
 from bert_keras.prediction.arguments import Limits
-from bert_keras.serving.served_models import open_models
+from bert_keras.serving.versions import open_folders
 
 PAIRS = [("he was hungry", "so he ate"), ("paris", ""), ("she " * 20, "london")]
 
@@ -41,7 +41,7 @@ def test_every_format_answers_like_the_run(tmp_path):
         (tmp_path / name / "export.json").write_text(json.dumps({"formats": {name: {"path": place}}}))
     expected = open_model(run)(PAIRS)
     items = [{"text": text, "text_pair": pair} for text, pair in PAIRS]
-    with serving(open_models(folders, [], Limits())) as server:
+    with serving(open_folders(folders, [], Limits())) as server:
         for name in folders:
             answers = asked(server, "classify", {"model": name, "items": items})["answers"]
             for answer, each in zip(answers, expected, strict=True):

@@ -17,7 +17,7 @@ from known_models import random_model, write_model
 from running_server import serving
 
 from bert_keras.prediction.arguments import Limits
-from bert_keras.serving.served_models import open_models
+from bert_keras.serving.versions import open_folders
 
 ADDRESS = "http://127.0.0.1:8501"
 
@@ -38,7 +38,7 @@ def test_the_requests_of_the_page_are_answered(tmp_path):
     ]
     scripts = [block.text for block in blocks if block.kind == "python"]
     assert (len(curls), len(scripts)) == (4, 1)
-    with serving(open_models(folders, ["fill_mask", "vectors"], Limits())) as server:
+    with serving(open_folders(folders, ["fill_mask", "vectors"], Limits())) as server:
         for script in scripts:
             # A process of its own: the log of a program that another test ran could print here.
             command = [sys.executable, "-c", script.replace(ADDRESS, server.url)]

@@ -23,7 +23,8 @@ from selenium.webdriver.support.ui import Select
 from server_page import CASES, IMAGE, SCRIPT, Page, write_models
 
 from bert_keras.prediction.arguments import Limits
-from bert_keras.serving.served_models import body_of, open_models
+from bert_keras.serving.served_models import body_of
+from bert_keras.serving.versions import open_folders
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.slow
 def server(tmp_path_factory):
     folders = write_models(tmp_path_factory.mktemp("models"))
     tasks = ("fill_mask", "next_sentence", "score", "vectors")
-    with serving(open_models(folders, tasks, Limits(max_chars=100_000, max_sequences=10_000))) as running:
+    with serving(open_folders(folders, tasks, Limits(max_chars=100_000, max_sequences=10_000))) as running:
         running.folders = folders
         yield running
 
@@ -325,7 +326,7 @@ def test_a_text_that_was_cut_is_shown(page):
 
 
 def test_the_page_asks_for_the_token_and_tells_that_the_server_is_gone(driver, server):
-    models = open_models({"classification": server.folders["classification"]}, (), Limits())
+    models = open_folders({"classification": server.folders["classification"]}, (), Limits())
     with serving(models, token="secret") as closed:
         page = Page(driver, closed.url).open()
         assert "token is missing or wrong" in page.find("#error").text

@@ -16,7 +16,7 @@ import convert_checkpoint
 from bert_keras import open_model
 from bert_keras.modeling import SentenceModel
 from bert_keras.prediction.arguments import Limits
-from bert_keras.serving.served_models import open_models
+from bert_keras.serving.versions import open_folders
 
 TEXTS = ["paris is the capital of france", "he"]
 
@@ -29,7 +29,7 @@ def server(tmp_path_factory):
     flags = [f"--input={run}", f"--output={folder / 'folder'}", "--format=safetensors"]
     convert_checkpoint.main(["convert_checkpoint.py", *flags])
     (folder / "folder" / "task.json").unlink()
-    models = open_models({"run": str(run), "folder": str(folder / "folder")}, (), Limits())
+    models = open_folders({"run": str(run), "folder": str(folder / "folder")}, (), Limits())
     expected = [answer.vector for answer in open_model(run)(TEXTS)]
     with serving(models) as running:
         running.expected = expected

@@ -24,7 +24,7 @@ from running_server import LONG_TEXT, serving, wait_until
 from bert_keras.prediction.arguments import Limits
 from bert_keras.serving import explanations
 from bert_keras.serving.explanations import encoder_of
-from bert_keras.serving.served_models import open_models
+from bert_keras.serving.versions import open_folders
 
 # Task -> route, items with its fields, and an option with its value.
 CASES = {
@@ -333,11 +333,12 @@ def test_a_model_that_fails_is_a_500_and_the_server_goes_on(ask, slow):
 
 def test_a_full_server_refuses_and_a_token_and_origins_are_checked(tmp_path):
     folder = write_model(tmp_path / "bert", random_model(num_hidden_layers=1))
-    [model] = open_models({"bert": str(folder)}, ["next_sentence"], Limits())
+    [served] = open_folders({"bert": str(folder)}, ["next_sentence"], Limits())
+    [model] = served.models
     slow = SlowNetwork(model.predictor.network)
     body = {"text_a": "paris", "text_b": "london"}
     origin = "https://example.com"
-    with serving([model], max_queue=1, token="secret", cors_origins=(origin,)) as server:
+    with serving([served], max_queue=1, token="secret", cors_origins=(origin,)) as server:
         model.predictor.network._network = slow
 
         def post(**headers):

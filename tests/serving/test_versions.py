@@ -18,8 +18,7 @@ from running_server import serving, wait_until
 from bert_keras.prediction.arguments import Limits
 from bert_keras.serving import versions
 from bert_keras.serving.metrics import Metrics
-from bert_keras.serving.served_models import open_models
-from bert_keras.serving.versions import open_versioned
+from bert_keras.serving.versions import open_folders
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +50,7 @@ def add(written, tmp_path):
 @pytest.fixture
 def opened(add, tmp_path):
     add(1)
-    [model] = open_versioned({"news": str(tmp_path)}, (), Limits())
+    [model] = open_folders({"news": str(tmp_path)}, (), Limits())
     start(model.models[0])
     yield model
     model.stop()
@@ -161,7 +160,7 @@ def test_an_error_while_listing_does_not_end_the_search(opened, add, tmp_path, m
 def test_a_server_changes_to_a_new_version(add, tmp_path, monkeypatch):
     monkeypatch.setattr("bert_keras.serving.app._SECONDS_BETWEEN_LOOKS", 0.02)
     add(1)
-    with serving([], open_versioned({"news": str(tmp_path)}, (), Limits())) as server:
+    with serving(open_folders({"news": str(tmp_path)}, (), Limits())) as server:
 
         def answer():
             [found] = requests.post(f"{server.url}/v1/classify", json={"text": "paris"}, timeout=60).json()["answers"]
@@ -178,7 +177,7 @@ def test_a_saved_model_alone_is_refused(tmp_path):
         folder.mkdir(exist_ok=True)
         (folder / "saved_model.pb").write_bytes(b"")
     with pytest.raises(ValueError, match=r"is a SavedModel alone; .* with TensorFlow Serving"):
-        open_models({"a": str(tmp_path)}, (), Limits())
+        open_folders({"a": str(tmp_path)}, (), Limits())
     (tmp_path / "saved_model.pb").unlink()
     with pytest.raises(ValueError, match="1 is a SavedModel alone"):
-        open_versioned({"a": str(tmp_path)}, (), Limits())
+        open_folders({"a": str(tmp_path)}, (), Limits())

@@ -18,7 +18,8 @@ from running_server import serving, wait_until
 from bert_keras.cli.server_address import hosts_of
 from bert_keras.prediction.arguments import Limits
 from bert_keras.serving.middleware import open_request_log, requests_log
-from bert_keras.serving.served_models import finer, open_models
+from bert_keras.serving.served_models import finer
+from bert_keras.serving.versions import open_folders
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +29,9 @@ def folder(tmp_path_factory):
 
 
 def open_scorer(folder):
-    [model] = open_models({"bert": folder}, ["score"], Limits())
-    return model
+    """Returns a served folder, and the model in it."""
+    [served] = open_folders({"bert": folder}, ["score"], Limits())
+    return served, served.models[0]
 
 
 def connect(server):
@@ -38,10 +40,10 @@ def connect(server):
 
 
 def test_requests_get_503_until_every_length_is_warm(folder):
-    model, may_end = open_scorer(folder), threading.Event()
+    (served, model), may_end = open_scorer(folder), threading.Event()
     warmup = model.predictor.warmup
     model.predictor.warmup = lambda: (may_end.wait(60), warmup())
-    with serving([model], is_ready=False) as server:
+    with serving([served], is_ready=False) as server:
         for method, path in (("GET", "readyz"), ("POST", "v1/score")):
             response = requests.request(method, f"{server.url}/{path}", json={"text": "paris"}, timeout=60)
             assert (response.status_code, "warming up" in response.text) == (503, True)
@@ -56,20 +58,20 @@ def test_requests_get_503_until_every_length_is_warm(folder):
 
 
 def test_a_warm_up_that_fails_is_reported(folder):
-    model = open_scorer(folder)
+    served, model = open_scorer(folder)
 
     def fail():
         raise MemoryError("no room")
 
     model.predictor.warmup = fail
-    with serving([model], is_ready=False) as server:
+    with serving([served], is_ready=False) as server:
         wait_until(lambda: requests.get(f"{server.url}/livez", timeout=60).status_code == 500)
         for path in ("livez", "readyz"):
             assert "the warm-up failed: MemoryError: no room" in requests.get(f"{server.url}/{path}", timeout=60).text
 
 
 def test_a_body_that_does_not_arrive_gets_408_and_frees_its_place(folder):
-    with serving([open_scorer(folder)]) as server, connect(server) as connection:
+    with serving([open_scorer(folder)[0]]) as server, connect(server) as connection:
         connection.sendall(b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\nX-Timeout-Ms: 200\r\n\r\n{")
         answer = connection.makefile("rb").read()  # to its end, because the server closes the connection
         assert answer.startswith(b"HTTP/1.1 408 ")
@@ -80,8 +82,8 @@ def test_a_body_that_does_not_arrive_gets_408_and_frees_its_place(folder):
 
 def test_a_client_that_goes_away_is_logged_as_499(folder, caplog):
     logging.getLogger("bert_keras.requests").addHandler(caplog.handler)
-    model, may_run = open_scorer(folder), threading.Event()
-    with serving([model]) as server, caplog.at_level(logging.INFO, "bert_keras.requests"):
+    (served, model), may_run = open_scorer(folder), threading.Event()
+    with serving([served]) as server, caplog.at_level(logging.INFO, "bert_keras.requests"):
         answer = model.predictor.network._network.answer
         model.predictor.network._network.answer = lambda *all_, **extra: (may_run.wait(60), answer(*all_, **extra))[1]
         with connect(server) as connection:
@@ -95,7 +97,7 @@ def test_a_client_that_goes_away_is_logged_as_499(folder, caplog):
 
 
 def test_a_client_that_goes_away_while_it_sends_its_body_is_no_error_of_the_server(folder, caplog):
-    with serving([open_scorer(folder)]) as server:
+    with serving([open_scorer(folder)[0]]) as server:
         with connect(server) as connection:
             connection.sendall(b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
         wait_until(lambda: 'bert_rejections_total{status="499"} 1.0' in server.metrics.exposed().decode())
@@ -138,8 +140,8 @@ def test_of_too_many_connections_the_oldest_are_closed(monkeypatch):
 
 def test_the_end_of_the_server_does_not_wait_for_work_that_was_given_up(folder, monkeypatch):
     monkeypatch.setattr("bert_keras.serving.served_models._SECONDS_TO_STOP", 0.1)
-    model, may_run = open_scorer(folder), threading.Event()
-    with serving([model]) as server:
+    (served, model), may_run = open_scorer(folder), threading.Event()
+    with serving([served]) as server:
         network = model.predictor.network._network
         network.answer = lambda *_, **__: may_run.wait(60)
         answer = requests.post(

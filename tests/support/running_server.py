@@ -15,13 +15,13 @@ LONG_TEXT = "\U0001f600 he is in paris , she walks . so he ate \u05e9\u05dc\u05d
 
 
 @contextlib.contextmanager
-def serving(models, versioned=(), is_ready=True, **settings):
-    """Serves models while the block runs. Yields the Server; `url` is its address, `running` the server of uvicorn.
+def serving(folders, is_ready=True, **settings):
+    """Serves ServedFolders while the block runs. Yields the Server; `url` is its address, `running` that of uvicorn.
 
     Args:
         is_ready: whether to wait until the models are warm.
     """
-    server = Server(models, ServerSettings(**settings), versioned)
+    server = Server(folders, ServerSettings(**settings))
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as in serve.py
     server.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
