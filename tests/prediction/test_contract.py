@@ -208,6 +208,9 @@ class TestEveryPredictor:
         ):
             with pytest.raises(ValueError, match=f"^texts is of type {message}"):
                 predictor.pipe(wrong)
+        for wrong in (None, np.array("paris")):
+            with pytest.raises(ValueError, match=r"^text 1 is .*, but a"):
+                predictor(wrong)
 
     def test_a_call_may_have_its_own_batch_size(self, name, predictor, monkeypatch):
         texts, sizes, run_batch = CASES[name].texts, [], predictor.network._run
