@@ -122,12 +122,12 @@ def test_a_run_config_is_taken_and_overridden(start, tmp_path):
         (
             {"do_train": True, "init_checkpoint": None},
             r"missing: init_checkpoint, the model to start from \(or, to start from random numbers, "
-            r"bert_config_file and vocab_file\)",
+            r"bert_config_file, vocab_file\)",
         ),
         (
             {"do_train": True, "init_checkpoint": None, "vocab_file": "vocab.txt"},
             r"missing: init_checkpoint, the model to start from \(or, to start from random numbers, "
-            r"--bert_config_file\)",
+            r"bert_config_file\)",
         ),
         ({"do_eval": True, "init_checkpoint": None}, "output_dir=.* does not contain a model; train one with"),
         ({"do_train": True, "num_seeds": 2}, "several seeds or settings are compared by an evaluation; give do_eval"),
