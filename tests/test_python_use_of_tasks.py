@@ -4,7 +4,6 @@ import itertools
 import json
 import os
 import pathlib
-import shlex
 import subprocess
 import sys
 
@@ -252,7 +251,7 @@ print(json.dumps([[answer.probabilities for answer in model(np.array(texts))] fo
 
 def test_the_script_of_the_page_runs_with_a_new_process_for_each_block(tmp_path):
     page = "docs/guides/train_from_python.md"
-    train, use, export, predict = [block.text for block in blocks_of(page) if block.kind in ("python", "commands")][:4]
+    train, use = [block.text for block in blocks_of(page) if block.kind in ("python", "commands")][:2]
     write_files(page, "minilm", tmp_path)
     (tmp_path / "data_prep").symlink_to(ROOT / "data_prep")
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -271,9 +270,9 @@ def test_the_script_of_the_page_runs_with_a_new_process_for_each_block(tmp_path)
     assert first.split()[0] == label
     assert first.endswith("  my parcel never arrived")
     assert second.endswith("  You charged my card twice!")
+    export = 'from bert_keras import export_model; export_model("shop", export_dir="shop_export", verbose=False)'
     assert run("-c", export) == []
-    program, *arguments = shlex.split(predict)[1:]
-    of_program = run(str(ROOT / program), *arguments)
+    of_program = run(str(ROOT / "predict.py"), "--model_dir=shop_export", "The lamp does not work.")
     of_run, of_export = json.loads(run("-c", COMPARE)[0])
     assert first.split()[1] == f"{of_run[0][label]:.2f}"
     assert float(of_program[1].split()[0]) == pytest.approx(max(of_run[2].values()), abs=1e-4)

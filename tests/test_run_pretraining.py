@@ -320,5 +320,5 @@ def test_it_runs_as_a_program_from_anywhere(tmp_path):
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 1
     assert result.stderr == (
-        "run_pretraining.py: missing: bert_config_file, input_file, output_dir (help says what each is for)\n"
+        "run_pretraining.py: missing: --bert_config_file, --input_file, --output_dir (--help says what each is for)\n"
     )

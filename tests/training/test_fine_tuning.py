@@ -167,7 +167,7 @@ def test_the_best_checkpoint_is_kept_and_early_stopping_ends_training(start, tmp
         np.testing.assert_array_equal(value, at_two.read(name), err_msg=name)
     assert metrics["margin"] == pytest.approx(float(rows["2"]["margin"]), rel=1e-6)
     shown = capsys.readouterr().out
-    assert "training ends early (early_stopping); the model has the weights with the best accuracy" in shown
+    assert "training ends early (--early_stopping); the model has the weights with the best accuracy" in shown
     assert "evaluation of step 2: " in shown
 
     before = weights_in(tmp_path), (tmp_path / "metrics.csv").read_bytes()

@@ -35,7 +35,7 @@ def test_sentences_in_memory(tmp_path):
     assert answer["words"] == WORDS
     assert len(answer["predicted_tags"]) == len(answer["confidences"]) == len(WORDS)
     assert isinstance(result.predictor(), EntityTagger)
-    with pytest.raises(ValueError, match=r'^train_data row 1: "tags" is \[\], but must be a list of'):
+    with pytest.raises(ValueError, match=r'/data/train_data-.{8}\.jsonl line 2: "tags" is \[\], but must be a list of'):
         train_ner(
             [(WORDS, TAGS), (WORDS, [])], output_dir=tmp_path / "new", init_checkpoint=start, max_seq_length=12, **SHORT
         )
@@ -65,7 +65,8 @@ def test_questions_in_memory(tmp_path):
     assert again.predictions.keys() == {row["id"] for row in rows[:4]}
     bad = [{**rows[0], "id": "q7", "answers": []}]
     with pytest.raises(
-        ValueError, match='^train_data question "q7" is marked is_impossible, .* give version_2_with_neg'
+        ValueError,
+        match=r'/data/train_data-.{8}\.json question "q7" is marked is_impossible, .* give version_2_with_neg',
     ):
         train_squad(bad, output_dir=tmp_path / "new", init_checkpoint=start, **settings)
 
@@ -99,13 +100,13 @@ def test_documents_in_memory(tmp_path, of_words, messages):
     assert records.name not in os.listdir(tmp_path / "other" / "data")
     # Records and files of text are data, too.
     pretrain(records, output_dir=tmp_path / "of_records", **of_words)
-    pretrain(records.parent / "train-*.txt", output_dir=tmp_path / "of_text", dupe_factor=2, **of_words)
+    pretrain(records.parent / "train_data-*.txt", output_dir=tmp_path / "of_text", dupe_factor=2, **of_words)
     assert os.listdir(tmp_path / "of_text" / "data")[0].removesuffix(".json") == records.name
     with pytest.raises(
         ValueError, match="^dupe_factor is for texts, but train_data are records that were built before"
     ):
         pretrain(records, output_dir=tmp_path / "new", dupe_factor=2, **of_words)
-    with pytest.raises(ValueError, match=r"^missing: vocab_file$"):
+    with pytest.raises(ValueError, match=r"^missing: vocab_file "):
         pretrain(documents, output_dir=tmp_path / "new", **{**of_words, "vocab_file": None})
     assert not (tmp_path / "new").exists()
 
