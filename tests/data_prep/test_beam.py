@@ -98,7 +98,7 @@ def test_mistyped_runner_costs_no_finished_work(arguments, tmp_path, monkeypatch
             create_pretraining_data_beam.main([*arguments, *options])
     before = sorted((tmp_path / "out").rglob("*"))
     assert len(before) > 5
-    with pytest.raises(ValueError, match="Apache Beam rejects runner=DirectRuner: "):
+    with pytest.raises(ValueError, match="Apache Beam rejects --runner=DirectRuner: "):
         create_pretraining_data_beam.main([*arguments, "--", "--runner=DirectRuner"])
     assert sorted((tmp_path / "out").rglob("*")) == before
     create_pretraining_data_beam.main([*arguments, *options])
