@@ -5,7 +5,7 @@ raises a `Mistake` with the setting's name, and each of these three edges spells
 """
 
 import string
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 # Returns the user's name of a setting.
@@ -30,8 +30,7 @@ class Message:
 
     def spelled(self, spelling: Spelling) -> str:
         """Returns the text with names of settings as `spelling` returns them."""
-        values = [_in_text(value, spelling) for value in self.values]
-        return string.Formatter().vformat(self.text, values, _Names(spelling))
+        return _Formatter(spelling).format(self.text, *self.values)
 
     def __str__(self) -> str:
         return self.spelled(str)
@@ -66,20 +65,14 @@ class SystemFailure(Mistake, OSError):  # noqa: N818
     """The system does not do what a setting needs: a disk is full, a process died, a server cannot be reached."""
 
 
-class _Names(Mapping):
-    """Spells each name that a text looks up."""
+class _Formatter(string.Formatter):
+    """Fills a text with names of settings, and with values that may name settings, too."""
 
     def __init__(self, spelling: Spelling) -> None:
         self._spelling = spelling
 
-    def __getitem__(self, name: str) -> str:
-        return self._spelling(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
+    def get_value(self, key: int | str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return self._spelling(key) if isinstance(key, str) else _in_text(args[key], self._spelling)
 
 
 def _in_text(value: Any, spelling: Spelling) -> Any:
