@@ -81,7 +81,11 @@ def folder_of(name):
 @functools.cache
 def sources():
     """Return the text of each product file by its path."""
-    files = {path for folder in FLOORS for path in at_least(2, folder_of(folder).rglob("*.py"))}
+    files = {
+        path
+        for folder in FLOORS
+        for path in at_least(4 if folder == "settings" else 5, folder_of(folder).rglob("*.py"))
+    }
     files |= {*PROGRAMS, *at_least(1, (ROOT / "bert_keras").glob("*.py"))}
     return {path: path.read_text(encoding="utf-8") for path in sorted(files)}
 

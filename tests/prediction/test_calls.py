@@ -56,6 +56,16 @@ def answerer(make):
     return QuestionAnswerer(make("question_answering"))
 
 
+def test_groups_of_batches_grow(classify, monkeypatch):
+    sizes, run_batch = [], classify.network._run
+    monkeypatch.setattr(classify.network, "_run", lambda rows, *rest: sizes.append(len(rows)) or run_batch(rows, *rest))
+    answers = list(classify.pipe(TEXTS * 3, 2))
+    assert len(answers) == len(classify(TEXTS * 3, batch_size=4)) == 9
+    # The first group is one batch, the next is two.
+    assert sizes == [2, 2, 2, 2, 1, 4, 4, 1]
+    assert classify.num_traces == 1
+
+
 def test_columns_of_pandas_are_texts_but_a_table_is_not(classify):
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"text": TEXTS}, index=[7, 8, 9])
