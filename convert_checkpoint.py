@@ -30,13 +30,13 @@ from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.model_list import print_models
 from bert_keras.data_prep.text.vocabulary import extend_vocabulary
 from bert_keras.export.converted_task import describe_head, find_input, read_task, write_task, write_vocabulary
+from bert_keras.model_folder.folder import find_preparation
+from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling import open_checkpoint, read_config
 from bert_keras.modeling.checkpoints import conversion
 from bert_keras.modeling.checkpoints.copy_check import check_copy, run_network
 from bert_keras.modeling.checkpoints.downloads import download_model
 from bert_keras.modeling.released import released_models
-from bert_keras.prediction.loading.model_files import find_preparation
-from bert_keras.prediction.tasks.registry import TASKS
 from bert_keras.settings.fields import define_group
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths

@@ -28,8 +28,8 @@ from bert_keras.cli.flags import parse, run_main
 from bert_keras.cli.served_models import define_served_models, folders_by_name, read_token
 from bert_keras.cli.server_address import hosts_of, listen, open_port
 from bert_keras.cli.start import start_tensorflow
+from bert_keras.model_folder.tasks import PRETRAINED_TASKS
 from bert_keras.prediction.arguments import Limits
-from bert_keras.prediction.tasks.registry import PRETRAINED_TASKS
 from bert_keras.settings.fields import define_group, read_flags, setting
 
 log = logging.getLogger("bert_keras")

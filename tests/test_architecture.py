@@ -25,11 +25,12 @@ FLOORS = {
     "modeling": 1,
     "settings": 1,
     "data_prep": 2,
-    "prediction": 3,
-    "serving": 4,
-    "training": 4,
-    "export": 5,
-    "studies": 5,
+    "model_folder": 3,
+    "prediction": 4,
+    "serving": 5,
+    "training": 5,
+    "export": 6,
+    "studies": 6,
 }
 TOP_LEVEL = ("modeling", "data_prep", "studies")
 # A new Python process runs its text as a program.

@@ -15,6 +15,7 @@ from tiny_bert import make_config, make_model
 
 import convert_checkpoint
 from bert_keras.data_prep.text.vocabulary_files import tokenizer_config_text
+from bert_keras.model_folder.folder import open_model_files
 from bert_keras.modeling import (
     BertConfig,
     MultipleChoiceModel,
@@ -24,7 +25,6 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.prediction import open_model
-from bert_keras.prediction.loading.model_files import open_model_files
 from bert_keras.storage import paths
 from bert_keras.storage.writing import hidden_name
 from bert_keras.training.run_dir import RunDir

@@ -23,9 +23,9 @@ import run_ner
 import run_squad
 from bert_keras import train_classifier
 from bert_keras.export.run_folder import read_run, reopen_evaluation
+from bert_keras.model_folder.folder import open_model_files
 from bert_keras.modeling import PretrainingModel, TokenClassifierModel
 from bert_keras.prediction import TextClassifier
-from bert_keras.prediction.loading.model_files import open_model_files
 from bert_keras.training.distillation.teacher import open_teacher
 
 TAG_OF = {"paris": "B-LOC", "london": "B-LOC", "he": "B-PER", "she": "B-PER", "is": "O", "the": "O", "was": "O"}

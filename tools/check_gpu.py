@@ -27,6 +27,7 @@ from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
+from bert_keras.model_folder.folder import given_config
 from bert_keras.modeling import (
     BertConfig,
     PretrainingLoss,
@@ -36,7 +37,6 @@ from bert_keras.modeling import (
 )
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.modeling.tagger import FeatureBasedTagger
-from bert_keras.prediction.loading.model_files import given_config
 from bert_keras.settings.devices import PRECISIONS
 from bert_keras.training import loop
 from bert_keras.training.distribution.devices import create_strategy, distribute

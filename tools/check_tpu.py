@@ -29,6 +29,7 @@ from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
+from bert_keras.model_folder.folder import given_config
 from bert_keras.modeling import (
     ClassificationLoss,
     ClassifierModel,
@@ -44,7 +45,6 @@ from bert_keras.modeling import (
     open_checkpoint,
 )
 from bert_keras.modeling.layers import dtype_policy
-from bert_keras.prediction.loading.model_files import given_config
 from bert_keras.settings.devices import ACCUMULATION, PRECISIONS, RECOMPUTE
 from bert_keras.training.distribution.tpu_compile import CORE_MEMORY, TOPOLOGIES, compile_for_tpu
 from bert_keras.training.input.packed_batches import PackedLoss, pack_batches

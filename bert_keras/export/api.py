@@ -21,10 +21,10 @@ from bert_keras.export.formats.choices import (
 from bert_keras.export.formats.web_runtime import find_package
 from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation
 from bert_keras.mistakes import MissingFile, Mistake, Setting
+from bert_keras.model_folder.folder import find_task, is_export
+from bert_keras.model_folder.tasks import EXPORTED_TASKS, TASKS
 from bert_keras.prediction import FeatureExtractor, FillMask, open_model
 from bert_keras.prediction.arguments import POOLINGS, parse_layers
-from bert_keras.prediction.loading.model_files import find_task, is_export
-from bert_keras.prediction.tasks.registry import EXPORTED_TASKS, TASKS
 from bert_keras.settings.fields import REQUIRED, make_flags, setting
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths

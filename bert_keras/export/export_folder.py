@@ -17,7 +17,7 @@ from bert_keras.export.formats.networks import IdsNetwork, in_bfloat16
 from bert_keras.export.formats.web import write_web
 from bert_keras.export.quantization_cost import cost_of, num_bytes
 from bert_keras.mistakes import Message
-from bert_keras.prediction.loading.model_files import EXPORT_FILE, TASK_FILE, TOKENIZER_FILE, preparation_text
+from bert_keras.model_folder.folder import EXPORT_FILE, TASK_FILE, TOKENIZER_FILE, preparation_text
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
 
 log = logging.getLogger("bert_keras")

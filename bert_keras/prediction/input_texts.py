@@ -71,8 +71,8 @@ def is_table(input_file: str) -> bool:
 
 def settings_of_training(model_dir: str | None) -> dict[str, Any]:
     """Returns the settings of a training run, given its folder or the folder `model` in it; {} if there are none."""
+    from bert_keras.model_folder.folder import settings_of_run
     from bert_keras.modeling.checkpoints.hub import local_model  # both load TensorFlow
-    from bert_keras.prediction.loading.model_files import settings_of_run
 
     if not model_dir:
         return {}

@@ -9,11 +9,12 @@ import keras
 import tensorflow as tf
 
 from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.exported import OPENERS, open_exported
+from bert_keras.model_folder.folder import TASK_FILE, ModelFiles, is_export, open_files, read_settings
+from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.prediction.arguments import Limits, check_backend, check_choice
 from bert_keras.prediction.containers import is_one, several
-from bert_keras.prediction.loading.exported import OPENERS, open_exported
-from bert_keras.prediction.loading.model_files import TASK_FILE, ModelFiles, is_export, open_files, read_settings
 from bert_keras.prediction.network import (
     Network,
     Question,
@@ -22,7 +23,6 @@ from bert_keras.prediction.network import (
     lengths_up_to,
     on_device,
 )
-from bert_keras.prediction.tasks.registry import TASKS
 
 # A text in the form that a task takes, and the answer to it.
 Text = TypeVar("Text")
@@ -51,7 +51,7 @@ class LoadedModel(Generic[Text, Answer]):
     takes_pairs = False
     # See `Network`.
     extra_specs: ClassVar[dict[str, tf.TensorSpec]] = {}
-    # The task.json, as `prediction.tasks.registry` describes it; None for a checkpoint of pre-training.
+    # The task.json, as `model_folder.tasks` describes it; None for a checkpoint of pre-training.
     settings: Any
     files: ModelFiles
 

@@ -4,8 +4,8 @@ import os
 from typing import Any
 
 from bert_keras import prediction
-from bert_keras.prediction.loading.model_files import read_settings
-from bert_keras.prediction.tasks.registry import TASKS
+from bert_keras.model_folder.folder import read_settings
+from bert_keras.model_folder.tasks import TASKS
 
 
 def open_model(path: str | os.PathLike, batch_size: int = 16, **options: Any) -> Any:

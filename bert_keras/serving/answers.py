@@ -4,8 +4,8 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
+from bert_keras.model_folder.tasks import TASKS
 from bert_keras.prediction.arguments import shown
-from bert_keras.prediction.tasks.registry import TASKS
 from bert_keras.serving.batching import Ticket
 from bert_keras.serving.explanations import encoder_of
 from bert_keras.serving.requests import RefusedError, split_body

@@ -20,8 +20,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.tasks import TASKS
 from bert_keras.prediction.arguments import Limits, shown
-from bert_keras.prediction.tasks.registry import TASKS
 from bert_keras.serving.answers import described, task_content
 from bert_keras.serving.batching import ModelError, Ticket, current_ticket
 from bert_keras.serving.explanations import attention_content, tokens_content

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras import prediction
+from bert_keras.model_folder.tasks import TASKS
 from bert_keras.prediction.arguments import PLL_CHOICES
 from bert_keras.prediction.attention import HEAD_COLUMNS
-from bert_keras.prediction.tasks.registry import TASKS
 from bert_keras.serving.served_models import ServedModel
 
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}

@@ -12,10 +12,10 @@ import orjson
 
 from bert_keras import prediction
 from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.folder import TASK_FILE, is_export, read_settings
+from bert_keras.model_folder.sentence_transformers import has_modules
+from bert_keras.model_folder.tasks import PRETRAINED_TASKS, TASKS
 from bert_keras.prediction.arguments import Limits, shown
-from bert_keras.prediction.loading.model_files import TASK_FILE, is_export, read_settings
-from bert_keras.prediction.loading.sentence_transformers import has_modules
-from bert_keras.prediction.tasks.registry import PRETRAINED_TASKS, TASKS
 from bert_keras.serving.batching import BatchingNetwork
 from bert_keras.serving.metrics import Metrics
 

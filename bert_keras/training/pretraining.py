@@ -12,6 +12,7 @@ import tensorflow as tf
 from bert_keras.data_prep.records.reading import check_same_vocabulary, open_records
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.mistakes import Message, Mistake
+from bert_keras.model_folder.folder import TOKENIZER_FILE, Preparation, given_config, preparation_text
 from bert_keras.modeling import (
     IncompleteMatchError,
     PretrainingLoss,
@@ -28,7 +29,6 @@ from bert_keras.modeling import (
 )
 from bert_keras.modeling.layers import dtype_policy, initial_seed
 from bert_keras.modeling.replaced_tokens import generator_config
-from bert_keras.prediction.loading.model_files import TOKENIZER_FILE, Preparation, given_config, preparation_text
 from bert_keras.settings.devices import PRECISIONS
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes, vocabulary_digest
 from bert_keras.training.distillation.pretraining import PretrainingTeacher

@@ -8,10 +8,10 @@ from typing import Any
 from absl import flags
 
 from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.folder import model_of_run
 from bert_keras.modeling import open_checkpoint
 from bert_keras.modeling.config import released_names
 from bert_keras.modeling.optimization import SCHEDULES
-from bert_keras.prediction.loading.model_files import model_of_run
 from bert_keras.settings.devices import ACCUMULATION, Devices
 from bert_keras.settings.fields import define_group
 from bert_keras.storage.paths import is_file, is_remote, join, real

@@ -14,7 +14,7 @@ import numpy as np
 from bert_keras.data_prep.corpus.documents import find_text_files
 from bert_keras.data_prep.tasks.columns import Columns, find_columns
 from bert_keras.data_prep.tasks.user_data import read_own_file
-from bert_keras.prediction.loading.model_files import open_model_files
+from bert_keras.model_folder.folder import open_model_files
 from bert_keras.storage import writing
 from bert_keras.training.api.classifier import train_classifier
 from bert_keras.training.api.pretraining import pretrain

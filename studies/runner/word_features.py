@@ -9,8 +9,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from bert_keras.data_prep.tasks.conll import Sentence
+from bert_keras.model_folder.folder import open_model_files
 from bert_keras.prediction import FeatureExtractor
-from bert_keras.prediction.loading.model_files import open_model_files
 from bert_keras.prediction.network import Question
 
 COMBINATIONS = ("concatenate", "sum", "weighted_sum")

@@ -19,10 +19,10 @@ from bert_keras.export.formats import converters, ids_formats
 from bert_keras.export.formats.choices import check_formats, check_packages, quantization_of
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.networks import IdsNetwork, in_bfloat16
+from bert_keras.model_folder.exported import OPENERS
 from bert_keras.modeling import BertModel, ClassifierModel, PretrainingModel
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.modeling.tagger import FeatureBasedTagger
-from bert_keras.prediction.loading.exported import OPENERS
 
 
 @pytest.fixture(scope="module")

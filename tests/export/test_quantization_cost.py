@@ -8,7 +8,7 @@ import pytest
 
 from bert_keras.export import quantization_cost
 from bert_keras.export.quantization_cost import cost_of, outputs_of
-from bert_keras.prediction.loading.exported import OPENERS
+from bert_keras.model_folder.exported import OPENERS
 
 FEATURES = {
     "input_ids": np.array([[5, 6, 0, 0], [5, 0, 0, 0], [5, 6, 7, 8], [9, 9, 9, 0], [7, 0, 0, 0]], np.int32),

@@ -15,6 +15,8 @@ from tiny_exports import FINE_TUNED, write_export, write_network
 import predict
 from bert_keras.export.formats.choices import PLACES
 from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.model_folder.exported import open_exported
+from bert_keras.model_folder.folder import open_model_files
 from bert_keras.prediction import (
     FeatureExtractor,
     FillMask,
@@ -24,8 +26,6 @@ from bert_keras.prediction import (
     loaded_model,
     open_model,
 )
-from bert_keras.prediction.loading.exported import open_exported
-from bert_keras.prediction.loading.model_files import open_model_files
 
 LONG = "He was hungry , so she ate the capital of France . " * 4
 QUESTIONS = {

@@ -7,9 +7,9 @@ import pytest
 from fine_tuned_models import OF_ANSWERS, OF_TAGS, OF_TEXTS, TAGS, random_answerer, random_classifier, write_fine_tuned
 from tiny_exports import FINE_TUNED
 
+from bert_keras.model_folder.folder import read_settings
 from bert_keras.modeling import IncompleteMatchError
 from bert_keras.prediction import ChoicePicker, EntityTagger, QuestionAnswerer, TextClassifier, open_model
-from bert_keras.prediction.loading.model_files import read_settings
 
 SETTINGS = OF_TEXTS | {"labels": ["no", "yes"]}
 

@@ -11,8 +11,8 @@ from known_models import randomise, small_config
 
 import convert_checkpoint
 from bert_keras import FeatureExtractor, Vectorizer, open_model
+from bert_keras.model_folder.sentence_transformers import module_files, read_modules
 from bert_keras.modeling import SentenceModel
-from bert_keras.prediction.loading.sentence_transformers import module_files, read_modules
 
 TEXTS = ["paris", "he was hungry so he ate .", "the capital of france is paris " * 5]
 TYPES = "sentence_transformers.models."

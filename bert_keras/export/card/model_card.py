@@ -6,7 +6,7 @@ import statistics
 import unicodedata
 
 from bert_keras.export.card.usage_examples import how_to_call
-from bert_keras.prediction.tasks.registry import TASKS
+from bert_keras.model_folder.tasks import TASKS
 from bert_keras.storage.hub import SCHEME
 
 _SETTINGS = (

@@ -13,8 +13,8 @@ import numpy as np
 
 from bert_keras.export.checks.texts import built_in_texts
 from bert_keras.export.formats.choices import PLACES
+from bert_keras.model_folder.exported import WEB_MODEL
 from bert_keras.prediction import open_model
-from bert_keras.prediction.loading.exported import WEB_MODEL
 
 log = logging.getLogger("bert_keras")
 

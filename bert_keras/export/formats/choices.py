@@ -6,7 +6,7 @@ import platform
 
 from bert_keras.export.formats import web_runtime
 from bert_keras.mistakes import Mistake
-from bert_keras.prediction.loading.exported import WEB_MODEL
+from bert_keras.model_folder.exported import WEB_MODEL
 
 # Format -> its path in the export folder. TensorFlow Serving needs numbered versions.
 PLACES = {"saved_model": "1", "onnx": "model.onnx", "litert": "model.tflite", "web": "web"}

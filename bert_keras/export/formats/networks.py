@@ -6,8 +6,8 @@ Axes: B batch, T tokens, P predictions, V vocabulary, C classes, H hidden.
 import tensorflow as tf
 
 from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling import weights_by_name
-from bert_keras.prediction.tasks.registry import TASKS
 
 
 class IdsNetwork(tf.Module):

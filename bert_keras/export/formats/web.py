@@ -12,10 +12,10 @@ from bert_keras.export.formats.choices import PLACES
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.web_runtime import write_runtime
 from bert_keras.export.formats.web_tokenizer import unicode_tables
+from bert_keras.model_folder.exported import WEB_MODEL
+from bert_keras.model_folder.folder import EXPORT_FILE
+from bert_keras.model_folder.tasks import TASKS
 from bert_keras.prediction.arguments import Limits
-from bert_keras.prediction.loading.exported import WEB_MODEL
-from bert_keras.prediction.loading.model_files import EXPORT_FILE
-from bert_keras.prediction.tasks.registry import TASKS
 from bert_keras.storage import writing
 
 log = logging.getLogger("bert_keras")

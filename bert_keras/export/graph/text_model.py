@@ -4,7 +4,7 @@ import types
 
 import tensorflow as tf
 
-from bert_keras.prediction.tasks.registry import TASKS
+from bert_keras.model_folder.tasks import TASKS
 
 
 class TextModel(tf.Module):

@@ -12,6 +12,7 @@ import tensorflow as tf
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.folder import is_export
 from bert_keras.modeling import (
     POOLER_PATTERNS,
     BertConfig,
@@ -24,7 +25,6 @@ from bert_keras.modeling import (
 from bert_keras.modeling.checkpoints.loading import Checkpoint, entries_of_other_heads
 from bert_keras.modeling.heads import check_pooling, normalize, pool
 from bert_keras.prediction.arguments import EMBEDDINGS, POOLINGS, Limits, check_choice, choose_layers, shown
-from bert_keras.prediction.loading.model_files import is_export
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.predictor import Predictor
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor

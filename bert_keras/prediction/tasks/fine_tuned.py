@@ -10,11 +10,11 @@ import numpy as np
 
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.folder import TASK_FILE
 from bert_keras.modeling import POOLER_PATTERNS, load_weights, weights_by_name, weights_to_load
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.prediction.arguments import Limits, renamed_labels, shown
 from bert_keras.prediction.loaded_model import Answer, Text
-from bert_keras.prediction.loading.model_files import TASK_FILE
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.predictor import Predictor
 from bert_keras.storage.text_files import is_blank

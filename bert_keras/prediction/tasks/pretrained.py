@@ -11,6 +11,7 @@ from typing import Any, cast
 from bert_keras.data_prep.text.model_inputs import share_room
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.folder import ModelFiles
 from bert_keras.modeling import (
     POOLER_PATTERNS,
     PretrainingModel,
@@ -21,7 +22,6 @@ from bert_keras.modeling import (
 from bert_keras.modeling.checkpoints.loading import Checkpoint, entries_of_other_heads
 from bert_keras.prediction.arguments import LONG_CHOICES, Limits, check_choice
 from bert_keras.prediction.loaded_model import Answer, Text
-from bert_keras.prediction.loading.model_files import ModelFiles
 from bert_keras.prediction.predictor import Predictor
 
 log = logging.getLogger("bert_keras")

@@ -9,8 +9,8 @@ from absl import flags
 
 from bert_keras.cli.flags import given_flags, tell_unused
 from bert_keras.mistakes import Mistake, Setting
+from bert_keras.model_folder.folder import find_task
 from bert_keras.prediction.arguments import POOLINGS
-from bert_keras.prediction.loading.model_files import find_task
 from bert_keras.training.api.calls import Program, TrainedModel
 from bert_keras.training.api.data import json_lines, rows_of
 from bert_keras.training.distribution.devices import strategy_of

@@ -8,11 +8,11 @@ import pathlib
 from collections.abc import Callable, Collection
 
 from bert_keras.mistakes import Mistake, Setting
+from bert_keras.model_folder.exported import open_exported
+from bert_keras.model_folder.folder import ModelFiles, find_task, is_export, open_files, read_settings
 from bert_keras.modeling import BertConfig, load_weights, open_checkpoint, weights_by_name, weights_to_load
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.modeling.losses import Loss
-from bert_keras.prediction.loading.exported import open_exported
-from bert_keras.prediction.loading.model_files import ModelFiles, find_task, is_export, open_files, read_settings
 from bert_keras.storage import writing
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.distillation.loss import DistillationLoss

@@ -13,12 +13,12 @@ import json
 import logging
 
 from bert_keras.mistakes import Message, Mistake
+from bert_keras.model_folder.folder import TASK_FILE, TOKENIZER_FILE, preparation_text
 from bert_keras.modeling import POOLER_PATTERNS, load_weights, open_checkpoint, weights_by_name
 from bert_keras.modeling.checkpoints.files import ADAPTER_FILE
 from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.modeling.config import read_json_object
 from bert_keras.modeling.lora import adapter_bytes, has_lora, merged_weights
-from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
 from bert_keras.storage import paths, writing
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
 from bert_keras.training.run_dir import MODEL_DIR

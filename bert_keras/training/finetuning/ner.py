@@ -32,7 +32,7 @@ class TokenClassification(Task):
 
     Args:
         settings: dict of flag values by name.
-        files: a `prediction.loading.model_files.ModelFiles`.
+        files: a `model_folder.folder.ModelFiles`.
         stored: dict, the task.json of a trained model, whose tags are used; None: the tags of the training file.
     """
 

@@ -12,8 +12,8 @@ from absl import flags
 
 from bert_keras.cli.flags import given_flags, require
 from bert_keras.mistakes import Mistake, Setting
+from bert_keras.model_folder.folder import ModelFiles, find_task, open_model_files
 from bert_keras.modeling.lora import DEFAULT_TARGETS, TARGETS, check_lora
-from bert_keras.prediction.loading.model_files import ModelFiles, find_task, open_model_files
 from bert_keras.settings.fields import define_group
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.training.distillation.teacher import Teacher, open_teacher

@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.mistakes import MissingFile, Mistake
+from bert_keras.model_folder.folder import EXPORT_FILE, is_export
 from bert_keras.modeling.config import read_json_object
-from bert_keras.prediction.loading.model_files import EXPORT_FILE, is_export
 from bert_keras.storage import paths
 
 # Name of the network in a folder for web browsers.

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bert_keras.prediction.loading.exported import open_exported
+from bert_keras.model_folder.exported import open_exported
 
 
 def test_folders_without_the_network_are_refused(tmp_path):

@@ -17,14 +17,14 @@ from bert_keras.data_prep.text.vocabulary_files import (
     tokenizer_file_of,
 )
 from bert_keras.mistakes import MissingFile, Mistake, Setting
+from bert_keras.model_folder.sentence_transformers import has_modules, lower_cases_first, read_modules
+from bert_keras.model_folder.tasks import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS
 from bert_keras.modeling import BertConfig, check_config, check_sizes, check_vocabulary, open_checkpoint, read_config
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING, warn_about_pooler
 from bert_keras.modeling.config import read_json_object, released_names
 from bert_keras.modeling.released import find_released
-from bert_keras.prediction.loading.sentence_transformers import has_modules, lower_cases_first, read_modules
-from bert_keras.prediction.tasks.registry import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS
 from bert_keras.storage import paths
 from bert_keras.storage.vocabulary import longest_word
 

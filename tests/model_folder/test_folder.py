@@ -8,9 +8,9 @@ import pytest
 from known_models import CASED_TOKENS, TOKENS, constant_model, make_config, random_model, write_model
 
 from bert_keras.data_prep.records.writing import metadata_file, write_metadata
+from bert_keras.model_folder.folder import open_model_files
 from bert_keras.modeling import save_checkpoint, save_safetensors, weights_by_name
 from bert_keras.prediction import FeatureExtractor, FillMask, NextSentence, SentenceScorer, open_model
-from bert_keras.prediction.loading.model_files import open_model_files
 
 
 @pytest.fixture(scope="module")
