@@ -1,4 +1,4 @@
-"""The layers and models, used as the pages tell a Keras user to; on every backend."""
+"""Training and copies of networks as the pages tell a Keras user to make them; on every backend."""
 
 import copy
 import dataclasses
@@ -8,44 +8,63 @@ import pickle
 import keras
 import numpy as np
 import pytest
-from keras_user import (
-    CLASSES,
-    CONFIG,
-    TEXTS,
-    array,
-    classifier_of,
-    compiled,
-    functional_inputs,
-    load_encoder,
-    same,
-    write_pretrained,
-)
 from other_backends import run_tests_on
 
 from bert_keras import (
+    AdamWeightDecay,
+    BertConfig,
     BertModel,
     ClassifierModel,
     FullTokenizer,
+    LearningRateSchedule,
+    PretrainingModel,
     enable_lora,
     load_weights,
     merge_lora,
+    open_checkpoint,
     save_safetensors,
     weights_by_name,
 )
 from bert_keras.modeling import HEAD_PATTERNS
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *["the", "film", "was", "good", "bad", "they", "left", "."]]
+TEXTS = ["The film was good.", "Bad.", "They left. The film was bad.", "Good good."]
+CLASSES = np.array([1, 0, 0, 1])
+
+
+def array(tensor):
+    return keras.ops.convert_to_numpy(tensor)
+
+
+def same(tensor, expected):
+    np.testing.assert_array_equal(array(tensor), array(expected))
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return write_pretrained(tmp_path_factory.mktemp("models") / "tiny")
+    """A pre-trained model with random weights, written as a user does."""
+    keras.utils.set_random_seed(0)
+    folder, config = tmp_path_factory.mktemp("models") / "tiny", BertConfig(len(TOKENS), 8, 1, 2, 16)
+    config = dataclasses.replace(config, max_position_embeddings=24, initializer_range=0.3)
+    save_safetensors(folder, weights_by_name(PretrainingModel(config)), config)
+    FullTokenizer(TOKENS, do_lower_case=True).save(folder)
+    return folder
 
 
-@pytest.fixture
-def encoder(folder):
-    """Returns a function that makes an encoder with the weights of the folder."""
-    return lambda **options: load_encoder(folder, **options)
+def load_encoder(folder):
+    checkpoint = open_checkpoint(folder)
+    bert = BertModel(checkpoint.config)
+    load_weights(weights_by_name(bert), checkpoint, ignored=HEAD_PATTERNS)
+    return bert
+
+
+def functional(folder, **options):
+    """Returns the model of the page: a dense layer on the pooled vector."""
+    inputs = {
+        name: keras.Input((None,), dtype="int32", name=name) for name in ("input_ids", "input_mask", "segment_ids")
+    }
+    pooled = load_encoder(folder)(inputs, **options)["pooled_output"]
+    return keras.Model(inputs, keras.layers.Dense(2, name="scores")(pooled))
 
 
 @pytest.fixture(scope="module")
@@ -53,155 +72,36 @@ def features(folder):
     return FullTokenizer.from_checkpoint(folder)(TEXTS, sequence_length=12)
 
 
-class TestEncoder:
-    def test_inputs_come_by_position_by_name_as_lists_or_in_a_dict(self, encoder, features):
-        bert = encoder()
-        expected = bert(features)
-        assert set(expected) == {"sequence_output", "pooled_output"}
-        assert expected["sequence_output"].shape == (4, 12, 8)
-        for outputs in (
-            bert(features["input_ids"], features["input_mask"], features["segment_ids"]),
-            bert(**features),
-            bert(*(features[name].tolist() for name in ("input_ids", "input_mask", "segment_ids"))),
-            bert(features | {"label": CLASSES}),
-        ):
-            same(outputs["sequence_output"], expected["sequence_output"])
-            same(outputs["pooled_output"], expected["pooled_output"])
-        with pytest.raises(ValueError, match="attention_mask"):
-            bert({"input_ids": features["input_ids"], "attention_mask": features["input_mask"]})
-
-    def test_padding_changes_nothing(self, encoder, features):
-        bert = encoder()
-        short = {name: values[1:2, :4] for name, values in features.items()}  # [CLS] bad . [SEP]
-        assert short["input_mask"].sum() == features["input_mask"][1].sum() == 4
-        same(bert(features)["sequence_output"][1:2, :4], bert(short)["sequence_output"], is_rounded=True)
-
-    def test_all_layers_and_attention_come_on_request(self, encoder, features):
-        outputs = encoder(return_all_encoder_layers=True)(features)
-        assert len(outputs["all_encoder_layers"]) == 1
-        same(outputs["all_encoder_layers"][-1], outputs["sequence_output"])
-        assert outputs["embedding_output"].shape == (4, 12, 8)
-        (shares,) = encoder().attention_probabilities(features)
-        assert shares.shape == (4, 2, 12, 12)
-        np.testing.assert_allclose(array(shares).sum(-1), 1, atol=1e-6)
-        assert array(shares)[1, :, :, 4:].max() < 1e-6
-
-    def test_symbolic_shapes_keep_the_length(self, encoder):
-        bert = encoder()
-        outputs = bert(functional_inputs(7))
-        assert outputs["sequence_output"].shape == (None, 7, 8)
-        assert outputs["pooled_output"].shape == (None, 8)
-        assert bert(functional_inputs())["sequence_output"].shape == (None, None, 8)
-
-    def test_the_summary_has_no_unbuilt_layer(self, encoder, features):
-        lines = []
-        model = classifier_of(encoder())
-        model.summary(print_fn=lines.append, expand_nested=True)
-        text = "\n".join(lines)
-        assert "unbuilt" not in text
-        assert "bert" in text
-        assert "scores" in text
-        assert f"{model.count_params():,}" in text
-
-    def test_the_mask_reaches_other_layers(self, encoder, features):
-        inputs = functional_inputs()
-        tokens = encoder()(inputs)["sequence_output"]
-        mean = keras.Model(inputs, keras.layers.GlobalAveragePooling1D()(tokens))
-        vectors = array(encoder()(features)["sequence_output"])
-        weights = features["input_mask"][..., None]
-        same(mean(features), (vectors * weights).sum(1) / weights.sum(1), is_rounded=True)
-        recurrent = keras.Model(inputs, keras.layers.LSTM(3)(tokens))
-        short = {name: values[1:2, :4] for name, values in features.items()}
-        same(recurrent(features)[1:2], recurrent(short), is_rounded=True)
-
-    def test_a_type_holds_for_one_model(self, encoder, features):
-        half = encoder(dtype="mixed_bfloat16")
-        output = half(features)["sequence_output"]
-        assert keras.backend.standardize_dtype(output.dtype) == "bfloat16"
-        assert {weight.dtype for weight in half.weights} == {"float32"}
-        distance = np.abs(array(keras.ops.cast(output, "float32")) - array(encoder()(features)["sequence_output"]))
-        assert 0 < distance.max() < 0.1
+def with_weights_of(again, model):
+    again.set_weights(model.get_weights())
+    return again
 
 
-class TestNesting:
-    def test_encoders_with_names_load_before_and_after_they_are_in_a_model(self, folder, encoder, features):
-        inputs = functional_inputs()
-        vectors = [bert(inputs)["pooled_output"] for bert in (encoder(name="first"), BertModel(CONFIG, name="second"))]
-        model = keras.Model(inputs, vectors)
-        assert np.abs(np.subtract(*map(array, model(features)))).max() > 0.1
-        second = weights_by_name(model.get_layer("second"))
-        assert all(name.startswith("bert/") for name in second)
-        load_weights(second, folder, ignored=HEAD_PATTERNS)
-        same(*model(features))
-        paths = weights_by_name(model)
-        assert len(paths) == 2 * len(second)
-        assert {path.split("/")[0] for path in paths} == {"first", "second"}
-
-    def test_a_layer_that_contains_an_encoder(self, encoder, features):
-        class Similarity(keras.layers.Layer):
-            def __init__(self):
-                super().__init__()
-                self.bert = encoder()
-                self.built = True
-
-            def call(self, first, second):
-                vectors = [keras.ops.normalize(self.bert(part)["pooled_output"], axis=-1) for part in (first, second)]
-                return keras.ops.sum(vectors[0] * vectors[1], axis=-1)
-
-        similarity = Similarity()
-        same(similarity(features, features), np.ones(4), is_rounded=True)
-        assert array(similarity(features, {name: values[::-1] for name, values in features.items()})).max() < 0.999
-        assert len(similarity.trainable_weights) == len(encoder().weights)
-
-    @pytest.mark.usefixtures("no_graphs")
-    def test_a_frozen_encoder_leaves_two_weights_to_train(self, folder, features):
-        config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-        bert = BertModel(config, trainable=False)
-        load_weights(weights_by_name(bert), folder, ignored=HEAD_PATTERNS)
-        probe = classifier_of(bert)
-        assert len(probe.trainable_weights) == 2
-        before = bert.get_weights()
-        compiled(probe, keras.optimizers.SGD(0.1)).fit(features, CLASSES, epochs=2, verbose=0)
-        assert all(map(np.array_equal, bert.get_weights(), before))
-        same(probe(features, training=True), probe(features))
-
-    def test_fit_overrides_training_in_a_functional_model(self, encoder, features):
-        """See the page; Keras may change it."""
-        inputs = functional_inputs()
-        model = keras.Model(inputs, encoder()(inputs, training=False)["pooled_output"])
-        assert np.abs(array(model(features, training=True)) - array(model(features))).max() > 1e-3
+WAYS_TO_COPY = {
+    "keras": lambda model, file: (model.save(file), keras.models.load_model(file))[1],
+    "pickle": lambda model, file: pickle.loads(pickle.dumps(model)),
+    "deepcopy": lambda model, file: copy.deepcopy(model),
+    "clone": lambda model, file: with_weights_of(keras.models.clone_model(model), model),
+    "config": lambda model, file: with_weights_of(type(model).from_config(model.get_config()), model),
+}
 
 
-class TestDropout:
-    def test_training_decides(self, encoder, features):
-        bert = encoder()
-        plain = bert(features)["pooled_output"]
-        for training in (None, False):
-            same(bert(features, training=training)["pooled_output"], plain)
-        first, second = (array(bert(features, training=True)["pooled_output"]) for _ in range(2))
-        assert np.abs(first - second).max() > 1e-3
-        assert np.abs(first - array(plain)).max() > 1e-3
-        seeds = [np.array([number, 0], "uint32" if keras.backend.backend() == "jax" else "int32") for number in (7, 8)]
-        seeded = [bert(features, dropout_seed=seed)["pooled_output"] for seed in (seeds[0], seeds[0], seeds[1])]
-        same(seeded[0], seeded[1])
-        assert np.abs(array(seeded[0]) - array(seeded[2])).max() > 1e-3
-
-    @pytest.mark.usefixtures("no_graphs")
-    def test_fit_applies_dropout_and_a_seed_repeats_it(self, encoder, features):
-        def fit(seed):
-            keras.utils.set_random_seed(seed)
-            model = classifier_of(encoder(), kernel_initializer=keras.initializers.RandomNormal(seed=0))
-            compiled(model, keras.optimizers.SGD(0.0))
-            return model, model.fit(features, CLASSES, epochs=3, verbose=0).history["loss"]
-
-        (model, losses), (_, again) = fit(1), fit(1)
-        assert again == pytest.approx(losses, rel=1e-6)
-        plain = model.compute_loss(y=keras.ops.convert_to_tensor(CLASSES), y_pred=model(features), training=False)
-        assert len({*losses, float(array(plain))}) == 4  # no weight changes, so the masks make the difference
+@pytest.mark.parametrize("way", WAYS_TO_COPY)
+@pytest.mark.usefixtures("no_graphs")
+def test_a_functional_model_gives_the_same_numbers(folder, features, tmp_path, way):
+    model = functional(folder)
+    again = WAYS_TO_COPY[way](model, tmp_path / "classifier.keras")
+    same(again.predict(features, verbose=0), model.predict(features, verbose=0))
 
 
-def test_mistakes_are_sentences(encoder, folder, tmp_path):
-    bert = encoder()
+def test_fit_overrides_training_in_a_functional_model(folder, features):
+    """See the page; Keras may change it."""
+    model = functional(folder, training=False)
+    assert np.abs(array(model(features, training=True)) - array(model(features))).max() > 1e-3
+
+
+def test_mistakes_are_sentences(folder, tmp_path):
+    bert = load_encoder(folder)
     for call, message in (
         (lambda: BertModel("tiny"), "^the config is of type str; give a BertConfig, such as read_config"),
         (lambda: load_weights(bert, folder), r"^the weights are of type BertModel; give weights_by_name\(model\)$"),
@@ -215,43 +115,64 @@ def test_mistakes_are_sentences(encoder, folder, tmp_path):
     save_safetensors(tmp_path / "adapted", weights_by_name(bert), bert.config)
 
 
-WAYS_TO_COPY = {
-    "keras": lambda model, file: (model.save(file), keras.models.load_model(file))[1],
-    "pickle": lambda model, file: pickle.loads(pickle.dumps(model)),
-    "deepcopy": lambda model, file: copy.deepcopy(model),
-    "clone": lambda model, file: (again := keras.models.clone_model(model), again.set_weights(model.get_weights()))[0],
-    "config": lambda model, file: (
-        again := type(model).from_config(model.get_config()),
-        again.set_weights(model.get_weights()),
-    )[0],
-}
+def test_a_model_learns_with_a_schedule_and_is_saved_with_it(folder, features, tmp_path):
+    keras.utils.set_random_seed(2)
+    model = ClassifierModel(open_checkpoint(folder).config, num_classes=2)
+    load_weights(weights_by_name(model), folder, allow_partial=True)
+    before = model.get_weights()
+    loss = {"logits": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
+    schedule = LearningRateSchedule(0.01, num_train_steps=40, num_warmup_steps=1)
+    model.compile(AdamWeightDecay(schedule), loss, metrics={"logits": "accuracy"}, jit_compile=False)
+    model.fit(features, {"logits": CLASSES}, verbose=0)
+    assert all(map(np.array_equal, model.get_weights(), before))  # the first rate is 0
+    # The same batch 39 times: an epoch takes longer than a step.
+    repeated = {name: np.tile(value, (39, 1)) for name, value in features.items()}
+    rows = {"batch_size": len(CLASSES), "shuffle": False}
+    model.fit(repeated, {"logits": np.tile(CLASSES, 39)}, **rows, verbose=0)
+    assert array(model(features)["logits"]).argmax(-1).tolist() == list(CLASSES)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    assert type(again.optimizer) is AdamWeightDecay
+    assert int(array(again.optimizer.iterations)) == 40
+    assert again.optimizer.get_config() == model.optimizer.get_config()
+    same(again(features)["logits"], model(features)["logits"])
 
 
-@pytest.mark.usefixtures("no_graphs")
-class TestCopies:
-    @pytest.mark.parametrize("way", WAYS_TO_COPY)
-    def test_a_functional_model_gives_the_same_numbers(self, encoder, features, tmp_path, way):
-        model = classifier_of(encoder())
-        again = WAYS_TO_COPY[way](model, tmp_path / "classifier.keras")
-        same(again.predict(features, verbose=0), model.predict(features, verbose=0))
+def test_training_beyond_the_schedule_warns_once(tmp_path, messages):
+    def fit(model, epochs=2):
+        model.fit(np.ones((1, 1)), np.zeros((1, 1)), epochs=epochs, verbose=0)
+        return model
 
-    @pytest.mark.parametrize("way", WAYS_TO_COPY)
-    def test_a_model_of_a_task_gives_the_same_numbers(self, features, tmp_path, way):
-        model = ClassifierModel(CONFIG, num_classes=3)
-        again = WAYS_TO_COPY[way](model, tmp_path / "classifier.keras")
-        assert again.config == CONFIG
-        same(again.predict(features, verbose=0)["logits"], model.predict(features, verbose=0)["logits"])
+    def made(schedule):
+        model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+        model.compile(AdamWeightDecay(schedule), "mse", jit_compile=False)
+        return model
 
-    def test_an_encoder_of_a_model_becomes_a_checkpoint(self, encoder, features, tmp_path):
-        bert = classifier_of(encoder()).get_layer("bert")
-        bert.embedding_table.assign(bert.embedding_table * 2)
-        save_safetensors(tmp_path / "my_encoder", weights_by_name(bert), bert.config)
-        again = load_encoder(tmp_path / "my_encoder")
-        same(again(features)["sequence_output"], bert(features)["sequence_output"])
+    short = LearningRateSchedule(0.1, num_train_steps=2)
+    model = fit(made(short))
+    model.save(tmp_path / "model.keras")
+    fit(made(LearningRateSchedule(0.1, num_train_steps=2, shape="constant")), 3)
+    assert messages == []
+    fit(fit(model, 1))
+    told = "the learning rate is 0 from step 2, the num_train_steps of the schedule, and the optimizer is at step {}"
+    # PyTorch knows the step at the start of each fit; TensorFlow only where it compiles, and else at the end.
+    step = 2 if keras.backend.backend() == "torch" else 3
+    assert [line.partition(", so")[0] for line in messages] == [told.format(step)]
+    messages.clear()
+    again = keras.models.load_model(tmp_path / "model.keras")
+    again.predict(np.ones((1, 1)), verbose=0)
+    assert messages == []
+    fit(again)
+    # JAX knows the step only at the end.
+    assert [line.partition(", so")[0] for line in messages] == [
+        told.format(4 if keras.backend.backend() == "jax" else 2)
+    ]
+    messages.clear()
+    fit(made(short), 3)
+    assert [line.partition(", so")[0] for line in messages] == [told.format(3)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_these_files_pass_on_another_backend(backend):
-    files = [__file__, pathlib.Path(__file__).with_name("test_keras_use_of_fit.py")]
-    assert "skipped" not in run_tests_on(backend, *files, marker="not slow")
+def test_this_file_passes_on_another_backend(backend):
+    assert "skipped" not in run_tests_on(backend, pathlib.Path(__file__), marker="not slow")

@@ -178,6 +178,9 @@ class TestCalls:
         assert (len(few), len(many)) == (2, 4)
         assert_same(few, {name: many[name] for name in few})
         assert_same(many["all_encoder_layers"][-1], few["sequence_output"])
+        [shares] = arrays(bert.attention_probabilities(INPUTS))
+        np.testing.assert_allclose(shares.sum(-1), 1, atol=1e-6)
+        assert shares[0, :, :, 4:].max() < 1e-6 < shares[0, :, :, :4].min()
 
     def test_a_summary_shows_built_layers_and_their_shapes(self):
         for name in MODELS:

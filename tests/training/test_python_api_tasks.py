@@ -129,3 +129,32 @@ def test_several_runs_in_one_process_do_not_disturb_each_other(tmp_path):
     after = train("after")
     assert after.metrics == pytest.approx(before.metrics, rel=1e-5)
     assert after.history[-1]["loss"] == pytest.approx(before.history[-1]["loss"], rel=1e-5)
+
+
+CHANGES = {
+    "weight_decay_rate": 0.9,
+    "adam_beta_1": 0.5,
+    "adam_beta_2": 0.5,
+    "adam_epsilon": 0.1,
+    "clip_norm": 0.01,
+    "learning_rate_schedule": "cosine",
+    "max_steps": 4,
+    "label_smoothing": 0.3,
+    "ema_decay": 0.5,
+    "warmup_proportion": 0.5,
+    "layer_decay": 0.5,
+    "freeze_layers": 1,
+    "lora_rank": 2,
+}
+
+
+def test_each_setting_changes_the_model(tmp_path):
+    start, losses = write_classes(tmp_path / "start"), {}
+    settings = {"init_checkpoint": start, "max_seq_length": 12, "max_steps": 3}
+    for name, value in {"nothing": None, **CHANGES}.items():
+        given = {**SHORT, **settings} | ({name: value} if value is not None else {})
+        given.pop("num_train_epochs")
+        run = train_classifier(texts(32, 1), texts(8, 2), output_dir=tmp_path / name, **given)
+        assert value is None or run.settings[name] == value
+        losses[name] = run.metrics["loss"]
+    assert len(set(losses.values())) == len(losses), losses
