@@ -4,15 +4,12 @@ import keras
 import numpy as np
 import pytest
 from reference_bert import softmax
-from rounding import assert_close
 from tiny_bert import make_config, make_features
 
 from bert_keras.modeling import (
     ClassificationLoss,
     ClassifierModel,
-    MultipleChoiceModel,
     SquadModel,
-    TokenClassifierModel,
     load_weights,
     read_config,
     weights_by_name,
@@ -51,30 +48,6 @@ def test_question_answering_equals_the_release(golden_dir):
     logits = model(features)
     for name in ("start_logits", "end_logits"):
         np.testing.assert_allclose(np.asarray(logits[name]), golden[name], rtol=0, atol=1e-5)
-
-
-def test_a_token_classifier_treats_every_token_as_a_row():
-    model = TokenClassifierModel(make_config(num_hidden_layers=1), 3)
-    features = make_features(model.config)
-    sequence_output = model.bert(*(features[name] for name in ("input_ids", "input_mask", "segment_ids")))[
-        "sequence_output"
-    ]
-    weights, bias = np.random.default_rng(0).normal(size=(3, 8)), np.array([0.1, 0.2, -0.3])
-    model.head.output_weights.assign(weights)
-    model.head.output_bias.assign(bias)
-    expected = np.asarray(sequence_output) @ weights.T + bias
-    assert_close(np.asarray(model(features)["logits"]), expected)
-
-
-def test_choices_are_scored_one_by_one():
-    config = make_config(num_hidden_layers=1)
-    choices, classifier = MultipleChoiceModel(config), ClassifierModel(config, 1)
-    for source, target in zip(choices.weights, classifier.weights, strict=True):
-        target.assign(source)
-    features = {name: make_features(config, batch_size=6)[name] for name in ("input_ids", "input_mask", "segment_ids")}
-    one_by_one = np.asarray(classifier(features)["logits"])
-    logits = choices({name: value.reshape(2, 3, -1) for name, value in features.items()})["logits"]
-    assert_close(np.asarray(logits), one_by_one.reshape(2, 3))
 
 
 def test_initial_weights_do_not_follow_the_config():

@@ -293,12 +293,6 @@ def test_parts_of_pretraining_add_up_to_the_whole_batch(loss, features):
     assert_parts_add_up(loss, features)
 
 
-def test_features_that_training_reads_are_those_that_the_loss_needs(case):
-    loss, answers, _ = case
-    assert loss.feature_names[:3] == ("input_ids", "input_mask", "segment_ids")
-    assert set(loss.feature_names[3:]) == {name for name in answers if name.startswith(("label", "start_p", "end_p"))}
-
-
 def test_classes_of_no_weight_and_tokens_of_no_tag_leave_a_batch_without_loss():
     _, answers, _ = CASES["one class"]
     loss = ClassificationLoss(told, class_weights=[0.0, 0.0, 0.0])

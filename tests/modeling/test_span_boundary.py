@@ -25,7 +25,6 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.checkpoints.names import to_hugging_face
-from bert_keras.training.input.packing import pack
 from bert_keras.training.input.pretraining_batches import span_boundaries
 
 NUM_TOKENS, NUM_PREDICTIONS = 40, 30
@@ -157,15 +156,6 @@ def test_the_loss_equals_the_reference(model):
     masked_lm, _ = ReferenceBert(1, 2, "gelu", weights_of(model)).losses(labelled)
     assert float(loss.value(numerators, denominators)) == pytest.approx(0.5 * masked_lm + expected, rel=1e-5)
     assert 0 <= float(metrics["span_boundary_accuracy"]) <= 1
-
-
-def test_packed_rows_have_the_same_sums(model):
-    loss, batch = SpanBoundaryLoss(model), with_boundaries(features_of(ROWS))
-    packed = pack(batch, 66)
-    assert len(packed["input_ids"]) == 1
-    expected, found = ([loss.numerators(each), loss.denominators(each)] for each in (batch, packed))
-    for one, other in zip(tf.nest.flatten(expected), tf.nest.flatten(found), strict=True):
-        assert float(other) == pytest.approx(float(one), rel=1e-4)
 
 
 def test_gradients_reach_the_positions_and_the_tokens_around_a_span_only(model):

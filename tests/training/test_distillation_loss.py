@@ -28,7 +28,6 @@ from bert_keras.modeling import (
 )
 from bert_keras.training.distillation.loss import DistillationLoss
 from bert_keras.training.distillation.recipe import Recipe, recipe_of
-from bert_keras.training.input.packing import pack
 from bert_keras.training.step import Trainer
 
 OURS = make_config()
@@ -183,19 +182,6 @@ def test_losses_of_layers_equal_numpy(heads, changes):
     total = metrics["loss"] + sum(weights[name] * value for name, value in expected.items())
     np.testing.assert_allclose(found, total, rtol=2e-5)
     assert set(loss.model(features)) == {"logits"}  # as before
-
-
-@pytest.mark.parametrize("is_decoder", [False, True])
-def test_packed_rows_have_the_same_losses(is_decoder):
-    features = labelled(label_ids=np.array([0, 2, 1, 1], np.int32))
-    recipe = Recipe(hidden=1.0, attention=1.0, cosine=1.0, teacher_layers=(0, 3))
-    ours, theirs = (dataclasses.replace(config, is_decoder=is_decoder) for config in (OURS, THEIRS))
-    loss, _ = pair_of(classifier(3), ClassificationLoss, recipe, ours, theirs)
-    packed = pack(features, row_length=16)
-    assert len(packed["input_ids"]) < 4
-    expected, value = means_of(loss, features)
-    metrics, packed_loss = means_of(loss, packed)
-    np.testing.assert_allclose([*metrics.values(), packed_loss], [*expected.values(), value], rtol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from text_numbers import NUMBERS, make_examples
 from tiny_bert import make_config, with_random_weights
 
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, SentenceModel, weights_by_name
-from bert_keras.training.sentence_vectors.losses import NO_TEXT, CosineLoss, RankingLoss
+from bert_keras.training.sentence_vectors.losses import NO_TEXT, RankingLoss
 from bert_keras.training.step import Trainer, dropout_seed
 
 
@@ -49,14 +49,6 @@ def test_ranking_equals_numpy():
     nudged[2, 1, 3] += 1e-2
     change = ranking_by_hand(nudged.astype(np.float64), NUMBERS, 7.0)[0].sum() - losses.sum()
     np.testing.assert_allclose(found["vector_gradients"][2, 1, 3], change / 1e-2, rtol=0.05)
-
-
-def test_cosines_are_fitted_to_scores():
-    vectors = np.random.default_rng(3).standard_normal((4, 2, 5)).astype(np.float32)
-    scores = np.array([0.0, 0.5, 1.0, -1.0], np.float32)
-    found = CosineLoss(None)._values({"vectors": tf.constant(vectors)}, {"label_values": tf.constant(scores)})
-    cosines = [a @ b / (np.linalg.norm(a) * np.linalg.norm(b)) for a, b in vectors]
-    np.testing.assert_allclose(found["loss"], (np.array(cosines) - scores) ** 2, rtol=1e-5)
 
 
 def trained(num_micro_batches):

@@ -1,12 +1,9 @@
-"""Every kind of network with every loss: loss and slope equal NumPy, and the right weights have a gradient."""
+"""Every loss, with its labels and its formula in NumPy: `tests/training/test_every_loss.py` checks each of them."""
 
 import dataclasses
 import functools
-import itertools
 
 import numpy as np
-import pytest
-import tensorflow as tf
 from reference_bert import ReferenceBert, softmax
 from states import weights_of
 from tiny_bert import make_config, make_features, with_random_weights
@@ -30,9 +27,7 @@ from bert_keras.modeling import (
     SquadModel,
     TokenClassificationLoss,
     TokenClassifierModel,
-    weights_by_name,
 )
-from bert_keras.modeling.lora import enable_lora
 from bert_keras.training.distillation.loss import DistillationLoss
 from bert_keras.training.distillation.recipe import Recipe
 from bert_keras.training.sentence_vectors.losses import CosineLoss, RankingLoss
@@ -173,9 +168,11 @@ MASKED = {name: values for name, values in BATCH.items() if name not in INPUTS}
 HEAD = ("output_weights", "output_bias")
 CELLS = {
     "classes": Cell(
-        model_of(lambda config: ClassifierModel(config, 3), ClassificationLoss),
+        model_of(lambda config: ClassifierModel(config, 3), lambda model: ClassificationLoss(model, [0.5, 4.0, 0.25])),
         CLASS,
-        lambda net, label_ids: entropy(net.logits(net.pooled), label_ids).mean(),
+        lambda net, label_ids: np.average(
+            entropy(net.logits(net.pooled), label_ids), weights=np.array([0.5, 4.0, 0.25])[label_ids]
+        ),
     ),
     "numbers": Cell(
         model_of(lambda config: ClassifierModel(config, 1), RegressionLoss),
@@ -250,12 +247,12 @@ CELLS = {
         (*POOLER, "cls/seq_relationship/"),
     ),
     "replaced tokens": Cell(
-        model_of(ReplacedTokenModel, functools.partial(ReplacedTokenLoss, generator_size=0.5)), MASKED, None, POOLER
+        model_of(ReplacedTokenModel, functools.partial(ReplacedTokenLoss, generator_size=0.5)),
+        {name: values for name, values in MASKED.items() if name != "next_sentence_labels"},
+        None,
+        POOLER,
     ),
 }
-# The vector of [CLS] of a model that reads left to right is refused, see test_run_sentence_vectors.py; LSTMs on an
-# encoder that does not change have nothing that LoRA could adapt, see test_run_ner.py.
-REFUSED = {("left to right", "ranked vectors of [CLS]"), ("lora", "tags of a frozen encoder")}
 
 
 def features_for(cell):
@@ -263,71 +260,3 @@ def features_for(cell):
         return {name: BATCH[name] for name in INPUTS} | cell.labels
     texts = make_features(make_config(), batch_size=3 * cell.num_texts, num_tokens=7, seed=1)
     return {name: texts[name].reshape(3, cell.num_texts, -1) for name in INPUTS} | cell.labels
-
-
-def merged(weights):
-    """Returns the weights of the network without LoRA, whose rank is 2 and whose strength is 4."""
-    merged = {name: value for name, value in weights.items() if "/lora_" not in name}
-    for name in weights:
-        if name.endswith("lora_kernel_a"):
-            kernel = name.replace("lora_kernel_a", "kernel")
-            merged[kernel] = weights[kernel] + 2.0 * weights[name] @ weights[name.replace("kernel_a", "kernel_b")]
-    return merged
-
-
-def expected_names(loss, cell, variant):
-    """Returns the names of the weights that must have a gradient."""
-    names = {*weights_by_name(loss.model), *loss.own_weights}
-    if variant == "lora":
-        is_adapted = {"bert/pooler/dense/kernel", "bert/pooler/dense/bias"}
-        names = {name for name in names if not name.startswith("bert/") or "/lora_" in name or name in is_adapted}
-    return {name for name in names if not name.startswith(cell.unused)}
-
-
-# The losses have no part for these two, so they take the time of the slow tests.
-RARE = ("electra", "albert")
-
-
-@pytest.mark.parametrize(
-    ("variant", "name"),
-    [
-        pytest.param(*pair, marks=[pytest.mark.slow] if pair[0] in RARE else [])
-        for pair in itertools.product(CONFIGS, CELLS)
-        if pair not in REFUSED
-    ],
-)
-def test_each_network_learns_each_task(variant, name):
-    cell, config = CELLS[name], CONFIGS[variant]
-    loss = cell.make(config)
-    if variant == "lora":
-        enable_lora(loss.model, 2, 4.0)
-        for weight_name, weight in weights_by_name(loss.model).items():
-            if "/lora_" in weight_name:
-                weight.assign(0.3 * DRAW.standard_normal(weight.shape))
-    features = features_for(cell)
-    variables = weights_by_name(loss.model) | loss.own_weights
-    trained = {name: variable.value for name, variable in variables.items() if variable.trainable}
-    with tf.GradientTape() as tape:
-        tensors = {name: tf.constant(value) for name, value in features.items()}
-        value = loss.value(loss.numerators(tensors), loss.denominators(tensors))
-    gradients = tape.gradient(value, trained)
-    gradients = {name: tf.convert_to_tensor(value).numpy() for name, value in gradients.items() if value is not None}
-    assert set(gradients) >= expected_names(loss, cell, variant)
-    for weight_name in sorted(set(gradients) - expected_names(loss, cell, variant)):
-        assert np.abs(gradients[weight_name]).max() < 1e-6, weight_name
-    if cell.loss is None:
-        assert np.isfinite(float(value))
-        return
-
-    weights = {name: np.asarray(value, np.float64) for name, value in weights_of(loss.model).items()}
-
-    def loss_at(step):
-        moved = {
-            name: value + step * gradients[name] if name in gradients else value for name, value in weights.items()
-        }
-        return float(cell.loss(Network(config, merged(moved), features), **cell.labels))
-
-    np.testing.assert_allclose(float(value), loss_at(0.0), rtol=2e-5, atol=1e-6)
-    square = sum(float(np.sum(np.square(value, dtype=np.float64))) for value in gradients.values())
-    step = 1e-4 / np.sqrt(square)
-    np.testing.assert_allclose((loss_at(step) - loss_at(-step)) / (2 * step), square, rtol=1e-3)
