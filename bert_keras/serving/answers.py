@@ -1,63 +1,69 @@
 """The answers of the task routes: in this project's form, and in OpenAI's form of embeddings."""
 
 import base64
-from collections.abc import Iterator
 from typing import Any
+
+import orjson
 
 from bert_keras.model_folder.tasks import TASKS
 from bert_keras.prediction.arguments import shown
 from bert_keras.serving.batching import Ticket
 from bert_keras.serving.explanations import encoder_of
-from bert_keras.serving.requests import RefusedError, split_body
-from bert_keras.serving.served_models import ServedModel, body_of, body_with_answers
+from bert_keras.serving.requests import RefusedError, body_of, split_body
+from bert_keras.serving.served_models import ServedModel
 
 # Fields of OpenAI's form of a request for embeddings.
 _OF_OPENAI = ("input", "encoding_format", "user")
+# Maximum size of the answers to a request: a short request can have large ones.
+_MOST_ANSWER_BYTES = 16 << 20
 
 
-def task_content(model: ServedModel, body: dict[str, Any], ticket: Ticket, max_items: int) -> bytes:
-    """Returns the response to a request for answers, given its JSON.
+def task_answer(model: ServedModel, body: dict[str, Any], ticket: Ticket, max_items: int) -> dict[str, Any]:
+    """Returns the answers of a model to the items of a request's JSON.
 
     Raises:
         ValueError, RefusedError: the request is not valid.
     """
     if model.task == "vectors" and "input" in body:
-        return _openai_content(model, body, ticket, max_items)
-    items, options = split_body(body, max_items)
-    if "items" not in body:
-        options = {name: value for name, value in items[0].items() if name in model.options}
-        items = [{name: value for name, value in items[0].items() if name not in options}]
-    answers = _while_awaited(model.answers(items, options), ticket)
-    return body_with_answers({"model": model.name}, "answers", answers)
+        return _openai_answer(model, body, ticket, max_items)
+    items, options = split_body(body, max_items, model.options)
+    return {"model": model.name, "answers": _written(model.answers(items, options), ticket)}
 
 
-def _while_awaited(answers, ticket) -> Iterator[dict[str, Any]]:
-    """Yields answers until the request is cancelled."""
+def _written(answers, ticket):
+    """Returns answers as JSON, each written as soon as it is made, until the request is cancelled."""
+    parts, num_bytes = [], 0
     for answer in answers:
         ticket.check()
-        yield answer
+        parts.append(orjson.Fragment(content := body_of(answer)))
+        num_bytes += len(content)
+        if num_bytes > _MOST_ANSWER_BYTES:
+            raise ValueError(
+                f"the answers are larger than {_MOST_ANSWER_BYTES:,} bytes; send fewer texts, or choose a smaller top_k"
+            )
+    return parts
 
 
-def _openai_content(model, body, ticket, max_items):
+def _openai_answer(model, body, ticket, max_items):
     """Returns the vectors of texts in OpenAI's form."""
     fields = {name: value for name, value in body.items() if name not in _OF_OPENAI}
     format_ = body.get("encoding_format", "float")
     if format_ not in ("float", "base64"):
         raise RefusedError(422, f'"encoding_format" is {shown(format_)}, but must be "float" or "base64"')
     texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
-    items, options = split_body({**fields, "items": texts}, max_items)
+    items, options = split_body({**fields, "items": texts}, max_items, model.options)
 
     def entries():
-        for index, answer in enumerate(_while_awaited(model.answers(items, options), ticket)):
+        for index, answer in enumerate(model.answers(items, options)):
             vector = answer.pop("vector")
             if format_ == "base64":
                 vector = base64.b64encode(vector.astype("<f4").tobytes()).decode()
             del answer["text"]
             yield {"object": "embedding", "index": index, "embedding": vector, **answer}
 
-    body = body_with_answers({"object": "list", "model": model.name}, "data", entries())
+    data = _written(entries(), ticket)
     usage = dict.fromkeys(("prompt_tokens", "total_tokens"), ticket.num_tokens)
-    return body[:-1] + b"," + body_of({"usage": usage})[1:]
+    return {"object": "list", "model": model.name, "data": data, "usage": usage}
 
 
 def described(model: ServedModel, version: int | None) -> dict[str, Any]:

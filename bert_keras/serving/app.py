@@ -3,13 +3,12 @@
 import asyncio
 import concurrent.futures
 import contextlib
-import contextvars
 import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -22,15 +21,15 @@ from starlette.routing import Route
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.tasks import TASKS
 from bert_keras.prediction.arguments import Limits, shown
-from bert_keras.serving.answers import described, task_content
+from bert_keras.serving.answers import described, task_answer
 from bert_keras.serving.batching import ModelError, Ticket, current_ticket
-from bert_keras.serving.explanations import attention_content, tokens_content
+from bert_keras.serving.explanations import attention_answer, tokens_answer
 from bert_keras.serving.metrics import Metrics
 from bert_keras.serving.middleware import HostCheck, RequestLog, TokenCheck
-from bert_keras.serving.openapi import description
+from bert_keras.serving.openapi import attention_schemas, description, task_schemas, tokens_schemas
 from bert_keras.serving.page_files import page_routes
-from bert_keras.serving.requests import RefusedError, read_body, read_json, timeout_of
-from bert_keras.serving.served_models import ServedModel, body_of
+from bert_keras.serving.requests import RefusedError, json_response, read_body, read_json, refusal, timeout_of
+from bert_keras.serving.served_models import ServedModel
 from bert_keras.serving.versions import ServedFolder
 
 log = logging.getLogger("bert_keras")
@@ -38,12 +37,28 @@ log = logging.getLogger("bert_keras")
 # A request occupies a thread while it tokenizes and waits for its batches.
 _MOST_THREADS = 64
 _SECONDS_BETWEEN_LOOKS = 1.0
-_JSON = "application/json"
-_MOST_CHARS_OF_A_REASON = 800
 # Settings of the predictors that the server chooses, and clients do not.
 _OF_SERVER = {"long", "batch_size", *vars(Limits())}
-# Routes for the models of all tasks.
-_EXPLANATIONS = {"tokens": tokens_content, "attention": attention_content}
+
+
+class _Row(NamedTuple):
+    """The route POST /v1/name. Models of all tasks answer it if a request may name a task."""
+
+    name: str
+    answer: Callable[[ServedModel, dict[str, Any], Ticket, int], dict[str, Any]]
+    schemas: Callable[..., tuple[Any, Any, Any]]
+    takes_task: bool = False
+
+    def models(self, models: Sequence[ServedModel]) -> list[ServedModel]:
+        """Returns those models that answer it."""
+        return [model for model in models if self.takes_task or TASKS[model.task].route == self.name]
+
+
+_ROWS = (
+    *(_Row(name, task_answer, task_schemas) for name in sorted({task.route for task in TASKS.values()})),
+    _Row("tokens", tokens_answer, tokens_schemas, takes_task=True),
+    _Row("attention", attention_answer, attention_schemas, takes_task=True),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,10 +103,9 @@ class Server:
         self._places = threading.BoundedSemaphore(settings.max_queue)
         self._threads = concurrent.futures.ThreadPoolExecutor(min(_MOST_THREADS, settings.max_queue), "requests")
         # All versions of a model have the same tasks.
-        names = sorted({TASKS[model.task].route for model in self.models})
-        routes = [self._route(name, task_content) for name in names]
-        routes += [self._route(name, content) for name, content in _EXPLANATIONS.items()]
-        routes += [
+        self._rows = [row for row in _ROWS if row.takes_task or row.models(self.models)]
+        routes = [
+            *map(self._route, self._rows),
             *page_routes(),
             Route("/models", self._list_models),
             Route("/openapi.json", self._describe),
@@ -99,7 +113,7 @@ class Server:
             Route("/readyz", self._tell_ready),
             Route("/metrics", self._tell_metrics),
         ]
-        handlers: Any = {RefusedError: _of_refused, HTTPException: _of_http, Exception: _of_bug}
+        handlers: Any = {HTTPException: _of_http, Exception: _of_bug}
         self.app = Starlette(
             routes=routes, middleware=_middleware(settings), exception_handlers=handlers, lifespan=self._lifespan
         )
@@ -144,11 +158,12 @@ class Server:
 
     async def _list_models(self, request):
         listed = [described(model, folder.number) for folder in self._folders for model in folder.models]
-        return Response(body_of({"models": listed}), media_type=_JSON)
+        return json_response({"models": listed})
 
     async def _describe(self, request):
-        url = str(request.base_url).rstrip("/")
-        return Response(body_of(description(self.models, url, self.settings.token is not None)), media_type=_JSON)
+        url, models = str(request.base_url).rstrip("/"), self.models
+        routes = [(row.name, row.schemas, row.models(models)) for row in self._rows]
+        return json_response(description(routes, url, self.settings.token is not None))
 
     async def _tell_alive(self, request):
         return _plain(500, self.failure) if self.failure else _plain(200, "alive")
@@ -159,33 +174,33 @@ class Server:
     async def _tell_metrics(self, request):
         return Response(self.metrics.exposed(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    def _route(self, route, content):
-        """Returns the route of a name; `content` makes the response to a body, in a thread."""
+    def _route(self, row):
+        """Returns a route. All requests to models take this way: body, place, thread, model, answer, JSON."""
 
         async def answer(request: Request):
             started, ticket, status = time.monotonic(), Ticket(), 500
-            served = request.scope["served"] = {}
+            request.scope["served"] = ticket.served
             try:
                 if not self.is_ready:
                     reason = self.failure or "the models are warming up; try again soon"
                     raise RefusedError(503, reason, Retry_After="5")
                 deadline = started + timeout_of(request, self.settings.timeout)
                 body = await read_body(request, self.settings.max_body_bytes, deadline)
-                answered = await self._answer(request, ticket, deadline, (route, content, body, ticket, served))
+                answered = await self._answer(request, deadline, ticket, row, body)
                 status = 200
-                return Response(answered, media_type=_JSON)
+                return answered
             except RefusedError as refused:
-                status = refused.status
+                status = refused.status_code
                 self.metrics.rejections.labels(status=str(status)).inc()
                 raise
             finally:
-                labels = {"model": "", "task": ""} | served
+                labels = {"model": "", "task": ""} | ticket.served
                 seconds = self.metrics.request_seconds.labels(**labels, length=str(ticket.longest), status=str(status))
                 seconds.observe(time.monotonic() - started)
 
-        return Route(f"/v1/{route}", answer, methods=["POST"])
+        return Route(f"/v1/{row.name}", answer, methods=["POST"])
 
-    async def _answer(self, request, ticket, deadline, arguments):
+    async def _answer(self, request, deadline, ticket, row, body):
         """Makes the response to a request in a thread, until its deadline or until the client goes away.
 
         The place of the request is free again when the thread has ended.
@@ -194,9 +209,7 @@ class Server:
             raise RefusedError(429, "the server is busy; try again later", Retry_After="1")
         self.metrics.admitted.inc()
         request.scope["is_admitted"] = True
-        context = contextvars.copy_context()
-        context.run(current_ticket.set, ticket)
-        job = self._threads.submit(context.run, self._content, *arguments)
+        job = self._threads.submit(self._content, ticket, row, body)
         job.add_done_callback(self._free_place)
         waited = asyncio.ensure_future(asyncio.wrap_future(job))
         gone = asyncio.ensure_future(request.receive())  # after the body it only reports that the client is gone
@@ -217,18 +230,19 @@ class Server:
         self._places.release()
         self.metrics.admitted.dec()
 
-    def _content(self, route, content, body, ticket, served):
-        """Returns the response to a body. Puts the name and the task of the model into `served`."""
+    def _content(self, ticket, row, body):
+        """Returns the response to a body, in a thread of its requests."""
+        current_ticket.set(ticket)
         ticket.check()
         fields = read_json(body)
         while True:
-            model = _chosen(self._models_of(route), fields, route)
+            model = _chosen(row, row.models(self.models), fields)
             with model.in_use() as is_open:
                 if not is_open:
                     continue
-                served |= {"model": model.name, "task": model.task}
+                ticket.served.update(model=model.name, task=model.task)
                 try:
-                    return content(model, fields, ticket, self.settings.max_items)
+                    return json_response(row.answer(model, fields, ticket, self.settings.max_items))
                 except ModelError as error:
                     log.error("%s: %s", model.name, error)
                     raise RefusedError(500, f"the model {model.name} failed: {error}") from error
@@ -236,10 +250,6 @@ class Server:
                     if isinstance(error, Mistake):
                         error.spell(_field_name)
                     raise RefusedError(422, str(error)) from error
-
-    def _models_of(self, route):
-        of_all = route in _EXPLANATIONS
-        return [model for model in self.models if of_all or TASKS[model.task].route == route]
 
 
 def _field_name(setting):
@@ -265,16 +275,16 @@ def _middleware(settings):
     return found
 
 
-def _chosen(models, body, route):
+def _chosen(row, models, body):
     """Returns the model that a request names, or the only one."""
     name = body.get("model")
     found = models if name is None else [model for model in models if model.name == name]
     listed = ", ".join(dict.fromkeys(model.name for model in models))
     if not found:
-        raise RefusedError(404, f"there is no model {shown(name)} at /v1/{route}; the models are: {listed}")
+        raise RefusedError(404, f"there is no model {shown(name)} at /v1/{row.name}; the models are: {listed}")
     if len({model.name for model in found}) > 1:
-        raise RefusedError(422, f'"model" is missing; the models of /v1/{route} are: {listed}')
-    if route in _EXPLANATIONS and "task" in body:
+        raise RefusedError(422, f'"model" is missing; the models of /v1/{row.name} are: {listed}')
+    if row.takes_task and "task" in body:
         found = [model for model in found if model.task == body["task"]]
     if len(found) != 1:
         tasks = ", ".join(model.task for model in models if model.name == (name or listed))
@@ -287,21 +297,13 @@ def _plain(status, text):
     return Response(text + "\n", status, media_type="text/plain")
 
 
-def _error(status, reason, headers=None):
-    if len(reason) > _MOST_CHARS_OF_A_REASON:  # it may have names of the client
-        reason = f"{reason[:_MOST_CHARS_OF_A_REASON]}..."
-    return Response(body_of({"error": reason}), status, headers, _JSON)
-
-
-async def _of_refused(request, error):
-    return _error(error.status, error.reason, error.headers)
-
-
 async def _of_http(request, error):
     reasons = {404: f"there is no {request.url.path}; GET /models lists the models and their routes"}
     reasons[405] = f"{request.method} is not possible at {request.url.path}"
-    return _error(error.status_code, reasons.get(error.status_code, error.detail), error.headers)
+    is_ours = isinstance(error, RefusedError)
+    reason = error.detail if is_ours else reasons.get(error.status_code, error.detail)
+    return refusal(error.status_code, reason, error.headers)
 
 
 async def _of_bug(request, error):
-    return _error(500, "the server has a bug here; its log has the details")
+    return refusal(500, "the server has a bug here; its log has the details")

@@ -27,10 +27,12 @@ class Ticket:
     Attributes:
         num_tokens: number of tokens of all its sequences so far, [CLS] and [SEP] included.
         longest: padded length of the longest of them.
+        served: the "model" and the "task" that answer it, as soon as they are known.
     """
 
     def __init__(self):
         self.num_tokens, self.longest = 0, 0
+        self.served: dict[str, str] = {}
         self._lock, self._is_cancelled = threading.Lock(), False
         self._future: concurrent.futures.Future | None = None
 

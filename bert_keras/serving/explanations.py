@@ -15,7 +15,7 @@ from bert_keras.prediction.attention import HEAD_COLUMNS, looks_at
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.tasks.pretrained import MASK, UNKNOWN, PretrainedPredictor
 from bert_keras.serving.batching import ModelError, Ticket
-from bert_keras.serving.served_models import ServedModel, body_of
+from bert_keras.serving.served_models import ServedModel
 
 # Maximum number of values in an answer: 16 heads and 362 tokens.
 _MOST_VALUES = 1 << 21
@@ -35,8 +35,8 @@ def encoder_of(model: ServedModel) -> BertModel | None:
     return encoder if isinstance(encoder, BertModel) else None
 
 
-def tokens_content(model: ServedModel, body: dict[str, Any], ticket: Ticket, max_items: int) -> bytes:
-    """Returns the response to a request for the sequences that a model reads for an item, each as {"tokens": [...]}.
+def tokens_answer(model: ServedModel, body: dict[str, Any], ticket: Ticket, max_items: int) -> dict[str, Any]:
+    """Returns the sequences that a model reads for an item, each as {"tokens": [...]}.
 
     A token has its "start" and "end" in the text of the item's field "text". They are code points; [CLS] and [SEP] have
     null. The sequences of a text with choices are those of its choices.
@@ -46,11 +46,11 @@ def tokens_content(model: ServedModel, body: dict[str, Any], ticket: Ticket, max
     """
     [item] = _fields_of(body, "item")
     sequences = [{"tokens": tokens} for tokens, _ in _read(model, item)]
-    return body_of({"model": model.name, "sequences": sequences})
+    return {"model": model.name, "sequences": sequences}
 
 
-def attention_content(model: ServedModel, body: dict[str, Any], ticket: Ticket, max_items: int) -> bytes:
-    """Returns the response to a request for attention: tokens as above of the first sequence, and [N, T, T] of a layer.
+def attention_answer(model: ServedModel, body: dict[str, Any], ticket: Ticket, max_items: int) -> dict[str, Any]:
+    """Returns the attention in an item: tokens as above of the first sequence, and [N, T, T] of a layer.
 
     "looks_at" has the means of each head over the tokens; see `prediction.attention`.
 
@@ -79,7 +79,7 @@ def attention_content(model: ServedModel, body: dict[str, Any], ticket: Ticket, 
     rounded = np.round(values[0].astype(np.float64), _DECIMALS)  # [N, T, T]
     [means] = looks_at(values, [token["token"] for token in tokens]).round(_DECIMALS).tolist()
     heads = [dict(zip(HEAD_COLUMNS, row, strict=True)) for row in means]
-    return body_of({"model": model.name, "tokens": tokens, "attention": rounded, "looks_at": heads})
+    return {"model": model.name, "tokens": tokens, "attention": rounded, "looks_at": heads}
 
 
 @contextlib.contextmanager

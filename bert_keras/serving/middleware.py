@@ -14,6 +14,8 @@ from typing import TextIO
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from bert_keras.serving.requests import refusal
+
 log = logging.getLogger("bert_keras")
 # Lines of JSON, one for each request. They have no texts.
 requests_log = logging.getLogger("bert_keras.requests")
@@ -105,7 +107,7 @@ class HostCheck:
                 f"this server answers only requests for {', '.join(self._hosts)}, not for {given[:100]}; a proxy in "
                 "front of it must set the header Host, or the server needs a token"
             )
-            await _refuse(send, 403, reason)
+            await refusal(403, reason)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
@@ -116,12 +118,6 @@ def _name_of(host):
         return urllib.parse.urlsplit(f"//{host}").hostname
     except ValueError:
         return None
-
-
-async def _refuse(send, status, reason, *headers):
-    headers = [(b"content-type", b"application/json"), *headers]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps({"error": reason}).encode()})
 
 
 class TokenCheck:
@@ -136,6 +132,6 @@ class TokenCheck:
             given = dict(scope["headers"]).get(b"authorization", b"")
             if not hmac.compare_digest(given, self._needed):
                 reason = "the token is missing or wrong (header Authorization: Bearer ...)"
-                await _refuse(send, 401, reason, (b"www-authenticate", b"Bearer"))
+                await refusal(401, reason, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
                 return
         await self._app(scope, receive, send)

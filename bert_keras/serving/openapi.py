@@ -4,7 +4,7 @@ import dataclasses
 import json
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bert_keras import prediction
@@ -13,16 +13,32 @@ from bert_keras.prediction.arguments import PLL_CHOICES
 from bert_keras.prediction.attention import HEAD_COLUMNS
 from bert_keras.serving.served_models import ServedModel
 
+
+def _array(items, **bounds):
+    return {"type": "array", "items": items, **bounds}
+
+
+def _open_object(**properties):
+    """Returns the schema of an object with all of these fields; it may have others."""
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def _object(**properties):
+    """Returns the schema of an object with all of these fields and no others."""
+    return _open_object(**properties) | {"additionalProperties": False}
+
+
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _OPTIONS = {
     "top_k": {"type": "integer", "minimum": 1},
     "threshold": {"type": "number"},
-    "candidates": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+    "candidates": _array({"type": "string"}, minItems=1),
     "pll": {"enum": list(PLL_CHOICES)},
 }
-_FIELDS = {"choices": {"type": "array", "items": {"type": "string"}, "minItems": 2}}
+_FIELDS = {"choices": _array({"type": "string"}, minItems=2)}
 _ADDED = {"num_tokens": {"type": "integer"}, "is_cut": {"type": "boolean"}}
 _CHOICES = ["It is.", "It was."]
+_TOKENS = _array({"$ref": "#/components/schemas/Token"})
 # Task -> the class of its answers, for those whose predictor does not name one.
 _ANSWERS = {
     "classification": prediction.Classification,
@@ -44,29 +60,27 @@ _ERRORS = {
 }
 
 
-def description(models: Sequence[ServedModel], url: str, has_token: bool) -> dict[str, Any]:
-    """Returns the OpenAPI document of a server's task routes.
+# Three values: schema of a route's bodies, an example of a body, schema of its replies.
+Schemas = tuple[Any, dict[str, Any], Any]
+
+
+def description(
+    routes: Iterable[tuple[str, Callable[..., Schemas], Sequence[ServedModel]]], url: str, has_token: bool
+) -> dict[str, Any]:
+    """Returns the OpenAPI document of a server's routes to models.
 
     Args:
-        models: the models of the server.
+        routes: the name, the schemas and the models of each route.
         url: address of the server, for the examples.
         has_token: whether requests need a token.
     """
-    schemas: dict[str, Any] = {
-        "Error": {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
-    }
-    by_route: dict[str, list[ServedModel]] = {}
-    for model in models:
-        by_route.setdefault(TASKS[model.task].route, []).append(model)
-    paths = {f"/v1/{route}": {"post": _operation(route, found, url, schemas)} for route, found in by_route.items()}
-    if models:
-        paths |= {f"/v1/{name}": {"post": each} for name, each in _explanations(models, url, schemas).items()}
+    schemas: dict[str, Any] = {"Error": _open_object(error={"type": "string"})}
     components: dict[str, Any] = {"schemas": schemas}
     document = {
         "openapi": "3.1.0",
         "info": {"title": "bert-keras", "version": "1"},
         "servers": [{"url": url}],
-        "paths": paths,
+        "paths": {f"/v1/{name}": {"post": _post(name, url, *make(models, schemas))} for name, make, models in routes},
         "components": components,
     }
     if has_token:
@@ -75,44 +89,46 @@ def description(models: Sequence[ServedModel], url: str, has_token: bool) -> dic
     return document
 
 
-def _operation(route, models, url, schemas):
+def task_schemas(models: Sequence[ServedModel], schemas: dict[str, Any]) -> Schemas:
+    """Returns the schemas of a route that answers items; adds those of its answers to `schemas`."""
     bodies, answers = [], []
     for model in models:
         bodies += _bodies(model, len(models) == 1)
         answers.append(_answer(model, schemas))
     example = {"model": models[0].name, "items": [_example(models[0])]}
     # `_answer` describes the objects of the Python API, to which the server adds two fields.
-    answer = {"allOf": [_any_of(answers), {"type": "object", "required": list(_ADDED), "properties": _ADDED}]}
-    reply = _object(model={"type": "string"}, answers={"type": "array", "items": answer})
-    replies = [reply, _openai_reply()] if route == "embeddings" else [reply]
-    return _post(route, url, _any_of(bodies), example, _any_of(replies))
+    answer = {"allOf": [_any_of(answers), _open_object(**_ADDED)]}
+    replies = [_object(model={"type": "string"}, answers=_array(answer))]
+    if any(model.task == "vectors" for model in models):
+        replies.append(_openai_reply())
+    return _any_of(bodies), example, _any_of(replies)
 
 
-def _explanations(models, url, schemas):
-    """Returns the operations of the routes for tokens and attention, which the models of all tasks share."""
-    place = _any_of([{"type": "integer"}, {"type": "null"}])
-    text = _any_of([{"type": "string"}, {"type": "null"}])
+def tokens_schemas(models: Sequence[ServedModel], schemas: dict[str, Any], **fields: Any) -> Schemas:
+    """Returns the schemas of the route for tokens; `fields` are further ones of its bodies."""
+    place, text = (_any_of([{"type": kind}, {"type": "null"}]) for kind in ("integer", "string"))
     schemas["Token"] = _object(token={"type": "string"}, start=place, end=place, text=text)
-    tokens = {"type": "array", "items": {"$ref": "#/components/schemas/Token"}}
+    body = _object(
+        model={"enum": sorted({model.name for model in models})},
+        task={"enum": sorted({model.task for model in models})},
+        item=_any_of([schema for model in models for schema in _items(model)]),
+        **fields,
+    )
+    example = {"model": models[0].name, "task": models[0].task, "item": _example(models[0])}
+    sequences = _array(_object(tokens=_TOKENS))
+    reply = _object(model={"type": "string"}, sequences=sequences)
+    return body | {"required": ["item", *fields]}, example, reply
+
+
+def attention_schemas(models: Sequence[ServedModel], schemas: dict[str, Any]) -> Schemas:
+    """Returns the schemas of the route for attention."""
+    body, example, _ = tokens_schemas(models, schemas, layer={"type": "integer", "minimum": 0})
     values: Any = {"type": "number"}
     for _ in range(3):  # by head, token and token
-        values = {"type": "array", "items": values}
-    asked = {
-        "model": {"enum": sorted({model.name for model in models})},
-        "task": {"enum": sorted({model.task for model in models})},
-        "item": _any_of([schema for model in models for schema in _items(model)]),
-    }
-    name = {"type": "string"}
-    example = {"model": models[0].name, "task": models[0].task, "item": _example(models[0])}
-    sequences = {"type": "array", "items": _object(tokens=tokens)}
-    body = _object(**asked) | {"required": ["item"]}
-    with_layer = _object(**asked, layer={"type": "integer", "minimum": 0}) | {"required": ["item", "layer"]}
+        values = _array(values)
     means = _object(**dict.fromkeys(HEAD_COLUMNS, {"type": "number"}))
-    reply = _object(model=name, tokens=tokens, attention=values, looks_at={"type": "array", "items": means})
-    return {
-        "tokens": _post("tokens", url, body, example, _object(model=name, sequences=sequences)),
-        "attention": _post("attention", url, with_layer, example | {"layer": 0}, reply),
-    }
+    reply = _object(model={"type": "string"}, tokens=_TOKENS, attention=values, looks_at=_array(means))
+    return body, example | {"layer": 0}, reply
 
 
 def _post(route, url, body, example, reply):
@@ -136,16 +152,6 @@ def _post(route, url, body, example, reply):
     }
 
 
-def _object(**properties):
-    """Returns the schema of an object with all of these fields and no others."""
-    return {
-        "type": "object",
-        "required": list(properties),
-        "properties": properties,
-        "additionalProperties": False,
-    }
-
-
 def _items(model):
     """Returns the schemas of an item."""
     item = _object(**{name: _FIELDS.get(name, {"type": "string"}) for name in model.fields})
@@ -156,7 +162,7 @@ def _bodies(model, is_only):
     """Returns the schemas of the bodies for a model: several items, one item, and for vectors OpenAI's form."""
     item, *_ = schemas = _items(model)
     fields = item["properties"]
-    items = {"type": "array", "minItems": 1, "items": _any_of(schemas)}
+    items = _array(_any_of(schemas), minItems=1)
     options = {name: _any_of([_OPTIONS[name], {"type": "null"}]) for name in model.options}
     shared = {"model": {"const": model.name}} | options
 
@@ -166,7 +172,7 @@ def _bodies(model, is_only):
 
     bodies = [body(items=items), body(**fields)]
     if model.task == "vectors":
-        texts = _any_of([{"type": "string"}, {"type": "array", "minItems": 1, "items": {"type": "string"}}])
+        texts = _any_of([{"type": "string"}, _array({"type": "string"}, minItems=1)])
         openai = body(input=texts)
         openai["properties"] |= {"encoding_format": {"enum": ["float", "base64"]}, "user": {"type": "string"}}
         bodies.append(openai)
@@ -179,17 +185,11 @@ def _example(model):
 
 
 def _openai_reply():
-    vector = _any_of([{"type": "array", "items": {"type": "number"}}, {"type": "string"}])
-    properties = {"object": {"const": "embedding"}, "index": {"type": "integer"}, "embedding": vector, **_ADDED}
-    data = {"type": "object", "required": list(properties), "properties": properties}
+    vector = _any_of([_array({"type": "number"}), {"type": "string"}])
+    data = _open_object(object={"const": "embedding"}, index={"type": "integer"}, embedding=vector, **_ADDED)
     counts = {name: {"type": "integer"} for name in ("prompt_tokens", "total_tokens")}
-    of_list = {
-        "object": {"const": "list"},
-        "data": {"type": "array", "items": data},
-        "model": {"type": "string"},
-        "usage": {"type": "object", "properties": counts},
-    }
-    return {"type": "object", "required": list(of_list), "properties": of_list}
+    usage = {"type": "object", "properties": counts}
+    return _open_object(object={"const": "list"}, data=_array(data), model={"type": "string"}, usage=usage)
 
 
 def _answer(model, schemas):
@@ -212,14 +212,13 @@ def _schema(kind: Any, schemas: dict[str, Any]) -> Mapping[str, Any]:
         if name not in schemas:
             schemas[name] = {}  # the place, in case the type has itself
             hints = typing.get_type_hints(kind)
-            properties = {field: _schema(hint, schemas) for field, hint in hints.items()}
-            schemas[name] = {"type": "object", "required": list(properties), "properties": properties}
+            schemas[name] = _open_object(**{field: _schema(hint, schemas) for field, hint in hints.items()})
         return {"$ref": f"#/components/schemas/{name}"}
     arguments = typing.get_args(kind)
     if isinstance(kind, types.UnionType):
         return _any_of([_schema(argument, schemas) for argument in arguments])
     if typing.get_origin(kind) is list:
-        return {"type": "array", "items": _schema(arguments[0], schemas)}
+        return _array(_schema(arguments[0], schemas))
     return {"type": "object", "additionalProperties": _schema(arguments[1], schemas)}  # dict
 
 

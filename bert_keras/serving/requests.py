@@ -1,12 +1,15 @@
-"""Reads a request: the time it gives, its body, JSON, items and options."""
+"""Reads a request (its time, body, JSON, items and options), and writes JSON."""
 
 import asyncio
 import threading
 import time
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import orjson
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
 from bert_keras.prediction.arguments import shown
 
@@ -14,17 +17,36 @@ from bert_keras.prediction.arguments import shown
 _SECONDS_TO_SEND = 10.0
 # Maximum number of lists and objects in a body: small ones take much more memory and time than their bytes.
 _MOST_CONTAINERS = 500_000
+_MOST_CHARS_OF_A_REASON = 800
 # Parsing lets no other thread run, so only one body at a time is parsed, and other threads run in between.
 _one_at_a_time = threading.Lock()
 
 
-class RefusedError(Exception):
+class RefusedError(HTTPException):
     """A request without an answer: an HTTP status, and the reason for the client."""
 
     def __init__(self, status: int, reason: str, **headers: str):
-        super().__init__(reason)
-        self.status, self.reason = status, reason
-        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        super().__init__(status, reason, {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def body_of(value: Any) -> bytes:
+    """Returns a value as JSON; arrays become lists, and objects of dataclasses become objects.
+
+    Numbers must be finite: JSON has no others, and this function would write null.
+    """
+    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Returns the response with a value as JSON."""
+    return Response(body_of(value), status, headers, "application/json")
+
+
+def refusal(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Returns the response that says why a request has no answer."""
+    if len(reason) > _MOST_CHARS_OF_A_REASON:  # it may have names of the client
+        reason = f"{reason[:_MOST_CHARS_OF_A_REASON]}..."
+    return json_response({"error": reason}, status, headers)
 
 
 def timeout_of(request: Request, longest: float) -> float:
@@ -81,14 +103,15 @@ def read_json(body: bytes) -> dict[str, Any]:
     return value
 
 
-def split_body(body: dict[str, Any], max_items: int) -> tuple[list[Any], dict[str, Any]]:
+def split_body(body: dict[str, Any], max_items: int, options: Collection[str]) -> tuple[list[Any], dict[str, Any]]:
     """Returns the items of a request and its other fields, without "model".
 
-    The field "items" has the list of items. Without it, the whole body is one item, and the options come with it.
+    The field "items" has the list of items. Without it, the whole body is one item and its options.
     """
     fields = {name: value for name, value in body.items() if name != "model"}
     if "items" not in fields:
-        return [fields], {}
+        given = {name: fields.pop(name) for name in options if name in fields}
+        return [fields], given
     items = fields.pop("items")
     if not isinstance(items, list) or not items:
         raise RefusedError(422, f'"items" is {shown(items)}, but a list of one item or more is needed')

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import orjson
 
 from bert_keras import prediction
 from bert_keras.mistakes import Mistake
@@ -24,8 +23,6 @@ SERVED_PRETRAINED = (*PRETRAINED_TASKS, "vectors")
 # Padded lengths that differ by this many tokens get another one between them.
 _GAP = 16
 _VECTORS = {"layers": (-2,), "pooling": "mean", "max_seq_length": None}
-# Maximum size of the answers to a request: a short request can have large ones.
-_MOST_ANSWER_BYTES = 16 << 20
 # Seconds that the end of the server waits for a model.
 _SECONDS_TO_STOP = 2.0
 _SAVED_MODEL = "saved_model.pb"
@@ -105,7 +102,7 @@ class ServedModel:
         return values[0] if len(values) == 1 else tuple(values)
 
     def answers(self, items: Sequence[Any], options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yields the answer to each item as a dict for `body_of`.
+        """Yields the answer to each item as a dict for `requests.body_of`.
 
         In addition to the fields of the Python API, "num_tokens" is the number of tokens that the tokenizer makes of
         the item's texts, and "is_cut" whether the model ignored some of them, because there are too many.
@@ -115,15 +112,13 @@ class ServedModel:
         """
         texts = [self.text_of(item, f"text {number}") for number, item in enumerate(items, 1)]
         if unknown := [name for name in options if name not in self.options]:
-            raise ValueError(f'"{unknown[0]}" is not a field of this request; its options are: {self._listed()}')
+            listed = ", ".join(self.options) or "none"
+            raise ValueError(f'"{unknown[0]}" is not a field of this request; its options are: {listed}')
         for text, (answer, is_cut) in zip(texts, self.predictor.pipe_with_cuts(texts, **options), strict=True):
             fields = dict(vars(answer))
             if self.task == "vectors":
                 fields = {"text": text, "vector": np.array(answer.vector, np.float32)}
             yield fields | {"num_tokens": self.predictor.num_tokens(text), "is_cut": is_cut}
-
-    def _listed(self):
-        return ", ".join(self.options) or "none"
 
 
 def finer(lengths: Sequence[int]) -> list[int]:
@@ -181,28 +176,3 @@ def numbered_folders(folder: str) -> dict[int, pathlib.Path]:
 def _has_task(folder):
     path = pathlib.Path(folder)
     return is_export(folder) or any((path / part / TASK_FILE).is_file() for part in ("", "model"))
-
-
-def body_of(value: Any) -> bytes:
-    """Returns a value as JSON; arrays become lists, and objects of dataclasses become objects.
-
-    Numbers must be finite: JSON has no others, and this function would write null.
-    """
-    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
-
-
-def body_with_answers(fields: dict[str, Any], name: str, answers: Iterator[Any]) -> bytes:
-    """Returns an object with some fields and a list of answers as JSON.
-
-    Raises:
-        ValueError: the answers are too large.
-    """
-    parts, num_bytes = [], 0
-    for answer in answers:
-        parts.append(body_of(answer))
-        num_bytes += len(parts[-1])
-        if num_bytes > _MOST_ANSWER_BYTES:
-            raise ValueError(
-                f"the answers are larger than {_MOST_ANSWER_BYTES:,} bytes; send fewer texts, or choose a smaller top_k"
-            )
-    return b'%s"%s":[%s]}' % (body_of(fields)[:-1] + b"," * bool(fields), name.encode(), b",".join(parts))

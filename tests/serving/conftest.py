@@ -65,7 +65,7 @@ def ask(server):
 @pytest.fixture
 def answers_of(models, plain):
     """Return a function that answers items with a model as in Python, without a server."""
-    from bert_keras.serving.served_models import body_of
+    from bert_keras.serving.requests import body_of
 
     def answer(task, items, **options):
         [model] = [model for model in models if model.task == task]

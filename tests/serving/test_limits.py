@@ -92,7 +92,7 @@ def test_the_answers_of_a_request_have_a_limit(ask, monkeypatch):
     body = {"model": "bert", "items": ["[MASK]"] * 20, "top_k": 25}
     status, answer = ask("fill-mask", body)
     assert (status, len(answer["answers"])) == (200, 20)
-    monkeypatch.setattr("bert_keras.serving.served_models._MOST_ANSWER_BYTES", 20_000)
+    monkeypatch.setattr("bert_keras.serving.answers._MOST_ANSWER_BYTES", 20_000)
     status, answer = ask("fill-mask", body)
     assert status == 422
     assert answer["error"] == "the answers are larger than 20,000 bytes; send fewer texts, or choose a smaller top_k"

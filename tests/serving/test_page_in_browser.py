@@ -23,7 +23,7 @@ from selenium.webdriver.support.ui import Select
 from server_page import CASES, IMAGE, SCRIPT, Page, write_models
 
 from bert_keras.prediction.arguments import Limits
-from bert_keras.serving.served_models import body_of
+from bert_keras.serving.requests import body_of
 from bert_keras.serving.versions import open_folders
 
 pytestmark = pytest.mark.slow
