@@ -8,9 +8,9 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bert_keras.data_prep.tasks.columns import KNOWN_NAMES, Columns, find_columns, parts_of, read_columns
+from bert_keras.data_prep.tasks.columns import KNOWN_NAMES, Columns, find_columns, parts_of
 from bert_keras.data_prep.tasks.minimal_pairs import read_paradigms
-from bert_keras.data_prep.tasks.tables import BadRow
+from bert_keras.data_prep.tasks.tables import BadRow, Table
 from bert_keras.data_prep.tasks.user_data import iterate_own_file
 from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.prediction.arguments import Limits
@@ -90,11 +90,12 @@ def read_table(
         given: `text_column`, `text_pair_column`, `choice_columns` and `has_header`; None or empty if not given.
         trained: the settings of the model's training; its columns are used if the file has them.
     """
-    columns = _columns(input_file, form, given, trained)
+    table = Table(input_file)
+    columns = _columns(table, form, given, trained)
     taken = [columns.text, *([columns.pair] if columns.pair else columns.choices)]
     log.info("%s: texts are read from: %s", input_file, ", ".join(f'"{column}"' for column in taken))
     has_header = given.get("has_header") or "auto"
-    examples = iterate_own_file(input_file, columns, has_header=has_header)
+    examples = iterate_own_file(table, columns, has_header=has_header)
     rows = ((example.source, _text_of_row(example, form)) for example in examples)
     return _begun(rows, f"{input_file} holds no row; give at least one")
 
@@ -196,8 +197,8 @@ def _text_of_line(source, line, form, most_bytes):
         return error
 
 
-def _columns(input_file, form, given, trained):
-    names = read_columns(input_file)
+def _columns(table, form, given, trained):
+    input_file, names = table.path, table.names
     text, pair = (given.get(role) or _known(trained.get(role), names) for role in ("text_column", "text_pair_column"))
     if form == "choices":
         choices = given.get("choice_columns") or [_known(name, names) for name in trained.get("choice_columns") or ()]
@@ -211,7 +212,7 @@ def _columns(input_file, form, given, trained):
     if form == "text":
         pair = None
     if not text:
-        found = find_columns(input_file, Columns(pair=pair), needs_label=False)
+        found = find_columns(table, Columns(pair=pair), needs_label=False)
         text, pair = found.text, found.pair if form == "pair" else None
     if form == "pair" and not pair:
         raise Mistake(

@@ -12,11 +12,9 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.data_prep.tasks.examples import to_number
-from bert_keras.data_prep.tasks.tables import BadRow, Row, iterate_rows, read_json_rows, without_bad_rows
+from bert_keras.data_prep.tasks.tables import BadRow, Row, Table, without_bad_rows
 from bert_keras.mistakes import Message, Mistake, Setting
-from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
@@ -34,8 +32,6 @@ PAIRS = (
     *(("question1", "question2"), ("question", "sentence")),
 )
 KNOWN_NAMES = {*TEXT_NAMES, *LABEL_NAMES, *(second for _, second in PAIRS), "id", "index"}
-# Rows from which missing columns are guessed.
-_ROWS_LOOKED_AT = 200
 # Reading a larger file takes longer than loading TensorFlow.
 _MOST_BYTES_CHECKED = 100_000_000
 _ROLES = {"text": "the text", "pair": "the second text", "label": "the label"}
@@ -63,14 +59,17 @@ class Columns:
 NO_COLUMNS = Columns()
 
 
-def find_columns(path: str | os.PathLike, given: Columns = NO_COLUMNS, needs_label: bool = True) -> Columns:
-    """Finds the columns of a user's file that the user did not name, if the names in its header are clear.
+def find_columns(table: Table, given: Columns = NO_COLUMNS, needs_label: bool = True) -> Columns:
+    """Finds the columns of a user's table that the user did not name, if the names in its header are clear.
 
     The log reports them. Raises ValueError if no column, or more than one, could be the text or the label, or a given
     column does not exist; the message names all of these at once, and guesses the flags from the first rows.
     """
-    names, rows = _first_rows(path)
-    return choose_columns(os.fspath(path), names, given, needs_label, rows)
+    rows = [row.cells for row in table.first_rows if isinstance(row, Row)]
+    if table.is_json and not rows:
+        without_bad_rows(table.name, table.first_rows)  # raises an error about the first row
+    rows = [row for row in rows if len(row) == len(table.names)]
+    return choose_columns(table.path, table.names, given, needs_label, rows)
 
 
 def choose_columns(
@@ -139,19 +138,7 @@ def check_columns(argv: Sequence[str]) -> None:
         path = values.get(name, "")
         is_small = os.path.isfile(path) and os.path.getsize(path) < _MOST_BYTES_CHECKED
         if is_small and values.get("has_header") != "false":
-            find_columns(path, given)
-
-
-def _first_rows(path):
-    """Returns the names of the columns, and the cells of some rows below."""
-    if is_json_lines(path):
-        names, rows = read_json_rows(path)
-        if all(isinstance(row, BadRow) for row in rows):
-            without_bad_rows(paths.name(path), rows)  # raises an error about the first row
-        return names, [row.cells for row in rows[:_ROWS_LOOKED_AT] if isinstance(row, Row)]
-    rows = [row.cells for row in itertools.islice(iterate_rows(path), 1 + _ROWS_LOOKED_AT)]
-    names = tuple(map(str.strip, rows[0]))
-    return names, [row for row in rows[1:] if len(row) == len(names)]
+            find_columns(Table(path), given)
 
 
 def _parts_of(given, names):
@@ -220,15 +207,10 @@ def _is_text(cells):
     return len(set(cells)) > len(cells) / 2 and sum(cell.count(" ") for cell in cells) >= len(cells)
 
 
-def read_columns(path: str | os.PathLike) -> tuple[str, ...]:
-    """Returns the cells of the first row of a CSV or TSV file, or the keys of the objects of a JSON lines file."""
-    return _first_rows(path)[0]
-
-
 def read_table(
-    path: str | os.PathLike, columns: Columns, needs_label: bool, has_header: str
+    table: Table, columns: Columns, needs_label: bool, has_header: str
 ) -> tuple[dict[str, int], Iterable[Row | BadRow]]:
-    """Returns the index of the cell of each column that a user's file has, and its rows, at least one.
+    """Returns the index of the cell of each column that a user's table has, and its rows, at least one.
 
     The first row, the header, names the columns. If all needed columns are numbers, they count columns from 0, and
     `has_header` decides whether the first row is a header. "auto" takes it for a header in these cases; the log reports
@@ -238,35 +220,30 @@ def read_table(
     - The first row's label is not a number, but all others are.
     - The first row's label occurs only once, but each of the others occurs in several rows.
     """
-    name, optional = os.fspath(path), []
-    if is_json_lines(path):
-        names, rows = read_json_rows(path)
-        needed, optional = _wanted(columns, names, needs_label)
+    path, names = table.path, table.names
+    needed, optional = _wanted(columns, names, needs_label)
+    if table.is_json:
         places = {column: place for place, column in enumerate(names)}
         if has_header != "auto":
-            raise Mistake("{} is JSON lines, which have no header; give {has_header}=auto", name)
-        if any(isinstance(row, Row) for row in rows):
-            _check_needed(name, needed, places, names)
-        return places, rows
-    rows = iterate_rows(path)
-    first = next(rows)
-    names = list(map(str.strip, first.cells))
-    needed, optional = _wanted(columns, names, needs_label)
+            raise Mistake("{} is JSON lines, which have no header; give {has_header}=auto", path)
+        if names:
+            _check_needed(path, needed, places, names)
+        return places, table.rows()
     if has_header == "false" and not all(map(str.isdecimal, needed + optional)):
-        raise Mistake("{}: with {has_header}=false columns have no names; give their numbers, counted from 0", name)
+        raise Mistake("{}: with {has_header}=false columns have no names; give their numbers, counted from 0", path)
     is_counting = all(map(str.isdecimal, needed))
     places = _find_places(needed + optional, names, is_counting)
-    _check_needed(name, needed, places, names)
+    _check_needed(path, needed, places, names)
+    rows: Iterable[Any] = table.rows()
     if has_header == "auto":
         if is_counting and columns.label in places:
             rows = list(rows)  # to compare the first label with all others
-        has_header = "true" if _is_header(names, rows, places, needed, columns.label, paths.name(path)) else "false"
-    rows = iter(rows)
-    if has_header == "true":
-        first = next(rows, None)
-        if first is None:
-            raise ValueError(f"{name} has a header and no rows; give a file with at least one")
-    return places, _of_same_length(itertools.chain([first], rows), len(names), paths.name(path))
+        has_header = "true" if _is_header(names, rows, places, needed, columns.label, table.name) else "false"
+    if has_header == "false":
+        rows = itertools.chain([table.header], rows)
+    elif not table.first_rows:
+        raise ValueError(f"{path} has a header and no rows; give a file with at least one")
+    return places, _of_same_length(rows, len(names), table.name)
 
 
 def list_columns(columns: Sequence[str]) -> str:

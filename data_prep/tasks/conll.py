@@ -63,16 +63,17 @@ def read_conll(
     is used. Errors (ValueError) name file and line.
     """
     path = os.fspath(path)
-    text = text_files.read_text(path, "give a file of CoNLL columns or JSON lines")
-    lines = text_files.unify_line_ends(text).split("\n")
-    if is_json_lines(path):
-        if word_column is not None or tag_column is not None:
-            raise Mistake("{} is JSON lines, which have no columns; leave out {word_column} and {tag_column}", path)
-        sentences = _read_json_lines(path, lines, tag_keys)
-    elif format_by_name(path) == "csv":
+    if format_by_name(path) == "csv":
         sentences = _read_csv(path, needs_tags, (word_column, tag_column) != (None, None))
     else:
-        sentences = _read_columns(path, lines, word_column, tag_column, needs_tags)
+        text = text_files.read_text(path, "give a file of CoNLL columns or JSON lines")
+        lines = text_files.unify_line_ends(text).split("\n")
+        if not is_json_lines(path):
+            sentences = _read_columns(path, lines, word_column, tag_column, needs_tags)
+        elif word_column is not None or tag_column is not None:
+            raise Mistake("{} is JSON lines, which have no columns; leave out {word_column} and {tag_column}", path)
+        else:
+            sentences = _read_json_lines(path, lines, tag_keys)
     if not sentences:
         needed = "one object of words and tags on a line" if is_json_lines(path) else "one word and its tag on a line"
         raise ValueError(f"{path} has no sentence; it needs {needed}")

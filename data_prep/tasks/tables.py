@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
+from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import inspection, paths, text_files
 from bert_keras.storage.json_files import read_json_lines
@@ -23,6 +24,8 @@ _NEEDED = "give a file with rows"
 _LARGEST_CELL = 2**31 - 1
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _ROWS_LOOKED_AT = 1000
+# Rows from which the columns are guessed.
+_FIRST_ROWS = 200
 _CHARACTERS_LOOKED_AT = 1 << 20
 # Excel takes the delimiter from a first line such as sep=; in every country.
 _SEPARATOR_LINE = re.compile(r'"?sep=([^\r\n"])"?\r*(?:\n|$)', re.IGNORECASE)
@@ -49,6 +52,34 @@ class BadRow(NamedTuple):
     @property
     def error(self) -> Mistake:
         return Mistake("{}: {}", self.source, self.problem)
+
+
+class Table:
+    """A user's table of CSV, TSV or JSON lines, which is read once.
+
+    Attributes:
+        path, name: the path, and its last part for messages.
+        is_json: whether the file has JSON lines.
+        names: the cells of the first row without blanks around them, or all keys of the objects.
+        header: the first row as a Row, unless the file has JSON lines.
+        first_rows: up to 200 rows below the names.
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        self.path, self.name, self.is_json = os.fspath(path), paths.name(path), is_json_lines(path)
+        if self.is_json:
+            self.names, found = read_json_rows(path)
+            self._rows: Iterator[Any] = iter(found)
+        else:
+            self._rows = iterate_rows(path)
+            self.header = next(self._rows)
+            self.names = tuple(map(str.strip, self.header.cells))
+        self.first_rows: list[Row | BadRow] = list(itertools.islice(self._rows, _FIRST_ROWS))
+
+    def rows(self) -> Iterator[Row | BadRow]:
+        """Yields all rows below the names; only once, because the file is split into rows on the way."""
+        yield from self.first_rows
+        yield from self._rows
 
 
 def without_bad_rows(name: str, rows: Iterable[Any], is_skipping: bool | None = None) -> list[Any]:

@@ -15,54 +15,54 @@ import numpy as np
 from bert_keras.data_prep.tasks.columns import LABEL_NAMES, NO_COLUMNS, Columns, choose_columns, parts_of, read_table
 from bert_keras.data_prep.tasks.examples import Example, to_number
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS
-from bert_keras.data_prep.tasks.tables import BadRow, without_bad_rows
+from bert_keras.data_prep.tasks.tables import BadRow, Table, without_bad_rows
 from bert_keras.mistakes import Mistake
-from bert_keras.storage import paths, text_files
+from bert_keras.storage import text_files
 
 
 def read_own_file(
-    path: str | os.PathLike,
+    table: Table,
     columns: Columns,
     kind: str = "single_label",
     needs_label: bool = False,
     skip_bad_rows: bool | None = None,
     has_header: str = "auto",
 ) -> list[Example]:
-    """Reads the examples of a user's file of texts; see `iterate_own_file`.
+    """Reads the examples of a user's table of texts; see `iterate_own_file`.
 
     An unreadable row is a ValueError, with file and line; `skip_bad_rows` leaves such rows out and logs their number.
     None is for programs that do not have this flag.
     """
-    rows = iterate_own_file(path, columns, kind, needs_label, has_header)
-    examples = without_bad_rows(paths.name(path), rows, skip_bad_rows)
+    rows = iterate_own_file(table, columns, kind, needs_label, has_header)
+    examples = without_bad_rows(table.name, rows, skip_bad_rows)
     if not examples:
-        raise ValueError(f"{os.fspath(path)}: no row can be read; correct the file")
+        raise ValueError(f"{table.path}: no row can be read; correct the file")
     return examples
 
 
 def iterate_own_file(
-    path: str | os.PathLike,
+    table: Table,
     columns: Columns,
     kind: str = "single_label",
     needs_label: bool = False,
     has_header: str = "auto",
 ) -> Iterator[Example | BadRow]:
-    """Yields the examples of a user's file of texts one by one, in the order of the file; a BadRow if unreadable.
+    """Yields the examples of a user's table of texts one by one, in the order of the file; a BadRow if unreadable.
 
     Files are .csv, .tsv or .txt (tabs), .jsonl, .ndjson or .json (an object on each line), also compressed. To save
     memory, the rows of CSV and TSV are usually split one by one. Without `needs_label`, an absent column or an
     empty cell means no label. `kind` is one of `examples.KINDS`, `has_header` one of `columns.HEADERS`.
     """
     if needs_label and columns.label is None:
-        raise Mistake("{}: examples need labels here; name their column with {label_column}", os.fspath(path))
-    places, rows = read_table(path, columns, needs_label, has_header)
-    _check_places(path, columns, places)
+        raise Mistake("{}: examples need labels here; name their column with {label_column}", table.path)
+    places, rows = read_table(table, columns, needs_label, has_header)
+    _check_places(table.path, columns, places)
     lines_of_ids, label_lines, number = {}, {}, 0
     for row in rows:
         if isinstance(row, BadRow):
             yield row
             continue
-        source = f"{paths.name(path)} line {row.line}"
+        source = f"{table.name} line {row.line}"
         try:
             cells = {column: row.cells[place] for column, place in places.items()}
             label = None if columns.label is None else cells.get(columns.label)

@@ -13,6 +13,7 @@ import numpy as np
 
 from bert_keras.data_prep.corpus.documents import find_text_files
 from bert_keras.data_prep.tasks.columns import Columns, find_columns
+from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.model_folder.folder import open_model_files
 from bert_keras.storage import writing
@@ -52,7 +53,8 @@ def read_task(
 
 
 def _read_rows(path, given):
-    examples = read_own_file(path, find_columns(path, given), needs_label=True)
+    table = Table(path)
+    examples = read_own_file(table, find_columns(table, given), needs_label=True)
     return [(example.text_a, str(example.label)) for example in examples]
 
 

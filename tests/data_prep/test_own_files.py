@@ -6,6 +6,7 @@ import pytest
 
 from bert_keras.data_prep.tasks.columns import Columns, check_columns, find_columns
 from bert_keras.data_prep.tasks.examples import Example
+from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import iterate_own_file, read_own_file
 
 TEXT_AND_LABEL = Columns("text", label="label")
@@ -16,7 +17,7 @@ def read(write):
     """Return a function that writes a file of labelled texts and returns its examples."""
 
     def read(name, content, columns=TEXT_AND_LABEL, kind="single_label", needs_label=True, **options):
-        return read_own_file(write(name, content), columns, kind, needs_label, **options)
+        return read_own_file(Table(write(name, content)), columns, kind, needs_label, **options)
 
     return read
 
@@ -133,21 +134,21 @@ def test_the_user_may_say_whether_there_is_a_header(read, messages):
 )
 def test_columns_are_found_by_their_usual_names(write, messages, header, columns, taken):
     file = write("own.csv", f"{header}\n1,2,3\n")
-    assert find_columns(file) == columns
+    assert find_columns(Table(file)) == columns
     assert messages == [f"{file}: columns {header.replace(',', ', ')}; using {taken}"]
 
 
 def test_given_columns_are_kept(write, messages):
     file = write("own.csv", "review,text,stars,label\na,b,c,d\n")
-    assert find_columns(file, Columns("review", label="stars")) == Columns("review", None, "stars")
+    assert find_columns(Table(file), Columns("review", label="stars")) == Columns("review", None, "stars")
     assert messages == []
-    assert find_columns(file, Columns(pair="text")) == Columns("review", "text", "label")
+    assert find_columns(Table(file), Columns(pair="text")) == Columns("review", "text", "label")
 
 
 def test_a_file_for_prediction_needs_no_label(write):
-    assert find_columns(write("own.csv", "text,label\na,?\n"), needs_label=False) == Columns("text")
-    assert find_columns(write("own.txt", "anything\na\n"), needs_label=False) == Columns("anything")
-    assert find_columns(write("own.jsonl", 'x\n{"text": "a", "n": 1}\n'), needs_label=False) == Columns("text")
+    assert find_columns(Table(write("own.csv", "text,label\na,?\n")), needs_label=False) == Columns("text")
+    assert find_columns(Table(write("own.txt", "anything\na\n")), needs_label=False) == Columns("anything")
+    assert find_columns(Table(write("own.jsonl", 'x\n{"text": "a", "n": 1}\n')), needs_label=False) == Columns("text")
 
 
 @pytest.mark.parametrize(
@@ -194,7 +195,7 @@ def test_a_file_for_prediction_needs_no_label(write):
 )
 def test_columns_that_are_not_found(write, name, content, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        find_columns(write(name, content))
+        find_columns(Table(write(name, content)))
 
 
 ALL = "Body Queue"
@@ -225,9 +226,9 @@ def test_all_wrong_columns_are_named_at_once(write, given, problems, guess):
     with pytest.raises(
         ValueError, match=re.escape(f"{file}: {message}; its columns are Subject, Body, Queue; a guess is")
     ):
-        find_columns(file, given)
+        find_columns(Table(file), given)
     with pytest.raises(ValueError, match=re.escape(f"text_column={text} label_column={label}")):
-        find_columns(file, given)
+        find_columns(Table(file), given)
 
 
 def test_the_columns_of_a_command_are_checked_before_anything_else(write, tmp_path):
@@ -249,25 +250,25 @@ def test_the_columns_of_a_command_are_checked_before_anything_else(write, tmp_pa
 def test_a_text_of_several_columns(write, name, separator):
     rows = [("Subject", "Body", "Queue"), ("help", "it is down", "a"), ("", "no money", "b"), ("so", " ", "a")]
     file = write(name, "\n".join(map(separator.join, rows)))
-    columns = find_columns(file, Columns("Subject, Body", label="Queue"))
-    assert [each.text_a for each in read_own_file(file, columns)] == ["help it is down", "no money", "so"]
+    columns = find_columns(Table(file), Columns("Subject, Body", label="Queue"))
+    assert [each.text_a for each in read_own_file(Table(file), columns)] == ["help it is down", "no money", "so"]
     numbers = Columns("0,1", label="2")
-    assert [each.text_a for each in read_own_file(file, numbers, has_header="true")] == [
+    assert [each.text_a for each in read_own_file(Table(file), numbers, has_header="true")] == [
         "help it is down",
         "no money",
         "so",
     ]
-    pairs = read_own_file(file, Columns("Queue", "Body,Subject"))
+    pairs = read_own_file(Table(file), Columns("Queue", "Body,Subject"))
     assert [(each.text_a, each.text_b) for each in pairs][:2] == [("a", "it is down help"), ("b", "no money")]
     with pytest.raises(ValueError, match='the column "Queue" is both the text and the label'):
-        read_own_file(file, Columns("Body,Queue", label="Queue"))
+        read_own_file(Table(file), Columns("Body,Queue", label="Queue"))
     with pytest.raises(
         ValueError, match='own.csv line 2: the columns "a", "b" are empty; give a text, or remove the row'
     ):
-        read_own_file(write("own.csv", "a,b,c\n,,x\n"), Columns("a,b"))
+        read_own_file(Table(write("own.csv", "a,b,c\n,,x\n")), Columns("a,b"))
     # A name with a comma is one column; null and missing values are empty.
-    assert read_own_file(write("own.csv", '"a,b",c\nx,y\n'), Columns("a,b"))[0].text_a == "x"
-    rows = read_own_file(write("own.jsonl", '{"a": null, "b": "x"}\n{"a": "y"}\n'), Columns("a,b"))
+    assert read_own_file(Table(write("own.csv", '"a,b",c\nx,y\n')), Columns("a,b"))[0].text_a == "x"
+    rows = read_own_file(Table(write("own.jsonl", '{"a": null, "b": "x"}\n{"a": "y"}\n')), Columns("a,b"))
     assert [row.text_a for row in rows] == ["x", "y"]
 
 
@@ -362,7 +363,7 @@ def test_numbers_of_json_that_are_equal_are_one_class(read):
 
 
 def test_examples_can_be_read_one_by_one(write):
-    examples = iterate_own_file(write("own.csv", "text,label\na,1\nb,0\nc\n"), Columns("text"))
+    examples = iterate_own_file(Table(write("own.csv", "text,label\na,1\nb,0\nc\n")), Columns("text"))
     assert [next(examples).text_a, next(examples).text_a] == ["a", "b"]
     assert next(examples).source == "own.csv line 4"
 
@@ -384,6 +385,6 @@ def test_bad_rows_can_be_left_out_and_are_counted(read, messages):
 
 def test_the_news_stories(shared_dir):
     file = shared_dir("data/bbc") / "bbc_news_train.csv"
-    examples = read_own_file(file, find_columns(file, Columns(id="ArticleId")), needs_label=True)
+    examples = read_own_file(Table(file), find_columns(Table(file), Columns(id="ArticleId")), needs_label=True)
     assert len(examples) == 1490
     assert {example.label for example in examples} == {"business", "entertainment", "politics", "sport", "tech"}

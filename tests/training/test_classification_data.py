@@ -7,8 +7,12 @@ import warnings
 import pytest
 
 import run_classifier
+from bert_keras.data_prep.tasks.conll import read_conll
+from bert_keras.prediction.input_texts import read_table
+from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification_data import digest_of, read_classification_data
 from bert_keras.training.finetuning.classification_settings import complete_settings
+from bert_keras.training.sentence_vectors.data import read_file
 
 
 def defaults():
@@ -42,6 +46,24 @@ def test_labels_are_learnt_from_training_and_said(write, messages):
     assert [example.label for example in data.train] == ["10", "9", "9"]
     assert (data.dev, data.test, data.glue) == (None, None, None)
     assert messages[-1] == "2 labels, with their examples to train on: 9 (2), 10 (1)"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+@pytest.mark.parametrize("has_columns", [True, False])
+def test_each_table_is_opened_once(write, monkeypatch, name, has_columns):
+    rows = {
+        "a.csv": ["text,label", "b,1", "c,0"],
+        "a.jsonl": ['{"text": "b", "label": 1}', '{"text": "c", "label": 0}'],
+    }
+    words = write("words.csv", "Sentence #,Word,Tag", "Sentence: 1,he,O", ",ate,O")
+    table, opened, open_file = write(name, *rows[name]), [], paths.open_file
+    monkeypatch.setattr(paths, "open_file", lambda path, *more: opened.append(path) or open_file(path, *more))
+    columns = {"text_column": "text", "label_column": "label"} if has_columns else {}
+    assert len(read(do_train=True, train_file=table, **columns).train) == 2
+    assert len(read_file(table, ["text"] if has_columns else ()).rows) == 2
+    assert len(list(read_table(table, "text", {"text_column": columns.get("text_column")}, {}))) == 2
+    assert len(read_conll(words)) == 1
+    assert opened == [table, table, table, words]
 
 
 def test_what_is_held_out_is_the_same_every_time_and_the_rest_is_trained_on(write, messages):

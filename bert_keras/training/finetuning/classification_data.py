@@ -6,10 +6,10 @@ import hashlib
 import json
 import logging
 
-from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.data_prep.tasks.columns import Columns, find_columns
 from bert_keras.data_prep.tasks.examples import check_labels, learn_labels, learn_scale
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
+from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file, read_tfds
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.storage import paths
@@ -141,7 +141,7 @@ def _read_own_files(settings, stored):
 
 def _read_own(settings, flag):
     """Reads one of the user's files; ignores labels in a file to predict."""
-    path, needs_label = settings[flag], flag not in ("predict_file", "unlabeled_file")
+    needs_label = flag not in ("predict_file", "unlabeled_file")
     label = settings["label_column"] if needs_label else None
     columns = Columns(
         settings["text_column"],
@@ -154,10 +154,9 @@ def _read_own(settings, flag):
     has_header = settings["has_header"]
     if has_header == "false" and (columns.text is None or (needs_label and label is None)):
         raise Mistake("{has_header}=false needs {text_column} and {label_column}, the numbers of columns from 0")
-    # JSON lines with all columns given are not read twice.
-    if not is_json_lines(path) or columns.text is None or (needs_label and label is None):
-        columns = find_columns(path, columns, needs_label)
-    return read_own_file(path, columns, settings["kind"], needs_label, settings["skip_bad_rows"], has_header)
+    table = Table(settings[flag])
+    columns = find_columns(table, columns, needs_label)
+    return read_own_file(table, columns, settings["kind"], needs_label, settings["skip_bad_rows"], has_header)
 
 
 def _read_tfds(settings, stored):

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.columns import PAIRS, TEXT_NAMES, Columns, list_columns, read_columns
+from bert_keras.data_prep.tasks.columns import PAIRS, TEXT_NAMES, Columns, list_columns
+from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
 from bert_keras.mistakes import Mistake
@@ -65,12 +66,13 @@ def read_file(
             neutral. Such pairs become pairs and triplets, see `_from_inferences`.
         has_labels: False: read only the texts.
     """
+    table = Table(path)
     if path.endswith(".txt") and not text_columns:
         texts, has_header = ("0",), "false"
     else:
         texts, has_header = tuple(text_columns), "auto"
     if not texts:
-        texts, score, label = _find_columns(path, score, label)
+        texts, score, label = _find_columns(table, score, label)
     if not has_labels:
         score = label = None
     if score is not None and len(texts) != 2:
@@ -80,7 +82,7 @@ def read_file(
     first, second, others = texts[0], texts[1] if len(texts) > 1 else None, texts[2:]
     columns = Columns(first, second, score or label, choices=others)
     kind = "regression" if score is not None else "single_label"
-    examples = read_own_file(path, columns, kind, needs_label=columns.label is not None, has_header=has_header)
+    examples = read_own_file(table, columns, kind, needs_label=columns.label is not None, has_header=has_header)
     rows = [(each.text_a, *([each.text_b or ""] if second else []), *each.choices) for each in examples]
     for each, row in zip(examples, rows, strict=True):
         if any(map(is_blank, row)):
@@ -93,9 +95,9 @@ def read_file(
     return Texts("pairs", rows if label is None else _from_inferences(path, label, rows, labels), [])
 
 
-def _find_columns(path, score, label):
+def _find_columns(table, score, label):
     """Returns the columns of the texts, the scores and the labels, by their usual names."""
-    names = read_columns(path)
+    path, names = table.path, table.names
     by_name = {name.strip().lower(): name for name in names}
     texts: tuple[str, ...] = ()
     for first, second in _FIRST_TEXTS:
