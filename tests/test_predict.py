@@ -23,6 +23,8 @@ import evaluate_predictions
 import predict
 from bert_keras.cli.flags import run_main
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 LABELS = {"labels": ["no", "yes"]}
 
 

@@ -21,6 +21,8 @@ import run_squad
 from bert_keras.modeling import TokenClassifierModel
 from bert_keras.prediction import open_model
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 ONE_LAYER = {"num_hidden_layers": 1}
 LETTERS = "a b c d e f g h i j k l m n o p"
 TEXTS = ["he was hungry", f"so {LETTERS} he ate {LETTERS}", "she walks", "the capital of france is paris"]

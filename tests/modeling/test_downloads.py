@@ -11,6 +11,8 @@ from tiny_released import NAME, zip_of
 from bert_keras import FillMask, download_model, open_checkpoint, open_model, released_models
 from bert_keras.modeling.released import find_released
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 FILES = ["bert_config.json", "bert_model.ckpt.data-00000-of-00001", "bert_model.ckpt.index", "vocab.txt"]
 
 

@@ -15,6 +15,8 @@ import run_classifier
 from bert_keras import FillMask, FullTokenizer, open_checkpoint, open_model
 from bert_keras.modeling.checkpoints import hub as module
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 constants = pytest.importorskip("huggingface_hub.constants")
 
 CONFIG = {"model_type": "bert", "vocab_size": 40, "hidden_size": 16, "num_attention_heads": 1}

@@ -75,6 +75,7 @@ def test_columns_of_pandas_are_texts_but_a_table_is_not(classify):
         classify(table)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_the_most_probable_labels(make):
     classify = TextClassifier(make("classification", fixed_classifier(*LOGITS), is_pair=False))
     shares = {"bad": 1 / 8, "good": 2 / 8, "\u00fc": 5 / 8}
@@ -85,6 +86,7 @@ def test_the_most_probable_labels(make):
     assert list(TextClassifier(classify.folder, top_k=1)("he").probabilities) == ["\u00fc"]
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_the_threshold_of_labels_that_apply(make):
     run = make("multi_label", fixed_classifier(*LOGITS))
     classify = TextClassifier(run, threshold=0.7)
@@ -95,6 +97,7 @@ def test_the_threshold_of_labels_that_apply(make):
     assert classify("he", threshold=1).labels == []
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_entities_below_the_threshold_are_left_out(make):
     tag = EntityTagger(make("token_classification", word_tagger({"paris": "B-LOC", "he": "B-PER"})))
     [he, paris] = tag("he is paris").entities
@@ -144,6 +147,7 @@ def test_mistakes_in_options(make, task, options, message):
     assert predictor([]) == []
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_labels_can_have_other_names(make, run, classify):
     assert classify.labels == ["bad", "good", "\u00fc"]
     expected = list(classify("paris").probabilities.values())

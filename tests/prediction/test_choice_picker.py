@@ -9,6 +9,8 @@ from reference_bert import softmax
 from bert_keras.modeling import MultipleChoiceModel
 from bert_keras.prediction import Choice, ChoicePicker
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 
 @pytest.fixture(scope="module")
 def model():

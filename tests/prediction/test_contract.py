@@ -181,7 +181,11 @@ def several_in_containers(texts, takes_pairs):
         yield np.array(texts)
 
 
-@pytest.mark.parametrize("name", CASES)
+# Pairs have the class of single texts.
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name == "classification of pairs" else []) for name in CASES]
+
+
+@pytest.mark.parametrize("name", NAMES)
 class TestEveryPredictor:
     def test_threads_get_the_answers_of_one(self, name, predictor):
         """The threads also begin together, before the first trace."""
@@ -260,7 +264,8 @@ def test_a_mistake_is_found_before_any_text_is_answered(name, value, message, pr
         predictor([CASES[name].texts[0], value])
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("no_graphs")
 def test_a_text_that_cannot_be_answered_stops_all_or_is_reported(name, predictor):
     good, (wrong, message) = CASES[name].texts[0], CASES[name].mistakes[0]
     texts, sources = [good, wrong, good, ValueError("unreadable")], [f"a.txt line {number}" for number in range(1, 5)]

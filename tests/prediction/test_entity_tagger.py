@@ -9,6 +9,8 @@ from bert_keras.modeling import weights_by_name
 from bert_keras.modeling.tagger import TAGGERS
 from bert_keras.prediction import Entity, EntityTagger
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 TAGS_BY_WORD = {"paris": "B-LOC", "france": "B-LOC", "london": "I-LOC", "he": "B-PER", "walk": "I-PER"}
 
 

@@ -27,6 +27,8 @@ from bert_keras.prediction import (
     open_model,
 )
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 LONG = "He was hungry , so she ate the capital of France . " * 4
 QUESTIONS = {
     "classification": [(LONG, "so"), ("he was hungry", ""), ("Paris", LONG)],

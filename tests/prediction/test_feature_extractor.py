@@ -15,6 +15,8 @@ from bert_keras.prediction import predictor
 from bert_keras.prediction.arguments import EMBEDDINGS, parse_layers
 from bert_keras.prediction.tasks.features import FeatureExtractor
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 TEXTS = ["he was hungry", ("so he ate .", "paris is"), "", "a b c d e f g h i j k l m n o p a b c d", "walks , he"]
 TOKENS = [
     "[CLS] he was hungry [SEP]",

@@ -11,6 +11,8 @@ from bert_keras.model_folder.folder import read_settings
 from bert_keras.modeling import IncompleteMatchError
 from bert_keras.prediction import ChoicePicker, EntityTagger, QuestionAnswerer, TextClassifier, open_model
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 SETTINGS = OF_TEXTS | {"labels": ["no", "yes"]}
 
 

@@ -5,6 +5,8 @@ from known_models import ids_of, plain_call, random_model, write_model
 
 from bert_keras.prediction import NextSentence
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 
 @pytest.fixture(scope="module")
 def model():

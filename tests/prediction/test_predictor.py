@@ -18,6 +18,8 @@ from bert_keras.prediction import (
     open_model,
 )
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory):

@@ -14,6 +14,8 @@ from bert_keras import FeatureExtractor, Vectorizer, open_model
 from bert_keras.model_folder.sentence_transformers import module_files, read_modules
 from bert_keras.modeling import SentenceModel
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 TEXTS = ["paris", "he was hungry so he ate .", "the capital of france is paris " * 5]
 TYPES = "sentence_transformers.models."
 

@@ -7,6 +7,8 @@ from known_models import random_model, write_model
 from bert_keras.modeling import weights_by_name
 from bert_keras.prediction import FeatureExtractor, FillMask, NextSentence, SentenceScorer
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

@@ -9,6 +9,8 @@ from reference_bert import ReferenceBert, softmax
 from bert_keras.modeling import weights_by_name
 from bert_keras.prediction import Classification, MultiLabel, Regression, TextClassifier
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 LABELS = ["sport", "world", "arts"]
 LETTERS = "a b c d e f g h i j k l m n o p"
 

@@ -119,7 +119,7 @@ def test_a_model_that_was_removed_with_its_best_checkpoint_cannot_be_written_aga
         run(MadeUp(), folder, init_checkpoint=start, **FLAGS)
 
 
-@pytest.mark.parametrize("removed", [(), CHECKPOINTS, ("model",)])
+@pytest.mark.parametrize("removed", [CHECKPOINTS, ("model",)])
 def test_a_run_that_a_callback_ended_is_finished(start, tmp_path, removed, capsys):
     steps = []
     callbacks = Callbacks(on_evaluation=lambda step, metrics: steps.append(step) or step == 2)
@@ -175,25 +175,12 @@ def finished(finished_once, tmp_path):
     return shutil.copytree(finished_once, tmp_path / "run")
 
 
-def test_more_patience_continues_a_run_that_ended_early(start, tmp_path):
-    flags = {"init_checkpoint": start, "eval_steps": 1}
-    run(MadeUp([0.5, 0.4]), tmp_path / "run", early_stopping=1, **flags)
-    assert end_of(tmp_path / "run") == {"step": 2, "reason": "early stopping"}
-    run(MadeUp([0.3, 0.6, 0.2, 0.2]), tmp_path / "run", early_stopping=4, **flags)
-    assert end_of(tmp_path / "run") == {"step": 6, "reason": "all steps"}
-    assert task_of(tmp_path / "run")["step"] == 4
-
-
-@pytest.mark.parametrize("does_evaluate", [False, True])
-def test_a_model_that_is_missing_is_written_again(finished, start, does_evaluate):
+def test_a_model_without_an_evaluation_is_written_again(finished, start):
     before = weights_in(finished / "model")
-    remove(finished, "model")
-    metrics = run(MadeUp(does_evaluate=does_evaluate), finished, init_checkpoint=start)
-    assert_bit_equal(weights_in(finished / "model"), before)
-    assert (metrics is not None) == does_evaluate
-    remove(finished, "model")
-    run(MadeUp(does_evaluate=does_evaluate), finished, init_checkpoint=start)
-    assert_bit_equal(weights_in(finished / "model"), before)
+    for _ in range(2):
+        remove(finished, "model")
+        assert run(MadeUp(does_evaluate=False), finished, init_checkpoint=start) is None
+        assert_bit_equal(weights_in(finished / "model"), before)
 
 
 def test_a_run_that_was_interrupted_is_a_model(start, tmp_path, monkeypatch):

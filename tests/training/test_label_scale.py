@@ -34,7 +34,7 @@ def train(config, mean, std, ema_decay=0.0):
 
 
 @pytest.mark.usefixtures("no_graphs")
-@pytest.mark.parametrize(("mean", "std", "ema_decay"), [(512.0, 256.0, 0), (-3e-6, 1e-6, 0.9), (2e6, 1e6, 0)])
+@pytest.mark.parametrize(("mean", "std", "ema_decay"), [(-3e-6, 1e-6, 0.9), (2e6, 1e6, 0)])
 def test_the_unit_of_the_labels_changes_nothing_but_the_unit_of_the_head(tiny_config, mean, std, ema_decay):
     plain, plain_losses = train(tiny_config, 0.0, 1.0, ema_decay)
     state, losses = train(tiny_config, mean, std, ema_decay)

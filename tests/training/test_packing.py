@@ -67,10 +67,8 @@ def train(*arguments, **more):
     return tf.nest.map_structure(float, totals), {name: value.numpy() for name, value in trainer.state.items()}
 
 
-@pytest.mark.parametrize(
-    ("kind", "num_parts", "is_fixed"),
-    [("tokens", 3, True), pytest.param("classes", 2, False, marks=pytest.mark.slow)],  # a whole run of classes is below
-)
+@pytest.mark.slow  # two graphs each; tests/training/test_every_loss.py packs single batches
+@pytest.mark.parametrize(("kind", "num_parts", "is_fixed"), [("tokens", 3, True), ("classes", 2, False)])
 def test_packed_steps_have_the_losses_gradients_and_weights_of_unpacked_ones(kind, num_parts, is_fixed):
     expected_totals, expected_state = train(kind)
     totals, state = train(kind, num_parts, is_packed=True, is_fixed=is_fixed)
