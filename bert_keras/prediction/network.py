@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import itertools
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -65,7 +64,6 @@ class Network:
         # AutoGraph would rewrite every function of the model, and double the time of tracing.
         self._function = tf.function(run, autograph=False)
         self._compiled = {}
-        self._lock = threading.Lock()
         self._strategy = strategy
 
     @property
@@ -134,14 +132,14 @@ class Network:
         return [tf.concat(strategy.experimental_local_results(column), axis=0) for column in columns]
 
     def _compile(self, length):
-        with self._lock:
-            if length not in self._compiled:
-                tokens, predictions = (tf.TensorSpec([None, size], tf.int32) for size in (length, None))
-                names = ("input_ids", "input_mask", "segment_ids")
-                specs = dict.fromkeys(names, tokens)
-                specs |= dict.fromkeys(("masked_lm_positions", "masked_lm_ids"), predictions) | self._extra_specs
-                self._compiled[length] = self._function.get_concrete_function(specs)
-            return self._compiled[length]
+        # Threads may come here together: TensorFlow traces equal signatures once.
+        if length not in self._compiled:
+            tokens, predictions = (tf.TensorSpec([None, size], tf.int32) for size in (length, None))
+            names = ("input_ids", "input_mask", "segment_ids")
+            specs = dict.fromkeys(names, tokens)
+            specs |= dict.fromkeys(("masked_lm_positions", "masked_lm_ids"), predictions) | self._extra_specs
+            self._compiled[length] = self._function.get_concrete_function(specs)
+        return self._compiled[length]
 
 
 def check_batch_size(batch_size: int) -> None:

@@ -23,6 +23,7 @@ log = logging.getLogger("bert_keras")
 _BLOCK = 1 << 20
 _PART = 1 << 26  # bytes of a large file that one task converts
 _TASK = 1 << 22  # bytes of small files that one task copies
+_COPY = ".standard-input-"
 
 
 def inspect_text(file: str, options: TextOptions = RELEASE) -> FileForm:
@@ -57,18 +58,26 @@ def received(files: Sequence[str], folder: str | None = None, stream: BinaryIO |
         return
     source: Any = sys.stdin.buffer if stream is None else stream
     folder, digest = folder or tempfile.gettempdir(), hashlib.sha256()
+    for left_over in paths.glob(os.path.join(folder, f"{_COPY}*")):
+        with contextlib.suppress(OSError):
+            if held := writing.lock(left_over):  # a killed program left it: a running one holds its lock
+                paths.remove(left_over)
+                held.close()
     with writing.unfinished(os.path.join(folder, "standard-input")) as hidden:
         with open(hidden, "wb") as copy:
             while block := source.read(_BLOCK):
                 digest.update(block)
                 copy.write(block)
-        name = os.path.join(folder, f"standard-input-{digest.hexdigest()[:12]}")
+        held = writing.lock(hidden)
+        name = os.path.join(folder, f"{_COPY}{digest.hexdigest()[:12]}")
         os.replace(hidden, name)
     os.utime(name, ns=(0, 0))
     try:
         yield [name if file == "-" else file for file in files]
     finally:
         paths.remove(name)
+        if held:
+            held.close()
 
 
 def local_texts(

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import json
+import pathlib
 import random
 import sys
 
@@ -276,6 +277,16 @@ def test_standard_input_has_a_name_of_its_content(tmp_path):
             names.append(files[0])
         assert list(tmp_path.iterdir()) == []
     assert len(set(names)) == 1
+
+
+def test_a_copy_of_standard_input_that_a_killed_program_left_is_removed_at_the_next_start(tmp_path):
+    (tmp_path / ".standard-input-0").write_text("of a killed program")
+    with received(["-"], str(tmp_path), io.BytesIO(b"a\n")) as [first]:
+        assert [str(path) for path in tmp_path.iterdir()] == [first]
+        with received(["-"], str(tmp_path), io.BytesIO(b"b\n")) as [second]:
+            assert {str(path) for path in tmp_path.iterdir()} == {first, second}
+            assert pathlib.Path(first).name.startswith(".")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_other_names_of_standard_input_are_the_same_stream():
