@@ -4,8 +4,10 @@ The same setting is `--train_file` on a command line, `train_data` in Python, an
 raises a `Mistake` with the setting's name, and each of these three edges spells it.
 """
 
+import difflib
 import string
-from collections.abc import Callable, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 # Returns the user's name of a setting.
@@ -63,6 +65,16 @@ class MissingFile(Mistake, FileNotFoundError):  # noqa: N818
 
 class SystemFailure(Mistake, OSError):  # noqa: N818
     """The system does not do what a setting needs: a disk is full, a process died, a server cannot be reached."""
+
+
+def closest(name: str, known: Iterable[str], share: float = 0.6) -> str | None:
+    """Returns the known name that a user probably means, or None; capitals and width of letters do not matter.
+
+    `share` is the least share of equal letters, for `difflib.get_close_matches`; 1: all.
+    """
+    folded = {unicodedata.normalize("NFKC", other).casefold(): other for other in known}
+    close = difflib.get_close_matches(unicodedata.normalize("NFKC", name).casefold(), [*folded], 1, share)
+    return folded[close[0]] if close else None
 
 
 class _Formatter(string.Formatter):

@@ -2,14 +2,13 @@
 
 import collections
 import dataclasses
-import difflib
 import json
 import logging
 import os
 from collections.abc import Sequence
 from typing import Any
 
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, closest
 from bert_keras.modeling.released import find_released, released_models
 from bert_keras.storage import json_files, text_files, writing
 
@@ -269,8 +268,8 @@ def released_names() -> list[str]:
 
 
 def _suggestion(word, known):
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f'did you mean "{close[0]}"?' if close else f"known are {', '.join(known)}"
+    close = closest(word, known)
+    return f'did you mean "{close}"?' if close else f"known are {', '.join(known)}"
 
 
 def _is_number(value):

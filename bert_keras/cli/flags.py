@@ -6,7 +6,6 @@ Every entry point has its own `FlagValues`, so that one process (a notebook, the
 import collections.abc
 import contextlib
 import csv
-import difflib
 import io
 import itertools
 import logging
@@ -19,7 +18,7 @@ from absl import flags
 
 from bert_keras.cli.console import Messages, drop_output, flag_name
 from bert_keras.cli.start import open_streams
-from bert_keras.mistakes import Message, Mistake, Setting
+from bert_keras.mistakes import Message, Mistake, Setting, closest
 from bert_keras.storage import paths
 from bert_keras.storage.writing import FULL
 
@@ -98,8 +97,8 @@ def take_values(flag_values, values, function):
     """
     for name in values:
         if name not in flag_values:
-            close = difflib.get_close_matches(name, [*flag_values], 1)
-            advice = f'did you mean "{close[0]}"?' if close else f"it has {', '.join(sorted(flag_values))}"
+            close = closest(name, flag_values)
+            advice = f'did you mean "{close}"?' if close else f"it has {', '.join(sorted(flag_values))}"
             raise TypeError(f'{function}() has no setting "{name}"; {advice}')
         if values[name] is not None:
             _set(flag_values[name], _in_text(values[name]))

@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import difflib
 import itertools
 import json
 import logging
@@ -14,7 +13,7 @@ from typing import Any
 
 from bert_keras.data_prep.tasks.examples import to_number
 from bert_keras.data_prep.tasks.tables import BadRow, Row, Table, without_bad_rows
-from bert_keras.mistakes import Message, Mistake, Setting
+from bert_keras.mistakes import Message, Mistake, Setting, closest
 
 log = logging.getLogger("bert_keras")
 
@@ -115,13 +114,6 @@ def parts_of(column: str, names: Iterable[str]) -> tuple[str, ...]:
     return (column,) if column in names or "," not in column else tuple(map(str.strip, column.split(",")))
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str | None:
-    """Returns the column that a user probably means: another case, a plural, a typing error; or None."""
-    folded = {other.casefold(): other for other in names}
-    close = difflib.get_close_matches(name.casefold(), [*folded], 1, 0.6)
-    return folded[close[0]] if close else None
-
-
 def check_columns(argv: Sequence[str]) -> None:
     """Checks the columns of the files to train and to evaluate on that a command line names.
 
@@ -151,7 +143,7 @@ def _missing_columns(names, given, needs_label):
     columns = (given.text, given.pair, given.label if needs_label else None, given.id)
     parts = [part for column in columns if column is not None for part in parts_of(column, names)]
     return {
-        part: did_you_mean(part, names)
+        part: closest(part, names)
         for part in (*parts, *given.choices)
         if part not in names and not (part.isdecimal() and int(part) < len(names))
     }
@@ -296,7 +288,7 @@ def _find_places(names, columns, is_counting):
 
 def _check_needed(path, needed, places, columns):
     if missing := [name for name in needed if name not in places]:
-        close = [close for name in missing if (close := did_you_mean(name, columns))]
+        close = [close for name in missing if (close := closest(name, columns))]
         advice = f"; did you mean {' and '.join(map(json.dumps, close))}?" if close else ""
         raise ValueError(
             f"{path} has no column {' and no column '.join(map(json.dumps, missing))}; its columns are "

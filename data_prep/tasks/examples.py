@@ -6,11 +6,12 @@ import logging
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from bert_keras.mistakes import closest
 from bert_keras.storage import text_files
 
 log = logging.getLogger("bert_keras")
@@ -101,14 +102,13 @@ def check_spellings(places: Mapping[str, str], what: str, kinds: str) -> None:
             log.warning(message, kinds, shown, rest)
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Sequence[str]) -> str:
     """Returns the end of a message about an unknown name: a known one that looks nearly the same; or nothing."""
     for other in known:
         if _looks(name) == _looks(other):
             return f'; it looks like "{other}", but is {ascii(name)} and not {ascii(other)}'
-        if _sounds(name) == _sounds(other):
-            return f'; did you mean "{other}"?'
-    return ""
+    close = closest(name, known, share=1)
+    return f'; did you mean "{close}"?' if close else ""
 
 
 def _looks(name):

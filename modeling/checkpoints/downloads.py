@@ -1,11 +1,10 @@
 """Downloads released models into folders that all programs take."""
 
-import difflib
 import logging
 import os
 import tempfile
 
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, closest
 from bert_keras.modeling.checkpoints.files import RELEASED_PREFIX
 from bert_keras.modeling.checkpoints.hugging_face_config import RELEASED_FILE, read_config
 from bert_keras.modeling.checkpoints.loading import open_checkpoint
@@ -42,8 +41,8 @@ def download_model(name: str, folder: str | os.PathLike | None = None) -> str:
     """
     model = find_released(name)
     if model is None:
-        close = difflib.get_close_matches(name, released_names(), n=1)
-        hint = f'did you mean "{close[0]}"? ' if close else ""
+        close = closest(name, released_names())
+        hint = f'did you mean "{close}"? ' if close else ""
         raise Mistake(
             'no released model is called "{}"; {}(convert_checkpoint.py --list shows all names; '
             "hf://owner/name is the form of a model on Hugging Face, which needs no download)",
