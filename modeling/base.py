@@ -1,14 +1,31 @@
 """What all networks share: their inputs, the seed of dropout in `fit`, and the config that Keras saves."""
 
-from typing import Any, Self
+import contextlib
+import dataclasses
+import logging
+import os
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
 from keras import ops
 
+from bert_keras.modeling.checkpoints.hub import model_of_run
+from bert_keras.modeling.checkpoints.loading import (
+    Checkpoint,
+    check_config,
+    check_sizes,
+    entries_of_other_heads,
+    load_weights,
+    open_checkpoint,
+    weights_by_name,
+)
+from bert_keras.modeling.checkpoints.names import POOLER_PATTERNS, TOP_LEVEL_HEADS, is_of_encoder
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.dropout import draw_seed
-from bert_keras.modeling.layers import is_seeded
+from bert_keras.modeling.layers import is_seeded, weights_to_load
+
+log = logging.getLogger("bert_keras")
 
 TOKEN_INPUTS = ("input_ids", "input_mask", "segment_ids")
 PACKED_INPUTS = ("sequence_ids", "position_ids", "cls_positions")
@@ -26,11 +43,15 @@ class BaseModel(keras.Model):
         input_names: names of the inputs, a tuple of str.
         required_inputs: those without a default.
         input_axes: names of the axes of the inputs of tokens, a tuple of str.
+        head_name: name of its head in `Checkpoint.heads`, if heads of several classes have the same weights.
+        uses_pooler: whether an output depends on the pooler of the encoder.
     """
 
     input_names = (*TOKEN_INPUTS, *PACKED_INPUTS)
     required_inputs = ("input_ids",)
     input_axes = ("batch", "tokens")
+    head_name: ClassVar[str | None] = None
+    uses_pooler: ClassVar[bool] = False
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         if not isinstance(config, BertConfig):
@@ -42,6 +63,91 @@ class BaseModel(keras.Model):
         self.config = config
         # The seed comes from NumPy, because initialisers draw from `random`: the initial weights stay the same.
         self._seeds = keras.random.SeedGenerator(0 if is_seeded() else int(np.random.randint(2**31 - 1)))
+
+    @classmethod
+    def from_checkpoint(
+        cls,
+        path: str | os.PathLike | Checkpoint,
+        config: BertConfig | None = None,
+        has_new_head: bool = False,
+        **options: Any,
+    ) -> Self:
+        """Makes the model of a checkpoint and loads its weights, which one line of the log reports.
+
+        Args:
+            path: the folder of a model or of a run, the prefix or a file of a checkpoint, `hf://owner/name`, or an open
+                Checkpoint.
+            config: BertConfig; None: the one in the folder of the checkpoint.
+            has_new_head: whether the head gets random weights, to train it, and not those of the checkpoint. So does
+                the pooler if the checkpoint has none.
+            **options: the other arguments of the class. `num_classes` is by default the size of the checkpoint's head.
+
+        Raises:
+            FileNotFoundError: the checkpoint or its config does not exist.
+            ValueError: the checkpoint lacks the head or has another one, or a file is damaged or does not fit.
+        """
+        checkpoint = path if isinstance(path, Checkpoint) else open_checkpoint(model_of_run(path))
+        if config is not None:
+            check_config(config, checkpoint)
+        config = config or checkpoint.config
+        if config is None:
+            raise FileNotFoundError(
+                f"there is no bert_config.json or config.json beside {checkpoint.prefix}; put it there, or give config"
+            )
+        check_sizes(config, checkpoint)
+        if not has_new_head:
+            options = cls._sizes_of_head(checkpoint, options) | options
+        is_whole = not has_new_head and any(name.startswith("bert/pooler/") for name in checkpoint.names)
+        with weights_to_load() if is_whole else contextlib.nullcontext():
+            model = cls(config, **options)
+        model._load(checkpoint, has_new_head)
+        return model
+
+    @classmethod
+    def _sizes_of_head(cls, checkpoint, options):
+        """Returns the arguments of the class that the weights of a head set; `options` are those given by the user."""
+        return {}
+
+    @classmethod
+    def _num_classes(cls, checkpoint, bias, given):
+        """Returns the size of a head, whose bias has the name `bias`. Another size is refused, unless it is None."""
+        if bias not in checkpoint.names:
+            raise cls._without_head(checkpoint, [bias])
+        [found] = checkpoint.shape(bias)
+        if given not in (None, found):
+            raise ValueError(
+                f"{checkpoint.prefix} has a head of {found} classes, but num_classes is {given}; leave out "
+                "num_classes, or give has_new_head=True for a head with random weights"
+            )
+        return found
+
+    @classmethod
+    def _without_head(cls, checkpoint, missing):
+        held = f"the heads {', '.join(checkpoint.heads)}" if checkpoint.heads else "no head"
+        return ValueError(
+            f"{checkpoint.prefix} has {held}, but {cls.__name__} needs {', '.join(missing)}; take a checkpoint with "
+            "this head, or give has_new_head=True for a head with random weights"
+        )
+
+    def _load(self, checkpoint, has_new_head):
+        weights = weights_by_name(self)
+        of_head = [name for name in weights if not is_of_encoder(name)]
+        others = [head for head in checkpoint.heads if head in TOP_LEVEL_HEADS and head != self.head_name]
+        # A head without the class in its config.json counts as one of a classifier.
+        is_of_another = self.head_name and others and others != ["classifier"]
+        missing = [name for name in of_head if name not in checkpoint.names]
+        missing = [f"the head {self.head_name}"] if is_of_another else missing
+        if missing and not has_new_head:
+            raise self._without_head(checkpoint, missing)
+        if has_new_head:
+            weights = {name: weight for name, weight in weights.items() if name not in of_head}
+        may_lack_pooler = has_new_head or not (self.uses_pooler and of_head)
+        new_allowed = POOLER_PATTERNS if may_lack_pooler else ()
+        ignored = entries_of_other_heads(checkpoint, weights)
+        report = load_weights(weights, checkpoint, new_allowed=new_allowed, ignored=ignored)
+        new = [*report.new, *(of_head if has_new_head else ())]
+        is_surprising = bool(report.new) and self.uses_pooler and not has_new_head
+        log.log(logging.WARNING if is_surprising else logging.INFO, "%s", dataclasses.replace(report, new=new))
 
     def __call__(
         self, input_ids: Any, input_mask: Any = None, segment_ids: Any = None, **options: Any

@@ -48,6 +48,8 @@ class BertModel(BaseModel):
             long sequences and large batches, and costs time.
     """
 
+    uses_pooler = True
+
     def __init__(
         self,
         config: BertConfig,

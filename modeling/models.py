@@ -46,6 +46,7 @@ from bert_keras.modeling.layers import dtype_policy
 class PretrainingModel(BaseModel):
     """BERT with the heads of its two pre-training tasks."""
 
+    uses_pooler = True
     input_names = (*BaseModel.input_names, "masked_lm_positions")
     required_inputs = ("input_ids", "masked_lm_positions")
 
@@ -160,6 +161,10 @@ class _ModelOfClasses(FineTunedModel):
     def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"num_classes": self.num_classes}
 
+    @classmethod
+    def _sizes_of_head(cls, checkpoint, options):
+        return {"num_classes": cls._num_classes(checkpoint, "output_bias", options.get("num_classes"))}
+
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class ClassifierModel(_ModelOfClasses):
@@ -168,6 +173,9 @@ class ClassifierModel(_ModelOfClasses):
     With one class, the model is a regression, and the logit is the predicted number.
     Source: `create_model` of the original run_classifier.py.
     """
+
+    head_name = "classifier"
+    uses_pooler = True
 
     def __init__(self, config: BertConfig, num_classes: int, name: str = "classification", **kwargs: Any) -> None:
         super().__init__(config, num_classes, name=name, **kwargs)
@@ -180,6 +188,7 @@ class TokenClassifierModel(_ModelOfClasses):
     The original BERT has no program for it. The weights have the names of the original classifier.
     """
 
+    head_name = "token_classifier"
     is_per_token = True
 
     def __init__(self, config: BertConfig, num_classes: int, name: str = "token_classification", **kwargs: Any) -> None:
@@ -190,6 +199,8 @@ class TokenClassifierModel(_ModelOfClasses):
 class MultipleChoiceModel(FineTunedModel):
     """BERT that picks one of several continuations; a classifier with one class scores each (paper, section 4.4)."""
 
+    head_name = "multiple_choice"
+    uses_pooler = True
     input_axes = ("batch", "choices", "tokens")
 
     def __init__(self, config: BertConfig, name: str = "multiple_choice", **kwargs: Any) -> None:
@@ -261,6 +272,15 @@ class SentenceModel(BaseModel):
 
     def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"pooling": self.pooling, "is_normalized": self.is_normalized}
+
+    @classmethod
+    def _sizes_of_head(cls, checkpoint, options):
+        if "pooling" not in options:
+            raise ValueError(
+                f'the weights in {checkpoint.prefix} do not say how vectors are made; give pooling="cls", "mean" or '
+                '"max", and is_normalized, as in their training'
+            )
+        return {}
 
     def call(self, features: dict[str, Any], dropout_seed: Any = None, training: bool | None = None) -> dict[str, Any]:
         """Encodes the K texts of each example; the three inputs are int32 [B, K, T] here.

@@ -74,6 +74,12 @@ class FeatureBasedTagger(BaseModel):
     def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"num_classes": self.num_classes, "units": self.units}
 
+    @classmethod
+    def _sizes_of_head(cls, checkpoint, options):
+        num_classes = cls._num_classes(checkpoint, "tagger/output/bias", options.get("num_classes"))
+        units, _ = checkpoint.shape("tagger/layer_0/forward/lstm_cell/recurrent_kernel")
+        return {"num_classes": num_classes, "units": units}
+
     def call(self, features: dict[str, Any], dropout_seed: Any = None, training: bool | None = None) -> dict[str, Any]:
         """Returns a dict of "logits" float32 [B, T, C]; the arguments are those of all models, see `modeling.models`.
 

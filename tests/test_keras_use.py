@@ -25,7 +25,6 @@ from bert_keras import (
     save_safetensors,
     weights_by_name,
 )
-from bert_keras.modeling import HEAD_PATTERNS
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *["the", "film", "was", "good", "bad", "they", "left", "."]]
 TEXTS = ["The film was good.", "Bad.", "They left. The film was bad.", "Good good."]
@@ -51,19 +50,12 @@ def folder(tmp_path_factory):
     return folder
 
 
-def load_encoder(folder):
-    checkpoint = open_checkpoint(folder)
-    bert = BertModel(checkpoint.config)
-    load_weights(weights_by_name(bert), checkpoint, ignored=HEAD_PATTERNS)
-    return bert
-
-
 def functional(folder, **options):
     """Returns the model of the page: a dense layer on the pooled vector."""
     inputs = {
         name: keras.Input((None,), dtype="int32", name=name) for name in ("input_ids", "input_mask", "segment_ids")
     }
-    pooled = load_encoder(folder)(inputs, **options)["pooled_output"]
+    pooled = BertModel.from_checkpoint(folder)(inputs, **options)["pooled_output"]
     return keras.Model(inputs, keras.layers.Dense(2, name="scores")(pooled))
 
 
@@ -101,7 +93,7 @@ def test_fit_overrides_training_in_a_functional_model(folder, features):
 
 
 def test_mistakes_are_sentences(folder, tmp_path):
-    bert = load_encoder(folder)
+    bert = BertModel.from_checkpoint(folder)
     for call, message in (
         (lambda: BertModel("tiny"), "^the config is of type str; give a BertConfig, such as read_config"),
         (lambda: load_weights(bert, folder), r"^the weights are of type BertModel; give weights_by_name\(model\)$"),

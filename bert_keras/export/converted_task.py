@@ -6,10 +6,10 @@ import logging
 from typing import Any
 
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.folder import TASK_FILE, TOKENIZER_FILE, model_of_run, preparation_text
+from bert_keras.model_folder.folder import TOKENIZER_FILE, preparation_text
 from bert_keras.model_folder.sentence_transformers import has_modules, module_files, read_modules
 from bert_keras.model_folder.tasks import FINE_TUNED_TASKS
-from bert_keras.modeling.checkpoints.hub import local_model
+from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of_run
 from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES
 from bert_keras.modeling.config import read_json_object
 from bert_keras.storage import paths

@@ -20,7 +20,7 @@ from bert_keras.mistakes import MissingFile, Mistake, Setting
 from bert_keras.model_folder.sentence_transformers import has_modules, lower_cases_first, read_modules
 from bert_keras.model_folder.tasks import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS
 from bert_keras.modeling import BertConfig, check_config, check_sizes, check_vocabulary, open_checkpoint, read_config
-from bert_keras.modeling.checkpoints.hub import local_model
+from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of_run
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING, warn_about_pooler
 from bert_keras.modeling.config import read_json_object, released_names
@@ -30,7 +30,6 @@ from bert_keras.storage.vocabulary import longest_word
 
 log = logging.getLogger("bert_keras")
 
-TASK_FILE = "task.json"
 EXPORT_FILE = "export.json"
 
 _SPECIAL_TOKENS = ("[CLS]", "[SEP]", "[MASK]", "[UNK]")
@@ -241,13 +240,6 @@ def settings_of_run(folder: str | os.PathLike) -> dict[str, Any]:
     path = paths.join(folder, "run_config.json")
     settings = read_json_object(path).get("settings") if paths.is_file(path) else None
     return settings if isinstance(settings, dict) else {}
-
-
-def model_of_run(path: str | os.PathLike) -> str:
-    """Returns the folder `model` if the path is the run folder of a fine-tuning, else the path; never `hf://`."""
-    path = local_model(path)
-    folder = paths.join(path, "model")
-    return folder if paths.is_file(paths.join(folder, TASK_FILE)) else path
 
 
 def _longest(config, settings, told):

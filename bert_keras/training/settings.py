@@ -8,8 +8,8 @@ from typing import Any
 from absl import flags
 
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.folder import model_of_run
 from bert_keras.modeling import open_checkpoint
+from bert_keras.modeling.checkpoints.hub import model_of_run
 from bert_keras.modeling.config import released_names
 from bert_keras.modeling.optimization import SCHEDULES
 from bert_keras.settings.devices import ACCUMULATION, Devices

@@ -9,10 +9,8 @@ import pathlib
 
 import numpy as np
 
-from bert_keras import BertModel, FullTokenizer, load_weights, read_config, weights_by_name
+from bert_keras import BertModel, FullTokenizer
 from bert_keras.data_prep.text.model_inputs import encode_pair
-from bert_keras.modeling import HEAD_PATTERNS
-from bert_keras.modeling.layers import weights_to_load
 from picture_style import BLUE, GREEN, GREY, LINE, MUTED, STRONG, Canvas
 
 SENTENCES = ("who wrote the letter?", "the letter was written by a poet")
@@ -31,9 +29,7 @@ def model_dir():
 def attention():
     """Returns the tokens of the sentences, and the attention probabilities, float [L, N, T, T]."""
     tokenizer = FullTokenizer(model_dir() / "vocab.txt")
-    with weights_to_load():
-        model = BertModel(read_config(model_dir()))
-    load_weights(weights_by_name(model), str(model_dir()), ignored=HEAD_PATTERNS)
+    model = BertModel.from_checkpoint(model_dir())
     ids, segments, _ = encode_pair(tokenizer, *SENTENCES, max_seq_length=64)
     ids, segments = np.array([ids], np.int32), np.array([segments], np.int32)
     layers = model.attention_probabilities(ids, segment_ids=segments)

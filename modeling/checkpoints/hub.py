@@ -14,10 +14,12 @@ from bert_keras.storage.vocabulary import TOKENIZER_FILES, VOCABULARY_FILE
 
 log = logging.getLogger("bert_keras")
 
+TASK_FILE = "task.json"
+
 _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
 _WEB_ADDRESS = re.compile(r"https?://(?:huggingface\.co/([\w.-]+/[\w.-]+))?")
 _SMALL_FILES = (
-    *(HUGGING_FACE_FILE, RELEASED_FILE, f"model{INDEX_ENDING}", "task.json"),
+    *(HUGGING_FACE_FILE, RELEASED_FILE, f"model{INDEX_ENDING}", TASK_FILE),
     *(VOCABULARY_FILE, *TOKENIZER_FILES),
     # Of sentence-transformers.
     *("modules.json", "sentence_*_config.json", "config_sentence_transformers.json", "*_Pooling/config.json"),
@@ -48,6 +50,13 @@ def local_model(path: str | os.PathLike) -> str:
             f"{path} is an address on the web, not a model; give {given}, or download the model and give its folder"
         )
     return _download(path.rstrip("/")) if path.startswith(SCHEME) else path
+
+
+def model_of_run(path: str | os.PathLike) -> str:
+    """Returns the folder `model` if the path is the run folder of a fine-tuning, else the path; never `hf://`."""
+    path = local_model(path)
+    folder = paths.join(path, "model")
+    return folder if paths.is_file(paths.join(folder, TASK_FILE)) else path
 
 
 @functools.cache

@@ -1,0 +1,169 @@
+"""`from_checkpoint` of every network: its config and weights come from one path."""
+
+import dataclasses
+import logging
+
+import keras
+import numpy as np
+import pytest
+
+from bert_keras.modeling import (
+    TAGGERS,
+    BertConfig,
+    BertModel,
+    ClassifierModel,
+    FeatureBasedTagger,
+    MultipleChoiceModel,
+    PretrainingModel,
+    ReplacedTokenModel,
+    SentenceModel,
+    SpanBoundaryModel,
+    SquadModel,
+    TokenClassifierModel,
+    open_checkpoint,
+    save_checkpoint,
+    save_safetensors,
+    weights_by_name,
+)
+
+CONFIG = BertConfig(
+    vocab_size=30,
+    hidden_size=8,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=12,
+    initializer_range=0.5,
+)
+# The arguments of each class; those of the second column cannot be read from a checkpoint.
+CLASSES = {
+    BertModel: ({}, {}),
+    PretrainingModel: ({}, {}),
+    SpanBoundaryModel: ({}, {}),
+    ReplacedTokenModel: ({}, {}),
+    ClassifierModel: ({"num_classes": 3}, {}),
+    TokenClassifierModel: ({"num_classes": 4}, {}),
+    MultipleChoiceModel: ({}, {}),
+    SquadModel: ({}, {}),
+    SentenceModel: ({}, {"pooling": "max", "is_normalized": True}),
+    TAGGERS["bilstm"]: ({"num_classes": 3, "units": 5}, {}),
+    TAGGERS["bilstm_tuned"]: ({"num_classes": 3, "units": 6}, {}),
+}
+
+
+def write(folder, model):
+    """Writes a TensorFlow checkpoint and its config. Returns the folder."""
+    folder.mkdir(parents=True)
+    save_checkpoint(folder / "bert_model.ckpt", weights_by_name(model))
+    (folder / "bert_config.json").write_text(model.config.to_json_string())
+    return folder
+
+
+def values(model):
+    return {name: np.asarray(weight) for name, weight in weights_by_name(model).items()}
+
+
+def assert_same(model, expected, names=None):
+    for name in names or values(expected):
+        np.testing.assert_array_equal(values(model)[name], values(expected)[name])
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    """Returns an encoder and its folder, a safetensors checkpoint."""
+    keras.utils.set_random_seed(7)
+    model, folder = BertModel(CONFIG), tmp_path_factory.mktemp("models") / "encoder"
+    save_safetensors(folder, weights_by_name(model), CONFIG)
+    return model, folder
+
+
+@pytest.mark.parametrize("model_class", CLASSES)
+def test_every_class_gets_all_weights_and_its_sizes(tmp_path, caplog, model_class):
+    read, given = CLASSES[model_class]
+    model = model_class(CONFIG, **read, **given)
+    folder = write(tmp_path / "model", model)
+    with caplog.at_level(logging.INFO, "bert_keras"):
+        again = model_class.from_checkpoint(folder, **given)
+    assert_same(again, model)
+    assert {name: getattr(again, name) for name in (read | given)} == read | given
+    count = len(model.weights)
+    assert caplog.messages == [f"loaded {count} of {count} weights from {folder / 'bert_model.ckpt'}"]
+    named = model_class.from_checkpoint(open_checkpoint(folder), name="other", trainable=False, **given)
+    assert_same(named, model)
+    assert (named.name, named.trainable_weights) == ("other", [])
+
+
+def test_a_run_means_its_model(tmp_path, encoder):
+    run = write(tmp_path / "run", BertModel(CONFIG))
+    model = ClassifierModel(CONFIG, 2)
+    write(run / "model", model)
+    (run / "model" / "task.json").write_text("{}")
+    assert_same(ClassifierModel.from_checkpoint(run), model)
+    assert_same(BertModel.from_checkpoint(run / "bert_model.ckpt"), BertModel.from_checkpoint(open_checkpoint(run)))
+
+
+def test_a_config_may_differ_in_dropout_alone(encoder):
+    model, folder = encoder
+    config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.0)
+    assert BertModel.from_checkpoint(folder, config).config.hidden_dropout_prob == 0
+    for field, value in (("num_attention_heads", 4), ("intermediate_size", 32)):
+        with pytest.raises(ValueError, match=field if field == "num_attention_heads" else "does not fit the config"):
+            BertModel.from_checkpoint(folder, dataclasses.replace(CONFIG, **{field: value}))
+
+
+@pytest.mark.parametrize("model_class", [c for c in CLASSES if c not in (BertModel, SentenceModel)])
+def test_a_head_must_be_there_or_be_new(encoder, caplog, model_class):
+    model, folder = encoder
+    read, _ = CLASSES[model_class]
+    with pytest.raises(ValueError, match=rf"^\S+ has no head, but {model_class.__name__} needs .*(cls/|bias|kernel)"):
+        model_class.from_checkpoint(folder)
+    with caplog.at_level(logging.INFO, "bert_keras"):
+        new = model_class.from_checkpoint(folder, has_new_head=True, **read)
+    assert_same(new, model, values(model))
+    head = [name for name in values(new) if not name.startswith("bert/")]
+    assert caplog.messages[-1].endswith(f"; new: {', '.join(head)}")
+    assert max(np.abs(values(new)[name]).max() for name in head) > 0
+
+
+def test_a_new_head_replaces_that_of_the_checkpoint(tmp_path):
+    model = ClassifierModel(CONFIG, 3)
+    folder = write(tmp_path / "model", model)
+    with pytest.raises(ValueError, match="has a head of 3 classes, but num_classes is 2; leave out num_classes, or"):
+        ClassifierModel.from_checkpoint(folder, num_classes=2)
+    new = ClassifierModel.from_checkpoint(folder, num_classes=3, has_new_head=True)
+    assert_same(new, model, values(model.bert))
+    assert np.abs(values(new)["output_weights"] - values(model)["output_weights"]).max() > 0
+
+
+def test_the_head_of_another_task_with_the_same_names_is_refused(tmp_path):
+    model = TokenClassifierModel(CONFIG, 2)
+    save_safetensors(tmp_path / "model", weights_by_name(model), CONFIG, "BertForTokenClassification")
+    assert_same(TokenClassifierModel.from_checkpoint(tmp_path / "model"), model)
+    with pytest.raises(ValueError, match="the heads token_classifier, but ClassifierModel needs the head classifier;"):
+        ClassifierModel.from_checkpoint(tmp_path / "model")
+
+
+def test_a_missing_pooler_is_new_where_nothing_needs_it(tmp_path, caplog):
+    model = SquadModel(CONFIG)
+    without = {name: weight for name, weight in weights_by_name(model).items() if "pooler" not in name}
+    (tmp_path / "model").mkdir()
+    save_checkpoint(tmp_path / "model" / "bert_model.ckpt", without)
+    (tmp_path / "model" / "bert_config.json").write_text(CONFIG.to_json_string())
+    caplog.set_level(logging.INFO, "bert_keras")
+    assert_same(SquadModel.from_checkpoint(tmp_path / "model"), model, without)
+    bert = BertModel.from_checkpoint(tmp_path / "model")
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
+    assert "new: bert/pooler/dense/kernel, bert/pooler/dense/bias" in caplog.messages[-1]
+    assert np.abs(values(bert)["bert/pooler/dense/kernel"]).max() > 0
+
+
+def test_mistakes_are_sentences(tmp_path, encoder):
+    _, folder = encoder
+    write(tmp_path / "model", FeatureBasedTagger(CONFIG, 3, 5))
+    (tmp_path / "model" / "bert_config.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"^there is no bert_config.json or config.json beside \S+; put it"):
+        FeatureBasedTagger.from_checkpoint(tmp_path / "model")
+    with pytest.raises(ValueError, match=r'do not say how vectors are made; give pooling="cls"'):
+        SentenceModel.from_checkpoint(folder)
+    with pytest.raises(FileNotFoundError, match=r"^the checkpoint \S+/nowhere"):
+        BertModel.from_checkpoint(tmp_path / "nowhere")
