@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 
+import make_samples
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -13,7 +14,6 @@ from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from tiny_data import SPECIAL_TOKENS
 
-from bert_keras.data_prep.sample import make_samples
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 SAMPLE = pathlib.Path(__file__).resolve().parents[2] / "data_prep" / "sample"

@@ -1,8 +1,8 @@
 """Makes the labelled sample data from phrases.txt: messages, entities and questions. All of it is made up.
 
-    python data_prep/sample/make_samples.py
+    python docs/sample/make_samples.py
 
-It writes the files into its own folder. They depend only on phrases.txt and this program.
+It writes the files into data_prep/sample. They depend only on phrases.txt and this program.
 """
 
 import collections
@@ -14,6 +14,7 @@ import random
 import re
 
 _PHRASES = pathlib.Path(__file__).with_name("phrases.txt")
+_SAMPLE = pathlib.Path(__file__).resolve().parents[2] / "data_prep" / "sample"
 _NUM_MESSAGES = {"delivery": 150, "return": 120, "payment": 105, "product": 90, "account": 75, "feedback": 60}
 # For training and for evaluation.
 _NUM_SENTENCES = {"": 300, "_dev": 100}
@@ -229,4 +230,4 @@ def make_samples():
 
 if __name__ == "__main__":
     for name, text in make_samples().items():
-        _PHRASES.with_name(name).write_text(text, encoding="utf-8", newline="\n")
+        (_SAMPLE / name).write_text(text, encoding="utf-8", newline="\n")
