@@ -1,4 +1,4 @@
-"""Conversion from flags to files, and adding words to a model."""
+"""Conversion from flags to files."""
 
 import dataclasses
 import json
@@ -9,15 +9,14 @@ import sys
 
 import numpy as np
 import pytest
+from converted import CONFIG, TOKENS, arguments, convert, read_json, write_released
 from fine_tuned_models import FINE_TUNED, write_fine_tuned
 from states import assert_bit_equal, weights_in
 from tiny_bert import make_config, make_model
 
 import convert_checkpoint
 from bert_keras.data_prep.text.vocabulary_files import tokenizer_config_text
-from bert_keras.model_folder.folder import open_model_files
 from bert_keras.modeling import (
-    BertConfig,
     MultipleChoiceModel,
     open_checkpoint,
     save_checkpoint,
@@ -32,11 +31,6 @@ from bert_keras.training.run_dir import RunDir
 TENSORFLOW_FILES = ["bert_config.json", "bert_model.ckpt.data-00000-of-00001", "bert_model.ckpt.index"]
 TENSORFLOW_FILES += ["tokenizer_config.json", "vocab.txt"]
 SAFETENSORS_FILES = ["config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt"]
-TABLE, OUTPUT_BIAS = "bert/embeddings/word_embeddings", "cls/predictions/output_bias"
-
-TOKENS = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "heart", "##y", "angio", "##gram"]
-TOKENS += [f"w{i}" for i in range(30)]
-CONFIG = make_config(num_hidden_layers=1)
 
 
 @pytest.fixture
@@ -47,19 +41,9 @@ def said(messages, monkeypatch):
     return lambda: "\n".join(messages)
 
 
-@pytest.fixture(scope="module")
-def released_once(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("released")
-    save_checkpoint(folder / "bert_model.ckpt", weights_by_name(make_model(CONFIG, seed=3)))
-    CONFIG.to_json_file(folder / "bert_config.json")
-    (folder / "vocab.txt").write_text("\n".join(TOKENS) + "\n")
-    return folder
-
-
 @pytest.fixture
-def model_dir(released_once, tmp_path):
-    """A released model of one layer: checkpoint, config, vocabulary."""
-    return shutil.copytree(released_once, tmp_path / "released")
+def model_dir(tmp_path):
+    return write_released(tmp_path / "released")
 
 
 @pytest.fixture(scope="module")
@@ -67,19 +51,6 @@ def classifier_run(tmp_path_factory):
     """A fine-tuning run of a classifier with three classes."""
     make, settings = FINE_TUNED["classification"]
     return write_fine_tuned(tmp_path_factory.mktemp("classifier") / "run", make(), "classification", **settings)
-
-
-def arguments(source, target, format_, **flags):
-    values = {"input": source, "output": target, "format": format_, **flags}
-    return ["convert_checkpoint.py", *(f"--{name}={value}" for name, value in values.items())]
-
-
-def convert(source, target, format_, **flags):
-    return convert_checkpoint.main(arguments(source, target, format_, **flags))
-
-
-def read_json(file):
-    return json.loads(file.read_text())
 
 
 def test_there_and_back_is_the_same(model_dir, tmp_path, said):
@@ -146,29 +117,6 @@ def test_only_the_user_says_what_a_top_level_head_is_for(model_dir, tmp_path, sa
     np.testing.assert_array_equal(open_checkpoint(tmp_path / "back").read("output_bias"), [0, 1, 2])
 
 
-@pytest.mark.parametrize(
-    ("task", "problem_type"),
-    [
-        ("classification", "single_label_classification"),
-        ("multi_label", "multi_label_classification"),
-        ("regression", "regression"),
-        ("token_classification", None),
-    ],
-)
-def test_other_libraries_learn_how_to_make_probabilities(tmp_path, said, task, problem_type):
-    make, settings = FINE_TUNED[task]
-    convert(write_fine_tuned(tmp_path / "run", make(), task, **settings), tmp_path / "safe", "safetensors")
-    (tmp_path / "safe" / "task.json").unlink()
-    convert(tmp_path / "safe", tmp_path / "again", "safetensors")
-    for folder in ("safe", "again"):
-        values = read_json(tmp_path / folder / "config.json")
-        assert values.get("problem_type") == problem_type
-        assert values["classifier_dropout"] == 0.1
-    if task == "multi_label":
-        convert(tmp_path / "safe", tmp_path / "back", "tensorflow")
-        assert "a TensorFlow checkpoint cannot store the problem_type: multi_label_classification" in said()
-
-
 def test_heads_on_another_token_are_refused(tmp_path, said):
     config = make_config(num_hidden_layers=1, is_decoder=True)
     save_checkpoint(tmp_path / "run" / "bert_model.ckpt", weights_by_name(make_model(config)))
@@ -192,22 +140,26 @@ def test_a_choice_has_one_score(tmp_path):
     assert read_json(tmp_path / "again" / "config.json")["architectures"] == ["BertForMultipleChoice"]
 
 
-@pytest.mark.parametrize(
-    ("task", "architecture", "question"),
-    [
-        ("multiple_choice", "BertForMultipleChoice", ("he was hungry", ["so he ate", "paris is the capital"])),
-        ("question_answering", "BertForQuestionAnswering", ("what is paris", "paris is the capital of france")),
-        ("token_classification", "BertForTokenClassification", "paris is the capital"),
-    ],
-    ids=["choices", "answers", "tags"],
-)
-def test_a_fine_tuned_model_stays_usable_in_both_formats(tmp_path, said, task, architecture, question):
-    make, settings = FINE_TUNED[task]
+CLASSES = "BertForSequenceClassification"
+# Task -> its class and its problem_type in transformers, and a question.
+TASKS = {
+    "classification": (CLASSES, "single_label_classification", ("he was hungry", "so he ate")),
+    "multi_label": (CLASSES, "multi_label_classification", "he was hungry"),
+    "regression": (CLASSES, "regression", "he was hungry"),
+    "multiple_choice": ("BertForMultipleChoice", None, ("he was hungry", ["so he ate", "paris is the capital"])),
+    "question_answering": ("BertForQuestionAnswering", None, ("what is paris", "paris is the capital of france")),
+    "token_classification": ("BertForTokenClassification", None, "paris is the capital"),
+}
+
+
+@pytest.mark.parametrize("task", FINE_TUNED)
+@pytest.mark.usefixtures("no_graphs")
+def test_a_fine_tuned_model_stays_usable_in_both_formats(tmp_path, said, task):
+    (architecture, problem_type, question), (make, settings) = TASKS[task], FINE_TUNED[task]
     run = write_fine_tuned(tmp_path / "run", make(), task, **settings)
     convert(run, tmp_path / "safe", "safetensors")  # the run without --head: its task names the head
     assert f"{run} is a run of fine-tuning: converting its model in {run / 'model'}" in said()
     convert(tmp_path / "safe", tmp_path / "back", "tensorflow")
-    assert read_json(tmp_path / "safe" / "config.json")["architectures"] == [architecture]
     for folder in (tmp_path / "safe", tmp_path / "back"):
         assert read_json(folder / "task.json") == read_json(run / "model" / "task.json")
         assert read_json(folder / "tokenizer_config.json")["do_lower_case"]
@@ -215,6 +167,16 @@ def test_a_fine_tuned_model_stays_usable_in_both_formats(tmp_path, said, task, a
     assert "names of classes" not in said()
     assert "does not store" not in said()
     assert open_model(tmp_path / "back")([question])[0] == open_model(run)([question])[0]
+    # The config is enough for other libraries, and to convert the model again.
+    (tmp_path / "safe" / "task.json").unlink()
+    convert(tmp_path / "safe", tmp_path / "again", "safetensors")
+    for folder in ("safe", "again"):
+        values = read_json(tmp_path / folder / "config.json")
+        assert (values["architectures"], values.get("problem_type")) == ([architecture], problem_type)
+        assert values["classifier_dropout"] == 0.1
+    if task == "multi_label":
+        convert(tmp_path / "safe", tmp_path / "without", "tensorflow")
+        assert "a TensorFlow checkpoint cannot store the problem_type: multi_label_classification" in said()
 
 
 def test_names_of_classes_are_in_both_files(classifier_run, tmp_path):
@@ -294,89 +256,6 @@ def test_a_given_casing_is_kept_against_the_words_of_the_vocabulary(model_dir, t
     convert(model_dir, tmp_path / "out", "tensorflow", do_lower_case="false")
     assert not read_json(tmp_path / "out" / "tokenizer_config.json")["do_lower_case"]
     assert "guessed from the words of" not in said()
-
-
-def test_casing_and_length_of_a_run_are_kept(model_dir, tmp_path, said):
-    (model_dir / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    settings = {"max_seq_length": 12, "init_checkpoint": None}
-    (model_dir / "run_config.json").write_text(json.dumps({"settings": settings}))
-    (tmp_path / "words.txt").write_text("Heart\n")
-    convert(model_dir, tmp_path / "out", "safetensors", extend_vocab=tmp_path / "words.txt")
-    assert f"keeping capital letters (set in {model_dir}/tokenizer_config.json)" in said()
-    written = json.loads(tokenizer_config_text(False, None, 12))
-    assert read_json(tmp_path / "out" / "tokenizer_config.json") == written
-    assert (tmp_path / "out" / "vocab.txt").read_text().split()[1] == "Heart"
-    files = open_model_files(tmp_path / "out")
-    assert (files.preparation.longest, files.tokenizer.tokenize("Heart heart")) == (12, ["Heart", "heart"])
-
-
-def test_kept_accents_are_kept_in_the_copy(model_dir, tmp_path):
-    (model_dir / "tokenizer_config.json").write_text('{"do_lower_case": true, "strip_accents": false}')
-    (tmp_path / "words.txt").write_text("Étude\n", encoding="utf-8")
-    convert(model_dir, tmp_path / "out", "tensorflow", extend_vocab=tmp_path / "words.txt")
-    written = read_json(tmp_path / "out" / "tokenizer_config.json")
-    assert (written["do_lower_case"], written["strip_accents"]) == (True, False)
-    assert open_model_files(tmp_path / "out").tokenizer.tokenize("ÉTUDE") == ["étude"]
-
-
-def test_words_are_added_to_a_model(model_dir, tmp_path, said):
-    (tmp_path / "words.txt").write_text("Angiogram\nw7\nhearty\n")
-    convert(model_dir, tmp_path / "out", "tensorflow", extend_vocab=tmp_path / "words.txt")
-    new_tokens = [*TOKENS, "hearty"]
-    new_tokens[1] = "angiogram"
-    assert (tmp_path / "out" / "vocab.txt").read_text().split() == new_tokens
-    assert BertConfig.from_json_file(tmp_path / "out" / "bert_config.json").vocab_size == 41
-    before, after = open_checkpoint(model_dir), open_checkpoint(tmp_path / "out")
-    assert before.names == after.names
-    for name in before.names:
-        old, new = before.read(name), after.read(name)
-        if name in (TABLE, OUTPUT_BIAS):
-            np.testing.assert_allclose(new[1], (old[8] + old[9]) / 2, rtol=1e-6)  # angio ##gram
-            np.testing.assert_allclose(new[40], (old[6] + old[7]) / 2, rtol=1e-6)  # heart ##y
-            new = np.concatenate([new[:1], old[1:2], new[2:40]])
-        np.testing.assert_array_equal(old, new, err_msg=name)
-    for line in (
-        "1 words are in the vocabulary already: w7",
-        'added "angiogram": id 1, [unused0]; starts as the mean of angio ##gram',
-        'added "hearty": id 40, a new row; starts as the mean of heart ##y',
-        "2 words added: 1 in [unused] places, 1 as new rows; the vocabulary has 41 entries",
-    ):
-        assert line in said()
-    # The logits of the other words are the same.
-    ids = np.array([[3, 6, 7, 25, 4]], np.int32)
-    features = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
-    logits = []
-    for checkpoint in (before, after):
-        model = make_model(checkpoint.config)
-        for name, weight in weights_by_name(model).items():
-            weight.assign(checkpoint.read(name))
-        logits.append(np.asarray(model(features | {"masked_lm_positions": ids[:, :2]})["masked_lm_logits"]))
-    kept = [0, *range(2, 40)]
-    np.testing.assert_allclose(logits[1][..., kept], logits[0][..., kept], rtol=1e-5, atol=1e-5)
-
-
-def test_adam_starts_from_zero_for_added_words_and_trained_weights_from_their_mean(golden_dir, tmp_path):
-    source = golden_dir / "pretraining_a"
-    before = open_checkpoint(source / "trained")
-    state = {name: before.read(name) for name in before.names}
-    # As a run with --ema_decay saves them.
-    state[f"{TABLE}/unaveraged"] = state[TABLE] + np.float32(0.5)
-    save_checkpoint(tmp_path / "averaged" / "model.ckpt-30", state)
-    num_tokens = read_json(source / "bert_config.json")["vocab_size"]
-    (tmp_path / "vocab.txt").write_text("\n".join(["[UNK]", "[unused1]", *(f"w{i}" for i in range(2, num_tokens))]))
-    (tmp_path / "words.txt").write_text("one\ntwo")
-    flags = {"bert_config_file": source / "bert_config.json", "vocab_file": tmp_path / "vocab.txt"}
-    flags |= {"keep_optimizer": True, "extend_vocab": tmp_path / "words.txt"}
-    convert(tmp_path / "averaged", tmp_path / "out", "tensorflow", **flags)
-    after = open_checkpoint(tmp_path / "out")
-    for name in (f"{TABLE}/adam_m", f"{TABLE}/adam_v", f"{OUTPUT_BIAS}/adam_v"):
-        old, new = before.read(name), after.read(name)
-        assert len(new) == num_tokens + 1
-        assert not new[[1, num_tokens]].any()
-        np.testing.assert_array_equal(new[2:num_tokens], old[2:])
-    np.testing.assert_array_equal(after.read(TABLE)[num_tokens], before.read(TABLE)[0])
-    np.testing.assert_array_equal(after.read(f"{TABLE}/unaveraged")[num_tokens], before.read(TABLE)[0] + 0.5)
-    assert after.read("global_step") == 30
 
 
 @pytest.mark.parametrize(
