@@ -40,15 +40,6 @@ def compiler(monkeypatch):
     return given
 
 
-def test_the_flags_are_these():
-    values = check_tpu.define_flags()
-    sizes = {"max_seq_length": 128, "max_predictions_per_seq": 20, "num_labels": 2, "train_batch_size": 32}
-    ways = {"gradient_accumulation_steps": 1, "num_tpu_cores": 8, "precision": "float32"}
-    ways |= {"recompute": False, "pack": False}
-    models = {"task": "pretraining", "bert_config_file": None, "init_checkpoint": None}
-    assert {name: values[name].default for name in values} == {**models, **sizes, **ways}
-
-
 def test_the_program_reports_the_memory_of_a_core(config_file, compiler, monkeypatch, capsys):
     made = []
     monkeypatch.setattr(check_tpu, "lower", lambda step, features: made.append(features) or b"a program")

@@ -13,15 +13,6 @@ import evaluate_predictions
 from bert_keras.evaluation.entities import entity_metrics
 from bert_keras.evaluation.squad import squad_v2_metrics
 
-
-def test_the_flags():
-    flag_values = evaluate_predictions.define_flags()
-    names = ("task", "data_file", "predictions_file", "na_prob_file", "version_2_with_negative", "answer_language")
-    names += ("word_column", "tag_column", "output_file")
-    defaults = {**dict.fromkeys(names), "na_prob_thresh": 1.0, "xnli_language": "zh", "json": False}
-    assert {name: flag_values[name].default for name in flag_values} == defaults
-
-
 # ----------------------------------------------------------------------------------------------------------------------
 # SQuAD
 

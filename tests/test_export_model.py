@@ -75,12 +75,6 @@ def exported(runs):
     return runs / "exported", written
 
 
-def test_the_defaults_of_the_flags():
-    values = export_model.define_flags()
-    defaults = {name: values[name].default for name in values if values[name].default is not None}
-    assert defaults == {"format": ["saved_model"], "top_k": 5, "pooling": "mean", "layer": "-1"}
-
-
 @pytest.mark.slow
 class TestExport:
     def test_the_files(self, exported, runs):

@@ -38,32 +38,6 @@ def lines_of(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_flags_and_defaults_are_those_of_the_original():
-    flag_values = extract_features.define_flags()
-    assert {name: flag_values[name].default for name in flag_values} == {
-        "input_file": None,
-        "output_file": None,
-        "layers": "-1,-2,-3,-4",
-        "bert_config_file": None,
-        "max_seq_length": 128,
-        "init_checkpoint": None,
-        "vocab_file": None,
-        # The original's default is True for every vocabulary; here the model decides.
-        "do_lower_case": None,
-        "strip_accents": None,
-        "batch_size": 32,
-        "use_tpu": False,
-        "master": None,
-        "num_tpu_cores": 8,
-        "use_one_hot_embeddings": False,
-        # Flags that the original lacks.
-        "output_format": None,
-        "max_chars": 1_000_000,
-        "pooling": "none",
-        "strategy": "auto",
-    }
-
-
 TEXT = "he was hungry ||| so he ate .\n\nparis\n" + "a b c d e f g h i j k l m n o p a b c\n"
 
 

@@ -71,36 +71,6 @@ def standard_input(monkeypatch):
     return give
 
 
-def test_flags_and_their_defaults():
-    flag_values = predict.define_flags()
-    assert {name: flag_values[name].default for name in flag_values} == {
-        "model_dir": None,
-        "similarity": False,
-        "task": None,
-        "init_checkpoint": None,
-        "vocab_file": None,
-        "bert_config_file": None,
-        "do_lower_case": None,
-        "strip_accents": None,
-        "input_file": None,
-        "json": False,
-        "top_k": None,
-        "threshold": None,
-        "candidates": None,
-        "pll": None,
-        "long": "error",
-        "batch_size": 16,
-        "text_column": None,
-        "text_pair_column": None,
-        "choice_columns": [],
-        "has_header": None,
-        "on_error": "stop",
-        "max_chars": 1_000_000,
-        "max_sequences": 1_000,
-        "max_masks": 100,
-    }
-
-
 def test_answers_for_readers(ask):
     assert ask("fill_mask", "He was [MASK].", "[MASK]", "--top_k=2") == (
         "He was [MASK].\n  0.5000  paris   He was paris.\n  0.2500  london  He was london.\n"

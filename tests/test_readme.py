@@ -1,5 +1,6 @@
-"""The programs accept the commands of the README and the docs."""
+"""The flags of all programs, and the commands of the README and the docs, which the programs accept."""
 
+import json
 import pathlib
 import shlex
 
@@ -46,6 +47,14 @@ PROGRAMS = {
     "data_prep/create_pretraining_data_beam.py": (create_pretraining_data_beam, "create_pretraining_data.md"),
 }
 TAKE_TEXTS = ("predict.py", "evaluate_predictions.py", "studies/look_inside.py", "studies/run_study.py")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_names_and_defaults_of_flags_are_fixed(program, golden_dir):
+    """Who changes one on purpose changes it in tests/golden/flags.json, too."""
+    values = PROGRAMS[program][0].define_flags()
+    found = {name: values[name].default for name in values}
+    assert json.loads(json.dumps(found)) == json.loads((golden_dir / "flags.json").read_text())[program]
 
 
 def commands():

@@ -43,45 +43,6 @@ def test_examples_are_those_of_the_original(name, shared_dir, tmp_path, monkeypa
             assert pair[0] == pair[1], f"example {number}"
 
 
-def test_flags_and_defaults_are_those_of_the_original():
-    assert define_flags().flag_values_dict() == {
-        "input_file": None,
-        "output_file": None,
-        "vocab_file": None,
-        "do_lower_case": True,
-        "strip_accents": None,
-        "do_whole_word_mask": False,
-        "chinese_words": "none",
-        "max_seq_length": 128,
-        "max_predictions_per_seq": 20,
-        "random_seed": 12345,
-        "dupe_factor": 10,
-        "masked_lm_prob": 0.15,
-        "replace_prob": 0.8,
-        "keep_prob": 0.1,
-        "short_seq_prob": 0.1,
-        "strict_utf8": False,
-        "masked_spans": "none",
-        "dynamic_masking": False,
-        "sentence_task": "next_sentence",
-        "num_workers": 1,
-        "num_shards": 1,
-        "compression": "none",
-        "work_dir": None,
-        "text_field": None,
-        "documents": "blank_line",
-        "split_sentences": False,
-        "join_lines": False,
-        "unicode_normalization": "none",
-        "drop_repeated_lines": 0,
-        "min_document_words": 0,
-        "remove_duplicates": "none",
-        "eval_share": 0.0,
-        "eval_output_file": None,
-        "dry_run": False,
-    }
-
-
 @pytest.fixture
 def arguments(tmp_path, letters_vocab_file):
     """A valid command line for a small text."""

@@ -22,7 +22,6 @@ from bert_keras.data_prep.records.writing import (
     write_records,
 )
 from bert_keras.storage import paths
-from bert_keras.storage.writing import hidden_name
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 small = st.integers(0, 300)
@@ -182,25 +181,9 @@ def test_metadata_never_replaces_a_file_of_the_user(tmp_path, content):
     check_record_files([str(tmp_path / "wiki")])
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
-def test_replaced_records_keep_their_permissions(tmp_path):
-    (tmp_path / "a").touch(0o600)
-    write_records(str(tmp_path / "a"), [b"record"], {})
-    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
-    assert (tmp_path / "a").stat().st_size > 0
-
-
 def test_the_address_of_an_input_is_not_an_output(tmp_path):
     with pytest.raises(ValueError, match="is the input"):
         check_record_files([f"file://{tmp_path}/v.txt"], [f"{tmp_path}/v.txt"])
-
-
-def test_unfinished_records_of_a_killed_program_are_removed(tmp_path):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "getpid", lambda: 99999999)  # there is no such process
-        (tmp_path / hidden_name("a")).write_bytes(b"record")
-    write_records(str(tmp_path / "a"), [b"record"], {})
-    assert entries(tmp_path) == ["a", "a.json"]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")

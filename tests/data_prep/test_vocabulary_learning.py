@@ -7,7 +7,7 @@ import string
 
 import pytest
 
-from bert_keras.data_prep.build_vocab import define_flags, main
+from bert_keras.data_prep.build_vocab import main
 from bert_keras.data_prep.corpus import tokenized_corpus, word_counts
 from bert_keras.data_prep.corpus.documents import inspect_texts
 from bert_keras.data_prep.corpus.word_counts import count_words
@@ -252,21 +252,3 @@ def test_a_system_without_tensorflow_text_is_told_before_reading(arguments, monk
     monkeypatch.setattr("bert_keras.data_prep.build_vocab.count_words", lambda *_: pytest.fail("text was read"))
     with pytest.raises(ValueError, match="tensorflow-text is not installed: pip install tensorflow-text"):
         main(arguments)
-
-
-def test_flags_and_defaults():
-    assert define_flags().flag_values_dict() == {
-        "input_file": None,
-        "vocab_file": None,
-        "vocab_size": 30522,
-        "do_lower_case": True,
-        "strip_accents": None,
-        "num_unused": 994,
-        "alphabet_size": None,
-        "num_workers": 1,
-        "strict_utf8": False,
-        "text_field": None,
-        "documents": "blank_line",
-        "split_sentences": False,
-        "join_lines": False,
-    }
