@@ -27,9 +27,7 @@ class Task(NamedTuple):
     cleaning: Cleaning
 
 
-def _documents_of(
-    folder: WorkFolder, task: Task, dropped: Dropped, continuing: list[tuple[str, str]]
-) -> Iterator[list[str]]:
+def _documents_of(folder: WorkFolder, task: Task, dropped: Dropped) -> Iterator[list[str]]:
     """Yields the lines of each document of a chunk.
 
     These start after its first blank line, or with the first chunk, and end with the first blank line after the chunk.
@@ -37,15 +35,8 @@ def _documents_of(
     found: Any = folder.result("cleaning-texts")
     texts = [TextFile(*text) for text in found["texts"]]
     document, is_begun = [], (task.first, task.start) == (0, 0)
-
-    def go_on(number):
-        if document and not texts[number - 1].continues:
-            continuing.append((texts[number - 1].name, texts[number].name))
-
     for number in range(task.first, task.last + 1):
         start, end = (task.start if number == task.first else 0), (task.end if number == task.last else None)
-        if number > task.first:
-            go_on(number)
         for _, line in read_lines(texts[number], dropped, task.strict_utf8, start, end):
             if line and is_begun:
                 document.append(line)
@@ -60,8 +51,6 @@ def _documents_of(
         vars(dropped).update(vars(Dropped()))
         return
     for number in range(task.last, len(texts)):
-        if number > task.last:
-            go_on(number)
         start = task.end if number == task.last else 0
         for _, line in read_lines(texts[number], dropped, task.strict_utf8, start):
             if not line:
@@ -76,7 +65,7 @@ def _documents_of(
 def list_lines(context, folder: WorkFolder, name: str, task: Task) -> dict:
     """Writes the hashes of each line and its document, uint64 [pairs, 2], sorted by line."""
     dropped, pairs = Dropped(), set()
-    for lines in _documents_of(folder, task, dropped, []):
+    for lines in _documents_of(folder, task, dropped):
         normal = [task.cleaning.normalize(line) for line in lines]
         document = hash_of(normal)
         pairs.update((hash_of([line]), document) for line in normal)
@@ -90,14 +79,14 @@ def clean_documents(context, folder: WorkFolder, name: str, task: Task) -> dict:
 
     The index has the hash, lines, characters and last byte of each document, uint64 [documents, 4].
     """
-    cleaning, dropped, continuing = task.cleaning, Dropped(), []
+    cleaning, dropped = task.cleaning, Dropped()
     repeated = set()
     if cleaning.drop_repeated_lines:
         repeated.update(np.fromfile(folder.file("lines-repeated.hashes"), np.uint64).tolist())
     counts = collections.defaultdict(collections.Counter)
     index = []
     with folder.create(f"{name}.text") as text:
-        for lines in _documents_of(folder, task, dropped, continuing):
+        for lines in _documents_of(folder, task, dropped):
             normal = [line for line in map(cleaning.normalize, lines) if line]
             _add(counts["before"], normal)
             if repeated:
@@ -112,8 +101,7 @@ def clean_documents(context, folder: WorkFolder, name: str, task: Task) -> dict:
             index.append((hash_of(normal), len(normal), sum(map(len, normal)), text.num_bytes))
     with folder.create(f"{name}.index") as file:
         file.write(np.array(index, np.uint64).ravel())
-    result = {"counts": counts, "dropped": vars(dropped), "continuing": continuing}
-    return folder.finish(name, result, [text, file])
+    return folder.finish(name, {"counts": counts, "dropped": vars(dropped)}, [text, file])
 
 
 def _add(counts: collections.Counter, lines: list[str], num_documents: int = 1) -> None:

@@ -69,13 +69,12 @@ def clean_texts(
         _run(list_lines, "lines-", chunks, sizes, folder, run, progress, "finding repeated lines")
         _count_lines(list(chunks), cleaning.drop_repeated_lines, folder)
     results = _run(clean_documents, "documents-", chunks, sizes, folder, run, progress, "cleaning")
-    counts, dropped, continuing = {}, Dropped(), []
+    counts, dropped = {}, Dropped()
     for name in chunks:
         for reason, values in results[name]["counts"].items():
             counts.setdefault(reason, collections.Counter()).update(values)
         dropped.add(Dropped(**results[name]["dropped"]))
-        continuing += results[name]["continuing"]
-    for warning in text_warnings(dropped, [(first, second) for first, second in continuing]):
+    for warning in text_warnings(dropped, texts):
         log.warning(warning)
     indexes = {name: np.fromfile(folder.file(f"documents-{name}.index"), np.uint64).reshape(-1, 4) for name in chunks}
     sides = _choose(indexes, cleaning, counts)

@@ -1,12 +1,15 @@
 """Reads lines of text files like the original BERT, and counts what is dropped."""
 
 import dataclasses
+import itertools
+import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bert_keras.mistakes import Message, Mistake
 
 _PIECE = 1 << 20
+_TAIL = 1 << 12
 
 
 class UnusableTextError(Mistake):
@@ -96,8 +99,8 @@ def pieces_of(line: str) -> Iterator[str]:
     yield line[start:] if start else line
 
 
-def text_warnings(dropped: Dropped, continuing: Sequence[tuple[str, str]]) -> list[Message]:
-    """Returns warnings about dropped text, and about files whose last document continues in the next file."""
+def text_warnings(dropped: Dropped, texts: Sequence[TextFile]) -> list[Message]:
+    """Returns warnings about dropped text, and about texts whose last document continues in the next one."""
     warnings = []
     if dropped.first_invalid is not None:
         warnings.append(
@@ -117,18 +120,27 @@ def text_warnings(dropped: Dropped, continuing: Sequence[tuple[str, str]]) -> li
                 dropped.num_returns,
             )
         )
+    pairs = itertools.pairwise(texts)
+    continuing = [pair for pair in pairs if not pair[0].continues and not _ends_document(pair[0].path)]
     if continuing:
         more = f"; {len(continuing) - 1} more files end the same way" if len(continuing) > 1 else ""
         first, second = continuing[0]
         warnings.append(
             Message(
                 "{} ends without a blank line, so its last document continues in {}, as in the original{}",
-                first,
-                second,
+                first.name,
+                second.name,
                 more,
             )
         )
     return warnings
+
+
+def _ends_document(path: str) -> bool:
+    with open(path, "rb") as content:
+        content.seek(max(0, os.path.getsize(path) - _TAIL))
+        last = content.read().removesuffix(b"\n").rpartition(b"\n")[2]
+    return not last.decode("utf-8", "ignore").strip()
 
 
 def line_of(place: Place) -> str:

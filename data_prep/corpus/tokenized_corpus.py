@@ -27,12 +27,11 @@ _ARRAYS = ("tokens", "sentence_starts", "document_starts")
 
 
 class Chunk(NamedTuple):
-    """The lines of a file that start in the bytes [start, end); `is_last` if the file ends there."""
+    """The lines of a file that start in the bytes [start, end)."""
 
     file: TextFile
     start: int
     end: int
-    is_last: bool
 
     @property
     def size(self) -> int:
@@ -74,7 +73,8 @@ def tokenize_texts(
     """Tokenizes texts in the format of the original BERT like `tokenize_corpus`; gets them only if they are needed."""
     corpus = folder.result("corpus")
     if corpus is None:
-        chunks = cut(get_texts())
+        texts = get_texts()
+        chunks = cut(texts)
         results = {}
         tasks = {name: (parts, strict_utf8) for name, parts in chunks.items()}
         sizes = {name: sum(chunk.size for chunk in parts) for name, parts in chunks.items()}
@@ -85,7 +85,7 @@ def tokenize_texts(
             results[name] = result
             progress.advance(sizes[name])
         progress.finish()
-        corpus = _join(chunks, results, folder)
+        corpus = _join([(name, results[name]) for name in chunks], texts, folder)
     folder.remove("text-")
     for warning in corpus["warnings"]:
         log.warning(Message(*warning))
@@ -102,7 +102,7 @@ def open_corpus(folder: WorkFolder, vocab_size: int) -> Documents:
 def cut(texts: Sequence[TextFile]) -> dict[str, list[Chunk]]:
     """Cuts texts into tasks of at most `_CHUNK_BYTES`: parts of large files, and several small files; by name."""
     chunks = [
-        Chunk(text, start, min(size, start + _CHUNK_BYTES), start + _CHUNK_BYTES >= size)
+        Chunk(text, start, min(size, start + _CHUNK_BYTES))
         for text, size in ((text, os.path.getsize(text.path)) for text in texts)
         for start in range(0, size, _CHUNK_BYTES)
     ]
@@ -112,13 +112,9 @@ def cut(texts: Sequence[TextFile]) -> dict[str, list[Chunk]]:
 
 def _tokenize_chunk(context, folder: WorkFolder, name: str, task: tuple) -> dict:
     tokenizer, (chunks, strict_utf8) = context[0], task
-    documents, dropped, continuing = Documents(tokenizer.vocab_size), Dropped(), []
+    documents, dropped = Documents(tokenizer.vocab_size), Dropped()
     ends_a_document = False  # a document that started in an earlier task
-    for number, chunk in enumerate(chunks):
-        if number and not chunks[number - 1].file.continues:
-            # Before the first sentence and end of a document, a document of an earlier task may be open.
-            is_open = documents.is_open or (None if not documents.num_sentences and not ends_a_document else False)
-            continuing.append((is_open, chunks[number - 1].file.name, chunk.file.name))
+    for chunk in chunks:
         for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
             if line:
                 documents.add_sentence(map(tokenizer.encode, pieces_of(line)))
@@ -133,48 +129,40 @@ def _tokenize_chunk(context, folder: WorkFolder, name: str, task: tuple) -> dict
     result = {
         "num_unknown": count_unknown(documents.tokens, tokenizer),
         "ends_a_document": ends_a_document,
-        "continuing": [files for files in continuing if files[0] is not False],
         "dropped": dataclasses.asdict(dropped),
     }
     return folder.finish(name, result, files)
 
 
-def _join(chunks: dict[str, list[Chunk]], results: dict[str, dict], folder: WorkFolder) -> dict:
+def _join(results: Sequence[tuple[str, dict]], texts: Sequence[TextFile], folder: WorkFolder) -> dict:
     num_tokens = num_sentences = num_documents = last_end = 0
-    dropped, continuing, names = Dropped(), [], list(chunks)
+    dropped = Dropped()
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(folder.create(name)) for name in _ARRAYS]
         tokens, sentences, documents = files
         for starts in (sentences, documents):
             starts.write(np.zeros(1, np.uint64))
-        for number, name in enumerate(names):
+        for number, (name, result) in enumerate(results, 1):
             content, sentence_starts, document_starts = _read_chunk(folder, name)
-            continuing += [
-                pair for is_sure, *pair in results[name]["continuing"] if is_sure or num_sentences > last_end
-            ]
-            ends = np.concatenate([[0] if results[name]["ends_a_document"] else [], document_starts[1:]])
+            ends = np.concatenate([[0] if result["ends_a_document"] else [], document_starts[1:]])
             ends = ends.astype(np.uint64) + np.uint64(num_sentences)
             ends = ends[ends > last_end]
             num_sentences += len(sentence_starts) - 1
-            is_end = number + 1 == len(names)
-            if is_end and num_sentences > (ends[-1] if len(ends) else last_end):
+            if number == len(results) and num_sentences > (ends[-1] if len(ends) else last_end):
                 ends = np.append(ends, np.uint64(num_sentences))
             last_end = int(ends[-1]) if len(ends) else last_end
-            last = chunks[name][-1]
-            if last.is_last and not is_end and not last.file.continues and num_sentences > last_end:
-                continuing.append((last.file.name, chunks[names[number + 1]][0].file.name))
             tokens.write(content)
             sentences.write(sentence_starts[1:] + np.uint64(num_tokens))
             documents.write(ends)
             num_tokens += int(sentence_starts[-1])
             num_documents += len(ends)
-            dropped.add(Dropped(**results[name]["dropped"]))
+            dropped.add(Dropped(**result["dropped"]))
     return folder.finish(
         "corpus",
         {
             "num_documents": num_documents,
-            "num_unknown": sum(result["num_unknown"] for result in results.values()),
-            "warnings": [(warning.text, *warning.values) for warning in text_warnings(dropped, continuing)],
+            "num_unknown": sum(result["num_unknown"] for _, result in results),
+            "warnings": [(warning.text, *warning.values) for warning in text_warnings(dropped, texts)],
         },
         files,
     )
