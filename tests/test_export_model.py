@@ -1,5 +1,6 @@
 """Export from flags to a folder, errors, and requests to TensorFlow Serving."""
 
+import ast
 import json
 import os
 import pathlib
@@ -13,8 +14,8 @@ import pytest
 import tensorflow as tf
 from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
 from known_models import random_model, write_model
-from rounding import assert_close
-from tiny_exports import converters_in_this_process, saved_models_in_this_process
+from rounding import assert_close, flat
+from tiny_exports import converters_in_this_process, run_card, saved_models_in_this_process
 from tiny_web import runtime_package
 
 import export_model
@@ -113,15 +114,14 @@ class TestExport:
         ):
             assert told in card
 
-    def test_the_python_of_its_card_runs(self, exported, monkeypatch, capsys):
+    def test_the_python_of_its_card_runs_without_this_project(self, exported):
         folder, _ = exported
-        monkeypatch.chdir(folder)
-        blocks = re.findall(r"^```python\n(.*?)^```", (folder / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-        assert len(blocks) == 3
-        for block in blocks:
-            # Ids of the example's vocabulary.
-            exec(compile(block.replace("[[101, 102]]", "[[2, 3]]"), "README.md", "exec"), {})
-        assert capsys.readouterr().out.count("logits") == 1
+        saved_model, onnx, litert = run_card(folder)
+        expected = open_model(folder)("Paris is the capital of France.").probabilities
+        found = re.search(r"'probabilities': <tf.Tensor: .* numpy=\s*array\(\[\[(.*?)\]\]", saved_model, re.DOTALL)
+        assert_close([float(number) for number in found[1].split(",")], list(expected.values()))
+        for printed in (onnx, litert):
+            assert flat(ast.literal_eval(printed)) == flat(expected)
 
     def test_a_pretrained_model(self, runs, tmp_path, messages):
         with converters_in_this_process():

@@ -1,11 +1,16 @@
 """Tiny models of every task, in Python and in a graph."""
 
 import copy
+import functools
 import json
+import re
 import shutil
+import subprocess
+import sys
 from unittest import mock
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from fine_tuned_models import FINE_TUNED, write_fine_tuned  # noqa: F401 (for the tests)
 from known_models import random_model
@@ -105,3 +110,15 @@ def write_network(network, folder):
     (folder / network_place("web")).parent.mkdir()
     shutil.copy(folder / PLACES["onnx"], folder / network_place("web"))
     (folder / "export.json").write_text(json.dumps({"formats": {name: {"path": PLACES[name]} for name in PLACES}}))
+
+
+def run_card(folder):
+    """Runs each Python block of an export's README.md where bert_keras cannot be imported. Returns what they print."""
+    pytest.importorskip("tokenizers")
+    blocks = re.findall(r"^```python\n(.*?)^```", (folder / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    program = "import sys; sys.modules['bert_keras'] = None; exec(compile(sys.argv[1], 'README.md', 'exec'))"
+    commands = [[sys.executable, "-P", "-c", program, block] for block in blocks]
+    run = functools.partial(subprocess.run, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    for done in (results := [run(command) for command in commands]):
+        assert done.returncode == 0, done.stderr
+    return [done.stdout for done in results]

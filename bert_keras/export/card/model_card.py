@@ -34,7 +34,7 @@ def model_card(source, written, answer):
     run = source.run or {"settings": {}, "facts": {}, "evaluation": None, "tries": None}
     sections = [
         *_purpose(source, places),
-        how_to_call(source.settings, places, answer, source.network),
+        how_to_call(source.settings, places, answer, source.network, source.predictor.files.preparation),
         *_data(run),
         *_metrics(source, run, written["costs"]),
         *_limits(source),

@@ -2,6 +2,7 @@
 
 import json
 
+from bert_keras.export.card.ids_examples import ids_example
 from bert_keras.export.formats.choices import network_place
 from bert_keras.export.graph.text_model import text_names
 
@@ -35,7 +36,6 @@ _TEXTS = {
     "question": "What is the capital of France?",
     "context": "Paris is the capital of France.",
 }
-_IDS = {"input_ids": [101, 102], "input_mask": [1, 1], "segment_ids": [0, 0], "masked_lm_positions": [1]}
 _NUMBERS_SHOWN = 6
 
 _SAVED_MODEL = """**Python**, with `pip install tensorflow-text`, which brings TensorFlow:
@@ -71,24 +71,11 @@ python -m http.server --bind 127.0.0.1 --directory web
 ```
 
 Then open http://127.0.0.1:8000 in a browser. The texts do not leave it."""
-_ONNX = """**ONNX Runtime**, with `pip install onnxruntime`:
 
-```python
-import numpy as np
-import onnxruntime
-
-session = onnxruntime.InferenceSession("{path}")
-print(session.run(None, {features}))
-```"""
-_LITERT = """**LiteRT**, with `pip install ai-edge-litert`:
-
-```python
-import numpy as np
-from ai_edge_litert.interpreter import Interpreter
-
-run = Interpreter("{path}").get_signature_runner()
-print(run(**{features}))
-```"""
+_DIFFERENCES = (
+    "The package tokenizers gives the ids of bert-keras, with two exceptions: a word of more than 100 characters is "
+    "unknown, and a pair that is too long may lose its last token in the other text."
+)
 
 
 def example_texts(settings):
@@ -98,8 +85,11 @@ def example_texts(settings):
     return {name: _TEXTS[name] for name in text_names(settings)}
 
 
-def how_to_call(settings, places, answer, network):
-    """Returns the section of a model card on how to call the model; places has the path of each format."""
+def how_to_call(settings, places, answer, network, preparation):
+    """Returns the section of a model card on how to call the model.
+
+    places has the path of each format, and preparation is the Preparation of the model.
+    """
     example, calls = example_texts(settings), ["## How to call it"]
     if "saved_model" in places:
         calls.append(_call_of_text(places["saved_model"], example, answer))
@@ -118,12 +108,12 @@ def how_to_call(settings, places, answer, network):
         f"**Ids** from your own tokenizer go to {' and '.join(take_ids)}: int32 [B, T] {inputs}; the outputs are "
         f"float32 {outputs}."
     )
-    features = ", ".join(f'"{name}": np.array([{_IDS[name]}], np.int32)' for name in network.input_names)
     if "web" in places:
         calls.append(_WEB)
-    for name, template in (("onnx", _ONNX), ("litert", _LITERT)):
-        if name in places:
-            calls.append(template.format(path=places[name], features=f"{{{features}}}"))
+    ids_formats = [name for name in ("onnx", "litert") if name in places]
+    calls += [ids_example(name, places[name], settings, example, preparation) for name in ids_formats]
+    if ids_formats:
+        calls.append(_DIFFERENCES)
     return "\n\n".join(calls)
 
 

@@ -1,0 +1,62 @@
+"""The code in model cards gives the answers of this project, where this project is not installed."""
+
+import ast
+
+import pytest
+from fine_tuned_models import FINE_TUNED, OF_VECTORS, write_fine_tuned
+from known_models import random_model, small_config, write_model
+from rounding import flat
+from tiny_exports import converters_in_this_process, run_card
+
+from bert_keras.export.card.usage_examples import example_texts
+from bert_keras.export.export_folder import Source, write_export
+from bert_keras.modeling import SentenceModel
+from bert_keras.prediction import FillMask, open_model
+
+# The texts of the example fit.
+OTHERS = {
+    "classification": {"max_seq_length": 24},
+    "question_answering": {"max_query_length": 12},
+    "multiple_choice": {"max_seq_length": 24},
+}
+
+
+# Whether the code prints the answer of a predictor, by task.
+CHECKS = {
+    "classification": lambda printed, answer: flat(ast.literal_eval(printed)) == flat(answer.probabilities),
+    "multi_label": lambda printed, answer: flat(ast.literal_eval(printed)) == flat(answer.probabilities),
+    "regression": lambda printed, answer: flat(float(printed)) == flat(answer.value),
+    "multiple_choice": lambda printed, answer: printed.strip() == answer.choices[answer.index],
+    "question_answering": lambda printed, answer: printed.strip() == answer.text,
+    "token_classification": lambda printed, answer: (
+        [line.split() for line in printed.splitlines()] == [[word.word, word.tag] for word in answer.words]
+    ),
+    "vectors": lambda printed, answer: flat(ast.literal_eval(printed)) == flat(answer.vector),
+    "fill_mask": lambda printed, answer: ast.literal_eval(printed) == [guess.token for guess in answer.masks[0]],
+}
+
+
+def source_of(task, folder):
+    """Writes a tiny model of a task into a folder. Returns it as a Source."""
+    if task == "fill_mask":
+        predictor = FillMask(write_model(folder, random_model()), top_k=3)
+        return Source("tiny", predictor, {"task": task, "max_seq_length": 16, "top_k": 3})
+    if task == "vectors":
+        make, settings = (lambda: SentenceModel(small_config(num_hidden_layers=1))), OF_VECTORS
+    else:
+        make, settings = FINE_TUNED[task]
+    predictor = open_model(write_fine_tuned(folder, make(), task, **settings | OTHERS.get(task, {})))
+    return Source("tiny", predictor, predictor.settings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", CHECKS)
+def test_the_code_answers_as_the_model(tmp_path, task):
+    source, folder = source_of(task, tmp_path / "run"), tmp_path / "export"
+    folder.mkdir()
+    with converters_in_this_process():
+        write_export(source, folder, ["onnx"])
+    [printed] = run_card(folder)
+    texts = tuple(example_texts(source.settings).values())
+    answer = source.predictor(texts if len(texts) > 1 else texts[0])
+    assert CHECKS[task](printed, answer), (printed, answer)
