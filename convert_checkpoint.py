@@ -29,17 +29,16 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.model_list import print_models
 from bert_keras.data_prep.text.vocabulary import extend_vocabulary
-from bert_keras.export.converted_task import describe_head, find_input, read_task, write_task, write_vocabulary
-from bert_keras.model_folder.folder import find_preparation
+from bert_keras.export.converted_task import describe_head, open_input, write_task, write_vocabulary
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import TASKS
-from bert_keras.modeling import open_checkpoint, read_config
+from bert_keras.modeling import read_config
 from bert_keras.modeling.checkpoints import conversion
 from bert_keras.modeling.checkpoints.copy_check import check_copy, run_network
 from bert_keras.modeling.checkpoints.downloads import download_model
 from bert_keras.modeling.released import released_models
 from bert_keras.settings.fields import define_group
 from bert_keras.settings.model_files import ModelSettings
-from bert_keras.storage import paths
 from bert_keras.storage.checks import check_new_folder
 from bert_keras.storage.writing import whole_folder
 
@@ -82,16 +81,13 @@ def main(argv):
     require(values, ("input", "output", "format"))
     check_new_folder(values.output, "output", file_endings=(".ckpt", ".index", ".safetensors"))
     conversion.check_labels(values.labels)
-    checkpoint = open_checkpoint(find_input(values.input, values.keep_optimizer))
-    settings = read_task(checkpoint)
-    contents = _select(checkpoint, settings, values)
+    casing = values.do_lower_case, values.strip_accents
+    model = ModelFolder(values.input, values.vocab_file, values.bert_config_file, *casing)
+    checkpoint, settings = open_input(model, values.keep_optimizer), model.settings if model.task else None
+    contents = _select(model, settings, values)
     vocab_file = values.vocab_file or checkpoint.vocab_file
-    preparation = tokens = None
-    if vocab_file is not None:
-        folder = paths.parent(checkpoint.prefix)
-        casing = values.do_lower_case, values.strip_accents
-        preparation = find_preparation(folder, vocab_file, contents.config, *casing)
-    elif values.extend_vocab:
+    preparation, tokens = model.preparation if vocab_file else None, None
+    if values.extend_vocab and not preparation:
         raise ValueError(f"--extend_vocab: no vocabulary is next to {checkpoint.prefix}; give --vocab_file")
     if values.extend_vocab and preparation:
         do_lower_case, strip_accents = preparation.do_lower_case, preparation.strip_accents
@@ -129,13 +125,14 @@ def _get_model(values, console):
     return download_model(values.download, values.output)
 
 
-def _select(checkpoint, settings, values):
+def _select(model, settings, values):
     """Returns the parts of the input to write, with the names of the classes."""
+    checkpoint = model.need_checkpoint()
     config = read_config(values.bert_config_file) if values.bert_config_file else checkpoint.config
     trained_for = {"task": settings["task"], "head_of_task": TASKS[settings["task"]].head} if settings else {}
     contents = conversion.select(checkpoint, config, values.format, values.head, values.keep_optimizer, **trained_for)
     contents = conversion.keep_layers(contents, values.layers) if values.layers is not None else contents
-    return describe_head(contents, checkpoint, settings, values.labels)
+    return describe_head(contents, model, settings, values.labels)
 
 
 def run_program():

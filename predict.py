@@ -27,7 +27,7 @@ from bert_keras.cli.start import start_tensorflow
 from bert_keras.data_prep.tasks.columns import HEADERS
 from bert_keras.model_folder.tasks import FINE_TUNED_TASKS, PRETRAINED_TASKS, TASKS
 from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, PLL_CHOICES, LimitSettings, check_backend
-from bert_keras.prediction.input_texts import is_table, read_sentences, read_table, read_texts, settings_of_training
+from bert_keras.prediction.input_texts import is_table, read_sentences, read_table, read_texts
 from bert_keras.settings.fields import make_flags, read_flags, setting
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage.paths import is_dir
@@ -83,17 +83,17 @@ def main(argv):
         _check_pretrained(values)
     check_backend(os.environ.get("KERAS_BACKEND") or "tensorflow")
     start_tensorflow()
-    from bert_keras.model_folder.folder import read_settings  # both load TensorFlow
+    from bert_keras.model_folder.folder import ModelFolder  # both load TensorFlow
     from bert_keras.prediction.predictor import answer_lines
 
     limits = read_flags(LimitSettings, values)
-    settings = {"task": values.task}
+    model = ModelFolder(values.model_dir or values.init_checkpoint)
+    settings = model.settings if values.model_dir else {"task": values.task}
     if values.model_dir:
-        _, settings = read_settings(values.model_dir)
         _check_fine_tuned(values, settings["task"])
-    rows = itertools.tee(_read_rows(values, arguments, settings, limits))
+    rows = itertools.tee(_read_rows(values, arguments, model, settings, limits))
     sources, texts = (source for source, _ in rows[0]), (text for _, text in rows[1])
-    answers = _open(values, limits).pipe(texts, sources=sources, on_error=values.on_error)
+    answers = _open(values, model, limits).pipe(texts, sources=sources, on_error=values.on_error)
     for line in answer_lines(answers, values.json):
         print(line, flush=True)
 
@@ -114,14 +114,14 @@ def _check_fine_tuned(values, task):
         raise ValueError(f"--task={values.task}, but --model_dir={values.model_dir} is for {task}; leave --task out")
 
 
-def _read_rows(values, arguments, settings, limits):
+def _read_rows(values, arguments, model, settings, limits):
     """Returns an iterator over (name of the text for errors, text)."""
     if values.similarity and settings["task"] != "vectors":
         raise ValueError(f"--similarity is for vectors, and this model is for {settings['task']}; leave it out")
     form = "pair" if settings.get("is_pair") or values.similarity else TASKS[settings["task"]].form
     given = {name: values[name].value for name in _OF_TABLES if values[name].value}
     if values.input_file and not arguments and is_table(values.input_file):
-        return read_table(values.input_file, form, given, settings_of_training(values.model_dir))
+        return read_table(values.input_file, form, given, model.settings_of_run)
     if given:
         raise ValueError(f"--{next(iter(given))} is for a table as --input_file (.csv, .tsv, .jsonl); leave it out")
     if values.task == "score" and values.input_file and not arguments and is_dir(values.input_file):
@@ -130,14 +130,14 @@ def _read_rows(values, arguments, settings, limits):
     return read_texts(values.input_file, arguments, sys.stdin, form, called, limits)
 
 
-def _open(values, limits):
+def _open(values, model, limits):
     options = {"batch_size": values.batch_size, "limits": limits}
     options |= {name: values[name].value for name in (*_OPTIONS, "long") if name in given_flags(values)}
     if values.model_dir:
-        return prediction.open_model(values.model_dir, **options)
+        return prediction.open_model(model, **options)
     options |= {name: values[name].value for name in ("vocab_file", "do_lower_case", "strip_accents")}
     predictor = getattr(prediction, TASKS[values.task].predictor)
-    return predictor(values.init_checkpoint, config_file=values.bert_config_file, **options)
+    return predictor(model, config_file=values.bert_config_file, **options)
 
 
 def run_program():

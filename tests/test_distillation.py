@@ -23,7 +23,7 @@ import run_ner
 import run_squad
 from bert_keras import train_classifier
 from bert_keras.export.run_folder import read_run, reopen_evaluation
-from bert_keras.model_folder.folder import open_model_files
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import PretrainingModel, TokenClassifierModel
 from bert_keras.prediction import TextClassifier
 from bert_keras.training.distillation.teacher import open_teacher
@@ -155,7 +155,7 @@ def test_the_run_folder_works_with_the_other_programs(taught, capsys, tmp_path):
     assert "good" in capsys.readouterr().out
     task = json.loads((taught / "model" / "task.json").read_text())
     run = read_run(str(taught / "model"), task["step"])
-    assert len(reopen_evaluation(run, task, open_model_files(taught)).eval_features["input_ids"]) == 8
+    assert len(reopen_evaluation(run, task, ModelFolder(taught).check()).eval_features["input_ids"]) == 8
 
 
 def test_a_safetensors_folder_of_another_library_teaches(folder, tmp_path):
@@ -164,10 +164,10 @@ def test_a_safetensors_folder_of_another_library_teaches(folder, tmp_path):
     convert_checkpoint.main(["convert_checkpoint.py", *(f"--{name}={value}" for name, value in arguments.items())])
     (tmp_path / "safe" / "task.json").unlink()
     settings = {"temperature": 2.0, "soft_loss_weight": 0.5, "max_seq_length": 16, "teacher": str(tmp_path / "safe")}
-    student = open_model_files(folder / "student", do_lower_case=True)
+    student = ModelFolder(folder / "student", do_lower_case=True).check()
     opened = open_teacher(settings, ["classification"], student, "run_classifier")
     assert opened.settings == {"task": "classification", "labels": ["bad", "good"]}
-    cased = open_model_files(folder / "student", do_lower_case=False)
+    cased = ModelFolder(folder / "student", do_lower_case=False).check()
     with pytest.raises(ValueError, match="do_lower_case=True and strip_accents=True, and the student False and False"):
         open_teacher(settings, ["classification"], cased, "run_classifier")
 

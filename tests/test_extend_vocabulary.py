@@ -8,7 +8,7 @@ from converted import OUTPUT_BIAS, TABLE, TOKENS, convert, read_json, write_rele
 from tiny_bert import make_model
 
 from bert_keras.data_prep.text.vocabulary_files import tokenizer_config_text
-from bert_keras.model_folder.folder import open_model_files
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, open_checkpoint, save_checkpoint, weights_by_name
 
 
@@ -28,7 +28,7 @@ def test_casing_and_length_of_a_run_are_kept(model_dir, tmp_path, capsys):
     written = json.loads(tokenizer_config_text(False, None, 12))
     assert read_json(tmp_path / "out" / "tokenizer_config.json") == written
     assert (tmp_path / "out" / "vocab.txt").read_text().split()[1] == "Heart"
-    files = open_model_files(tmp_path / "out")
+    files = ModelFolder(tmp_path / "out").check()
     assert (files.preparation.longest, files.tokenizer.tokenize("Heart heart")) == (12, ["Heart", "heart"])
 
 
@@ -38,7 +38,7 @@ def test_kept_accents_are_kept_in_the_copy(model_dir, tmp_path):
     convert(model_dir, tmp_path / "out", "tensorflow", extend_vocab=tmp_path / "words.txt")
     written = read_json(tmp_path / "out" / "tokenizer_config.json")
     assert (written["do_lower_case"], written["strip_accents"]) == (True, False)
-    assert open_model_files(tmp_path / "out").tokenizer.tokenize("ÉTUDE") == ["étude"]
+    assert ModelFolder(tmp_path / "out").check().tokenizer.tokenize("ÉTUDE") == ["étude"]
 
 
 def test_words_are_added_to_a_model(model_dir, tmp_path, capsys):

@@ -21,7 +21,7 @@ from bert_keras.export.formats.choices import (
 from bert_keras.export.formats.web_runtime import find_package
 from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation
 from bert_keras.mistakes import MissingFile, Mistake, Setting
-from bert_keras.model_folder.folder import find_task, is_export
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import EXPORTED_TASKS, TASKS
 from bert_keras.prediction import FeatureExtractor, FillMask, open_model
 from bert_keras.prediction.arguments import POOLINGS, parse_layers
@@ -71,10 +71,11 @@ def define_flags() -> flags.FlagValues:
 def run(values):
     """Runs export_model.py with parsed flags; returns the content of export.json."""
     _check_flags(values)
-    folder, settings = find_task(values.model_dir) if values.model_dir else (None, {"task": values.task})
+    model = ModelFolder(values.model_dir or values.init_checkpoint)
+    settings = model.settings if values.model_dir else {"task": values.task}
     texts = read_check_texts(values.check_file, settings) if values.check_file else None
     web_package = find_package(values.onnxruntime_web) if "web" in values.format else None
-    source = _open_fine_tuned(values, folder, settings) if values.model_dir else _open_pretrained(values)
+    source = _open_fine_tuned(values, model) if values.model_dir else _open_pretrained(values, model)
     with whole_folder(values.export_dir, last=("export.json",)) as folder:
         written = write_export(source, folder, values.format, values.quantize, texts, web_package)
     log.info("the export is in %s; its README.md shows how to call it", values.export_dir)
@@ -119,7 +120,7 @@ def _check_flags(values):
     if values.model_dir:
         if wrong := [Setting(name) for name in ("task", *_OF_PRETRAINED) if values[name].present]:
             raise Mistake("{}: a fine-tuned model sets this; leave it out with {model_dir}", wrong)
-        if is_export(values.model_dir):
+        if ModelFolder(values.model_dir).is_export:
             raise Mistake("{model_dir}={} is an export already; give the run that it was made from", values.model_dir)
     else:
         if not values.init_checkpoint:
@@ -143,20 +144,20 @@ def _check_flags(values):
     check_packages(values.format)
 
 
-def _open_fine_tuned(values, folder, settings):
-    """Opens the model in a folder, and for --quantize the evaluation data of its run."""
-    run = read_run(folder, settings.get("step"))
+def _open_fine_tuned(values, model):
+    """Opens a model, and for --quantize the evaluation data of its run."""
+    run = read_run(model.folder, model.settings.get("step"))
     if values.quantize and _quantizes(values) and run is None:
         raise Mistake(
             "{quantize} measures its cost with the settings of the run that wrote the model, but for {} that "
             "run was not found; give its {output_dir} as {model_dir}, or if it is that, run its command "
             "again first",
-            folder,
+            model.folder,
         )
-    predictor = open_model(values.model_dir)
+    predictor = open_model(model)
     is_measured = run is not None and _quantizes(values)
-    task = reopen_evaluation(run, settings, predictor.files, values.eval_file) if is_measured else None
-    return Source(name_of(values.model_dir), predictor, settings, run, task)
+    task = reopen_evaluation(run, model.settings, model, values.eval_file) if is_measured else None
+    return Source(name_of(values.model_dir), predictor, model.settings, run, task)
 
 
 def _quantizes(values):
@@ -164,19 +165,19 @@ def _quantizes(values):
     return any(quantization_of(name, values.quantize) for name in values.format)
 
 
-def _open_pretrained(values):
-    """Opens the model of --init_checkpoint for --task."""
+def _open_pretrained(values, model):
+    """Opens a pre-trained model for --task."""
     length = values.max_seq_length
     options = {name: values[name].value for name in ("vocab_file", *_CASING)}
     options["config_file"] = values.bert_config_file
     if values.task == "fill_mask":
-        predictor = FillMask(values.init_checkpoint, top_k=values.top_k, **options)
+        predictor = FillMask(model, top_k=values.top_k, **options)
         settings = {"top_k": values.top_k}
     else:
         layers = parse_layers(values.layer, "layer")
         if len(layers) != 1:
             raise Mistake("{layer}={} has {} layers; an export has one, so give one", values.layer, len(layers))
-        predictor = FeatureExtractor(values.init_checkpoint, layers, values.pooling, length, **options)
+        predictor = FeatureExtractor(model, layers, values.pooling, length, **options)
         settings = {"pooling": values.pooling, "layer": layers[0]}
     longest = predictor.files.preparation.longest
     if length is not None and length > longest:

@@ -17,8 +17,7 @@ from bert_keras.export.formats.networks import IdsNetwork, in_bfloat16
 from bert_keras.export.formats.web import write_web
 from bert_keras.export.quantization_cost import cost_of, num_bytes
 from bert_keras.mistakes import Message
-from bert_keras.model_folder.folder import EXPORT_FILE, TASK_FILE, TOKENIZER_FILE, preparation_text
-from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
+from bert_keras.model_folder.folder import EXPORT_FILE, TASK_FILE
 
 log = logging.getLogger("bert_keras")
 
@@ -46,10 +45,8 @@ class Source:
 
     def write_model_files(self, folder):
         """Writes the files that `prediction` needs to open a model, except its weights."""
-        files = self.predictor.files
-        files.config.to_json_file(folder / "bert_config.json")
-        (folder / VOCABULARY_FILE).write_bytes(vocabulary_bytes(files.vocab_file))
-        (folder / TOKENIZER_FILE).write_text(preparation_text(files.preparation), encoding="utf-8")
+        for name, content in self.predictor.files.text_files().items():
+            (folder / name).write_bytes(content)
         _write_json(folder / TASK_FILE, self.settings)
 
     def write_saved_model(self, folder, quantize=None):

@@ -67,7 +67,7 @@ def read_run(folder, step):
 def reopen_evaluation(run, stored, files, eval_file=None):
     """Reads the evaluation data of a run, or other data in the same way, into a `Task` that it prepares.
 
-    stored is the task.json of the model, and files its ModelFiles. eval_file must exist.
+    stored is the task.json of the model, and files its ModelFolder. eval_file must exist.
     """
     program = run["program"]
     # The settings of the model override those of the run, which may have changed later.

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.mistakes import MissingFile, Mistake
-from bert_keras.model_folder.folder import EXPORT_FILE, is_export
+from bert_keras.model_folder.folder import EXPORT_FILE
 from bert_keras.modeling.config import read_json_object
 from bert_keras.storage import paths
 
@@ -33,7 +33,7 @@ def open_exported(folder: str | os.PathLike, format: str | None = None, device: 
         `export.formats.networks.IdsNetwork`. It ignores other keys. Graphs and several threads may call it.
     """
     folder = pathlib.Path(folder)
-    if not is_export(folder):
+    if not (folder / EXPORT_FILE).is_file():
         raise FileNotFoundError(
             f"{folder} is not an export: it has no {EXPORT_FILE}; give a folder that export_model.py wrote"
         )

@@ -1,256 +1,303 @@
-"""Finds the parts of a model from one path: checkpoint, config, vocabulary, task, and how to prepare text."""
+"""`ModelFolder` opens a model once, and answers for all of its files."""
 
-import dataclasses
+import functools
+import hashlib
 import json
 import logging
 import os
 import pathlib
-from typing import Any
+from typing import Any, Self, cast
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.data_prep.text.vocabulary_files import (
-    TOKENIZER_FILE,
-    check_special_tokens,
-    find_casing,
-    read_tokenizer_config,
-    tokenizer_config_text,
-    tokenizer_file_of,
-)
+from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE, check_special_tokens
 from bert_keras.mistakes import MissingFile, Mistake, Setting
-from bert_keras.model_folder.sentence_transformers import has_modules, lower_cases_first, read_modules
+from bert_keras.model_folder.preparation import Preparation, find_preparation
+from bert_keras.model_folder.sentence_transformers import MODULES_FILE, Modules
 from bert_keras.model_folder.tasks import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS
-from bert_keras.modeling import BertConfig, check_config, check_sizes, check_vocabulary, open_checkpoint, read_config
+from bert_keras.modeling import BertConfig, check_config, check_sizes, open_checkpoint, read_config
 from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of_run
 from bert_keras.modeling.checkpoints.loading import Checkpoint
-from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING, warn_about_pooler
+from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
 from bert_keras.modeling.config import read_json_object, released_names
 from bert_keras.modeling.released import find_released
-from bert_keras.storage import paths
-from bert_keras.storage.vocabulary import longest_word
+from bert_keras.storage import paths, writing
+from bert_keras.storage.vocabulary import VOCABULARY_FILE, read_tokens, vocabulary_bytes
 
 log = logging.getLogger("bert_keras")
 
 EXPORT_FILE = "export.json"
 
+_CONFIG_FILE = "bert_config.json"
+_RUN_CONFIG = "run_config.json"
+_MODEL_OF_RUN = "model"
 _SPECIAL_TOKENS = ("[CLS]", "[SEP]", "[MASK]", "[UNK]")
 
 
-@dataclasses.dataclass(frozen=True)
-class Preparation:
-    """The settings that prepare text for a model.
+class ModelFolder(os.PathLike[str]):
+    """A model with all that belongs to it. Its files are read when they are needed, and only once.
 
-    Attributes:
-        strip_accents: None: the same as do_lower_case.
-        longest: maximum number of tokens in a sequence.
-        longest_word: maximum number of characters in a word that is split; None: that of the original BERT.
-    """
-
-    do_lower_case: bool
-    strip_accents: bool | None
-    longest: int
-    longest_word: int | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class ModelFiles:
-    """An open checkpoint with all that inference or further training needs.
-
-    Attributes:
-        checkpoint: None for an export, and if training starts from random weights.
-        tokenizer: with the model's vocabulary and casing.
-    """
-
-    checkpoint: Checkpoint | None
-    config: BertConfig
-    tokenizer: FullTokenizer
-    vocab_file: str
-    preparation: Preparation
-
-
-def is_export(path: str | os.PathLike) -> bool:
-    """Returns whether a path is the folder of an export."""
-    return paths.is_file(paths.join(local_model(path), EXPORT_FILE))
-
-
-def open_files(
-    path: str | os.PathLike,
-    vocab_file: str | os.PathLike | None = None,
-    config_file: str | os.PathLike | None = None,
-    do_lower_case: bool | None = None,
-    strip_accents: bool | None = None,
-) -> ModelFiles:
-    """Finds and checks the parts of a model as `open_model_files`, or those of an export other than its network."""
-    if not is_export(path):
-        return open_model_files(path, vocab_file, config_file, do_lower_case, strip_accents)
-    given = {"vocab_file": vocab_file, "config_file": config_file}
-    given |= {"do_lower_case": do_lower_case, "strip_accents": strip_accents}
-    if names := [Setting(argument) for argument, value in given.items() if value is not None]:
-        raise Mistake("{} is an export, which sets how to prepare text; leave out {}", path, names)
-    vocab_file, config_file = (paths.join(path, name) for name in ("vocab.txt", "bert_config.json"))
-    for file in (vocab_file, config_file):
-        if not paths.is_file(file):
-            raise FileNotFoundError(f"{path} has no {paths.name(file)}; take the whole folder of the export")
-    return open_model_files(None, vocab_file, config_file)
-
-
-def open_model_files(
-    path: str | os.PathLike | None,
-    vocab_file: str | os.PathLike | None = None,
-    config_file: str | os.PathLike | None = None,
-    do_lower_case: bool | None = None,
-    strip_accents: bool | None = None,
-) -> ModelFiles:
-    """Finds and checks the parts of a model. Logs the casing of text.
+    The object is a path, so you can give it wherever the path of a model is needed.
 
     Args:
-        path: a checkpoint as `modeling.open_checkpoint` takes it: a folder, a prefix, or one of its files. Also a run
-            folder; for fine-tuning, its folder `model` is used. None: no checkpoint; both files are required.
-        vocab_file: the vocabulary; None: vocab.txt in the checkpoint's folder, or else its tokenizer.json.
-        config_file: the config, or the name of a released model; None: the config in the checkpoint's folder.
-        do_lower_case: bool; None: the setting in the model's folder, or else a guess from the vocabulary.
-        strip_accents: bool; None: the setting in the model's folder, or else the same as do_lower_case.
+        path: a checkpoint as `modeling.open_checkpoint` takes it: a folder, a prefix, one of its files, or
+            `hf://owner/name`. Also the folder of an export or of sentence-transformers, or of a run; the model of a
+            run of fine-tuning is its folder `model`. None: no checkpoint; both files are required.
+        vocab_file: the vocabulary; None: vocab.txt in the model's folder, or else its tokenizer.json.
+        config_file: the config, or the name of a released model; None: the config in the model's folder.
+        do_lower_case: None: the setting in the model's folder, or else a guess from the vocabulary.
+        strip_accents: None: the setting in the model's folder, or else the same as do_lower_case.
 
-    Returns:
-        ModelFiles.
+    Attributes:
+        path: as given.
+        folder: folder of the checkpoint or of the export.
+        is_of_run: whether the path is a run of fine-tuning, so that the model is in its folder `model`.
+        is_export: whether the model is an export, which has no checkpoint.
+        has_task_file: whether the folder has a task.json.
+        has_modules: whether it is a folder of sentence-transformers.
+
+    Raises:
+        FileNotFoundError: from a property: a part of the model is missing.
+        ValueError: from a property: a part is damaged, or does not fit the others.
     """
-    if path is not None and is_export(path):
-        raise Mistake(
-            "{} is an export, which has no checkpoint; give the run or the model that it was made from, or "
-            "use the export with predict.py --model_dir",
-            path,
-        )
-    checkpoint = None if path is None else open_checkpoint(model_of_run(path))
-    folder = paths.parent(checkpoint.prefix if checkpoint else vocab_file or "")
-    config = given_config(config_file) if config_file else checkpoint and checkpoint.config
-    if config is None:
-        raise MissingFile("{} has no bert_config.json or config.json; put it there, or give {config_file}", folder)
-    if checkpoint:
-        check_sizes(config, checkpoint)
-        if config_file:
-            check_config(config, checkpoint)
-        if checkpoint.prefix.endswith((".safetensors", INDEX_ENDING)):
-            warn_about_pooler(config, checkpoint.names)
-    vocab_file = vocab_file or (checkpoint and checkpoint.vocab_file)
-    if vocab_file is None:
-        raise MissingFile(
-            "{} has no vocab.txt, and no tokenizer.json with word pieces; put one there, or give {vocab_file}", folder
-        )
-    preparation = find_preparation(folder, vocab_file, config, do_lower_case, strip_accents)
-    tokenizer = FullTokenizer(vocab_file, preparation.do_lower_case, preparation.strip_accents)
-    advice = "give the vocabulary that the model was trained with"
-    check_special_tokens(tokenizer.vocab, _SPECIAL_TOKENS, str(vocab_file), advice)
-    return ModelFiles(checkpoint, config, tokenizer, str(vocab_file), preparation)
+
+    def __init__(
+        self,
+        path: str | os.PathLike | None,
+        vocab_file: str | os.PathLike | None = None,
+        config_file: str | os.PathLike | None = None,
+        do_lower_case: bool | None = None,
+        strip_accents: bool | None = None,
+    ):
+        self.path = path
+        self._given: dict[str, Any] = {"vocab_file": vocab_file, "config_file": config_file}
+        self._given |= {"do_lower_case": do_lower_case, "strip_accents": strip_accents}
+        self._place = "" if path is None else model_of_run(path)
+        self.is_of_run = path is not None and self._place != local_model(path)
+        self._is_folder = not (paths.is_file(f"{self._place}.index") or paths.is_file(self._place))
+        self.folder = self._place if self._is_folder else paths.parent(self._place)
+        if path is None:
+            self.folder = paths.parent(vocab_file or "")
+        held = {
+            name: path is not None and paths.is_file(paths.join(self.folder, name))
+            for name in (EXPORT_FILE, TASK_FILE, MODULES_FILE)
+        }
+        self.is_export, self.has_task_file = held[EXPORT_FILE], held[TASK_FILE]
+        self.has_modules = held[MODULES_FILE]
+        self._modules = None
+        if self.has_modules and not self.has_task_file:
+            self._modules = Modules(self.folder)
+            self.folder = self._modules.encoder
+            self._place = self.folder if self._is_folder else self._place
+
+    @classmethod
+    def of(cls, path: str | os.PathLike, **given: Any) -> "ModelFolder":
+        """Returns a model at a path, or the one that is open already, unless other files or settings are given."""
+        if not isinstance(path, ModelFolder):
+            return cls(path, **given)
+        return path if all(value is None for value in given.values()) else cls(path.path, **given)
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path or "")
+
+    def __str__(self) -> str:
+        return os.fspath(self)
+
+    def check(self, may_be_export: bool = False) -> Self:
+        """Reads all but the weights, so that mistakes are reported before any work. Returns the object itself."""
+        if self.is_export and not may_be_export:
+            self.need_checkpoint()
+        if self.is_export and (names := [Setting(name) for name, value in self._given.items() if value is not None]):
+            raise Mistake("{} is an export, which sets how to prepare text; leave out {}", self, names)
+        _ = self.tokenizer
+        return self
+
+    @functools.cached_property
+    def task(self) -> dict[str, Any] | None:
+        """The content of task.json, or what the modules of sentence-transformers say; None without either."""
+        if self._modules:
+            return self._modules.task()
+        if not self.has_task_file:
+            return None
+        file = paths.join(self.folder, TASK_FILE)
+        values = read_json_object(file)
+        if not isinstance(values.get("task"), str):
+            raise ValueError(f"{file} does not name its task; take the file that the training wrote")
+        return values
+
+    @functools.cached_property
+    def settings(self) -> dict[str, Any]:
+        """The task, of a model that has one. All its settings are there and valid."""
+        values = None if self.is_export and not self._is_folder else self.task
+        if values is None and paths.is_file(self._place):
+            of_export = " of an export" if self.is_export else ""
+            raise ValueError(f"{self} is a file{of_export}; give its folder, {self.folder}")
+        if values is None:
+            raise self._without_task()
+        file, task = paths.join(self.folder, TASK_FILE), values["task"]
+        tasks = EXPORTED_TASKS if self.is_export else FINE_TUNED_TASKS
+        if task not in tasks:
+            raise ValueError(
+                f'{file}: the task is "{task}", but must be one of {", ".join(tasks)}; '
+                "give a model that was fine-tuned by a program of this project"
+            )
+        for name, (needed, is_right) in {"max_seq_length": LENGTH, **(TASKS[task].settings or {})}.items():
+            if name not in values:
+                raise ValueError(
+                    f"{file} has no {name}, which the task {task} needs; take the file that the training wrote"
+                )
+            if not is_right(values[name]):
+                raise ValueError(
+                    f"{file}: {name} is {json.dumps(values[name])}, but must be {needed}; take the file that the "
+                    "training wrote"
+                )
+        return values
+
+    def _without_task(self):
+        found, hint = "does not exist", ""
+        if paths.is_dir(self.folder):
+            found = f"has no fine-tuned model: neither {TASK_FILE} nor model/{TASK_FILE} is there"
+        if find_released(paths.name(self.folder.rstrip("/"))):
+            hint = "; a released model is not fine-tuned: give it as {init_checkpoint}, or in Python to FillMask"
+        return MissingFile("{} {}; give the folder of a run that has trained" + hint, self, found)
+
+    @functools.cached_property
+    def labels(self) -> list[str] | None:
+        """The names of the classes in task.json, or else in config.json; None without names.
+
+        The names LABEL_0, LABEL_1, ... that other libraries write if there are none do not count.
+        """
+        of_task = (self.task or {}).get("labels")
+        of_config = self.checkpoint and self.checkpoint.labels
+        if of_config == [f"LABEL_{number}" for number in range(len(of_config or ()))]:
+            of_config = None
+        if of_config and of_task and of_config != of_task:
+            raise Mistake(
+                "{} names the classes {} in {} and {} in config.json; correct one of them, or give {labels}",
+                self.folder,
+                [*of_task],
+                TASK_FILE,
+                [*of_config],
+            )
+        return of_task or of_config
+
+    @functools.cached_property
+    def checkpoint(self) -> Checkpoint | None:
+        """The open checkpoint; None for an export, and without a path."""
+        return None if self.path is None or self.is_export else open_checkpoint(self._place)
+
+    def need_checkpoint(self) -> Checkpoint:
+        """Returns the open checkpoint of a model with a path. Raises a Mistake for an export."""
+        if self.is_export:
+            raise Mistake(
+                "{} is an export, which has no checkpoint; give the run or the model that it was made from, or "
+                "use the export with predict.py --model_dir",
+                self,
+            )
+        return cast(Checkpoint, self.checkpoint)
+
+    @property
+    def format(self) -> str:
+        """The format of the weights: "tensorflow", "safetensors" or "export"; "" if there are none."""
+        return "export" if self.is_export else self.checkpoint.format if self.checkpoint else ""
+
+    @functools.cached_property
+    def config(self) -> BertConfig:
+        """The config, whose sizes are those of the checkpoint."""
+        given, checkpoint = self._given["config_file"], self.checkpoint
+        if self.is_export:
+            given = self._of_export(_CONFIG_FILE)
+        config = given_config(given) if given else checkpoint and checkpoint.config
+        if config is None:
+            raise MissingFile(
+                "{} has no bert_config.json or config.json; put it there, or give {config_file}", self.folder
+            )
+        if checkpoint:
+            check_sizes(config, checkpoint)
+            if given:
+                check_config(config, checkpoint)
+            if self.format == "safetensors":
+                warn_about_pooler(config, checkpoint.names)
+        return config
+
+    @functools.cached_property
+    def vocab_file(self) -> str:
+        """The path of the vocabulary."""
+        if self.is_export:
+            return self._of_export(VOCABULARY_FILE)
+        found = self._given["vocab_file"] or (self.checkpoint and self.checkpoint.vocab_file)
+        if found is None:
+            raise MissingFile(
+                "{} has no vocab.txt, and no tokenizer.json with word pieces; put one there, or give {vocab_file}",
+                self.folder,
+            )
+        return os.fspath(found)
+
+    def _of_export(self, name):
+        file = paths.join(self.folder, name)
+        if not paths.is_file(file):
+            raise FileNotFoundError(f"{self} has no {name}; take the whole folder of the export")
+        return file
+
+    @functools.cached_property
+    def _tokens(self):
+        return read_tokens(self.vocab_file)
+
+    @functools.cached_property
+    def preparation(self) -> Preparation:
+        """The settings that prepare text. The log reports the casing."""
+        config, casing = self.config, (self._given["do_lower_case"], self._given["strip_accents"])
+        return find_preparation(self.folder, self._tokens, config, self.settings_of_run, *casing)
+
+    @functools.cached_property
+    def tokenizer(self) -> FullTokenizer:
+        """The tokenizer, with the model's vocabulary and casing."""
+        casing = self.preparation
+        tokenizer = FullTokenizer(self._tokens, casing.do_lower_case, casing.strip_accents)
+        advice = "give the vocabulary that the model was trained with"
+        check_special_tokens(tokenizer.vocab, _SPECIAL_TOKENS, self.vocab_file, advice)
+        return tokenizer
+
+    @functools.cached_property
+    def max_seq_length(self) -> int:
+        """The maximum number of tokens in a sequence of its task, or else of the network."""
+        if self.task is None:
+            return self.preparation.longest
+        length, num_positions = self.settings["max_seq_length"], self.config.max_position_embeddings
+        if length > num_positions:
+            source, advice = paths.join(self.folder, TASK_FILE), "take the file that the training wrote"
+            if not self.has_task_file:
+                source, advice = self.folder, "correct the length in sentence_bert_config.json"
+            raise ValueError(
+                f"{source}: max_seq_length is {length}, but the model has {num_positions} positions; {advice}"
+            )
+        return length
+
+    @functools.cached_property
+    def settings_of_run(self) -> dict[str, Any]:
+        """The settings of the training run in whose folder the model is, by name; {} without one."""
+        folder = self.folder.rstrip("/")
+        folders = [folder, *([paths.parent(folder)] if paths.name(folder) == _MODEL_OF_RUN else [])]
+        files = [file for each in folders if paths.is_file(file := paths.join(each, _RUN_CONFIG))]
+        settings = read_json_object(files[0]).get("settings") if files else None
+        return settings if isinstance(settings, dict) else {}
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the weights; for an export, of all its files."""
+        if self.checkpoint:
+            return writing.sha256(self.checkpoint.weights_file)
+        files = sorted(path for path in pathlib.Path(self.folder).rglob("*") if path.is_file())
+        return hashlib.sha256("".join(map(writing.sha256, files)).encode()).hexdigest()
+
+    def text_files(self) -> dict[str, bytes]:
+        """Returns the contents of the files that a folder with these weights needs besides them, by their names."""
+        return {
+            _CONFIG_FILE: self.config.to_json_string().encode(),
+            VOCABULARY_FILE: vocabulary_bytes(self.vocab_file),
+            TOKENIZER_FILE: self.preparation.to_text().encode(),
+        }
 
 
 def given_config(config_file: str | os.PathLike) -> BertConfig:
     """Returns the BertConfig of a released name or of a file."""
     return BertConfig.from_name(str(config_file)) if config_file in released_names() else read_config(config_file)
-
-
-def find_preparation(
-    folder: str | os.PathLike,
-    vocab_file: str | os.PathLike,
-    config: BertConfig,
-    do_lower_case: bool | None = None,
-    strip_accents: bool | None = None,
-) -> Preparation:
-    """Finds and logs how training prepared text, and checks the vocabulary against it.
-
-    `find_casing` finds the casing; every run writes a `tokenizer_config.json` into the checkpoint's folder. Only
-    `vocab_file` may be outside the folder.
-    """
-    told = read_tokenizer_config(paths.join(folder, TOKENIZER_FILE))
-    if not told:  # build_vocab.py writes one next to a vocabulary, which may be in another folder
-        told = read_tokenizer_config(tokenizer_file_of(vocab_file))
-    if lower_cases_first(folder) and told.get("do_lower_case") is not True:
-        kept = {"strip_accents": False} if told.get("strip_accents") is None else {}
-        told = told | kept | {"do_lower_case": True, "casing_file": f"the sentence-transformers config in {folder}"}
-    do_lower_case, strip_accents, lines = find_casing(told, vocab_file, do_lower_case, strip_accents)
-    check_vocabulary(vocab_file, config, do_lower_case, strip_accents)
-    for line in lines:
-        log.info(line)
-    longest = _longest(config, settings_of_run(folder), told)
-    return Preparation(do_lower_case, strip_accents, longest, longest_word(vocab_file))
-
-
-def preparation_text(preparation: Preparation) -> str:
-    """Returns the `tokenizer_config.json` of a Preparation, which `find_preparation` and other libraries read."""
-    return tokenizer_config_text(*dataclasses.astuple(preparation))
-
-
-def find_task(path: str | os.PathLike) -> tuple[str, dict[str, Any]]:
-    """Reads the task of a fine-tuned model.
-
-    Args:
-        path: a run folder, or the folder `model` in it; local or remote; a folder of sentence-transformers; or
-            `hf://owner/name`.
-
-    Returns:
-        str, the path of the model's folder, and a dict with "task" and its settings.
-    """
-    folder = os.fspath(model_of_run(path))
-    file = paths.join(folder, TASK_FILE)
-    if not paths.is_file(file) and has_modules(folder):
-        return read_modules(folder)
-    if not paths.is_file(file):
-        found = "does not exist"
-        if paths.is_file(folder):
-            of_export = " of an export" if is_export(paths.parent(folder)) else ""
-            raise ValueError(f"{path} is a file{of_export}; give its folder, {paths.parent(folder)}")
-        if paths.is_dir(folder):
-            found = f"has no fine-tuned model: neither {TASK_FILE} nor model/{TASK_FILE} is there"
-        is_released = find_released(paths.name(folder.rstrip("/"))) is not None
-        hint = (
-            "; a released model is not fine-tuned: give it as {init_checkpoint}, or in Python to FillMask"
-            if is_released
-            else ""
-        )
-        raise MissingFile("{} {}; give the folder of a run that has trained" + hint, path, found)
-    values = read_json_object(file)
-    if not isinstance(values.get("task"), str):
-        raise ValueError(f"{file} does not name its task; take the file that the training wrote")
-    return folder, values
-
-
-def read_settings(path: str | os.PathLike) -> tuple[pathlib.Path, dict[str, Any]]:
-    """Reads the task of a fine-tuned model or an export, like `find_task`, and checks that it has all settings."""
-    folder, values = find_task(path)
-    file, task = pathlib.Path(folder, TASK_FILE), values["task"]
-    tasks = EXPORTED_TASKS if is_export(folder) else FINE_TUNED_TASKS
-    if task not in tasks:
-        raise ValueError(
-            f'{file}: the task is "{task}", but must be one of {", ".join(tasks)}; '
-            "give a model that was fine-tuned by a program of this project"
-        )
-    for name, (needed, is_right) in {"max_seq_length": LENGTH, **(TASKS[task].settings or {})}.items():
-        if name not in values:
-            raise ValueError(
-                f"{file} has no {name}, which the task {task} needs; take the file that the training wrote"
-            )
-        if not is_right(values[name]):
-            raise ValueError(
-                f"{file}: {name} is {json.dumps(values[name])}, but must be {needed}; take the file that the training "
-                "wrote"
-            )
-    return pathlib.Path(folder), values
-
-
-def settings_of_run(folder: str | os.PathLike) -> dict[str, Any]:
-    """Returns the settings in the run_config.json of a folder; {} without one."""
-    path = paths.join(folder, "run_config.json")
-    settings = read_json_object(path).get("settings") if paths.is_file(path) else None
-    return settings if isinstance(settings, dict) else {}
-
-
-def _longest(config, settings, told):
-    """Returns the maximum length: from the file, or from a training that began with random position embeddings."""
-    # Other libraries write a number of thirty digits if the length is unknown.
-    trained, reason = told.get("model_max_length"), f"set in {TOKENIZER_FILE}"
-    if type(trained) is not int and not settings.get("init_checkpoint"):
-        trained, reason = settings.get("max_seq_length"), "as in training"
-    num_positions = config.max_position_embeddings
-    if type(trained) is not int or trained >= num_positions:
-        return num_positions
-    told = "sequences have at most %d tokens (%s): the model did not learn positions %d to %d"
-    log.info(told, trained, reason, trained + 1, num_positions)
-    return trained

@@ -61,43 +61,50 @@ _POOLINGS = {
 _CLASSES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
 
 
-def has_modules(folder: str | os.PathLike) -> bool:
-    """Returns whether a folder is a model of sentence-transformers."""
-    return paths.is_file(paths.join(folder, MODULES_FILE))
+class Modules:
+    """The modules in a folder of sentence-transformers.
 
-
-def read_modules(folder: str | os.PathLike) -> tuple[str, dict[str, Any]]:
-    """Reads a folder of sentence-transformers.
-
-    Returns:
-        The folder of the encoder, and the settings of the task vectors, as in a task.json.
+    Attributes:
+        encoder: folder of the encoder.
 
     Raises:
-        ValueError: the model has other parts than an encoder, a pooling of one kind and a normalisation.
+        ValueError: modules.json does not list modules, or names a folder outside.
     """
-    file = paths.join(folder, MODULES_FILE)
-    modules = json_files.parse_json(text_files.read_text(file, _NEEDED), file, _NEEDED)
-    try:
-        named = [(module["type"], module["path"]) for module in modules]
-        # The middle part of a type differs between versions of sentence-transformers.
-        kinds = [kind.rpartition(".")[2] if kind.startswith("sentence_transformers.") else kind for kind, _ in named]
-    except (AttributeError, KeyError, TypeError):
-        raise ValueError(f"{file} does not list modules with their type and path; {_NEEDED}") from None
-    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
-        raise ValueError(
-            f"{file} has the modules {', '.join(kinds)}; bert-keras reads Transformer, Pooling and Normalize, in this "
-            "order, so take a model with these"
-        )
-    found = {kind: paths.inside(folder, path, file) for kind, (_, path) in zip(kinds, named, strict=True)}
-    encoder = found["Transformer"].rstrip("/")
-    return encoder, {
-        "task": "vectors",
-        "max_seq_length": _length(encoder),
-        "pooling": _pooling(paths.join(found["Pooling"], "config.json")),
-        "layer": -1,
-        "normalize": "Normalize" in found,
-        "prefix": _prefix(paths.join(folder, _PROMPTS_FILE)),
-    }
+
+    def __init__(self, folder: str):
+        self._file, self._folder = paths.join(folder, MODULES_FILE), folder
+        modules = json_files.parse_json(text_files.read_text(self._file, _NEEDED), self._file, _NEEDED)
+        try:
+            named = [(module["type"], module["path"]) for module in modules]
+            # The middle part of a type differs between versions of sentence-transformers.
+            self._kinds = [
+                kind.rpartition(".")[2] if kind.startswith("sentence_transformers.") else kind for kind, _ in named
+            ]
+        except (AttributeError, KeyError, TypeError):
+            raise ValueError(f"{self._file} does not list modules with their type and path; {_NEEDED}") from None
+        places = [paths.inside(folder, path, self._file) for _, path in named]
+        self._places = dict(zip(self._kinds, places, strict=True))
+        self.encoder = self._places.get("Transformer", folder).rstrip("/")
+
+    def task(self) -> dict[str, Any]:
+        """Returns the settings of the task vectors, as in a task.json.
+
+        Raises:
+            ValueError: the model has other parts than an encoder, a pooling of one kind and a normalisation.
+        """
+        if self._kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+            raise ValueError(
+                f"{self._file} has the modules {', '.join(self._kinds)}; bert-keras reads Transformer, Pooling and "
+                "Normalize, in this order, so take a model with these"
+            )
+        return {
+            "task": "vectors",
+            "max_seq_length": _length(self.encoder),
+            "pooling": _pooling(paths.join(self._places["Pooling"], "config.json")),
+            "layer": -1,
+            "normalize": "Normalize" in self._places,
+            "prefix": _prefix(paths.join(self._folder, _PROMPTS_FILE)),
+        }
 
 
 def module_files(settings: dict[str, Any], width: int) -> dict[str, str]:

@@ -69,17 +69,6 @@ def is_table(input_file: str) -> bool:
     return inspection.format_by_name(input_file) != "text"
 
 
-def settings_of_training(model_dir: str | None) -> dict[str, Any]:
-    """Returns the settings of a training run, given its folder or the folder `model` in it; {} if there are none."""
-    from bert_keras.model_folder.folder import settings_of_run
-    from bert_keras.modeling.checkpoints.hub import local_model  # both load TensorFlow
-
-    if not model_dir:
-        return {}
-    folder = local_model(model_dir).rstrip("/")
-    return settings_of_run(paths.parent(folder) if paths.name(folder) == "model" else folder)
-
-
 def read_table(
     input_file: str, form: str, given: Mapping[str, Any], trained: Mapping[str, Any]
 ) -> Iterator[tuple[str, Text]]:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import OPENERS, open_exported
-from bert_keras.model_folder.folder import TASK_FILE, ModelFiles, is_export, open_files, read_settings
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.prediction.arguments import Limits, check_backend, check_choice
@@ -35,7 +35,7 @@ class LoadedModel(Generic[Text, Answer]):
     Attributes:
         folder: path of the model; for a run of fine-tuning, of its folder `model`.
         settings: dict; the contents of the model's task.json; None for a checkpoint of pre-training.
-        files: ModelFiles; `config` is its BertConfig, and `tokenizer` its FullTokenizer.
+        files: ModelFolder; `config` is its BertConfig, and `tokenizer` its FullTokenizer.
         model: the Keras model with its weights, or the network of an export.
         network: Network.
         limits: Limits of the input.
@@ -53,7 +53,7 @@ class LoadedModel(Generic[Text, Answer]):
     extra_specs: ClassVar[dict[str, tf.TensorSpec]] = {}
     # The task.json, as `model_folder.tasks` describes it; None for a checkpoint of pre-training.
     settings: Any
-    files: ModelFiles
+    files: ModelFolder
 
     def __init__(
         self,
@@ -69,31 +69,21 @@ class LoadedModel(Generic[Text, Answer]):
         check_batch_size(batch_size)
         self.limits, self.options = limits or Limits(), {}
         self._device, self._format = device_named(device), format
+        self.files = ModelFolder.of(path, **text_options)
         if format is not None:
             check_choice("format", format, tuple(OPENERS))
-            if not is_export(path):
+            if not self.files.is_export:
                 raise Mistake("{} is not an export, so it has no formats; leave out {format}", path)
-        self.folder: Any  # the path; a Path if the model has a task.json
-        self.folder, self.settings = self._read_task(path) if self.needs_task or is_export(path) else (path, None)
-        self.files = open_files(self.folder, **text_options)
+        self.folder, self.settings = os.fspath(path), None
+        if self.needs_task or self.files.is_export:
+            self.folder, self.settings = self.files.folder, self._task_of_class()
+        self.files.check(may_be_export=True)
         self.config, self.tokenizer = self.files.config, self.files.tokenizer
-        self.max_seq_length = self.settings["max_seq_length"] if self.settings else self.files.preparation.longest
-        num_positions = self.config.max_position_embeddings
-        if self.max_seq_length > num_positions:
-            file = self.folder / TASK_FILE
-            source, advice = (
-                (file, "take the file that the training wrote")
-                if file.is_file()
-                else (self.folder, "correct the length in sentence_bert_config.json")
-            )
-            raise ValueError(
-                f"{source}: max_seq_length is {self.max_seq_length}, but the model has {num_positions} positions; "
-                f"{advice}"
-            )
+        self.max_seq_length = self.files.max_seq_length if self.settings else self.files.preparation.longest
         self._prepare()
         # The user's settings of Keras, such as floatx in ~/.keras/keras.json, change no answer.
         with on_device(self._device), dtype_policy("float32"):
-            self.model = self._open_network() if is_export(self.folder) else self._load_model()
+            self.model = self._open_network() if self.files.is_export else self._load_model()
         lengths = self._lengths()
         self.network = Network(
             self._call, self._read_out, lengths, batch_size, strategy, self._device, self.extra_specs
@@ -170,16 +160,16 @@ class LoadedModel(Generic[Text, Answer]):
         """Returns the values of the features `extra_specs` for the options of a call."""
         return {}
 
-    def _read_task(self, path):
-        """Returns the folder of a model and its task.json, which must be for this class."""
-        folder, settings = read_settings(path)
+    def _task_of_class(self):
+        """Returns the task.json of the model, which must be for this class."""
+        settings = self.files.settings
         if TASKS[settings["task"]].head != self.head:
             tasks = [name for name, task in TASKS.items() if task.settings is not None and task.head == self.head]
             raise ValueError(
-                f"{folder} is a model for {settings['task']}, and {type(self).__name__} is for "
+                f"{self.files.folder} is a model for {settings['task']}, and {type(self).__name__} is for "
                 f"{', '.join(tasks) or 'checkpoints of pre-training'}; open it with bert_keras.open_model"
             )
-        return folder, settings
+        return settings
 
     def _prepare(self):
         """Checks what the class needs of the files, before the weights are loaded."""

@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from bert_keras import prediction
-from bert_keras.model_folder.folder import read_settings
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import TASKS
 
 
@@ -25,5 +25,5 @@ def open_model(path: str | os.PathLike, batch_size: int = 16, **options: Any) ->
         FileNotFoundError: a part of the model is missing.
         ValueError: a part is damaged, or does not fit the others.
     """
-    _, settings = read_settings(path)
-    return getattr(prediction, TASKS[settings["task"]].predictor)(path, batch_size=batch_size, **options)
+    model = ModelFolder.of(path)
+    return getattr(prediction, TASKS[model.settings["task"]].predictor)(model, batch_size=batch_size, **options)

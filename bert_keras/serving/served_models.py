@@ -11,8 +11,7 @@ import numpy as np
 
 from bert_keras import prediction
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.folder import TASK_FILE, is_export, read_settings
-from bert_keras.model_folder.sentence_transformers import has_modules
+from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
 from bert_keras.model_folder.tasks import PRETRAINED_TASKS, TASKS
 from bert_keras.prediction.arguments import Limits, shown
 from bert_keras.serving.batching import BatchingNetwork
@@ -137,15 +136,14 @@ def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> 
         tasks: the tasks of a checkpoint of pre-training. They share the weights of the encoder.
         limits: Limits of the input.
     """
-    path = pathlib.Path(folder)
-    if (path / _SAVED_MODEL).is_file() and not is_export(folder):
+    path, model = pathlib.Path(folder), ModelFolder(folder)
+    if (path / _SAVED_MODEL).is_file() and not model.is_export:
         raise ValueError(
             f"{folder} is a SavedModel alone; give the folder of an export, which has an export.json, or serve the "
             "SavedModel with TensorFlow Serving (docs/guides/serve.md shows how)"
         )
-    if _has_task(folder) or not tasks and has_modules(folder) or not path.exists() and not tasks:
-        _, settings = read_settings(folder)
-        return [ServedModel(name, settings["task"], prediction.open_model(folder, limits=limits))]
+    if _has_task(model) or not tasks and (model.has_modules or not path.exists()):
+        return [ServedModel(name, model.settings["task"], prediction.open_model(model, limits=limits))]
     if not tasks:
         raise Mistake(
             "{} has no {}, so it is a checkpoint of pre-training; choose its {tasks}: {}",
@@ -158,7 +156,7 @@ def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> 
     # Vectors are the last, because their network has no heads to share.
     for task in sorted(dict.fromkeys(tasks), key="vectors".__eq__):
         class_ = prediction.FeatureExtractor if task == "vectors" else getattr(prediction, TASKS[task].predictor)
-        predictor = class_(folder, limits=limits, model=shared, **(_VECTORS if task == "vectors" else {}))
+        predictor = class_(model, limits=limits, model=shared, **(_VECTORS if task == "vectors" else {}))
         shared = predictor.model
         models.append(ServedModel(name, task, predictor))
     return models
@@ -167,12 +165,11 @@ def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> 
 def numbered_folders(folder: str) -> dict[int, pathlib.Path]:
     """Returns the versions in a folder, each by its number; none if the folder itself is a model."""
     path = pathlib.Path(folder)
-    if not path.is_dir() or _has_task(folder) or any((path / name).is_file() for name in _FILES_OF_MODELS):
+    if not path.is_dir() or _has_task(ModelFolder(folder)) or any((path / name).is_file() for name in _FILES_OF_MODELS):
         return {}
     named = (each for each in path.iterdir() if each.name.isascii() and each.name.isdecimal())
     return {int(each.name): each for each in sorted(named) if each.is_dir()}
 
 
-def _has_task(folder):
-    path = pathlib.Path(folder)
-    return is_export(folder) or any((path / part / TASK_FILE).is_file() for part in ("", "model"))
+def _has_task(model):
+    return model.is_export or model.has_task_file

@@ -1,6 +1,7 @@
 """Finds and reads vocabularies: a `vocab.txt`, or the `tokenizer.json` that other libraries write."""
 
 import codecs
+import functools
 import hashlib
 import json
 import os
@@ -45,12 +46,41 @@ def vocabulary_digest(vocab: Mapping[str, int]) -> str:
     return hashlib.sha256("".join(f"{line}\n" for line in lines).encode("utf-8")).hexdigest()
 
 
-def name_of(vocab_file: str | os.PathLike | Sequence[str]) -> str:
-    """Returns the name of a vocabulary for messages: its path, or "the vocabulary" for a list of tokens."""
-    return os.fspath(vocab_file) if isinstance(vocab_file, str | os.PathLike) else "the vocabulary"
+class Tokens(list[str]):
+    """The tokens of a vocabulary in the order of their ids; functions take them in the place of their file.
+
+    Attributes:
+        name: path of the file; for tokens without a file, "the vocabulary".
+    """
+
+    def __init__(self, tokens: Sequence[str], name: str = ""):
+        super().__init__(tokens)
+        self._file, self.name = name, name or "the vocabulary"
+
+    @functools.cached_property
+    def longest_word(self) -> int | None:
+        """`max_input_chars_per_word` of the tokenizer of the vocabulary: longer words become [UNK].
+
+        The `tokenizer_config.json` or else the `tokenizer.json` in the folder of the file sets it; None without one.
+        """
+        if not self._file:
+            return None
+        folder = paths.parent(self._file)
+        values = _optional(paths.join(folder, TOKENIZER_CONFIG))
+        json_file = paths.join(folder, TOKENIZER_JSON)
+        if values.get(_LONGEST_WORD) is None and paths.is_file(json_file):
+            tokenizer = read_tokenizer_json(json_file)
+            if _has_word_pieces(tokenizer):
+                values = {_LONGEST_WORD: _LONGEST_WORD_OF_OTHERS, **tokenizer["model"]}
+        found = values.get(_LONGEST_WORD)
+        if found is not None and (type(found) is not int or found < 1):
+            raise ValueError(
+                f"{folder}: {_LONGEST_WORD} is {json.dumps(found)}, but must be a whole number above 0; correct it"
+            )
+        return found
 
 
-def read_tokens(vocab_file: str | os.PathLike | Sequence[str]) -> list[str]:
+def read_tokens(vocab_file: str | os.PathLike | Sequence[str]) -> Tokens:
     """Returns the tokens of a vocabulary in the order of their ids.
 
     As in the original BERT, white space around a token is stripped. A blank line uses an id; its token is the empty
@@ -66,7 +96,7 @@ def read_tokens(vocab_file: str | os.PathLike | Sequence[str]) -> list[str]:
         ValueError: the path is a folder, or the file has no tokens or is damaged.
     """
     if not isinstance(vocab_file, str | os.PathLike):
-        return _checked(vocab_file)
+        return vocab_file if isinstance(vocab_file, Tokens) else Tokens(_checked(vocab_file))
     name = os.fspath(vocab_file)
     if paths.is_dir(name):
         raise ValueError(f'the vocabulary file "{name}" is a folder; give the vocab.txt itself')
@@ -78,29 +108,7 @@ def read_tokens(vocab_file: str | os.PathLike | Sequence[str]) -> list[str]:
         ) from None
     if not any(tokens):
         raise ValueError(f'the vocabulary file "{name}" has no tokens; it needs one token a line')
-    return tokens
-
-
-def longest_word(vocab_file: str | os.PathLike | Sequence[str]) -> int | None:
-    """Returns `max_input_chars_per_word` of the tokenizer of a vocabulary: longer words become [UNK].
-
-    The `tokenizer_config.json` or else the `tokenizer.json` in the folder of the vocabulary sets it; None without one.
-    """
-    if not isinstance(vocab_file, str | os.PathLike):
-        return None
-    folder = paths.parent(vocab_file)
-    values = _optional(paths.join(folder, TOKENIZER_CONFIG))
-    json_file = paths.join(folder, TOKENIZER_JSON)
-    if values.get(_LONGEST_WORD) is None and paths.is_file(json_file):
-        tokenizer = read_tokenizer_json(json_file)
-        if _has_word_pieces(tokenizer):
-            values = {_LONGEST_WORD: _LONGEST_WORD_OF_OTHERS, **tokenizer["model"]}
-    found = values.get(_LONGEST_WORD)
-    if found is not None and (type(found) is not int or found < 1):
-        raise ValueError(
-            f"{folder}: {_LONGEST_WORD} is {json.dumps(found)}, but must be a whole number above 0; correct it"
-        )
-    return found
+    return Tokens(tokens, name)
 
 
 def check_tokenizer_files(folder: str | os.PathLike) -> None:

@@ -11,8 +11,10 @@ import tensorflow as tf
 
 from bert_keras.data_prep.records.reading import check_same_vocabulary, open_records
 from bert_keras.data_prep.text.tokenization import load_vocab
+from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
 from bert_keras.mistakes import Message, Mistake
-from bert_keras.model_folder.folder import TOKENIZER_FILE, Preparation, given_config, preparation_text
+from bert_keras.model_folder.folder import given_config
+from bert_keras.model_folder.preparation import Preparation
 from bert_keras.modeling import (
     IncompleteMatchError,
     PretrainingLoss,
@@ -309,7 +311,7 @@ def _claim(run_dir, settings, config, records, workers, teacher):
         "num_examples": dict(zip(records.files, records.num_examples, strict=True)),
     }
     if teacher:
-        facts["teacher_sha256"] = teacher.digest
+        facts["teacher_sha256"] = teacher.files.digest
     workers.check_same(facts)
     run_dir.claim(settings, facts, FREE_SETTINGS)
     run_dir.write_text("bert_config.json", config.to_json_string())
@@ -319,6 +321,6 @@ def _claim(run_dir, settings, config, records, workers, teacher):
         is_from_nothing = not settings["init_checkpoint"]
         longest = settings["max_seq_length"] if is_from_nothing else config.max_position_embeddings
         preparation = Preparation(casing, records.metadata.get("strip_accents"), longest)
-        run_dir.write_text(TOKENIZER_FILE, preparation_text(preparation))
+        run_dir.write_text(TOKENIZER_FILE, preparation.to_text())
     if settings["vocab_file"]:
         run_dir.write_text(VOCABULARY_FILE, vocabulary_bytes(settings["vocab_file"]))

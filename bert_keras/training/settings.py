@@ -8,8 +8,7 @@ from typing import Any
 from absl import flags
 
 from bert_keras.mistakes import Mistake
-from bert_keras.modeling import open_checkpoint
-from bert_keras.modeling.checkpoints.hub import model_of_run
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling.config import released_names
 from bert_keras.modeling.optimization import SCHEDULES
 from bert_keras.settings.devices import ACCUMULATION, Devices
@@ -222,7 +221,7 @@ def check_given_checkpoint(flag_values, program):
         return
     is_own = False
     if not given.startswith("hf://"):
-        prefix = open_checkpoint(model_of_run(given)).prefix
+        prefix = ModelFolder(given).need_checkpoint().prefix
         # The run's checkpoint of the same step has the weights of its model.
         name = f"model.ckpt-{used.latest_step()}"
         is_own = real(prefix) in {real(folder.file(name)) for folder in (run_dir, run_dir.within(MODEL_DIR))}

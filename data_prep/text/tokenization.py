@@ -29,7 +29,7 @@ from bert_keras.data_prep.text.vocabulary_files import (
     tokenizer_file_of,
 )
 from bert_keras.storage import paths, writing
-from bert_keras.storage.vocabulary import VOCABULARY_FILE, longest_word
+from bert_keras.storage.vocabulary import VOCABULARY_FILE, read_tokens
 
 if TYPE_CHECKING:
     import numpy as np
@@ -126,12 +126,13 @@ class FullTokenizer:
         do_lower_case: bool = True,
         strip_accents: bool | None = None,
     ):
-        self.vocab = load_vocab(vocab_file)
+        tokens = read_tokens(vocab_file)
+        self.vocab = load_vocab(tokens)
         self.inv_vocab = {id_: token for token, id_ in self.vocab.items()}
         self.cls_id, self.sep_id = self.vocab.get("[CLS]"), self.vocab.get("[SEP]")
         self.mask_id, self.unk_id = self.vocab.get("[MASK]"), self.vocab.get("[UNK]")
         self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
-        self.longest_word = longest_word(vocab_file)
+        self.longest_word = tokens.longest_word
         self.wordpiece_tokenizer = WordpieceTokenizer(
             self.vocab, max_input_chars_per_word=self.longest_word or LONGEST_WORD_TO_SPLIT
         )

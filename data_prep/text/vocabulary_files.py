@@ -14,8 +14,8 @@ from bert_keras.storage.vocabulary import (
     TOKENIZER_FILES,
     TOKENIZER_JSON,
     VOCABULARY_FILE,
+    Tokens,
     check_tokenizer_files,
-    name_of,
     read_tokenizer_json,
     read_tokens,
     vocabulary_in,
@@ -49,7 +49,7 @@ def load_vocab(vocab_file: str | os.PathLike | Sequence[str]) -> dict[str, int]:
         ValueError: the path is a folder, or the file is not UTF-8 or has no tokens.
     """
     tokens = read_tokens(vocab_file)
-    _warn_about_duplicates(name_of(vocab_file), tokens)
+    _warn_about_duplicates(tokens.name, tokens)
     return {token: number for number, token in enumerate(tokens)}
 
 
@@ -160,7 +160,7 @@ def tokenizer_config_text(
     Args:
         strip_accents: None: the same as do_lower_case.
         longest: maximum number of tokens in a sequence of the model; None: unknown.
-        longest_word: in characters, see `storage.vocabulary.longest_word`; None: that of the original BERT.
+        longest_word: in characters, see `storage.vocabulary.Tokens`; None: that of the original BERT.
     """
     values: dict[str, Any] = {"do_lower_case": do_lower_case}
     if longest is not None:
@@ -193,7 +193,7 @@ def check_casing(told: Mapping[str, Any], do_lower_case: bool | None, strip_acce
 
 def find_casing(
     told: Mapping[str, Any],
-    vocab_file: str | os.PathLike,
+    vocab_file: str | os.PathLike | Tokens,
     do_lower_case: bool | None = None,
     strip_accents: bool | None = None,
 ) -> tuple[bool, bool | None, list[str]]:
@@ -209,8 +209,9 @@ def find_casing(
     if do_lower_case is None:
         do_lower_case, reason = told.get("do_lower_case"), f"set in {told.get('casing_file')}"
     if do_lower_case is None:
-        do_lower_case = not is_cased(set(read_tokens(vocab_file)), strip_accents)
-        reason = f"guessed from the words of {vocab_file}"
+        tokens = read_tokens(vocab_file)
+        do_lower_case = not is_cased(set(tokens), strip_accents)
+        reason = f"guessed from the words of {tokens.name}"
     lines = [f"{'lower-casing text' if do_lower_case else 'keeping capital letters'} ({reason})"]
     if strip_accents is not None:
         lines.append(f"{'stripping' if strip_accents else 'keeping'} accents ({reason_of_accents})")

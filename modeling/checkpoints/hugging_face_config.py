@@ -60,14 +60,25 @@ def read_config(path: str | os.PathLike) -> BertConfig:
     """
     path = os.fspath(path)
     if not paths.is_dir(path):
-        return _read_file(path)
-    files = [paths.join(path, name) for name in (RELEASED_FILE, HUGGING_FACE_FILE)]
-    files = [file for file in files if paths.is_file(file)]
-    if not files:
+        return _config_of(read_json_object(path), path)
+    held = read_config_files(path)
+    if not held:
         raise FileNotFoundError(
             f"the folder {path} has no {RELEASED_FILE} or {HUGGING_FACE_FILE}; put the model's config there"
         )
-    configs = [_read_file(file) for file in files]
+    return config_of_folder(held)
+
+
+def read_config_files(folder):
+    """Returns the contents of the config files in a folder, dicts by the paths of those that exist."""
+    files = (paths.join(folder, name) for name in (RELEASED_FILE, HUGGING_FACE_FILE))
+    return {file: read_json_object(file) for file in files if paths.is_file(file)}
+
+
+def config_of_folder(held):
+    """Returns the BertConfig of one or two files of a folder, given by `read_config_files`, which must agree."""
+    files = list(held)
+    configs = [_config_of(values, file) for file, values in held.items()]
     differing = [
         f"{field.name} is {first!r} in the first and {second!r} in the second"
         for field in dataclasses.fields(BertConfig)
@@ -82,36 +93,30 @@ def read_config(path: str | os.PathLike) -> BertConfig:
     return configs[0]
 
 
-def read_labels(json_file):
-    """Reads the class names from a `config.json`, a list of str in the order of the logits, or None."""
-    labels = read_json_object(json_file).get("id2label")
+def labels_of(values, json_file):
+    """Returns the class names in the values of a `config.json`, a list of str in the order of the logits, or None."""
+    labels = values.get("id2label")
     if labels is None:
         return None
     if not isinstance(labels, dict) or set(labels) != {str(i) for i in range(len(labels))}:
         raise ValueError(f'{json_file}: id2label must name the classes "0", "1", ... without a gap')
     names = [str(labels[str(i)]) for i in range(len(labels))]
     check_names(names, f"{json_file}: id2label")
-    if (num_labels := read_json_object(json_file).get("num_labels")) not in (None, len(names)):
+    if (num_labels := values.get("num_labels")) not in (None, len(names)):
         raise ValueError(
             f"{json_file}: num_labels is {num_labels}, but id2label names {len(names)} classes; correct one"
         )
     return names
 
 
-def read_problem_type(json_file):
-    """Reads from a `config.json` which function makes probabilities of the logits of a classifier, a str or None."""
-    problem_type = read_json_object(json_file).get("problem_type")
+def problem_type_of(values, json_file):
+    """Returns the problem type in the values of a `config.json`: how a classifier makes probabilities, or None."""
+    problem_type = values.get("problem_type")
     if problem_type not in (None, *PROBLEM_TYPES):
         raise ValueError(
             f"{json_file}: problem_type is {problem_type!r}, but must be one of {', '.join(PROBLEM_TYPES)}"
         )
     return problem_type
-
-
-def read_architecture(json_file):
-    """Returns the Hugging Face class in a `config.json`, or None."""
-    architectures = read_json_object(json_file).get("architectures")
-    return architectures[0] if isinstance(architectures, list) and architectures else None
 
 
 def to_hugging_face_config(config, architecture, labels=None, problem_type=None):
@@ -140,8 +145,7 @@ def to_hugging_face_config(config, architecture, labels=None, problem_type=None)
     return values
 
 
-def _read_file(path):
-    values = read_json_object(path)
+def _config_of(values, path):
     if paths.name(path) != HUGGING_FACE_FILE and not any(mark in values for mark in _MARKS):
         return BertConfig.from_dict(values, source=path)
     family = FAMILIES.get(values.get("model_type") or "bert")

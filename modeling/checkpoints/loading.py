@@ -2,10 +2,12 @@
 
 import dataclasses
 import fnmatch
+import functools
 import glob
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -14,11 +16,10 @@ from bert_keras.modeling.checkpoints.files import PICKLE_ENDINGS, find_in_folder
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.modeling.checkpoints.hugging_face_config import (
     HUGGING_FACE_FILE,
-    RELEASED_FILE,
-    read_architecture,
-    read_config,
-    read_labels,
-    read_problem_type,
+    config_of_folder,
+    labels_of,
+    problem_type_of,
+    read_config_files,
 )
 from bert_keras.modeling.checkpoints.names import find_heads, is_of_encoder, is_tied, is_training_state
 from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING, SafetensorsReader
@@ -61,6 +62,7 @@ class Checkpoint:
         self.names = reader.names
         self._reader = reader
         self._folder = paths.parent(self.prefix)
+        self._hugging_face_file = paths.join(self._folder, HUGGING_FACE_FILE)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Returns the shape of an entry, a tuple of ints; kernels are [in, out]."""
@@ -80,38 +82,50 @@ class Checkpoint:
             raise ValueError(f"{self.prefix} has no entry {name}; its {len(self.names)} entries are in `names`")
         return self._reader.read(name)
 
-    @property
+    @functools.cached_property
     def config(self) -> BertConfig | None:
         """The BertConfig of the config file in the same folder, see `read_config`; None without a file."""
-        has_config = self._beside(RELEASED_FILE) or self._beside(HUGGING_FACE_FILE)
-        return read_config(self._folder) if has_config else None
+        return config_of_folder(self._config_files) if self._config_files else None
 
     @property
     def labels(self) -> list[str] | None:
         """The class names from the `config.json` in the same folder, a list of str, or None."""
-        config_file = self._beside(HUGGING_FACE_FILE)
-        return read_labels(config_file) if config_file else None
+        return labels_of(self.hugging_face_config, self._hugging_face_file)
 
     @property
     def problem_type(self) -> str | None:
         """The problem type of a classifier from the `config.json` in the same folder, a str, or None."""
-        config_file = self._beside(HUGGING_FACE_FILE)
-        return read_problem_type(config_file) if config_file else None
+        return problem_type_of(self.hugging_face_config, self._hugging_face_file)
 
     @property
     def heads(self) -> tuple[str, ...]:
         """The heads in the checkpoint, a tuple of str; see `find_heads`."""
-        config_file = self._beside(HUGGING_FACE_FILE)
-        return find_heads(self.names, read_architecture(config_file) if config_file else None)
+        architectures = self.hugging_face_config.get("architectures")
+        return find_heads(self.names, architectures[0] if isinstance(architectures, list) and architectures else None)
+
+    @property
+    def hugging_face_config(self) -> dict[str, Any]:
+        """The content of the `config.json` in the same folder; {} without one."""
+        return self._config_files.get(self._hugging_face_file, {})
+
+    @property
+    def format(self) -> str:
+        """The format of the weights, "tensorflow" or "safetensors"."""
+        return "safetensors" if self.prefix.endswith((".safetensors", INDEX_ENDING)) else "tensorflow"
+
+    @property
+    def weights_file(self) -> str:
+        """The path of the file of the weights; of several, the index or the first."""
+        return self.prefix if self.format == "safetensors" else f"{self.prefix}.data-00000-of-00001"
 
     @property
     def vocab_file(self) -> str | None:
         """The path of the vocabulary in the same folder, a str, or None; see `storage.vocabulary.vocabulary_in`."""
         return vocabulary_in(self._folder)
 
-    def _beside(self, name):
-        path = paths.join(self._folder, name)
-        return path if paths.is_file(path) else None
+    @functools.cached_property
+    def _config_files(self):
+        return read_config_files(self._folder)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Checks that a vocabulary belongs to a model: it has a token for each embedding row, and the right casing."""
 
 import logging
-import os
 
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.storage.casing import changes_many, is_cased
@@ -28,8 +27,8 @@ def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None)
         FileNotFoundError: the file does not exist.
         ValueError: the number of tokens is wrong, the file is not UTF-8, or it is cased and the text is lower-cased.
     """
-    vocab_file = os.fspath(vocab_file)
     tokens = read_tokens(vocab_file)
+    vocab_file = tokens.name
     num_rows = config.vocab_size
     # Text never contains the token of a blank line, so blank lines at the end need no rows.
     if len(tokens) < num_rows or any(tokens[num_rows:]):

@@ -15,7 +15,7 @@ from bert_keras.data_prep.corpus.documents import find_text_files
 from bert_keras.data_prep.tasks.columns import Columns, find_columns
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
-from bert_keras.model_folder.folder import open_model_files
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.storage import writing
 from bert_keras.training.api.classifier import train_classifier
 from bert_keras.training.api.pretraining import pretrain
@@ -66,7 +66,7 @@ def pretrain_further(start: str, texts: str, folder: pathlib.Path, settings: Map
         settings: flags of run_pretraining.py and create_pretraining_data.py.
     """
     find_text_files(texts)  # the error names --input_file; that of `pretrain` its own argument
-    files = open_model_files(start)
+    files = ModelFolder(start)
     folder.parent.mkdir(parents=True, exist_ok=True)
     config_file = folder.with_name("bert_config.json")
     files.config.to_json_file(config_file)
@@ -133,7 +133,7 @@ def compare(
 
 def _digest(model):
     """Returns a digest of the weights of a model."""
-    checkpoint: Any = open_model_files(model).checkpoint
+    checkpoint: Any = ModelFolder(model).checkpoint
     digest = hashlib.sha256()
     for name in sorted(checkpoint.names):
         digest.update(name.encode() + checkpoint.read(name).tobytes())

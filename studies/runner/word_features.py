@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from bert_keras.data_prep.tasks.conll import Sentence
-from bert_keras.model_folder.folder import open_model_files
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.prediction import FeatureExtractor
 from bert_keras.prediction.network import Question
 
@@ -36,7 +36,7 @@ def tag_with_features(
     if combine not in COMBINATIONS:
         raise ValueError(f'combine is "{combine}", but must be one of {", ".join(COMBINATIONS)}')
     if layers == "all":
-        layers = range(open_model_files(model).config.num_hidden_layers)
+        layers = range(ModelFolder(model).config.num_hidden_layers)
     extractor = FeatureExtractor(model, layers=layers, max_seq_length=None, batch_size=64)
     vectors, tags = _word_vectors(extractor, train)  # [W, L, H]
     scaler, classifier = StandardScaler(), LogisticRegression(max_iter=_MOST_ITERATIONS)

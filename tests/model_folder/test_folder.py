@@ -1,14 +1,18 @@
 """Finding a model from one path, checking it, and loading it with its training settings."""
 
+import builtins
+import collections
 import json
+import os
 import shutil
 
 import numpy as np
 import pytest
+from fine_tuned_models import FINE_TUNED, write_fine_tuned
 from known_models import CASED_TOKENS, TOKENS, constant_model, make_config, random_model, write_model
 
 from bert_keras.data_prep.records.writing import metadata_file, write_metadata
-from bert_keras.model_folder.folder import open_model_files
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import save_checkpoint, save_safetensors, weights_by_name
 from bert_keras.prediction import FeatureExtractor, FillMask, NextSentence, SentenceScorer, open_model
 
@@ -33,13 +37,13 @@ def expected(model, tmp_path_factory):
 
 
 def tokenize(folder, text="Paris", **options):
-    return open_model_files(folder, **options).tokenizer.tokenize(text)
+    return ModelFolder(folder, **options).check().tokenizer.tokenize(text)
 
 
 def test_a_checkpoint_is_named_by_its_folder_or_a_file(folder):
     prefix = str(folder / "bert_model.ckpt")
     for path in (folder, str(folder), prefix, f"{prefix}.index"):
-        assert open_model_files(path).checkpoint.prefix == prefix
+        assert ModelFolder(path).check().checkpoint.prefix == prefix
 
 
 def test_a_safetensors_folder_answers_as_the_released_checkpoint(folder, model, tmp_path, expected):
@@ -56,7 +60,7 @@ def test_the_newest_checkpoint_of_a_run_answers(folder, model, expected):
     for step in (2, 4):
         save_checkpoint(folder / f"model.ckpt-{step}", weights_by_name(model) | state)
     (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-4"\n')
-    assert open_model_files(folder).checkpoint.prefix == str(folder / "model.ckpt-4")
+    assert ModelFolder(folder).check().checkpoint.prefix == str(folder / "model.ckpt-4")
     assert answer(folder) == expected
 
 
@@ -68,10 +72,10 @@ def test_a_run_of_fine_tuning_answers_with_its_model(folder, model, tmp_path):
     save_checkpoint(run / "model.ckpt-9", weights_by_name(model))
     (run / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"\n')
     with pytest.raises(FileNotFoundError, match=r"^.*run has no bert_config.json or config.json; put it there"):
-        open_model_files(run)
+        ModelFolder(run).check()
     (run / "model" / "task.json").write_text("{}")
     for path in (run, run / "model"):
-        assert open_model_files(path).checkpoint.prefix == str(run / "model" / "bert_model.ckpt")
+        assert ModelFolder(path).check().checkpoint.prefix == str(run / "model" / "bert_model.ckpt")
 
 
 def test_what_was_loaded_is_logged(folder, messages):
@@ -127,11 +131,11 @@ def test_casing_that_contradicts_the_folder_is_refused(folder):
         with pytest.raises(
             ValueError, match=f"^{name}={value} was given, but .*/tokenizer_config.json sets {name}=.*; l"
         ):
-            open_model_files(folder, **{name: value})
+            ModelFolder(folder, **{name: value}).check()
 
 
 def test_accents_may_be_requested(folder, messages):
-    assert open_model_files(folder, do_lower_case=True, strip_accents=False).tokenizer.casing == (True, False)
+    assert ModelFolder(folder, do_lower_case=True, strip_accents=False).check().tokenizer.casing == (True, False)
     assert "keeping accents (as requested)" in messages
 
 
@@ -139,7 +143,7 @@ def test_the_folder_of_a_vocabulary_elsewhere_sets_the_casing(folder, tmp_path, 
     (tmp_path / "vocabulary").mkdir()
     vocab_file = (folder / "vocab.txt").rename(tmp_path / "vocabulary" / "vocab.txt")
     (vocab_file.parent / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    assert open_model_files(folder, vocab_file).tokenizer.casing == (False, None)
+    assert ModelFolder(folder, vocab_file).check().tokenizer.casing == (False, None)
     assert f"keeping capital letters (set in {vocab_file.parent}/tokenizer_config.json)" in messages
 
 
@@ -159,7 +163,7 @@ def test_a_cased_vocabulary_keeps_capital_letters(tmp_path, model, messages):
     assert tokenize(folder, "Paris paris") == ["Paris", "[UNK]"]
     assert f"keeping capital letters (guessed from the words of {folder / 'vocab.txt'})" in messages
     with pytest.raises(ValueError, match=r"vocab.txt is cased, .* give do_lower_case=False"):
-        open_model_files(folder, do_lower_case=True)
+        ModelFolder(folder, do_lower_case=True).check()
 
 
 @pytest.mark.parametrize(
@@ -179,7 +183,7 @@ def test_a_cased_vocabulary_keeps_capital_letters(tmp_path, model, messages):
 def test_damaged_files_are_refused(folder, name, content, message):
     (folder / name).write_text(content)
     with pytest.raises(ValueError, match=message):
-        open_model_files(folder)
+        ModelFolder(folder).check()
 
 
 @pytest.mark.parametrize(
@@ -206,7 +210,7 @@ def test_sizes_are_compared_before_a_network_is_made(folder, changes, message):
     file = folder / "bert_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
     with pytest.raises(ValueError, match=message):
-        open_model_files(folder)
+        ModelFolder(folder).check()
 
 
 def test_accents_may_be_kept_under_lower_casing(tmp_path, model, messages):
@@ -220,12 +224,12 @@ def test_accents_may_be_kept_under_lower_casing(tmp_path, model, messages):
     assert f"keeping accents (set in {folder / 'tokenizer_config.json'})" in messages
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": true, "strip_accents": true}')
     with pytest.raises(ValueError, match="lower-cased text never contains its tokens with capitals or accents"):
-        open_model_files(folder)
+        ModelFolder(folder).check()
 
 
 def test_joined_chinese_characters_are_warned_of(folder, messages):
     (folder / "tokenizer_config.json").write_text('{"tokenize_chinese_chars": false}')
-    open_model_files(folder)
+    ModelFolder(folder).check()
     assert any("tokenize_chinese_chars is false, which is ignored" in message for message in messages)
 
 
@@ -234,7 +238,7 @@ def test_joined_chinese_characters_are_warned_of(folder, messages):
 )
 def test_another_way_to_split_text_is_warned_of(folder, messages, kind):
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
-    open_model_files(folder)
+    ModelFolder(folder).check()
     is_warned = any("tokenizer_class is BertJapaneseTokenizer, but text is prepared" in message for message in messages)
     assert is_warned == (kind == "BertJapaneseTokenizer")
 
@@ -253,7 +257,7 @@ def test_a_model_that_was_trained_from_random_weights_has_the_length_of_its_trai
     folder, messages, settings, longest
 ):
     write_run(folder, **settings)
-    assert open_model_files(folder).preparation.longest == longest
+    assert ModelFolder(folder).check().preparation.longest == longest
     told = "sequences have at most 12 tokens (as in training): the model did not learn positions 13 to 40"
     assert (told in messages) == (longest == 12)
 
@@ -261,7 +265,7 @@ def test_a_model_that_was_trained_from_random_weights_has_the_length_of_its_trai
 @pytest.mark.parametrize(("length", "longest"), [("12", 12), ("40", 40), (f"{10**30}", 40), ("1e30", 40), ("null", 40)])
 def test_the_length_may_be_in_a_tokenizer_config(folder, messages, length, longest):
     (folder / "tokenizer_config.json").write_text(f'{{"model_max_length": {length}}}')
-    assert open_model_files(folder).preparation.longest == longest
+    assert ModelFolder(folder).check().preparation.longest == longest
     told = "sequences have at most 12 tokens (set in tokenizer_config.json): the model did not learn"
     assert any(message.startswith(told) for message in messages) == (longest == 12)
 
@@ -289,24 +293,24 @@ def test_the_length_of_the_folder_limits_texts(folder):
 def test_a_missing_part_is_named(folder, name, message):
     (folder / name).unlink()
     with pytest.raises(FileNotFoundError, match=message):
-        open_model_files(folder)
+        ModelFolder(folder).check()
 
 
 def test_a_vocabulary_that_does_not_fit_is_refused(folder):
     (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS[:-1]))
     with pytest.raises(ValueError, match="vocab.txt has 39 tokens, but the model has 40 rows of word embeddings; give"):
-        open_model_files(folder)
+        ModelFolder(folder).check()
     renamed = [token.replace("[MASK]", "<mask>").replace("[CLS]", "<cls>") for token in TOKENS]
     (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in renamed))
     with pytest.raises(ValueError, match=r"vocab.txt lacks \[CLS\], \[MASK\]; give the vocabulary that the model was"):
-        open_model_files(folder)
+        ModelFolder(folder).check()
 
 
 def test_a_config_that_does_not_fit_is_refused(folder, tmp_path):
     text = (folder / "bert_config.json").read_text().replace('"hidden_act": "gelu"', '"hidden_act": "relu"')
     (tmp_path / "other.json").write_text(text)
     with pytest.raises(ValueError, match="^the given config does not match that of .*: hidden_act is 'relu', not '"):
-        open_model_files(folder, config_file=tmp_path / "other.json")
+        ModelFolder(folder, config_file=tmp_path / "other.json").check()
     make_config(hidden_size=24).to_json_file(folder / "bert_config.json")
     message = r"does not fit the config: .* is \[40, 16\] in the checkpoint and \[40, 24\] "
     with pytest.raises(ValueError, match=message):
@@ -375,3 +379,32 @@ def test_a_path_that_is_no_folder_of_a_model_is_explained(folder, path, message)
         (place / "model.onnx").write_bytes(b"onnx")
     with pytest.raises(ValueError, match=message.replace("FOLDER", str(folder))):
         open_model(path.replace("FOLDER", str(folder)))
+
+
+def test_settings_of_the_training_are_in_the_run_or_the_parent_of_its_model(tmp_path):
+    (tmp_path / "run_config.json").write_text('{"settings": {"text_column": "review"}}')
+    for folder in (tmp_path, tmp_path / "model", f"{tmp_path}/model/"):
+        assert ModelFolder(folder).settings_of_run == {"text_column": "review"}
+    assert ModelFolder(tmp_path / "other").settings_of_run == {}
+
+
+@pytest.mark.parametrize("config_file", ["bert_config.json", "config.json"])
+def test_a_model_reads_each_of_its_files_once(tmp_path, monkeypatch, config_file):
+    make, settings = FINE_TUNED["classification"]
+    model = make()
+    folder = write_fine_tuned(tmp_path / "run", model, "classification", **settings) / "model"
+    if config_file == "config.json":
+        for file in (*folder.glob("*.ckpt*"), folder / "bert_config.json", folder / "checkpoint"):
+            file.unlink()
+        save_safetensors(folder, weights_by_name(model), model.config)
+    read, real = collections.Counter(), builtins.open
+
+    def counting_open(file, *arguments, **options):
+        read[os.path.basename(os.fspath(file))] += 1
+        return real(file, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "open", counting_open)
+    open_model(tmp_path / "run")
+    assert {name: read[name] for name in (config_file, "vocab.txt", "task.json")} == dict.fromkeys(
+        (config_file, "vocab.txt", "task.json"), 1
+    )

@@ -8,7 +8,8 @@ import pytest
 from tiny_bert import make_config
 
 from bert_keras.modeling import BertConfig, BertModel, ClassifierModel, open_checkpoint, read_config, save_checkpoint
-from bert_keras.modeling.checkpoints.hugging_face_config import read_labels, read_problem_type, to_hugging_face_config
+from bert_keras.modeling.checkpoints.hugging_face_config import labels_of, problem_type_of, to_hugging_face_config
+from bert_keras.modeling.config import read_json_object
 
 
 @pytest.fixture
@@ -118,8 +119,8 @@ class TestLabels:
     def test_labels_have_the_order_of_their_numbers(self, write):
         numbers = [str(i) for i in range(12)]
         path = write({"id2label": {i: f"label {i}" for i in sorted(numbers)}})
-        assert read_labels(path) == [f"label {i}" for i in numbers]
-        assert read_labels(write({})) is None
+        assert labels_of(read_json_object(path), path) == [f"label {i}" for i in numbers]
+        assert labels_of({}, path) is None
 
     @pytest.mark.parametrize(
         ("values", "sentence"),
@@ -134,12 +135,12 @@ class TestLabels:
     )
     def test_names_that_lose_probabilities_are_refused(self, write, values, sentence):
         with pytest.raises(ValueError, match=sentence):
-            read_labels(write(values))
+            labels_of(values, write(values))
 
     @pytest.mark.parametrize("labels", [{"1": "a"}, {"0": "a", "2": "b"}, {"x": "a"}, ["a"]])
     def test_gaps_are_refused(self, write, labels):
         with pytest.raises(ValueError, match=r'config\.json: id2label must name the classes "0", "1", \.\.\. without'):
-            read_labels(write({"id2label": labels}))
+            labels_of({"id2label": labels}, write({}))
 
 
 class TestDropoutOfHeads:
@@ -169,11 +170,11 @@ class TestWriting:
     )
     def test_the_problem_type_says_how_to_make_probabilities(self, write, problem_type):
         values = to_hugging_face_config(make_config(), "BertForSequenceClassification", ["a"], problem_type)
-        assert read_problem_type(write(values)) == problem_type
+        assert problem_type_of(values, write(values)) == problem_type
         with pytest.raises(
             ValueError, match="problem_type is 'ranking', but must be one of single_label_classification"
         ):
-            read_problem_type(write({"problem_type": "ranking"}))
+            problem_type_of({"problem_type": "ranking"}, write({}))
 
     @pytest.mark.parametrize(
         "changes",
@@ -203,9 +204,10 @@ class TestBesideACheckpoint:
         assert (checkpoint.config, checkpoint.labels, checkpoint.vocab_file) == (None, None, None)
         assert checkpoint.heads == ("classifier",)
         make_config().to_json_file(tmp_path / "bert_config.json")
-        assert checkpoint.config == make_config()
+        assert open_checkpoint(tmp_path).config == make_config()
         write(to_hugging_face_config(make_config(), "BertForTokenClassification", ["O", "PER"]))
         (tmp_path / "vocab.txt").touch()
+        checkpoint = open_checkpoint(tmp_path)
         assert (checkpoint.config, checkpoint.labels) == (make_config(), ["O", "PER"])
         assert checkpoint.heads == ("token_classifier",)
         assert checkpoint.vocab_file == str(tmp_path / "vocab.txt")

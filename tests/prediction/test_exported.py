@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import json
+import pathlib
 import shutil
 import sys
 
@@ -16,7 +17,7 @@ import predict
 from bert_keras.export.formats.choices import PLACES
 from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.model_folder.exported import open_exported
-from bert_keras.model_folder.folder import open_model_files
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.prediction import (
     FeatureExtractor,
     FillMask,
@@ -60,7 +61,9 @@ def folder(tmp_path_factory):
     networks[write_export(folder / "vectors", pretrained, **vectors)] = IdsNetwork(model.bert, "vectors", 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            loaded_model, "open_exported", lambda path, *choices: networks.get(path) or open_exported(path, *choices)
+            loaded_model,
+            "open_exported",
+            lambda path, *choices: networks.get(pathlib.Path(path)) or open_exported(path, *choices),
         )
         yield folder
 
@@ -240,7 +243,7 @@ def test_an_export_only_does_its_own_task(folder, class_, name, options, message
 
 def test_parts_of_an_export_are_refused(export):
     with pytest.raises(ValueError, match=f"^{export} is an export, which has no checkpoint; give the run or the model"):
-        open_model_files(export)
+        ModelFolder(export).check()
     settings = json.loads((export / "task.json").read_text())
     (export / "task.json").write_text(json.dumps(settings | {"labels": ["no", "yes"]}))
     message = f"^{export} has a head of 3 classes, but .*task.json belongs to a model with 2; th"

@@ -7,7 +7,7 @@ import pytest
 from fine_tuned_models import OF_ANSWERS, OF_TAGS, OF_TEXTS, TAGS, random_answerer, random_classifier, write_fine_tuned
 from tiny_exports import FINE_TUNED
 
-from bert_keras.model_folder.folder import read_settings
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import IncompleteMatchError
 from bert_keras.prediction import ChoicePicker, EntityTagger, QuestionAnswerer, TextClassifier, open_model
 
@@ -81,7 +81,7 @@ def test_a_folder_without_a_task_is_not_a_fine_tuned_model(tmp_path):
 def test_a_damaged_task_is_refused(tmp_path, content, message):
     (tmp_path / "task.json").write_text(content)
     with pytest.raises(ValueError, match=message):
-        read_settings(tmp_path)
+        _ = ModelFolder(tmp_path).settings
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,11 @@ def test_a_damaged_task_is_refused(tmp_path, content, message):
 )
 def test_a_setting_has_a_valid_value(tmp_path, task, settings, name, value, needed):
     write_task(tmp_path, task, **settings)
-    assert read_settings(tmp_path) == (tmp_path, {"task": task, **settings})
+    assert ModelFolder(tmp_path).settings == {"task": task, **settings}
     write_task(tmp_path, task, **(settings | {name: value}))
     message = rf"task.json: {name} is .*, but must be {needed}; take the file that the training wrote$"
     with pytest.raises(ValueError, match=message) as error:
-        read_settings(tmp_path)
+        _ = ModelFolder(tmp_path).settings
     assert json.dumps(value) in str(error.value)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import predict
 from bert_keras.prediction.arguments import Limits
-from bert_keras.prediction.input_texts import is_table, read_table, read_texts, settings_of_training
+from bert_keras.prediction.input_texts import is_table, read_table, read_texts
 
 
 def read(content, form="text", **limits):
@@ -151,13 +151,6 @@ def test_columns_of_the_training_are_used_if_the_file_has_them(tmp_path):
 def test_a_column_number_of_the_training_counts_only_without_known_names(tmp_path, content):
     (tmp_path / "a.csv").write_text(content)
     assert table_texts(tmp_path / "a.csv", trained={"text_column": "0"}) == ["he was"]
-
-
-def test_settings_of_the_training_are_in_the_run_or_the_parent_of_its_model(tmp_path):
-    (tmp_path / "run_config.json").write_text('{"settings": {"text_column": "review"}}')
-    for folder in (tmp_path, tmp_path / "model", f"{tmp_path}/model/"):
-        assert settings_of_training(str(folder)) == {"text_column": "review"}
-    assert settings_of_training(None) == settings_of_training(str(tmp_path / "other")) == {}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from known_models import randomise, small_config
 
 import convert_checkpoint
 from bert_keras import FeatureExtractor, Vectorizer, open_model
-from bert_keras.model_folder.sentence_transformers import module_files, read_modules
+from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.model_folder.sentence_transformers import module_files
 from bert_keras.modeling import SentenceModel
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
@@ -78,8 +79,8 @@ def test_a_folder_of_sentence_transformers_is_written_and_read(model_of, convert
     folder = convert(run)
     assert {"modules.json", "1_Pooling", "config.json", "task.json"} <= {path.name for path in folder.iterdir()}
     (folder / "task.json").unlink()
-    encoder, found = read_modules(folder)
-    assert (pathlib.Path(encoder), found) == (folder, {"task": "vectors", **OF_VECTORS, **settings})
+    model = ModelFolder(folder)
+    assert (pathlib.Path(model.folder), model.task) == (folder, {"task": "vectors", **OF_VECTORS, **settings})
     np.testing.assert_allclose(vectors_of(folder), vectors_of(run), atol=1e-6)
 
 

@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 
 import run_classifier
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.model_folder.folder import Preparation
+from bert_keras.model_folder.preparation import Preparation
 from bert_keras.modeling import ClassificationLoss, MultiLabelLoss, MultipleChoiceModel, RegressionLoss
 from bert_keras.training.finetuning import classification_reports
 from bert_keras.training.finetuning.classification import Classification

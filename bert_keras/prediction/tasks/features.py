@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import os
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +12,6 @@ import tensorflow as tf
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.folder import is_export
 from bert_keras.modeling import (
     POOLER_PATTERNS,
     BertConfig,
@@ -158,7 +157,7 @@ class FeatureExtractor(Predictor[str | tuple[str, str], Features]):
             self._shared.bert.return_all_encoder_layers = True  # its other users only read the last one
             return self._shared.bert
         with (self._strategy or tf.distribute.get_strategy()).scope():
-            return load_encoder(self.config, cast(Checkpoint, self.files.checkpoint))
+            return load_encoder(self.config, self.files.need_checkpoint())
 
     def _open_network(self):
         """Returns the network of an export as a function that names its results like a BertModel."""
@@ -260,7 +259,7 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], Any]):
                 raise ValueError(f"{self.folder}: {name} is {shown(self.settings[name])}, but must be {needed}")
 
     def _load_model(self):
-        return load_encoder(self.config, cast(Checkpoint, self.files.checkpoint))
+        return load_encoder(self.config, self.files.need_checkpoint())
 
     def _encode(self, text, source):
         if isinstance(text, tuple | list):
@@ -279,7 +278,7 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], Any]):
             log.warning(told, self.max_seq_length, counts["cut"], counts["texts"])
 
     def _call(self, features):
-        if is_export(self.folder):
+        if self.files.is_export:
             return self.model(features)
         return _outputs_of(self.model, features, self._layer)
 

@@ -4,7 +4,7 @@ import collections
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +12,11 @@ from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import TASK_FILE
 from bert_keras.modeling import POOLER_PATTERNS, load_weights, weights_by_name, weights_to_load
-from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.prediction.arguments import Limits, renamed_labels, shown
 from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.predictor import Predictor
+from bert_keras.storage import paths
 from bert_keras.storage.text_files import is_blank
 
 log = logging.getLogger("bert_keras")
@@ -78,7 +78,7 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         return names
 
     def _load_model(self):
-        checkpoint = cast(Checkpoint, self.files.checkpoint)
+        checkpoint = self.files.need_checkpoint()
         if self.head_weight in checkpoint.names:
             self._check_num_classes(checkpoint.shape(self.head_weight)[0], checkpoint.prefix)
         with weights_to_load():
@@ -98,8 +98,9 @@ class FineTunedPredictor(Predictor[Text, Answer]):
 
     def _check_num_classes(self, num_found, found_in):
         if num_found != self.num_classes:
+            task_file = paths.join(self.folder, TASK_FILE)
             raise ValueError(
-                f"{found_in} has a head of {num_found} classes, but {self.folder / TASK_FILE} belongs to a model with "
+                f"{found_in} has a head of {num_found} classes, but {task_file} belongs to a model with "
                 f"{self.num_classes}; the files are from different runs, so take the folder of one run"
             )
 

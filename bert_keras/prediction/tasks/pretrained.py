@@ -6,12 +6,12 @@ If a text is longer than the model takes, the functions refuse it, cut it, or re
 import logging
 import os
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from bert_keras.data_prep.text.model_inputs import share_room
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.folder import ModelFiles
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import (
     POOLER_PATTERNS,
     PretrainingModel,
@@ -19,7 +19,7 @@ from bert_keras.modeling import (
     weights_by_name,
     weights_to_load,
 )
-from bert_keras.modeling.checkpoints.loading import Checkpoint, entries_of_other_heads
+from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.prediction.arguments import LONG_CHOICES, Limits, check_choice
 from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.predictor import Predictor
@@ -101,7 +101,7 @@ class PretrainedPredictor(Predictor[Text, Answer]):
 
     def _load_model(self):
         """Loads the encoder, unless it is shared, and one head, and ignores the other head."""
-        checkpoint = cast(Checkpoint, self.files.checkpoint)
+        checkpoint = self.files.need_checkpoint()
         with weights_to_load():
             model = self._shared or PretrainingModel(self.config)
         called, prefixes = _HEADS[str(self.head)]
@@ -124,7 +124,7 @@ class PretrainedPredictor(Predictor[Text, Answer]):
         return lambda features: {"masked_lm_logits": network(features)["logits"]}
 
 
-def check_shared(model: PretrainingModel | None, files: ModelFiles) -> None:
+def check_shared(model: PretrainingModel | None, files: ModelFolder) -> None:
     """Checks a network that an object shares with another predictor, given the files of its own model."""
     if model is None:
         return

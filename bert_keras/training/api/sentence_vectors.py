@@ -9,7 +9,6 @@ from absl import flags
 
 from bert_keras.cli.flags import given_flags, tell_unused
 from bert_keras.mistakes import Mistake, Setting
-from bert_keras.model_folder.folder import find_task
 from bert_keras.prediction.arguments import POOLINGS
 from bert_keras.training.api.calls import Program, TrainedModel
 from bert_keras.training.api.data import json_lines, rows_of
@@ -87,17 +86,14 @@ def open_run(flag_values, console, callbacks=NO_CALLBACKS):
         if opened.settings[action] and not opened.settings[name]:
             raise Mistake("{} needs {}; give the file", Setting(action), Setting(name))
     if opened.settings["do_train"]:
-        _keep_settings_of_start(opened.settings, given_flags(flag_values))
+        _keep_settings_of_start(opened.settings, given_flags(flag_values), opened.files)
     strategy = strategy_of(opened.settings)
     return FineTuning(SentenceVectors(opened.settings, opened.files), opened, strategy, console, callbacks)
 
 
-def _keep_settings_of_start(settings, given):
+def _keep_settings_of_start(settings, given, model):
     """Takes the settings of the model to start from, if that model is for vectors, unless their flags are given."""
-    try:
-        _, stored = find_task(settings["init_checkpoint"]) if settings["init_checkpoint"] else (None, {})
-    except (FileNotFoundError, NotADirectoryError):
-        return
+    stored = model.task or {}
     if stored.get("task") != "vectors":
         return
     kept = {name: stored[name] for name in SETTLED[:-1] if name in stored and name not in given}

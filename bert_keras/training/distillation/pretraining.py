@@ -4,12 +4,11 @@ import logging
 
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.mistakes import Mistake
-from bert_keras.modeling import PretrainingModel, load_weights, open_checkpoint, weights_by_name, weights_to_load
+from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.modeling import PretrainingModel, load_weights, weights_by_name, weights_to_load
 from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
-from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.distillation.loss import DistillationLoss
-from bert_keras.training.distillation.recipe import recipe_of
-from bert_keras.training.finetuning.model_dir import digest_of_model
+from bert_keras.training.distillation.recipe import check_same_input, recipe_of
 
 log = logging.getLogger("bert_keras")
 
@@ -20,12 +19,16 @@ class PretrainingTeacher:
     Args:
         settings: dict of flag values by name.
         config: BertConfig of the student.
+
+    Attributes:
+        files: ModelFolder of the teacher.
     """
 
     def __init__(self, settings, config):
         path = settings["teacher"]
-        self._path, self._checkpoint = path, open_checkpoint(path)
-        theirs, vocab_file = self._checkpoint.config, self._checkpoint.vocab_file
+        self.files = ModelFolder(path)
+        self._checkpoint = self.files.need_checkpoint()
+        theirs = self._checkpoint.config
         if theirs is None or "masked_lm" not in self._checkpoint.heads:
             lacks = "config" if theirs is None else "masked-LM head"
             raise Mistake("{teacher}={} has no {}; give a pre-trained model with its config and its heads", path, lacks)
@@ -39,25 +42,9 @@ class PretrainingTeacher:
                 self._config.vocab_size,
                 config.vocab_size,
             )
-        ours = settings["vocab_file"]
-        if ours and vocab_file and vocabulary_digest(load_vocab(ours)) != vocabulary_digest(load_vocab(vocab_file)):
-            raise Mistake(
-                "{teacher}={} has another vocabulary than {vocab_file}={}; give records of the teacher's vocabulary",
-                path,
-                ours,
-            )
-        if settings["max_seq_length"] > self._config.max_position_embeddings:
-            raise Mistake(
-                "{max_seq_length}={} is more than the {} positions of {teacher}={}; build shorter records",
-                settings["max_seq_length"],
-                self._config.max_position_embeddings,
-                path,
-            )
-
-    @property
-    def digest(self):
-        """The SHA-256 of the weights, a str."""
-        return digest_of_model(self._path)
+        files = self._checkpoint.vocab_file, settings["vocab_file"]
+        vocab, ours = (load_vocab(file) if file else None for file in files)
+        check_same_input(path, theirs, vocab, ours, files[1], settings["max_seq_length"])
 
     def teach(self, loss):
         """Adds the losses against the teacher to a loss of `modeling.losses`. Call it in the strategy's scope."""

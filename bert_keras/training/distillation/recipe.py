@@ -1,10 +1,13 @@
 """The flags of distillation, and the losses that they choose."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from absl import flags
 
 from bert_keras.mistakes import Mistake
+from bert_keras.modeling.config import BertConfig
+from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.settings import NumberParser, NumbersParser
 
 
@@ -125,6 +128,41 @@ def recipe_of(settings, teacher, config):
         return recipe
     ours, theirs = config.num_hidden_layers, teacher.num_hidden_layers
     return dataclasses.replace(recipe, teacher_layers=_layers(settings["teacher_layers"], ours, theirs))
+
+
+def check_same_input(
+    path: str,
+    teacher: BertConfig,
+    vocab: Mapping[str, int] | None,
+    student: Mapping[str, int] | None,
+    source: str,
+    max_seq_length: int,
+) -> None:
+    """Refuses a teacher that does not read the same sequences as the student.
+
+    Args:
+        path: of the teacher.
+        teacher: its config.
+        vocab: its vocabulary; None: unknown.
+        student: the vocabulary of the student; None: unknown.
+        source: the file of the latter.
+        max_seq_length: of the student.
+    """
+    if vocab and student and vocabulary_digest(vocab) != vocabulary_digest(student):
+        raise Mistake(
+            "{teacher}={} has another vocabulary than {}, but both networks read the same token ids; give a "
+            "student with the teacher's vocabulary",
+            path,
+            source,
+        )
+    longest = teacher.max_position_embeddings
+    if max_seq_length > longest:
+        raise Mistake(
+            "{max_seq_length}={0} is more than the {1} positions of {teacher}={2}; give {1} or less",
+            max_seq_length,
+            longest,
+            path,
+        )
 
 
 def _layers(given, ours, theirs):

@@ -1,23 +1,16 @@
 """Opens the teacher of a distillation: a fine-tuned model, or an export of one."""
 
 import dataclasses
-import hashlib
 import logging
-import os
-import pathlib
 from collections.abc import Callable, Collection
 
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.exported import open_exported
-from bert_keras.model_folder.folder import ModelFiles, find_task, is_export, open_files, read_settings
-from bert_keras.modeling import BertConfig, load_weights, open_checkpoint, weights_by_name, weights_to_load
-from bert_keras.modeling.checkpoints.hub import local_model
+from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.modeling import BertConfig, load_weights, weights_by_name, weights_to_load
 from bert_keras.modeling.losses import Loss
-from bert_keras.storage import writing
-from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.distillation.loss import DistillationLoss
-from bert_keras.training.distillation.recipe import Recipe, recipe_of
-from bert_keras.training.finetuning.model_dir import digest_of_model
+from bert_keras.training.distillation.recipe import Recipe, check_same_input, recipe_of
 
 log = logging.getLogger("bert_keras")
 
@@ -29,34 +22,19 @@ class Teacher:
     """A fine-tuned model that teaches.
 
     Attributes:
-        folder: path of the model.
         settings: dict, its task.json.
-        files: ModelFiles; without a checkpoint for an export.
+        files: ModelFolder.
         recipe: the losses that the student minimises.
     """
 
-    folder: str
     settings: dict
-    files: ModelFiles
+    files: ModelFolder
     recipe: Recipe
-
-    @property
-    def is_export(self) -> bool:
-        """True for an export, which gives outputs but no layers."""
-        return self.files.checkpoint is None
 
     @property
     def cannot_pack(self) -> str:
         """The reason why examples of the student cannot share a row; empty if they can."""
-        return "the teacher is an export, which reads one example in a row" if self.is_export else ""
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of the weights; for an export, of all its files."""
-        if not self.is_export:
-            return digest_of_model(self.folder)
-        files = sorted(path for path in pathlib.Path(self.folder).rglob("*") if path.is_file())
-        return hashlib.sha256("".join(map(writing.sha256, files)).encode()).hexdigest()
+        return "the teacher is an export, which reads one example in a row" if self.files.is_export else ""
 
     def check_same(self, name: str, settings: dict) -> None:
         """Refuses a student with another value of a setting than the teacher."""
@@ -64,7 +42,7 @@ class Teacher:
         if ours != theirs:
             raise Mistake(
                 "{teacher}={0} was trained with {1}={2}, but this run has {1}={3}; use the same value for both",
-                self.folder,
+                self.files.folder,
                 Setting(name),
                 theirs,
                 ours,
@@ -87,7 +65,7 @@ class Teacher:
     def _network(self, make_network):
         """Returns a function of the features of a batch that returns the outputs: a Keras model if not an export."""
         if self.files.checkpoint is None:
-            exported = open_exported(self.folder)
+            exported = open_exported(self.files.folder)
             return lambda features: exported({name: features[name] for name in _INPUTS})
         with weights_to_load():
             model = make_network(self.files.config).model
@@ -96,7 +74,7 @@ class Teacher:
         return model
 
 
-def open_teacher(settings: dict, tasks: Collection[str], student: ModelFiles, program: str) -> Teacher:
+def open_teacher(settings: dict, tasks: Collection[str], student: ModelFolder, program: str) -> Teacher:
     """Opens the model of --teacher, and checks that it reads the same sequences as the student.
 
     Args:
@@ -111,11 +89,9 @@ def open_teacher(settings: dict, tasks: Collection[str], student: ModelFiles, pr
         ValueError: the model is for another task, reads other token ids or shorter sequences, or does not have the
             layers that the losses compare.
     """
-    path, max_seq_length = local_model(settings["teacher"]), settings["max_seq_length"]
-    folder, described = path, _settings_of_layout(path)
-    if described is None:
-        found, described = read_settings(path)
-        folder = os.fspath(found)
+    path = settings["teacher"]
+    files = ModelFolder(path)
+    described = _settings_of_layout(files) or files.settings
     if described["task"] not in tasks:
         raise Mistake(
             "{teacher}={} is a model for {}; give a model of {}.py, or an export of it",
@@ -123,15 +99,10 @@ def open_teacher(settings: dict, tasks: Collection[str], student: ModelFiles, pr
             described["task"],
             program,
         )
-    files = open_files(folder)
+    files.check(may_be_export=True)
     ours, theirs = student.tokenizer, files.tokenizer
-    if vocabulary_digest(ours.vocab) != vocabulary_digest(theirs.vocab):
-        raise Mistake(
-            "{teacher}={} has another vocabulary than {}, but both networks read the same token ids; give a "
-            "student with the teacher's vocabulary",
-            path,
-            student.vocab_file,
-        )
+    length = settings["max_seq_length"]
+    check_same_input(path, files.config, theirs.vocab, ours.vocab, student.vocab_file, length)
     casing = [(each.basic_tokenizer.do_lower_case, each.basic_tokenizer.strip_accents) for each in (ours, theirs)]
     if casing[0] != casing[1]:
         raise Mistake(
@@ -143,31 +114,16 @@ def open_teacher(settings: dict, tasks: Collection[str], student: ModelFiles, pr
             casing[0][0],
             casing[0][1],
         )
-    longest = files.config.max_position_embeddings
-    if max_seq_length > longest:
-        raise Mistake(
-            "{max_seq_length}={0} is more than the {1} positions of {teacher}={2}; give {1} or less",
-            max_seq_length,
-            longest,
-            path,
-        )
-    is_export = files.checkpoint is None
-    recipe = recipe_of(settings, None if is_export else files.config, student.config)
-    if is_export and settings["jit"]:
+    recipe = recipe_of(settings, None if files.is_export else files.config, student.config)
+    if files.is_export and settings["jit"]:
         raise Mistake("{jit} cannot compile a teacher that is an export; leave it out, or give its run")
-    return Teacher(folder, described, files, recipe)
+    return Teacher(described, files, recipe)
 
 
-def _settings_of_layout(path):
+def _settings_of_layout(files):
     """Returns settings as in a task.json for a classifier of the Hugging Face layout; None for any other model."""
-    try:
-        find_task(path)
-        return None
-    except FileNotFoundError:
-        if is_export(path):
-            raise
-        checkpoint = open_checkpoint(path)
-    if "classifier" not in checkpoint.heads or not checkpoint.labels:
+    checkpoint = None if files.task else files.checkpoint
+    if checkpoint is None or "classifier" not in checkpoint.heads or not checkpoint.labels:
         return None
     labels = checkpoint.labels
     return {"task": "regression", "labels": []} if len(labels) == 1 else {"task": "classification", "labels": labels}

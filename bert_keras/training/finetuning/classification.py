@@ -39,7 +39,7 @@ class Classification(Task):
 
     Args:
         settings: dict of flag values by name, from `training.finetuning.classification_settings.complete_settings`.
-        files: a `model_folder.folder.ModelFiles`.
+        files: a `model_folder.folder.ModelFolder`.
         stored: dict, the task.json of the model if the run does not train, or of the teacher; None without either.
     """
 

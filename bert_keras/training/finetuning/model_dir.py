@@ -13,20 +13,17 @@ import json
 import logging
 
 from bert_keras.mistakes import Message, Mistake
-from bert_keras.model_folder.folder import TASK_FILE, TOKENIZER_FILE, preparation_text
+from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
 from bert_keras.modeling import POOLER_PATTERNS, load_weights, open_checkpoint, weights_by_name
 from bert_keras.modeling.checkpoints.files import ADAPTER_FILE
 from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
-from bert_keras.modeling.config import read_json_object
 from bert_keras.modeling.lora import adapter_bytes, has_lora, merged_weights
-from bert_keras.storage import paths, writing
-from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
+from bert_keras.storage import paths
 from bert_keras.training.run_dir import MODEL_DIR
 
 log = logging.getLogger("bert_keras")
 
 _DIGEST_FILE = "model.sha256"
-_WEIGHTS = ".data-00000-of-00001"
 
 
 def write_model(run_dir, task, files, model, step, metrics):
@@ -48,9 +45,8 @@ def describe_run(run_dir, task, files):
 
 
 def _write_surroundings(folder, files):
-    folder.write_text("bert_config.json", files.config.to_json_string())
-    folder.write_text(VOCABULARY_FILE, vocabulary_bytes(files.vocab_file))
-    folder.write_text(TOKENIZER_FILE, preparation_text(files.preparation))
+    for name, content in files.text_files().items():
+        folder.write_text(name, content)
 
 
 def _write_task(folder, task, **results):
@@ -67,19 +63,13 @@ def has_model(run_dir):
 def note_model(run_dir):
     """Stores the digest of the run's model in the run folder."""
     if run_dir.is_writable:
-        run_dir.write_text(_DIGEST_FILE, f"{digest_of_model(run_dir.file(MODEL_DIR))}\n")
+        run_dir.write_text(_DIGEST_FILE, f"{ModelFolder(run_dir.file(MODEL_DIR)).digest}\n")
 
 
 def is_model_of(run_folder, folder):
     """Returns whether `folder` holds the model that the run in `run_folder` wrote last."""
     file = paths.join(run_folder, _DIGEST_FILE)
-    return paths.is_file(file) and paths.read_text(file).strip() == digest_of_model(folder)
-
-
-def digest_of_model(folder):
-    """Returns the SHA-256 of the file of the weights in a folder."""
-    prefix = open_checkpoint(folder).prefix
-    return writing.sha256(prefix if paths.is_file(prefix) else f"{prefix}{_WEIGHTS}")
+    return paths.is_file(file) and paths.read_text(file).strip() == ModelFolder(folder).digest
 
 
 def load_model(model, run_dir, checkpoint):
@@ -102,11 +92,13 @@ def load_model(model, run_dir, checkpoint):
     return used.latest_step() if used else 0
 
 
-def load_start(model, checkpoint, new_head, labels=None):
+def load_start(model, files, new_head, labels=None):
     """Loads the weights that training starts from: the encoder, and the head if the checkpoint has it.
 
-    Without a checkpoint all weights stay random; with `new_head` those of the head. `labels` are those of the head.
+    Without a checkpoint all weights stay random; with `new_head` those of the head. `files` is the ModelFolder to start
+    from, and `labels` are those of the new head.
     """
+    checkpoint = files.checkpoint
     if checkpoint is None:
         log.warning(Message("no {init_checkpoint}: training starts from random numbers, without any pre-training"))
         return
@@ -114,8 +106,8 @@ def load_start(model, checkpoint, new_head, labels=None):
     head = [name for name in weights if not name.startswith("bert/")]
     if new_head:
         weights = {name: weight for name, weight in weights.items() if name not in head}
-    held_labels = _labels_beside(checkpoint)
-    if not new_head and labels and held_labels and labels != held_labels and set(head) & set(checkpoint.names):
+    has_head = not new_head and set(head) & set(checkpoint.names)
+    if has_head and labels and (held_labels := files.labels) and labels != held_labels:
         raise Mistake(
             "{} has a head for the labels {}, and {} are needed; give {new_head} to start it from random numbers",
             checkpoint.prefix,
@@ -136,9 +128,3 @@ def load_start(model, checkpoint, new_head, labels=None):
     ignored = (*head, *entries_of_other_heads(checkpoint, weights))
     report = load_weights(weights, checkpoint, new_allowed=(*head, *POOLER_PATTERNS), ignored=ignored)
     log.info("%s%s", report, f"; initialized at random: {', '.join(head)}" if new_head else "")
-
-
-def _labels_beside(checkpoint):
-    """Returns the labels in the task.json next to a checkpoint; None without one."""
-    file = paths.join(paths.parent(checkpoint.prefix), TASK_FILE)
-    return read_json_object(file).get("labels") if paths.is_file(file) else None

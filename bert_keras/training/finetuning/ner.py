@@ -32,7 +32,7 @@ class TokenClassification(Task):
 
     Args:
         settings: dict of flag values by name.
-        files: a `model_folder.folder.ModelFiles`.
+        files: a `model_folder.folder.ModelFolder`.
         stored: dict, the task.json of a trained model, whose tags are used; None: the tags of the training file.
     """
 

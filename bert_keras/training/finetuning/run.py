@@ -133,7 +133,7 @@ class FineTuning:
         with initial_seed(settings["seed"]):
             network = self._build(settings, self.opened.teacher)
             if not run_dir.latest_checkpoint():
-                load_start(network.model, files.checkpoint, settings["new_head"], task.describe().get("labels"))
+                load_start(network.model, files, settings["new_head"], task.describe().get("labels"))
             self._adapt(network, settings)
         hooks = Hooks(
             run_dir,
@@ -360,7 +360,7 @@ def _claim(run_dir, task, opened, tries, workers):
         **task.facts,
     }
     if opened.teacher:
-        facts["teacher_sha256"] = opened.teacher.digest
+        facts["teacher_sha256"] = opened.teacher.files.digest
     workers.check_same(facts)
     free = {*_FREE_SETTINGS, *task.free_settings, "num_seeds"}
     if len(tries) > 1:

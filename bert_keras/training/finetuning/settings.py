@@ -12,7 +12,7 @@ from absl import flags
 
 from bert_keras.cli.flags import given_flags, require
 from bert_keras.mistakes import Mistake, Setting
-from bert_keras.model_folder.folder import ModelFiles, find_task, open_model_files
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling.lora import DEFAULT_TARGETS, TARGETS, check_lora
 from bert_keras.settings.fields import define_group
 from bert_keras.settings.model_files import ModelSettings
@@ -176,7 +176,7 @@ class Opened:
 
     settings: dict
     defaults: dict
-    files: ModelFiles
+    files: ModelFolder
     stored: dict | None
     given: collections.abc.Set[str] = frozenset()
     teacher: Teacher | None = None
@@ -206,15 +206,15 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
     check_effects(settings, defaults, given, {"program": program})
     _check_choices(settings)
     run_dir = RunDir(settings["output_dir"], program)
-    folder, stored = _trained_model(settings, run_dir)
-    casing = {name: settings[name] for name in ("do_lower_case", "strip_accents")}
-    if stored is not None:
+    files = _trained_model(settings, run_dir)
+    stored = files and files.task
+    if files and stored:
         if stored["task"] not in tasks:
-            raise ValueError(f"the model in {folder} was trained for {stored['task']}; give one from {program}")
+            raise ValueError(f"the model in {files.folder} was trained for {stored['task']}; give one from {program}")
         settings |= _settled(flag_values, stored, settled, fixed)
-        files = open_model_files(folder, **casing)
     else:
-        files = open_model_files(*_start(settings), **casing)
+        files = _start(settings)
+    files.check()
     length, longest = settings["max_seq_length"], files.config.max_position_embeddings
     if length > longest:
         raise Mistake(
@@ -259,23 +259,19 @@ def _check_lora(settings, hidden_size):
             raise Mistake("{} {}", Setting(f"lora_{name}"), reason) from None
 
 
-def _trained_model(settings, run_dir):
-    """Returns folder and task.json of the trained model to use; None and None if the run trains or has none."""
+def _trained_model(settings: dict, run_dir: RunDir) -> ModelFolder | None:
+    """Returns the trained model to use, which has a task; None if the run trains or has none."""
     if settings["do_train"]:
-        return None, None
-    folder, stored = _fine_tuned(run_dir.path) if run_dir.in_use() else (None, None)
+        return None
+    own = run_dir.path if run_dir.in_use() else None
     # A run that was interrupted before it wrote a model uses its own checkpoint, not --init_checkpoint.
-    if folder is None and not run_dir.latest_checkpoint():
-        folder, stored = _fine_tuned(settings["init_checkpoint"])
-    return folder, stored
+    given = settings["init_checkpoint"] if not run_dir.latest_checkpoint() else None
+    models = (ModelFolder(path, **_casing(settings)) for path in (own, given) if path)
+    return next((model for model in models if model.task), None)
 
 
-def _fine_tuned(path):
-    """Returns folder and task.json of a fine-tuned model; None and None for any other path."""
-    try:
-        return find_task(path) if path else (None, None)
-    except (FileNotFoundError, NotADirectoryError):
-        return None, None
+def _casing(settings):
+    return {name: settings[name] for name in ("do_lower_case", "strip_accents")}
 
 
 def _settled(flag_values, stored, settled, fixed):
@@ -293,7 +289,7 @@ def _settled(flag_values, stored, settled, fixed):
 
 
 def _start(settings):
-    """Returns checkpoint, vocabulary and config to start from, the arguments of `open_model_files`."""
+    """Returns the model to start from: for a run folder the best one, which is complete."""
     path = settings["init_checkpoint"]
     if path is None:
         if not settings["do_train"]:
@@ -306,5 +302,4 @@ def _start(settings):
             raise Mistake(
                 "missing: {init_checkpoint}, the model to start from (or, to start from random numbers, {})", missing
             )
-    # In a run folder, prefer the best model, which is complete, to the newest checkpoint.
-    return _fine_tuned(path)[0] or path, settings["vocab_file"], settings["bert_config_file"]
+    return ModelFolder(path, settings["vocab_file"], settings["bert_config_file"], **_casing(settings))

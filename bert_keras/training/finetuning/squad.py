@@ -53,7 +53,7 @@ class QuestionAnswering(Task):
 
     Args:
         settings: dict of flag values by name.
-        files: a `model_folder.folder.ModelFiles`.
+        files: a `model_folder.folder.ModelFolder`.
         is_threshold_given: whether to use and store the threshold of the settings instead of the one found.
         is_evaluated: whether the run has an evaluation already, which a predict_file with answers must not replace.
     """

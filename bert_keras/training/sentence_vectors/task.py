@@ -42,7 +42,7 @@ class SentenceVectors(Task):
 
     Args:
         settings: dict of flag values by name.
-        files: a `model_folder.folder.ModelFiles`.
+        files: a `model_folder.folder.ModelFolder`.
         stored: not used; the settings have the values of a trained model.
     """
 

@@ -15,7 +15,7 @@ from bert_keras.data_prep.text.graph.normalization import Normalizer, low_bits, 
 from bert_keras.data_prep.text.model_inputs import SHORTEST
 from bert_keras.data_prep.text.splitting import WordpieceTokenizer
 from bert_keras.data_prep.text.vocabulary_files import load_vocab
-from bert_keras.storage.vocabulary import longest_word, name_of
+from bert_keras.storage.vocabulary import read_tokens
 
 _UNKNOWN = "[UNK]"
 _MASK = "[MASK]"
@@ -38,11 +38,12 @@ class GraphTokenizer(tf.Module):
 
     def __init__(self, vocab_file, do_lower_case=True, strip_accents=None):
         super().__init__()
-        name, vocab = name_of(vocab_file), load_vocab(vocab_file)
+        read = read_tokens(vocab_file)
+        name, vocab = read.name, load_vocab(read)
         if _UNKNOWN not in vocab:
             raise ValueError(f"{name} lacks {_UNKNOWN}, the token for unknown words; add it")
         self.unk_id = vocab[_UNKNOWN]
-        self._longest_word = longest_word(vocab_file) or _MAX_CHARS
+        self._longest_word = read.longest_word or _MAX_CHARS
         self._cls_id, self._sep_id = vocab.get("[CLS]"), vocab.get("[SEP]")
         self.mask_id = vocab.get(_MASK)  # None if the vocabulary lacks it
         self.num_tokens = max(vocab.values()) + 1
