@@ -162,7 +162,7 @@ class Server:
 
     async def _describe(self, request):
         url, models = str(request.base_url).rstrip("/"), self.models
-        routes = [(row.name, row.schemas, row.models(models)) for row in self._rows]
+        routes = [(row.name, row.schemas, found) for row in self._rows if (found := row.models(models))]
         return json_response(description(routes, url, self.settings.token is not None))
 
     async def _tell_alive(self, request):
@@ -300,9 +300,8 @@ def _plain(status, text):
 async def _of_http(request, error):
     reasons = {404: f"there is no {request.url.path}; GET /models lists the models and their routes"}
     reasons[405] = f"{request.method} is not possible at {request.url.path}"
-    is_ours = isinstance(error, RefusedError)
-    reason = error.detail if is_ours else reasons.get(error.status_code, error.detail)
-    return refusal(error.status_code, reason, error.headers)
+    known = {} if isinstance(error, RefusedError) else reasons
+    return refusal(error.status_code, known.get(error.status_code, error.detail), error.headers)
 
 
 async def _of_bug(request, error):

@@ -14,16 +14,16 @@ from bert_keras.prediction.attention import HEAD_COLUMNS
 from bert_keras.serving.served_models import ServedModel
 
 
-def _array(items, **bounds):
+def _array(items: Any, **bounds: int) -> dict[str, Any]:
     return {"type": "array", "items": items, **bounds}
 
 
-def _open_object(**properties):
+def _open_object(**properties: Any) -> dict[str, Any]:
     """Returns the schema of an object with all of these fields; it may have others."""
     return {"type": "object", "required": list(properties), "properties": properties}
 
 
-def _object(**properties):
+def _object(**properties: Any) -> dict[str, Any]:
     """Returns the schema of an object with all of these fields and no others."""
     return _open_object(**properties) | {"additionalProperties": False}
 
