@@ -49,7 +49,9 @@ def data_dir(tmp_path_factory):
 def start(tmp_path_factory):
     """An untrained model."""
     keras.utils.set_random_seed(1)
-    return write_model(tmp_path_factory.mktemp("start"), PretrainingModel(make_config(hidden_size=16)), TOKENS)
+    return write_model(
+        tmp_path_factory.mktemp("start"), PretrainingModel(make_config(hidden_size=16, num_hidden_layers=1)), TOKENS
+    )
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from seqeval.metrics import f1_score
 from seqeval.scheme import IOB2
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.modeling import TokenClassifierModel
+from bert_keras.modeling import TokenClassifierModel, weights_to_load
 from bert_keras.modeling.tagger import FeatureBasedTagger, LstmTagger
 from bert_keras.training.finetuning.ner import TokenClassification
 from bert_keras.training.run_dir import RunDir
@@ -131,12 +131,13 @@ def test_facts_follow_what_is_learnt_and_nothing_else(make):
 def test_the_linear_tagger_trains_all_and_the_other_leaves_the_encoder(make):
     config = make_config()
     linear, bilstm = make(tagger="linear"), make(tagger="bilstm")
-    assert type(linear.make_network(config).model) is TokenClassifierModel
-    assert type(bilstm.make_network(config).model) is FeatureBasedTagger
-    assert linear.make_network(config).model.head.output_weights.shape[0] == 5
-    assert (linear.frozen, bilstm.frozen) == ((), ("bert/",))
     tuned = make(tagger="bilstm_tuned")
-    assert type(tuned.make_network(config).model) is LstmTagger
+    with weights_to_load():  # LSTMs have many weights to draw
+        model = linear.make_network(config).model
+        assert (type(model), model.head.output_weights.shape[0]) == (TokenClassifierModel, 5)
+        assert type(bilstm.make_network(config).model) is FeatureBasedTagger
+        assert type(tuned.make_network(config).model) is LstmTagger
+    assert (linear.frozen, bilstm.frozen) == ((), ("bert/",))
     assert tuned.frozen == ()
     assert str(tuned.cannot_pack) == "the LSTMs of tagger=bilstm_tuned read across the whole row"
     assert linear.cannot_pack == ""
