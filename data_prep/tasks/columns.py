@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 import itertools
-import json
 import logging
 import os
 import re
@@ -68,7 +67,7 @@ def find_columns(table: Table, given: Columns = NO_COLUMNS, needs_label: bool = 
     if table.is_json and not rows:
         without_bad_rows(table.name, table.first_rows)  # raises an error about the first row
     rows = [row for row in rows if len(row) == len(table.names)]
-    return choose_columns(table.path, table.names, given, needs_label, rows)
+    return choose_columns(table.path, table.names, given, needs_label, rows, has_numbers=not table.is_json)
 
 
 def choose_columns(
@@ -76,13 +75,14 @@ def choose_columns(
     names: Sequence[str],
     given: Columns,
     needs_label: bool,
-    rows: Sequence[Sequence[Any]] = (),
+    rows: Sequence[Sequence[Any]] | None = None,
+    has_numbers: bool = False,
 ) -> Columns:
     """Completes columns from the column names of a file or dataset, whose name is `source`; see `find_columns`.
 
-    `rows` are its first rows, without which given columns are not checked.
+    `rows` are its first rows; None: given columns are not checked. They may be numbers if it `has_numbers`.
     """
-    found, missing = {}, _missing_columns(names, given, needs_label) if rows else {}
+    found, missing = {}, {} if rows is None else _missing_columns(names, given, needs_label, has_numbers)
     problems = [
         f'no column is "{part}"' + (f', did you mean "{close}"?' if close else "") for part, close in missing.items()
     ]
@@ -97,7 +97,7 @@ def choose_columns(
     if problems:
         advice = _guessed_flags(names, dataclasses.replace(given, **found), needs_label, rows, missing)
         raise Mistake(
-            "{}: {}; its columns are {}; {} (without a header, give numbers, counted from 0)",
+            "{}: {}; its columns are {}; {}" + " (without a header, give numbers, counted from 0)" * has_numbers,
             source,
             "; ".join(problems),
             list_columns(names),
@@ -138,14 +138,14 @@ def _parts_of(given, names):
     return {part for column in columns if column is not None for part in parts_of(column, names)}
 
 
-def _missing_columns(names, given, needs_label):
+def _missing_columns(names, given, needs_label, has_numbers):
     """Returns the given columns that do not exist, a dict to the column that is probably meant or None."""
     columns = (given.text, given.pair, given.label if needs_label else None, given.id)
     parts = [part for column in columns if column is not None for part in parts_of(column, names)]
     return {
         part: closest(part, names)
         for part in (*parts, *given.choices)
-        if part not in names and not (part.isdecimal() and int(part) < len(names))
+        if part not in names and not (has_numbers and part.isdecimal() and int(part) < len(names))
     }
 
 
@@ -218,14 +218,14 @@ def read_table(
         places = {column: place for place, column in enumerate(names)}
         if has_header != "auto":
             raise Mistake("{} is JSON lines, which have no header; give {has_header}=auto", path)
-        if names:
-            _check_needed(path, needed, places, names)
         return places, table.rows()
     if has_header == "false" and not all(map(str.isdecimal, needed + optional)):
         raise Mistake("{}: with {has_header}=false columns have no names; give their numbers, counted from 0", path)
     is_counting = all(map(str.isdecimal, needed))
     places = _find_places(needed + optional, names, is_counting)
-    _check_needed(path, needed, places, names)
+    for name in needed:
+        if not name.isdecimal() and names.count(name) > 1:
+            raise ValueError(f'{path} has more than one column "{name}"; rename all but one of them')
     rows: Iterable[Any] = table.rows()
     if has_header == "auto":
         if is_counting and columns.label in places:
@@ -284,19 +284,6 @@ def _find_places(names, columns, is_counting):
         elif name.isdecimal() and int(name) < len(columns):
             places[name] = int(name)
     return places
-
-
-def _check_needed(path, needed, places, columns):
-    if missing := [name for name in needed if name not in places]:
-        close = [close for name in missing if (close := closest(name, columns))]
-        advice = f"; did you mean {' and '.join(map(json.dumps, close))}?" if close else ""
-        raise ValueError(
-            f"{path} has no column {' and no column '.join(map(json.dumps, missing))}; its columns are "
-            f"{list_columns(columns)}{advice} (without a header, give the numbers of columns, counted from 0)"
-        )
-    for name in needed:
-        if not name.isdecimal() and columns.count(name) > 1:
-            raise ValueError(f'{path} has more than one column "{name}"; rename all but one of them')
 
 
 def _is_header(first, rows, places, needed, label, name):

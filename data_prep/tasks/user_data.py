@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.columns import LABEL_NAMES, NO_COLUMNS, Columns, choose_columns, parts_of, read_table
+from bert_keras.data_prep.tasks.columns import LABEL_NAMES, Columns, choose_columns, find_columns, parts_of, read_table
 from bert_keras.data_prep.tasks.examples import Example, to_number
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS
 from bert_keras.data_prep.tasks.tables import BadRow, Table, without_bad_rows
-from bert_keras.mistakes import Mistake
 from bert_keras.storage import text_files
 
 
@@ -50,11 +49,10 @@ def iterate_own_file(
     """Yields the examples of a user's table of texts one by one, in the order of the file; a BadRow if unreadable.
 
     Files are .csv, .tsv or .txt (tabs), .jsonl, .ndjson or .json (an object on each line), also compressed. To save
-    memory, the rows of CSV and TSV are usually split one by one. Without `needs_label`, an absent column or an
-    empty cell means no label. `kind` is one of `examples.KINDS`, `has_header` one of `columns.HEADERS`.
+    memory, the rows of CSV and TSV are usually split one by one. Columns that are not given are found. Without
+    `needs_label`, an absent column or an empty cell means no label. `kind` is one of `examples.KINDS`, `has_header` one of `columns.HEADERS`.
     """
-    if needs_label and columns.label is None:
-        raise Mistake("{}: examples need labels here; name their column with {label_column}", table.path)
+    columns = find_columns(table, columns, needs_label)
     places, rows = read_table(table, columns, needs_label, has_header)
     _check_places(table.path, columns, places)
     lines_of_ids, label_lines, number = {}, {}, 0
@@ -264,7 +262,7 @@ def _choose_features(name, task, features, given):
         columns = given
     else:
         has_label = any(feature.lower() in LABEL_NAMES for feature in features)
-        columns = choose_columns(name, sorted(features), given or NO_COLUMNS, needs_label=has_label)
+        columns = choose_columns(name, sorted(features), given or Columns(), needs_label=has_label)
     for column in (columns.text, columns.pair, columns.label, columns.id):
         if column is not None and column not in features:
             raise ValueError(f'{name} has no feature "{column}"; its features are {", ".join(sorted(features))}')

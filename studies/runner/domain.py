@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data_prep.corpus.documents import find_text_files
-from bert_keras.data_prep.tasks.columns import Columns, find_columns
+from bert_keras.data_prep.tasks.columns import Columns
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.model_folder.folder import ModelFolder
@@ -53,8 +53,7 @@ def read_task(
 
 
 def _read_rows(path, given):
-    table = Table(path)
-    examples = read_own_file(table, find_columns(table, given), needs_label=True)
+    examples = read_own_file(Table(path), given, needs_label=True)
     return [(example.text_a, str(example.label)) for example in examples]
 
 

@@ -171,7 +171,7 @@ def test_a_file_for_prediction_needs_no_label(write):
             '{"Subject": "No money here", "Queue": "y", "Body": "Where is it now"}\n'
             '{"Subject": "More of it", "Queue": "x", "Body": null}\n',
             "no column could be the label; its columns are Subject, Queue, Body; a guess is text_column=Body "
-            "label_column=Queue; text_column=Subject,Body joins texts of several columns (",
+            "label_column=Queue; text_column=Subject,Body joins texts of several columns",
         ),
         (
             "own.csv",
@@ -276,9 +276,9 @@ def test_a_text_of_several_columns(write, name, separator):
     ("content", "columns", "message"),
     [
         ("text,label\n", TEXT_AND_LABEL, "own.csv has a header and no rows; give a file"),
-        ("a,b\n1,2\n", TEXT_AND_LABEL, 'own.csv has no column "text" and no column "label"; its columns are a, b'),
-        ("Text,b\n1,2\n", TEXT_AND_LABEL, 'its columns are Text, b; did you mean "Text"? (without a header'),
-        ("1,a\n", Columns("2", label="0"), 'own.csv has no column "2"; its columns are 1, a'),
+        ("a,b\n1,2\n", TEXT_AND_LABEL, 'own.csv: no column is "text"; no column is "label"; its columns are a, b'),
+        ("Text,b\n1,2\n", TEXT_AND_LABEL, 'no column is "text", did you mean "Text"?; no column is'),
+        ("1,a\n", Columns("2", label="0"), 'own.csv: no column is "2"; its columns are 1, a'),
         ("text,text,label\na,b,c\n", TEXT_AND_LABEL, 'has more than one column "text"; rename all but one of them'),
         ("text,label\n\u200b \u3164,1\n", TEXT_AND_LABEL, 'own.csv line 2: the column "text" is empty; give a text'),
         ("text,label\n ,1\n", TEXT_AND_LABEL, 'own.csv line 2: the column "text" is empty; give a text, or remove'),
@@ -293,7 +293,7 @@ def test_a_text_of_several_columns(write, name, separator):
             Columns("text", None, "label", "id"),
             'own.csv line 4: the id "x" is also in line 2; ids must be unique',
         ),
-        ("text\na\n", Columns("text"), "examples need labels here; name their column with label_column"),
+        ("text\na\n", Columns("text"), "own.csv: no column could be the label; its columns are text"),
         ("text,label\na,1\n", Columns("text", label="text"), 'the column "text" is both the text and the label; give'),
         ("a,1\nb,0\n", Columns("0", label="0"), 'the column "0" is both the text and the label'),
         ("text,label\na,1\n", Columns("text", label="0"), 'the column "0" is both the text and the label'),
@@ -327,7 +327,11 @@ def test_mistakes_in_labels(read, label, kind, message):
 @pytest.mark.parametrize(
     ("content", "columns", "message"),
     [
-        ('{"a": 1}\n', Columns("0", label="a"), 'own.jsonl has no column "0"; its columns are a'),
+        (
+            '{"a": 1}\n',
+            Columns("0", label="a"),
+            'own.jsonl: no column is "0"; its columns are a; a guess',
+        ),
         ('{"text": "a", "label": 1}\n{"text": "b"}\n', TEXT_AND_LABEL, 'line 2: the column "label" is empty'),
         ('{"text": 5, "label": 1}\n', TEXT_AND_LABEL, 'the column "text" is 5, but a text is needed'),
         ('{"text": "a", "label": [1]}\n', TEXT_AND_LABEL, '"label" is [1], but a name or a number is needed'),
@@ -378,8 +382,9 @@ def test_bad_rows_can_be_left_out_and_are_counted(read, messages):
         "own.csv: 3 bad rows are left out; the first: own.csv line 3: 1 cell, but the first row has 2; look for a "
         "missing separator, or one that needs quotes"
     ]
-    for name, content in (("own.csv", "text,label\nb\n"), ("own.jsonl", "b\n")):
-        with pytest.raises(ValueError, match=f"{name}: no row can be read; correct the file"):
+    mistakes = {"own.csv": ("text,label\nb\n", ": no row can be read"), "own.jsonl": ("b\n", " line 1: not valid JSON")}
+    for name, (content, problem) in mistakes.items():
+        with pytest.raises(ValueError, match=f"{name}{problem}"):
             read(name, content, skip_bad_rows=True)
 
 

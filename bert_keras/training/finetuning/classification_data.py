@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 
-from bert_keras.data_prep.tasks.columns import Columns, find_columns
+from bert_keras.data_prep.tasks.columns import Columns
 from bert_keras.data_prep.tasks.examples import check_labels, learn_labels, learn_scale
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
 from bert_keras.data_prep.tasks.tables import Table
@@ -151,12 +151,10 @@ def _read_own(settings, flag):
         settings["label_separator"],
         tuple(settings["choice_columns"]),
     )
-    has_header = settings["has_header"]
+    kind, skips, has_header = (settings[name] for name in ("kind", "skip_bad_rows", "has_header"))
     if has_header == "false" and (columns.text is None or (needs_label and label is None)):
         raise Mistake("{has_header}=false needs {text_column} and {label_column}, the numbers of columns from 0")
-    table = Table(settings[flag])
-    columns = find_columns(table, columns, needs_label)
-    return read_own_file(table, columns, settings["kind"], needs_label, settings["skip_bad_rows"], has_header)
+    return read_own_file(Table(settings[flag]), columns, kind, needs_label, skips, has_header)
 
 
 def _read_tfds(settings, stored):
