@@ -13,6 +13,8 @@ import extract_features
 from bert_keras.cli.flags import run_main
 from bert_keras.prediction.tasks.features import FeatureExtractor
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
