@@ -105,14 +105,20 @@ def make_step(given):
     from bert_keras.modeling import ClassificationLoss, ClassifierModel
     from bert_keras.modeling.layers import dtype_policy
     from bert_keras.training.loop import make_trainer
+    from bert_keras.training.settings.groups import RunSettings
 
     config = read_config(given["bert_config_file"])
     with dtype_policy(PRECISIONS[given["precision"]]):
         loss = ClassificationLoss(ClassifierModel(config, 2))
     loss.model.bert.is_recomputed = given["recompute"] == "true"
-    run = {"learning_rate": 5e-5, "num_train_steps": 1000, "num_warmup_steps": 100}
-    run |= {"seed": 1, "precision": given["precision"]}
-    run["gradient_accumulation_steps"] = int(given["gradient_accumulation_steps"])
+    num_parts = int(given["gradient_accumulation_steps"])
+    run = RunSettings(
+        num_train_steps=1000,
+        num_warmup_steps=100,
+        seed=1,
+        precision=given["precision"],
+        gradient_accumulation_steps=num_parts,
+    )
     trainer = make_trainer(loss, tf.distribute.get_strategy(), run)
     shape = int(given["batch_size"]), int(given["num_tokens"])
     random = np.random.default_rng(0)

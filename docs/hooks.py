@@ -15,14 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Pages from outside docs/, and their places in the site.
 OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 
-# Titles of the flags that several programs share, by the title in --help or the module that defines them.
-GROUPS = {
-    "": "This program",
-    "Files of the model": "Files of the model",
-    "bert_keras.training.finetuning.settings": "Fine-tuning",
-    "bert_keras.training.settings": "The run",
-    "Devices": "Devices",
-}
+# Groups of flags that several programs share, by their titles in --help.
+GROUPS = ("The run", "Files of the model", "Fine-tuning", "The teacher", "Devices")
 _TYPES = {
     "bool": "true or false",
     "int": "integer",
@@ -88,9 +82,9 @@ def program_page(program):
     """Returns Markdown: what a program says about itself, and a table of its flags for each group."""
     values = program.define_flags()
     originals = original_flags(program.__name__.rpartition(".")[-1])
-    groups = {title: [] for title in GROUPS.values()}
-    for module, flags in values.flags_by_module_dict().items():
-        groups[GROUPS.get(module, GROUPS[""])] += [flag for flag in flags if flag.name in values]
+    groups = {title: [] for title in ("This program", *GROUPS)}
+    for title, flags in values.flags_by_module_dict().items():
+        groups[title if title in GROUPS else "This program"] += [flag for flag in flags if flag.name in values]
     groups = {title: flags for title, flags in groups.items() if flags}
     parts = [mark_flags(program.__doc__.strip())]
     if originals:

@@ -27,6 +27,7 @@ from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import PretrainingModel, TokenClassifierModel
 from bert_keras.prediction import TextClassifier
 from bert_keras.training.distillation.teacher import open_teacher
+from bert_keras.training.settings.groups import TeacherSettings
 
 TAG_OF = {"paris": "B-LOC", "london": "B-LOC", "he": "B-PER", "she": "B-PER", "is": "O", "the": "O", "was": "O"}
 DRAW = np.random.default_rng(1)
@@ -163,7 +164,7 @@ def test_a_safetensors_folder_of_another_library_teaches(folder, tmp_path):
     arguments = {"input": folder / "run_classifier", "output": tmp_path / "safe", "format": "safetensors"}
     convert_checkpoint.main(["convert_checkpoint.py", *(f"--{name}={value}" for name, value in arguments.items())])
     (tmp_path / "safe" / "task.json").unlink()
-    settings = {"temperature": 2.0, "soft_loss_weight": 0.5, "max_seq_length": 16, "teacher": str(tmp_path / "safe")}
+    settings = TeacherSettings(max_seq_length=16, teacher=str(tmp_path / "safe"))
     student = ModelFolder(folder / "student", do_lower_case=True).check()
     opened = open_teacher(settings, ["classification"], student, "run_classifier")
     assert opened.settings == {"task": "classification", "labels": ["bad", "good"]}

@@ -19,7 +19,6 @@ from tiny_exports import converters_in_this_process, run_card, saved_models_in_t
 from tiny_web import runtime_package
 
 import export_model
-import run_classifier
 from bert_keras.cli.flags import run_main
 from bert_keras.export import api
 from bert_keras.export.checks.web_check import answers_in_node
@@ -27,7 +26,8 @@ from bert_keras.export.formats.web_runtime import VERSION
 from bert_keras.prediction import FeatureExtractor, open_model
 from bert_keras.training.finetuning.model_dir import note_model
 from bert_keras.training.run_dir import RunDir
-from bert_keras.training.settings import settings_of
+from bert_keras.training.settings.groups import values_of
+from bert_keras.training.settings.programs import ClassifierSettings
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -55,9 +55,8 @@ def runs(tmp_path_factory):
         program="run_classifier",
     )
     (folder / "eval.csv").write_text("text,label\n" + "paris is the capital,yes\nhe was hungry,no\n" * 6)
-    values = run_classifier.define_flags()
-    values(["run_classifier.py", f"--eval_file={folder / 'eval.csv'}", f"--train_file={folder / 'train.csv'}"])
-    config = {"program": "run_classifier", "settings": settings_of(values, ()), "facts": {}}
+    settings = ClassifierSettings(eval_file=str(folder / "eval.csv"), train_file=str(folder / "train.csv"))
+    config = {"program": "run_classifier", "settings": values_of(settings), "facts": {}}
     (run / "run_config.json").write_text(json.dumps(config))
     note_model(RunDir(str(run), "run_classifier"))
     evaluation = {"step": 7, "metrics": {"accuracy": 0.75}, "baseline": {"accuracy": 0.5}}

@@ -41,6 +41,7 @@ from bert_keras.settings.devices import PRECISIONS
 from bert_keras.training import loop
 from bert_keras.training.distribution.devices import create_strategy, distribute
 from bert_keras.training.evaluation_pass import Evaluator, last
+from bert_keras.training.settings.groups import RunSettings
 
 # The network of the comparison: small, but with every operation.
 SMALL = BertConfig(
@@ -198,8 +199,7 @@ def make_trainer(kind, config, strategy, precision, is_compiled):
     random = np.random.default_rng(0)
     for name, weight in weights_by_name(loss.model).items():
         weight.assign(0.05 * random.standard_normal(weight.shape) + name.endswith("gamma"))
-    settings = {"learning_rate": 1e-4, "num_train_steps": 1000, "num_warmup_steps": 0}
-    settings |= {"seed": 0, "gradient_accumulation_steps": 1, "precision": precision, "jit": is_compiled}
+    settings = RunSettings(learning_rate=1e-4, num_train_steps=1000, seed=0, precision=precision, jit=is_compiled)
     is_trained = (lambda name: not name.startswith("bert/")) if kind == "tagging" else None
     return loop.make_trainer(loss, strategy, settings, is_trained=is_trained)
 

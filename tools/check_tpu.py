@@ -49,6 +49,7 @@ from bert_keras.settings.devices import ACCUMULATION, PRECISIONS, RECOMPUTE
 from bert_keras.training.distribution.tpu_compile import CORE_MEMORY, TOPOLOGIES, compile_for_tpu
 from bert_keras.training.input.packed_batches import PackedLoss, pack_batches
 from bert_keras.training.loop import make_trainer
+from bert_keras.training.settings.groups import RunSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -156,12 +157,18 @@ def _part_of_batch(settings, config):
 def make_step(settings, config):
     """Returns the `training.step.Trainer` of a task with random weights."""
     tf.config.experimental.enable_tensor_float_32_execution(settings["precision"] == "tf32")
-    schedule = {"learning_rate": 5e-5, "num_train_steps": 1000, "num_warmup_steps": 100}
     with dtype_policy(PRECISIONS[settings["precision"]]):
         loss = TASKS[settings["task"]](config, settings["num_labels"])
     loss.model.bert.is_recomputed = settings["recompute"]
     loss = PackedLoss(loss) if settings["pack"] else loss
-    trainer = make_trainer(loss, tf.distribute.get_strategy(), {**settings, **schedule, "seed": 0})
+    run = RunSettings(
+        num_train_steps=1000,
+        num_warmup_steps=100,
+        seed=0,
+        precision=settings["precision"],
+        gradient_accumulation_steps=settings["gradient_accumulation_steps"],
+    )
+    trainer = make_trainer(loss, tf.distribute.get_strategy(), run)
     if _compiled_cores(settings) > 1:
         trainer.sum_over_replicas = _sum_over_cores(settings["num_tpu_cores"])
     return trainer

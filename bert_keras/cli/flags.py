@@ -40,7 +40,7 @@ def parse(flag_values, argv, usage, takes_texts=False):
         leftover = flag_values(argv)[1:]
     except flags.Error as error:
         raise Mistake("{} ({help} lists all flags)", error) from error
-    for flag in (flag_values[name] for name in flag_values if _is_path(name)):
+    for flag in (flag_values[name] for name in flag_values if is_path(name)):
         if isinstance(flag.value, str):
             flag.value = local_paths(flag.value, flag.name)
     if leftover and not takes_texts:
@@ -63,7 +63,8 @@ def _help(flag_values: flags.FlagValues) -> str:
     return f"{text}\nabsl.flags:\n{flags.FlagValues().get_help('  ')}"
 
 
-def _is_path(name):
+def is_path(name: str) -> bool:
+    """Returns whether a flag holds a path."""
     others = ("teacher", "run_config", "input", "output", "extend_vocab", "onnxruntime_web")
     return name in others or name.endswith(("_file", "_dir", "_checkpoint"))
 
@@ -108,7 +109,7 @@ def take_values(flag_values, values, function):
 def _set(flag, text):
     """Sets a flag to a value as text, as `FlagValues` does for a command line."""
     try:
-        flag.parse(local_paths(text, flag.name) if _is_path(flag.name) else text)
+        flag.parse(local_paths(text, flag.name) if is_path(flag.name) else text)
     except flags.IllegalFlagValueError as error:
         raise Mistake("{}={}: {}", Setting(flag.name), text, error.__context__) from None
     flag.using_default_value = False

@@ -1,10 +1,13 @@
 """Reads the run that wrote a model, and its evaluation data, to measure exports of the model."""
 
+import dataclasses
 import logging
 import tempfile
+from typing import Any
 
 from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.modeling.config import read_json_object
+from bert_keras.settings.fields import setting_fields
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification import Classification
 from bert_keras.training.finetuning.data import EVALUATION_FILE
@@ -13,19 +16,17 @@ from bert_keras.training.finetuning.ner import TokenClassification
 from bert_keras.training.finetuning.squad import QuestionAnswering
 from bert_keras.training.run_dir import RUN_CONFIG, TRIES_FILE, read_run_config
 from bert_keras.training.sentence_vectors.task import SentenceVectors
+from bert_keras.training.settings.programs import ClassifierSettings, NerSettings, SquadSettings, VectorSettings
 
 log = logging.getLogger("bert_keras")
 
+_AnySettings = ClassifierSettings | NerSettings | SquadSettings | VectorSettings
 _USUAL_TAGS_FILE = "dev.txt"
-_TASKS = {"run_ner": TokenClassification, "run_sentence_vectors": SentenceVectors}
-
-
-class _Settings(dict):
-    """The settings of a run by flag name. A missing one is an error that names the file."""
-
-    def __missing__(self, name):
-        file = paths.join(self["output_dir"], RUN_CONFIG)
-        raise ValueError(f"{file} has no setting {name}; copy the file that the run wrote, or train again")
+_SETTINGS: dict[str, Any] = {
+    "run_ner": NerSettings,
+    "run_sentence_vectors": VectorSettings,
+    "run_squad": SquadSettings,
+}
 
 
 def name_of(folder):
@@ -69,39 +70,53 @@ def reopen_evaluation(run, stored, files, eval_file=None):
 
     stored is the task.json of the model, and files its ModelFolder. eval_file must exist.
     """
-    program = run["program"]
-    # The settings of the model override those of the run, which may have changed later.
-    settings = _Settings(run["settings"] | {name: stored[name] for name in run["settings"] if name in stored})
-    settings |= {"output_dir": run["folder"], "do_train": False, "do_eval": True, "do_predict": False}
+    settings = _settings_of(run, stored)
     if eval_file:
-        settings |= {"eval_file": eval_file, "eval_share": 0.0, "task_name": None, "tfds": None}
-    path = _evaluation_data(program, settings)
+        others = {"eval_share": 0.0, "task_name": None, "tfds": None} if hasattr(settings, "eval_share") else {}
+        settings = dataclasses.replace(settings, eval_file=eval_file, **others)
+    path = _evaluation_data(settings)
     if path is None:
         raise Mistake("the run in {} has no evaluation data that can be read; give {eval_file}", run["folder"])
     if path and not paths.exists(path):
         raise MissingFile(
             "{}, the evaluation data of the run in {}, does not exist; give {eval_file}", path, run["folder"]
         )
-    if program == "run_squad":
-        settings["eval_file"] = path
-        task = QuestionAnswering(settings, files)
+    if isinstance(settings, SquadSettings):
+        task = QuestionAnswering(dataclasses.replace(settings, eval_file=path), files)
+    elif isinstance(settings, NerSettings):
+        task = TokenClassification(settings, files, stored)
+    elif isinstance(settings, VectorSettings):
+        task = SentenceVectors(settings, files)
     else:
-        task = _TASKS.get(program, Classification)(settings, files, stored)
+        task = Classification(settings, files, stored)
     with tempfile.TemporaryDirectory() as scratch:
         task.prepare(scratch)
     return task
 
 
-def _evaluation_data(program, settings):
+def _settings_of(run: dict, stored: dict) -> _AnySettings:
+    """Returns the settings of an evaluation; those of the model override those of the run, which may have changed."""
+    group = _SETTINGS.get(run["program"], ClassifierSettings)
+    known = run["settings"] | {name: stored[name] for name in run["settings"] if name in stored}
+    known |= {"output_dir": run["folder"], "run_config": None}
+    known |= {"do_train": False, "do_eval": True, "do_predict": False}
+    names = [field.name for field in setting_fields(group)]
+    for name in (name for name in names if name not in known):
+        file = paths.join(run["folder"], RUN_CONFIG)
+        raise ValueError(f"{file} has no setting {name}; copy the file that the run wrote, or train again")
+    return group(**{name: known[name] for name in names})
+
+
+def _evaluation_data(settings: _AnySettings) -> str | None:
     """Returns the path of the evaluation data of a run; "" if a name identifies them, None if there are none."""
-    if settings["eval_file"]:
-        return settings["eval_file"]
-    if program == "run_squad":
-        return settings["predict_file"]
-    if program == "run_ner":
-        return settings["data_dir"] and paths.join(settings["data_dir"], _USUAL_TAGS_FILE)
-    if program == "run_sentence_vectors":
+    if settings.eval_file:
+        return settings.eval_file
+    if isinstance(settings, SquadSettings):
+        return settings.predict_file
+    if isinstance(settings, NerSettings):
+        return settings.data_dir and paths.join(settings.data_dir, _USUAL_TAGS_FILE)
+    if isinstance(settings, VectorSettings):
         return None
-    if settings["task_name"] or settings["tfds"]:
-        return settings["data_dir"] or ""
-    return settings["train_file"] if settings["eval_share"] else None
+    if settings.task_name or settings.tfds:
+        return settings.data_dir or ""
+    return settings.train_file if settings.eval_share else None

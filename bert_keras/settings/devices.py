@@ -10,16 +10,12 @@ RECOMPUTE = "Compute each layer again for the gradients instead of storing its r
 ACCUMULATION = "Number of parts that each batch is split into: less memory, the same update."
 
 
-@dataclasses.dataclass(frozen=True)
-class Devices:
-    """Where and how a run computes; an earlier run never sets these."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Computation:
+    """How a run computes on its devices."""
 
-    strategy: str = setting(
-        "Devices: one (a GPU, or the CPU), mirrored (all GPUs of this machine) or multi_worker (all machines in "
-        "TF_CONFIG). auto uses all devices that it finds.",
-        "auto",
-        choices=("auto", "one", "mirrored", "multi_worker"),
-    )
+    title = "Devices"
+
     precision: str = setting(
         "Number format of matrix products. bfloat16 and float16 have 16 bits; tf32 rounds factors to TensorFloat-32. "
         "auto: bfloat16 if the hardware has instructions for it, else float32.",
@@ -27,12 +23,31 @@ class Devices:
         choices=(*PRECISIONS, "auto"),
     )
     jit: bool = setting("Compile the network with XLA. This takes time once for every shape of a batch.", False)
-    recompute: bool = setting(RECOMPUTE, False)
-    save_checkpoints_steps: int = setting("Number of steps between checkpoints.", 1000, lower_bound=1)
-    iterations_per_loop: int = setting("Maximum steps in one call of the device.", 1000, lower_bound=1)
-    use_tpu: bool = setting("Use a TPU instead of the CPU or GPU.", False)
-    tpu_name: str | None = setting("Name or grpc:// address of a TPU that another machine has.", None)
-    tpu_zone: str | None = setting("Google Cloud zone of {tpu_name}.", None)
-    gcp_project: str | None = setting("Google Cloud project of {tpu_name}.", None)
-    master: str | None = setting("grpc:// address of the TPU, if you do not give {tpu_name}.", None)
-    num_tpu_cores: int = setting("Number of TPU cores; compared with the TPU if given.", 8, lower_bound=1)
+    # Free: a run that is out of memory can continue with others.
+    recompute: bool = setting(RECOMPUTE, False, is_free=True)
+    gradient_accumulation_steps: int = setting(ACCUMULATION, 1, lower_bound=1, is_free=True)
+    save_checkpoints_steps: int = setting("Number of steps between checkpoints.", 1000, lower_bound=1, is_free=True)
+    iterations_per_loop: int = setting("Maximum steps in one call of the device.", 1000, lower_bound=1, is_free=True)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Devices:
+    """Where a run computes; these settings belong to a command, and an earlier run never sets them."""
+
+    title = "Devices"
+
+    strategy: str = setting(
+        "Devices: one (a GPU, or the CPU), mirrored (all GPUs of this machine) or multi_worker (all machines in "
+        "TF_CONFIG). auto uses all devices that it finds.",
+        "auto",
+        choices=("auto", "one", "mirrored", "multi_worker"),
+        is_free=True,
+    )
+    use_tpu: bool = setting("Use a TPU instead of the CPU or GPU.", False, is_free=True)
+    tpu_name: str | None = setting("Name or grpc:// address of a TPU that another machine has.", None, is_free=True)
+    tpu_zone: str | None = setting("Google Cloud zone of {tpu_name}.", None, is_free=True)
+    gcp_project: str | None = setting("Google Cloud project of {tpu_name}.", None, is_free=True)
+    master: str | None = setting("grpc:// address of the TPU, if you do not give {tpu_name}.", None, is_free=True)
+    num_tpu_cores: int | None = setting(
+        "Number of TPU cores; compared with the TPU if given.", 8, lower_bound=1, is_free=True
+    )

@@ -1,7 +1,8 @@
 """Fields of settings: each says its default, its help and its limits; a program's flags are made from them."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar, cast, get_args
 
 from absl import flags
@@ -14,6 +15,7 @@ T = TypeVar("T")
 REQUIRED: Any = None
 _DEFINE: dict[Any, Callable] = {
     tuple[str, ...]: flags.DEFINE_list,
+    Sequence[str]: flags.DEFINE_list,
     bool: flags.DEFINE_bool,
     int: flags.DEFINE_integer,
     float: flags.DEFINE_float,
@@ -21,17 +23,28 @@ _DEFINE: dict[Any, Callable] = {
 }
 
 
-def setting(meaning: str, default: T, *, choices: Collection[str] = (), **bounds: float) -> T:
+def setting(
+    meaning: str,
+    default: T,
+    *,
+    choices: Collection[str] = (),
+    parser: flags.ArgumentParser | None = None,
+    is_free: bool = False,
+    **bounds: float,
+) -> T:
     """Returns a field of a dataclass of settings.
 
     Args:
         meaning: the help, with the names of other settings in braces.
         default: the value if the user gives none.
         choices: the only valid values of a text.
+        parser: of the value, if the type of the field does not say how to read it.
+        is_free: whether the value may differ when a run resumes, because it does not change what the model learns.
         bounds: `lower_bound` and `upper_bound` of a number.
     """
     limits = {"enum_values": [*choices]} if choices else bounds
-    return cast(Any, dataclasses.field(default=default, metadata={"meaning": meaning, "limits": limits}))
+    metadata = {"meaning": meaning, "limits": limits, "parser": parser, "is_free": is_free}
+    return cast(Any, dataclasses.field(default=default, metadata=metadata))
 
 
 def make_flags(groups: Mapping[str, type]) -> flags.FlagValues:
@@ -42,16 +55,39 @@ def make_flags(groups: Mapping[str, type]) -> flags.FlagValues:
     return values
 
 
+def program_flags(settings: Any) -> flags.FlagValues:
+    """Returns the flags of a dataclass that inherits groups of settings, each with a `title`.
+
+    Those of the dataclass itself come first, and the others in the order of its fields.
+    """
+    fields, values = {field.name: field for field in setting_fields(settings)}, flags.FlagValues()
+    for group in (settings, *settings.__mro__[-2:0:-1]):
+        for name in [name for name in inspect.get_annotations(group) if name in fields]:
+            _define(values, group.title, fields.pop(name))
+    return values
+
+
 def define_group(values: flags.FlagValues, title: str, group: type) -> None:
     """Defines a flag for each `setting` of a dataclass; its other fields belong to other groups."""
-    for field in dataclasses.fields(cast(Any, group)):
-        if field.metadata:
-            limits, default = field.metadata["limits"], field.default
-            kind = next((kind for kind in _DEFINE if kind == field.type or kind in get_args(field.type)), None)
-            define: Callable = flags.DEFINE_enum if "enum_values" in limits else _DEFINE[kind]
-            meaning = Message(field.metadata["meaning"]).spelled(lambda name: "--" + name)
-            default = [*default] if isinstance(default, tuple) else default
-            define(field.name, default, help=meaning, flag_values=values, module_name=title, **limits)
+    for field in setting_fields(group):
+        _define(values, title, field)
+
+
+def _define(values: flags.FlagValues, title: str, field: dataclasses.Field) -> None:
+    limits, parser, default = field.metadata["limits"], field.metadata["parser"], field.default
+    more: dict[str, Any] = {"flag_values": values, "module_name": title, **limits}
+    more["help"] = Message(field.metadata["meaning"]).spelled(lambda name: "--" + name)
+    if parser:
+        flags.DEFINE(parser, field.name, default, serializer=getattr(parser, "serializer", None), **more)
+        return
+    kind = next((kind for kind in _DEFINE if kind == field.type or kind in get_args(field.type)), None)
+    define: Callable = flags.DEFINE_enum if "enum_values" in limits else _DEFINE[kind]
+    define(field.name, [*default] if isinstance(default, tuple) else default, **more)
+
+
+def setting_fields(settings: Any) -> list[dataclasses.Field]:
+    """Returns the fields of a dataclass, or of an instance, that are settings."""
+    return [field for field in dataclasses.fields(settings) if field.metadata]
 
 
 def read_flags(group: Callable[..., T], values: flags.FlagValues) -> T:

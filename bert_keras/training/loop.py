@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import rich.console
@@ -21,7 +22,7 @@ from bert_keras.training.failures import explain_errors, explain_large_model, no
 from bert_keras.training.metrics_log import MetricsFile, TensorBoardEvents, evaluated_steps
 from bert_keras.training.report import NO_CALLBACKS, Callbacks, Report
 from bert_keras.training.run_dir import ALL_STEPS, CALLBACK, EARLY_STOPPING, RunDir
-from bert_keras.training.settings import TUNING_DEFAULTS
+from bert_keras.training.settings.groups import FineTuningSettings, RunSettings
 from bert_keras.training.step import LossScale, Trainer
 
 log = logging.getLogger("bert_keras")
@@ -30,16 +31,16 @@ log = logging.getLogger("bert_keras")
 _SECONDS_PER_CALL = 0.5
 
 
-def steps_until_due(settings, step):
+def steps_until_due(settings: RunSettings, step: int) -> int:
     """Returns the number of steps from `step` to the next scheduled event of a run."""
-    num_steps = settings["num_train_steps"]
-    intervals = [settings["save_checkpoints_steps"], settings["log_steps"], settings["eval_steps"] or num_steps]
+    num_steps = settings.num_train_steps
+    intervals = [settings.save_checkpoints_steps, settings.log_steps, settings.eval_steps or num_steps]
     return min(num_steps - step, *(interval - step % interval for interval in intervals))
 
 
-def is_due(settings: dict, step: int, name: str) -> bool:
+def is_due(settings: RunSettings, step: int, name: str) -> bool:
     """Returns whether the event of a setting, such as "log_steps", happens at `step`; 0: only at the last, as all."""
-    return step == settings["num_train_steps"] or (settings[name] > 0 and step % settings[name] == 0)
+    return step == settings.num_train_steps or ((every := getattr(settings, name)) > 0 and step % every == 0)
 
 
 def end_in_words(step: int, num_steps: int, reason: str | None) -> str:
@@ -75,7 +76,7 @@ class Hooks:
 
     Attributes:
         run_dir: holds the checkpoints and metrics; this run has claimed it.
-        settings: dict of flag values by name.
+        settings: those of the run.
         num_examples: in one epoch.
         console: shows the progress.
         workers: the processes that train together.
@@ -87,7 +88,7 @@ class Hooks:
     """
 
     run_dir: RunDir
-    settings: dict
+    settings: RunSettings
     num_examples: int
     console: rich.console.Console
     workers: Workers
@@ -103,41 +104,46 @@ class Hooks:
 
     def save(self, step, state):
         """Saves a checkpoint."""
-        self.run_dir.save(step, state, self.settings["keep_checkpoint_max"])
+        self.run_dir.save(step, state, self.settings.keep_checkpoint_max)
         self.call("on_save", step, self.run_dir.file(f"model.ckpt-{step}"))
 
 
 @explain_large_model()
-def make_trainer(loss, strategy, settings, rate_factor=None, is_trained=None):
-    """Returns a `training.step.Trainer` as the settings say; those of `TUNING_DEFAULTS` may be missing."""
-    settings = TUNING_DEFAULTS | settings
+def make_trainer(
+    loss: Any,
+    strategy: tf.distribute.Strategy,
+    settings: RunSettings,
+    rate_factor: Callable | None = None,
+    is_trained: Callable | None = None,
+) -> Trainer:
+    """Returns a `training.step.Trainer` as the settings say."""
     schedule = LearningRateSchedule(
-        settings["learning_rate"],
-        settings["num_train_steps"],
-        settings["num_warmup_steps"],
-        settings["learning_rate_schedule"],
+        settings.learning_rate,
+        settings.num_train_steps,
+        settings.num_warmup_steps,
+        settings.learning_rate_schedule,
     )
     optimizer = AdamWeightDecay(
         schedule,
-        weight_decay_rate=settings["weight_decay_rate"],
-        beta_1=settings["adam_beta_1"],
-        beta_2=settings["adam_beta_2"],
-        epsilon=settings["adam_epsilon"],
+        weight_decay_rate=settings.weight_decay_rate,
+        beta_1=settings.adam_beta_1,
+        beta_2=settings.adam_beta_2,
+        epsilon=settings.adam_epsilon,
         rate_factor=rate_factor,
-        clip_norm=settings["clip_norm"],
+        clip_norm=settings.clip_norm,
     )
     with strategy.scope():
-        loss_scale = LossScale() if settings.get("precision") == "float16" else None
+        loss_scale = LossScale() if settings.precision == "float16" else None
     return Trainer(
         loss,
         optimizer,
         strategy,
-        settings["seed"],
-        settings["gradient_accumulation_steps"],
+        settings.seed,
+        settings.gradient_accumulation_steps,
         is_trained,
         loss_scale,
-        settings.get("jit", False),
-        settings["ema_decay"],
+        settings.jit,
+        settings.ema_decay,
     )
 
 
@@ -185,7 +191,7 @@ def train(trainer: Trainer, make_batches: Callable, hooks: Hooks, clock: Callabl
             # Save before the evaluation, which may take long, so that nothing is lost if the run ends there.
             if is_due(settings, progress.step, "save_checkpoints_steps"):
                 hooks.save(progress.step, trainer.state)
-            if progress.step == settings["num_train_steps"]:
+            if progress.step == settings.num_train_steps:
                 progress.end = ALL_STEPS
             if hooks.evaluate and is_due(settings, progress.step, "eval_steps"):
                 _evaluate(hooks.evaluate(), progress, trainer, hooks, report, requests)
@@ -204,15 +210,15 @@ def train(trainer: Trainer, make_batches: Callable, hooks: Hooks, clock: Callabl
     return progress
 
 
-def part_of_batch(settings, strategy):
+def part_of_batch(settings: RunSettings, strategy: tf.distribute.Strategy) -> int:
     """Returns the number of examples that a device processes at a time, and refuses a batch that leaves a rest."""
-    num_replicas, num_parts = strategy.num_replicas_in_sync, settings["gradient_accumulation_steps"]
-    part, rest = divmod(settings["train_batch_size"], num_replicas * num_parts)
+    num_replicas, num_parts = strategy.num_replicas_in_sync, settings.gradient_accumulation_steps
+    part, rest = divmod(settings.train_batch_size, num_replicas * num_parts)
     if rest:
         raise Mistake(
             "{train_batch_size}={} cannot be divided evenly by {} device(s) x "
             "{gradient_accumulation_steps}={}; give a multiple of {}",
-            settings["train_batch_size"],
+            settings.train_batch_size,
             num_replicas,
             num_parts,
             num_replicas * num_parts,
@@ -222,7 +228,7 @@ def part_of_batch(settings, strategy):
 
 def _resume(trainer: Trainer, hooks: Hooks) -> tuple[Progress, bool]:
     """Restores the newest checkpoint; returns the `Progress`, and whether the evaluation of its step is missing."""
-    run_dir, settings, num_steps = hooks.run_dir, hooks.settings, hooks.settings["num_train_steps"]
+    run_dir, settings, num_steps = hooks.run_dir, hooks.settings, hooks.settings.num_train_steps
     if run_dir.latest_checkpoint():
         run_dir.restore(trainer.state)
         log.info("resuming from %s", run_dir.latest_checkpoint())
@@ -235,7 +241,7 @@ def _resume(trainer: Trainer, hooks: Hooks) -> tuple[Progress, bool]:
     reason = ALL_STEPS if step >= num_steps else None
     if (stored := run_dir.end) and 0 < stored["step"] <= step:
         reason = reason or stored["reason"]
-    batch_size, num_devices = settings["train_batch_size"], trainer.strategy.num_replicas_in_sync
+    batch_size, num_devices = settings.train_batch_size, trainer.strategy.num_replicas_in_sync
     part = part_of_batch(settings, trainer.strategy)
     reached = end_in_words(step, num_steps, reason)
     if reason is None:
@@ -246,14 +252,14 @@ def _resume(trainer: Trainer, hooks: Hooks) -> tuple[Progress, bool]:
         log.info("nothing to train: %s, but its evaluation is missing", reached)
     else:
         # A fine-tuning run cannot be extended: its epochs or --max_steps determine its schedule.
-        can_continue = step >= num_steps and "num_train_epochs" not in settings
+        can_continue = step >= num_steps and not isinstance(settings, FineTuningSettings)
         remedy = "; give a higher {num_train_steps} to continue" if can_continue else ""
         log.info(Message("nothing to train: {}" + remedy, reached))
         return Progress(step, reason), False
     if num_devices > 1:
         parts = f"{num_devices} devices x {trainer.num_micro_batches} part(s) x {part} examples"
         log.info("batch: %d examples = %s", batch_size, parts)
-    if settings["num_warmup_steps"] >= num_steps:
+    if settings.num_warmup_steps >= num_steps:
         log.warning("all %d steps are warm-up: the learning rate never falls", num_steps)
     return Progress(step, reason), is_evaluation_missing
 
@@ -274,7 +280,7 @@ def _schedule(progress: Progress, hooks: Hooks, requests: list[str]) -> Iterator
     settings, longest = hooks.settings, 1  # the first call also builds the graph, so its duration says little
     while not progress.end and not progress.stop:
         asked = [*requests]  # a signal that arrives from here on ends the run after the next call
-        num_steps = min(longest, settings["iterations_per_loop"], steps_until_due(settings, progress.step))
+        num_steps = min(longest, settings.iterations_per_loop, steps_until_due(settings, progress.step))
         progress.stop, num_steps = _agree(hooks.workers, asked, num_steps)
         if not progress.stop:
             yield num_steps

@@ -1,14 +1,19 @@
 """The precision that the hardware is fast in: resolves --precision=auto, and warns about a slow choice."""
 
+import dataclasses
 import logging
+from typing import TypeVar
 
 import tensorflow as tf
 
 from bert_keras.mistakes import Message
 from bert_keras.storage import paths
 from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
+from bert_keras.training.settings.groups import RunSettings
 
 log = logging.getLogger("bert_keras")
+
+S = TypeVar("S", bound=RunSettings)
 
 _PROCESSORS = "/proc/cpuinfo"
 _INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
@@ -16,21 +21,21 @@ _INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
 _AMPERE = (8, 0)
 
 
-def take_precision(settings):
-    """Replaces --precision=auto by a precision, and warns about a precision that is slow on this hardware.
+def take_precision(settings: S) -> S:
+    """Returns settings with a precision in place of --precision=auto; warns about one that is slow on this hardware.
 
     "auto" is the precision of the run in the output folder, so that a resumed run keeps it. Without a run, it is
     bfloat16 if the hardware has instructions for it, else float32.
     """
-    asked = settings.get("precision")
-    if asked == "auto":
-        settings["precision"] = _of_run(settings)
-        if not settings["precision"]:
-            has_bfloat16, reason = _find_bfloat16(settings)
-            settings["precision"] = "bfloat16" if has_bfloat16 else "float32"
-            log.info(Message("{precision}=auto: {}, since {}", settings["precision"], reason))
-    elif asked == "bfloat16":
-        has_bfloat16, reason = _find_bfloat16(settings)
+    if settings.precision == "auto":
+        precision = _of_run(settings.output_dir)
+        if not precision:
+            has_bfloat16, reason = _find_bfloat16(settings.use_tpu)
+            precision = "bfloat16" if has_bfloat16 else "float32"
+            log.info(Message("{precision}=auto: {}, since {}", precision, reason))
+        return dataclasses.replace(settings, precision=precision)
+    if settings.precision == "bfloat16":
+        has_bfloat16, reason = _find_bfloat16(settings.use_tpu)
         if not has_bfloat16:
             cost = (
                 "give float16"
@@ -38,15 +43,15 @@ def take_precision(settings):
                 else "on an Intel Skylake, a step takes 1.5 times as long as with {precision}=float32 and {jit}"
             )
             log.warning(Message("{precision}=bfloat16 is slow here, since {}; " + cost, reason))
-    elif asked == "tf32" and not (settings.get("use_tpu") or ((gpu := _weakest_gpu()) and gpu[0] >= _AMPERE)):
+    if settings.precision == "tf32" and not (settings.use_tpu or ((gpu := _weakest_gpu()) and gpu[0] >= _AMPERE)):
         log.warning(
             Message("{precision}=tf32 is float32 here, since it needs an NVIDIA GPU of the Ampere generation or later")
         )
+    return settings
 
 
-def _of_run(settings):
+def _of_run(folder: str | None) -> str | None:
     """Returns the precision of the run in the output folder, or None without a run."""
-    folder = settings.get("output_dir")
     path = folder and paths.join(folder, RUN_CONFIG)
     if not path or not paths.exists(path):
         return None
@@ -56,9 +61,9 @@ def _of_run(settings):
     return precision
 
 
-def _find_bfloat16(settings):
+def _find_bfloat16(use_tpu: bool) -> tuple[bool, str]:
     """Returns whether the devices of a run have instructions for bfloat16, and the reason as a str."""
-    if settings.get("use_tpu"):
+    if use_tpu:
         return True, "a TPU multiplies bfloat16 numbers"
     if gpu := _weakest_gpu():
         capability, name = gpu

@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 import math
-from collections.abc import Collection
+from collections.abc import Set
 
 import numpy as np
 import rich.console
@@ -49,8 +49,9 @@ from bert_keras.training.loop import Hooks, Progress, make_trainer, part_of_batc
 from bert_keras.training.metrics_log import draw_learning_curves
 from bert_keras.training.report import NO_CALLBACKS, Callbacks, Result
 from bert_keras.training.run_dir import ALL_STEPS
-from bert_keras.training.run_settings import check_effects
-from bert_keras.training.settings import FREE_SETTINGS
+from bert_keras.training.settings.effects import check_effects
+from bert_keras.training.settings.groups import free_settings, values_of
+from bert_keras.training.settings.programs import PretrainingSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -59,52 +60,51 @@ _PROGRAM = "run_pretraining"  # in run_config.json
 
 @dataclasses.dataclass(frozen=True)
 class Pretraining:
-    """A pre-training run: values of flags, their defaults, and the names of those on the command line."""
+    """A pre-training run: its settings, and the names of those on the command line."""
 
-    settings: dict
-    defaults: dict
-    given: Collection[str]
+    settings: PretrainingSettings
+    given: Set[str]
     console: rich.console.Console
     callbacks: Callbacks = NO_CALLBACKS
 
     def execute(self) -> Result:
         """Returns the metrics of the evaluation; none without one, or if a signal stopped training."""
         settings = self.settings
-        if not settings["do_train"] and not settings["do_eval"]:
+        if not settings.do_train and not settings.do_eval:
             raise Mistake("nothing to do: give {do_train}, {do_eval} or both")
-        if settings["do_train"] and not 0 < settings["learning_rate"] < math.inf:
-            raise Mistake("{learning_rate}={:g} is not a number above 0", settings["learning_rate"])
-        if settings["pack"]:
+        if settings.do_train and not 0 < settings.learning_rate < math.inf:
+            raise Mistake("{learning_rate}={:g} is not a number above 0", settings.learning_rate)
+        if settings.pack:
             _check_packing(settings)
         strategy = strategy_of(settings)
         workers = Workers(strategy)
-        with open_run_dir(settings["output_dir"], _PROGRAM, workers, settings) as run_dir:
+        with open_run_dir(settings.output_dir, _PROGRAM, workers, values_of(settings)) as run_dir:
             config, records, eval_records = _read_input(settings)
-            check_effects(settings, self.defaults, self.given, {"has_sentence_task": records.has_sentence_task})
+            check_effects(settings, self.given, {"has_sentence_task": records.has_sentence_task})
             checkpoint = _checkpoint_to_start_from(settings, run_dir)
             if checkpoint is not None:
                 check_config(config, checkpoint)
-            if settings["deterministic"]:
+            if settings.deterministic:
                 tf.config.experimental.enable_op_determinism()
             teacher = None
-            if settings["do_train"]:
+            if settings.do_train:
                 part_of_batch(settings, strategy)
-                teacher = PretrainingTeacher(settings, config) if settings["teacher"] else None
+                teacher = PretrainingTeacher(settings, config) if settings.teacher else None
                 _claim(run_dir, settings, config, records, workers, teacher)
-            with initial_seed(settings["seed"]):
+            with initial_seed(settings.seed):
                 loss = taught = _build(config, records, checkpoint, settings, strategy)
                 if teacher:
-                    with strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
+                    with strategy.scope(), dtype_policy(PRECISIONS[settings.precision]):
                         taught = teacher.teach(loss)
             evaluate = None
-            if settings["do_eval"]:
+            if settings.do_eval:
                 evaluate = _make_evaluation(settings, loss, strategy, records, eval_records)
             progress = Progress(run_dir.latest_step(), ALL_STEPS)
-            if settings["do_train"]:
+            if settings.do_train:
                 hooks = Hooks(
                     run_dir, settings, records.total_examples, self.console, workers, evaluate, callbacks=self.callbacks
                 )
-                trainer = make_trainer(PackedLoss(taught) if settings["pack"] else taught, strategy, settings)
+                trainer = make_trainer(PackedLoss(taught) if settings.pack else taught, strategy, settings)
                 with explain_records(records):
                     progress = train(trainer, lambda start: _batches(settings, loss, strategy, records, start), hooks)
                 draw_learning_curves(run_dir)
@@ -116,55 +116,53 @@ class Pretraining:
             return Result(metrics)
 
 
-def _check_packing(settings):
+def _check_packing(settings: PretrainingSettings) -> None:
     """Refuses --pack if each new batch shape must be compiled."""
-    if settings["use_tpu"]:
+    if settings.use_tpu:
         raise Mistake(
             "{pack} gives each batch a different number of rows, but a TPU needs the same number in every "
             "batch; leave it out"
         )
-    if settings["jit"]:
+    if settings.jit:
         raise Mistake(
             "{pack} gives each batch a different number of rows, and {jit} compiles again for each number; "
             "leave one of the two out"
         )
 
 
-def _read_input(settings):
+def _read_input(settings: PretrainingSettings):
     """Reads and checks the input of training: config and records."""
-    name = settings["bert_config_file"]
+    name = settings.bert_config_file
     config = given_config(name)
-    if settings["max_seq_length"] > config.max_position_embeddings:
+    if settings.max_seq_length > config.max_position_embeddings:
         raise Mistake(
             "{max_seq_length}={} is more than the {} positions of {}; build shorter records, or use a config "
             "with more max_position_embeddings",
-            settings["max_seq_length"],
+            settings.max_seq_length,
             config.max_position_embeddings,
             name,
         )
-    lengths = (settings["max_seq_length"], settings["max_predictions_per_seq"], config.vocab_size)
-    records = open_records(settings["input_file"] or settings["eval_file"], *lengths)
-    eval_records = open_records(settings["eval_file"], *lengths) if settings["eval_file"] else None
+    lengths = (settings.max_seq_length, settings.max_predictions_per_seq, config.vocab_size)
+    records = open_records(settings.input_file or settings.eval_file, *lengths)
+    eval_records = open_records(settings.eval_file, *lengths) if settings.eval_file else None
     if eval_records:
         check_same_vocabulary(records.files[0], records.metadata, eval_records.files[0], eval_records.metadata)
         seen = sorted(set(records.files) & set(eval_records.files))
-        if seen and settings["input_file"]:
+        if seen and settings.input_file:
             log.warning("%s is also training data; its metrics say little about other text", ", ".join(seen))
-    if settings["vocab_file"]:
-        _check_vocabulary(settings["vocab_file"], config, records)
-    if config.is_decoder and settings["objective"] != "masked_lm":
+    if settings.vocab_file:
+        _check_vocabulary(settings.vocab_file, config, records)
+    if config.is_decoder and settings.objective != "masked_lm":
         raise Mistake(
             "{} has is_decoder, but {objective}={} needs a model that sees all tokens; leave one of the two out",
-            settings["bert_config_file"],
-            settings["objective"],
+            settings.bert_config_file,
+            settings.objective,
         )
-    if settings["objective"] == "span_boundary":
+    if settings.objective == "span_boundary":
         _check_spans(records, eval_records)
-    if settings["objective"] == "electra":
+    if settings.objective == "electra":
         _check_generator(settings, config)
-    elif not settings["masked_lm_loss_weight"] and not (
-        records.has_sentence_task and settings["next_sentence_loss_weight"]
-    ):
+    elif not settings.masked_lm_loss_weight and not (records.has_sentence_task and settings.next_sentence_loss_weight):
         reason = "{next_sentence_loss_weight}=0" if records.has_sentence_task else "records without a sentence task"
         raise Mistake("{masked_lm_loss_weight}=0 and " + reason + " leave nothing to learn; give a weight above 0")
     return config, records, eval_records
@@ -182,14 +180,14 @@ def _check_spans(*all_records):
             )
 
 
-def _check_generator(settings, config):
+def _check_generator(settings: PretrainingSettings, config):
     """Refuses settings with which a generator and a discriminator cannot be trained."""
-    if not settings["masked_lm_loss_weight"] and not settings["replaced_token_loss_weight"]:
+    if not settings.masked_lm_loss_weight and not settings.replaced_token_loss_weight:
         raise Mistake(
             "{masked_lm_loss_weight}=0 and {replaced_token_loss_weight}=0 leave nothing to learn; give a weight above 0"
         )
     try:
-        of_generator = generator_config(config, settings["generator_size"])
+        of_generator = generator_config(config, settings.generator_size)
     except ValueError as error:
         raise Mistake("{generator_size}: {}; give another size, such as 0.25", error) from None
     log.info(
@@ -211,16 +209,16 @@ def _check_vocabulary(vocab_file, config, records):
         )
 
 
-def _checkpoint_to_start_from(settings, run_dir):
+def _checkpoint_to_start_from(settings: PretrainingSettings, run_dir):
     """Opens the checkpoint to start from. As in the original BERT, the run's newest one has priority."""
     if run_dir.latest_checkpoint():
-        if settings["init_checkpoint"]:
+        if settings.init_checkpoint:
             log.info(Message("{} goes before {init_checkpoint}", run_dir.latest_checkpoint()))
         # Training restores this checkpoint itself, with the optimizer's state.
-        return None if settings["do_train"] else open_checkpoint(run_dir.latest_checkpoint())
-    if settings["init_checkpoint"]:
-        return open_checkpoint(settings["init_checkpoint"])
-    if not settings["do_train"]:
+        return None if settings.do_train else open_checkpoint(run_dir.latest_checkpoint())
+    if settings.init_checkpoint:
+        return open_checkpoint(settings.init_checkpoint)
+    if not settings.do_train:
         raise Mistake(
             "nothing to evaluate: {output_dir}={} holds no checkpoint; train first, or give {init_checkpoint}",
             run_dir.path,
@@ -228,11 +226,11 @@ def _checkpoint_to_start_from(settings, run_dir):
     return None
 
 
-def _build(config, records, checkpoint, settings, strategy):
+def _build(config, records, checkpoint, settings: PretrainingSettings, strategy):
     """Returns the network with its losses; its weights are random, or from the checkpoint if there is one."""
-    with strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
+    with strategy.scope(), dtype_policy(PRECISIONS[settings.precision]):
         loss = _make_loss(config, records, settings)
-    loss.model.bert.is_recomputed = settings["recompute"]
+    loss.model.bert.is_recomputed = settings.recompute
     if config.is_decoder:
         log.info("is_decoder in the config: the model reads left to right and learns the next tokens, without masks")
     num_weights = sum(math.prod(weight.shape) for weight in loss.model.weights)
@@ -241,7 +239,7 @@ def _build(config, records, checkpoint, settings, strategy):
         return loss
     try:
         weights = {**weights_by_name(loss.model), **loss.own_weights}
-        report = load_weights(weights, checkpoint, settings["allow_partial_checkpoint"])
+        report = load_weights(weights, checkpoint, settings.allow_partial_checkpoint)
     except IncompleteMatchError as error:
         raise Mistake(
             "{}, or give {allow_partial_checkpoint} to initialize missing weights at random and ignore unknown ones",
@@ -251,40 +249,40 @@ def _build(config, records, checkpoint, settings, strategy):
     return loss
 
 
-def _make_loss(config, records, settings):
+def _make_loss(config, records, settings: PretrainingSettings):
     """Returns the new network of the objective with its losses."""
-    weight = settings["masked_lm_loss_weight"]
-    if settings["objective"] == "electra":
-        sizes = settings["generator_size"], weight, settings["replaced_token_loss_weight"]
+    weight = settings.masked_lm_loss_weight
+    if settings.objective == "electra":
+        sizes = settings.generator_size, weight, settings.replaced_token_loss_weight
         loss = ReplacedTokenLoss(ReplacedTokenModel(config), *sizes)
-        loss.generator.bert.is_recomputed = settings["recompute"]
+        loss.generator.bert.is_recomputed = settings.recompute
         return loss
-    if settings["objective"] == "span_boundary":
+    if settings.objective == "span_boundary":
         return SpanBoundaryLoss(SpanBoundaryModel(config), weight)
-    sentence_weight = settings["next_sentence_loss_weight"]
+    sentence_weight = settings.next_sentence_loss_weight
     return PretrainingLoss(PretrainingModel(config), records.has_sentence_task, weight, sentence_weight)
 
 
-def _with_labels(batches, settings, config):
+def _with_labels(batches, settings: PretrainingSettings, config):
     """Returns batches with the labels that the objective and the direction of reading need."""
     if config.is_decoder:
         return next_token_batches(batches)
-    return span_boundary_batches(batches) if settings["objective"] == "span_boundary" else batches
+    return span_boundary_batches(batches) if settings.objective == "span_boundary" else batches
 
 
-def _batches(settings, loss, strategy, records, start_step):
-    batches = training_batches(records, settings["train_batch_size"], settings["seed"], start_step)
+def _batches(settings: PretrainingSettings, loss, strategy, records, start_step):
+    batches = training_batches(records, settings.train_batch_size, settings.seed, start_step)
     batches = _with_labels(batches, settings, loss.model.config)
-    if settings["pack"]:
+    if settings.pack:
         # A run that resumes does not read its data up to `start_step` to measure a few batches.
-        measured = training_batches(records, settings["train_batch_size"], settings["seed"])
+        measured = training_batches(records, settings.train_batch_size, settings.seed)
         batches = pack_examples(batches, measured, settings, strategy.num_replicas_in_sync)
     return distribute(strategy, batches, is_endless=True)
 
 
-def _make_evaluation(settings, loss, strategy, records, eval_records):
+def _make_evaluation(settings: PretrainingSettings, loss, strategy, records, eval_records):
     """Returns a function that starts an evaluation of the model of a loss."""
-    batch_size, max_steps = settings["eval_batch_size"], settings["max_eval_steps"]
+    batch_size, max_steps = settings.eval_batch_size, settings.max_eval_steps
     if eval_records is None:
         log.warning(
             Message("no {eval_file}: evaluating on the training records ({input_file}), as the original BERT does")
@@ -295,7 +293,7 @@ def _make_evaluation(settings, loss, strategy, records, eval_records):
         seen = min(eval_records.total_examples, max_steps * batch_size)
         log.info(Message("evaluation: {} of the {} examples of {eval_file}", seen, eval_records.total_examples))
     batches = _with_labels(batches, settings, loss.model.config)
-    evaluator = Evaluator(loss, strategy, settings["jit"])
+    evaluator = Evaluator(loss, strategy, settings.jit)
 
     def evaluate():
         with explain_records(eval_records or records), explain_out_of_memory("eval_batch_size"):
@@ -304,7 +302,7 @@ def _make_evaluation(settings, loss, strategy, records, eval_records):
     return evaluate
 
 
-def _claim(run_dir, settings, config, records, workers, teacher):
+def _claim(run_dir, settings: PretrainingSettings, config, records, workers, teacher):
     """Claims the run folder, and writes the files into it that users of the weights need."""
     facts = {
         "bert_config": config.to_dict(),
@@ -313,14 +311,14 @@ def _claim(run_dir, settings, config, records, workers, teacher):
     if teacher:
         facts["teacher_sha256"] = teacher.files.digest
     workers.check_same(facts)
-    run_dir.claim(settings, facts, FREE_SETTINGS)
+    run_dir.claim(values_of(settings), facts, free_settings(settings))
     run_dir.write_text("bert_config.json", config.to_json_string())
     casing = records.metadata.get("do_lower_case")
     if casing is not None:
         # Stored here, because the records may change, or be on another machine, when the model is used.
-        is_from_nothing = not settings["init_checkpoint"]
-        longest = settings["max_seq_length"] if is_from_nothing else config.max_position_embeddings
+        is_from_nothing = not settings.init_checkpoint
+        longest = settings.max_seq_length if is_from_nothing else config.max_position_embeddings
         preparation = Preparation(casing, records.metadata.get("strip_accents"), longest)
         run_dir.write_text(TOKENIZER_FILE, preparation.to_text())
-    if settings["vocab_file"]:
-        run_dir.write_text(VOCABULARY_FILE, vocabulary_bytes(settings["vocab_file"]))
+    if settings.vocab_file:
+        run_dir.write_text(VOCABULARY_FILE, vocabulary_bytes(settings.vocab_file))

@@ -14,6 +14,8 @@ import rich.progress
 import rich.text
 import tensorflow as tf
 
+from bert_keras.training.settings.groups import RunSettings
+
 log = logging.getLogger("bert_keras")
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -67,12 +69,12 @@ class Report:
     `learning_rate` is a function of the step; the `metrics_logs` have `write(step, split, values)` and `close()`.
     """
 
-    def __init__(self, loss, learning_rate, settings, start_step, console, metrics_logs):
+    def __init__(self, loss, learning_rate, settings: RunSettings, start_step, console, metrics_logs):
         self._loss = loss
         self._learning_rate = learning_rate
-        self._batch_size = settings["train_batch_size"]
+        self._batch_size = settings.train_batch_size
         self._metrics_logs = metrics_logs
-        self._screen = _Screen(console, start_step, settings["num_train_steps"])
+        self._screen = _Screen(console, start_step, settings.num_train_steps)
         self._calls = collections.deque(maxlen=_CALLS_REMEMBERED)
         self._is_first_call = True
         self._since_row = []

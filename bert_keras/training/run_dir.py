@@ -22,7 +22,7 @@ from bert_keras.mistakes import Mistake, SystemFailure
 from bert_keras.modeling import open_checkpoint, save_checkpoint
 from bert_keras.modeling.checkpoints.tensorflow_format import find_damage
 from bert_keras.storage import json_files, paths, writing
-from bert_keras.training.run_settings import check_same_run
+from bert_keras.training.settings.effects import check_same_run
 
 log = logging.getLogger("bert_keras")
 

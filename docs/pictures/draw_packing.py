@@ -11,11 +11,12 @@ from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.modeling.layers import other_sequence_scores
 from bert_keras.training.input.feature_batches import training_batches
 from bert_keras.training.input.packed_batches import packed_training_batches
+from bert_keras.training.settings.groups import RunSettings
 from picture_style import GREY, INK, MUTED, STRONG, Canvas
 from sample_data import SAMPLE_TEXT, sample_tokenizer
 
 ROW_LENGTH, BATCH_SIZE, SEED = 64, 12, 1
-SETTINGS = {"train_batch_size": BATCH_SIZE, "seed": SEED, "gradient_accumulation_steps": 1}
+SETTINGS = RunSettings(train_batch_size=BATCH_SIZE, seed=SEED)
 MARGIN, WIDTH = 20, 640
 
 

@@ -6,6 +6,7 @@ from tiny_data import take
 
 from bert_keras.training.input.feature_batches import training_batches
 from bert_keras.training.input.packed_batches import pack_batches, packed_training_batches
+from bert_keras.training.settings.groups import RunSettings
 from tests.data_prep.test_feature_batches import LENGTHS, make_features
 
 SHAPES = {
@@ -79,7 +80,7 @@ def test_how_full_rows_are(features, messages):
     for batch_size, is_trimmed in ((4, False), (11, True)):
         num_batches = len(LENGTHS) // batch_size
         unpacked = take(training_batches(features, batch_size, 3, is_trimmed=is_trimmed), num_batches)
-        settings = {"train_batch_size": batch_size, "seed": 3, "gradient_accumulation_steps": 1}
+        settings = RunSettings(train_batch_size=batch_size, seed=3)
         batches = take(packed_training_batches(features, settings, 1, is_trimmed=is_trimmed), num_batches)
         counts = [batch["input_mask"].shape[1] for batch in batches]
         packed_share, share = (

@@ -3,20 +3,16 @@
 import pytest
 from tiny_squad import paragraphs, write_squad
 
-import run_classifier
-import run_ner
-import run_squad
 from bert_keras.export.run_folder import reopen_evaluation
-from bert_keras.training.settings import settings_of
+from bert_keras.training.settings.groups import values_of
+from bert_keras.training.settings.programs import ClassifierSettings, NerSettings, SquadSettings
 
-PROGRAMS = {"run_classifier": run_classifier, "run_squad": run_squad, "run_ner": run_ner}
+PROGRAMS = {"run_classifier": ClassifierSettings, "run_squad": SquadSettings, "run_ner": NerSettings}
 
 
 def run_of(program, folder, **settings):
     """Returns the result of `read_run` for a run with default flags and some settings."""
-    values = PROGRAMS[program].define_flags()
-    values([program])
-    return {"program": program, "folder": str(folder), "settings": settings_of(values, ()) | settings}
+    return {"program": program, "folder": str(folder), "settings": values_of(PROGRAMS[program]()) | settings}
 
 
 def test_questions(tmp_path, open_task):

@@ -1,10 +1,10 @@
 """A fine-tuning task of random features, for tests of the code that all fine-tuning programs share."""
 
+import dataclasses
 import json
 
 import keras
 import numpy as np
-from absl import flags
 from known_models import TOKENS, write_model
 from states import assert_bit_equal, weights_in  # noqa: F401 (for the tests)
 from tiny_bert import make_config
@@ -12,18 +12,23 @@ from tiny_bert import make_config
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse
 from bert_keras.modeling import ClassificationLoss, ClassifierModel, PretrainingModel
+from bert_keras.settings.fields import program_flags, setting
 from bert_keras.training.distribution.devices import strategy_of
+from bert_keras.training.finetuning.opening import open_fine_tuning
 from bert_keras.training.finetuning.run import FineTuning
-from bert_keras.training.finetuning.settings import (
-    define_evaluation_flags,
-    define_fine_tuning_flags,
-    open_fine_tuning,
-)
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.report import NO_CALLBACKS
+from bert_keras.training.settings.groups import EvaluatedSettings
 
 PROGRAM = "run_made_up"
 NUM_TOKENS = 8
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MadeUpSettings(EvaluatedSettings):
+    title = "Made up"
+
+    max_seq_length: int = setting("Maximum number of tokens.", NUM_TOKENS, lower_bound=4)
 
 
 def make_features(num_rows, seed, num_classes=2):
@@ -108,18 +113,15 @@ def write_start(folder, num_layers=1):
 
 
 def define_flags():
-    """Defines the flags of a program without special flags."""
-    values = flags.FlagValues()
-    define_fine_tuning_flags(values, max_seq_length=NUM_TOKENS)
-    define_evaluation_flags(values)
-    return values
+    """Returns the flags of a program without special flags."""
+    return program_flags(MadeUpSettings)
 
 
 def open_run(**given):
     """Opens the run of a command line with these flags."""
     values = define_flags()
     parse(values, [PROGRAM, *(f"--{name}={value}" for name, value in given.items())], "")
-    return open_fine_tuning(values, PROGRAM, (), ("classification",), ("max_seq_length",))
+    return open_fine_tuning(values, MadeUpSettings, PROGRAM, ("classification",), ("max_seq_length",))
 
 
 def run(task, output_dir, callbacks=NO_CALLBACKS, **given):

@@ -23,6 +23,7 @@ from bert_keras.training.distribution.devices import create_strategy, distribute
 from bert_keras.training.evaluation_pass import Evaluator, Inference, last
 from bert_keras.training.input.feature_batches import training_batches
 from bert_keras.training.input.packed_batches import PackedLoss, packed_training_batches
+from bert_keras.training.settings.groups import RunSettings
 from bert_keras.training.step import Trainer
 
 NUM_STEPS = 20
@@ -90,7 +91,7 @@ def train_packed(strategy):
     with strategy.scope():
         tagging = TokenClassificationLoss(set_weights(TokenClassifierModel(CONFIG, 3)))
     tagging.model.head.dropout.rate = 0.0
-    settings = {"train_batch_size": 8, "seed": 5, "gradient_accumulation_steps": 1}
+    settings = RunSettings(train_batch_size=8, seed=5)
     batches = packed_training_batches(make_sentences(13), settings, strategy.num_replicas_in_sync)
     trainer = make_trainer(PackedLoss(tagging), strategy, 5e-5)
     trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(2))

@@ -10,13 +10,13 @@ import pytest
 from known_models import TOKENS, make_config
 from scipy.special import log_softmax
 
-import run_classifier
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.model_folder.preparation import Preparation
 from bert_keras.modeling import ClassificationLoss, MultiLabelLoss, MultipleChoiceModel, RegressionLoss
 from bert_keras.training.finetuning import classification_reports
 from bert_keras.training.finetuning.classification import Classification
 from bert_keras.training.run_dir import RunDir
+from bert_keras.training.settings.programs import ClassifierSettings
 
 TRAIN = [("paris", "b"), ("london", "a"), ("france", "b"), ("he walked", "b"), ("she ate", "c")]
 DEV = [("paris was the capital", "b"), ("he", "a"), ("she", "c"), ("so hungry", "b"), ("the", "b")]
@@ -36,8 +36,7 @@ def make(files, tmp_path):
     """Return a function of rows and settings that makes the task of a run."""
 
     def make(train=TRAIN, dev=DEV, test=None, stored=None, **changes):
-        flag_values = run_classifier.define_flags()
-        settings = {name: flag_values[name].value for name in flag_values} | {"max_seq_length": 12}
+        settings = {"max_seq_length": 12}
         for name, rows in (("train", train), ("eval", dev), ("predict", test)):
             if rows is not None:
                 path = tmp_path / f"{name}.jsonl"
@@ -46,7 +45,7 @@ def make(files, tmp_path):
                 ]
                 path.write_text("".join(json.dumps(line) + "\n" for line in lines))
                 settings |= {f"{name}_file": str(path), f"do_{name}": True}
-        task = Classification({**settings, **changes}, files, stored)
+        task = Classification(ClassifierSettings(**settings | changes), files, stored)
         task.prepare(str(tmp_path))
         return task
 

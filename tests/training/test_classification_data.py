@@ -6,22 +6,18 @@ import warnings
 
 import pytest
 
-import run_classifier
 from bert_keras.data_prep.tasks.conll import read_conll
 from bert_keras.prediction.input_texts import read_table
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification_data import digest_of, read_classification_data
 from bert_keras.training.finetuning.classification_settings import complete_settings
 from bert_keras.training.sentence_vectors.data import read_file
+from bert_keras.training.settings.programs import ClassifierSettings
 
 
-def defaults():
-    flag_values = run_classifier.define_flags()
-    return {name: flag_values[name].default for name in flag_values} | {"output_dir": "out"}
-
-
-def settings_of(**changes):
-    return complete_settings(defaults() | changes, set(changes), defaults(), None)
+def settings_of(stored=None, given=None, **changes):
+    settings = ClassifierSettings(**{"output_dir": "out"} | changes)
+    return complete_settings(settings, set(changes) if given is None else given, stored)
 
 
 @pytest.fixture
@@ -220,25 +216,20 @@ def test_labels_and_choices_out_of_range_are_named_by_their_line(write):
 def test_data_of_the_command_line_take_the_place_of_those_of_the_run():
     stored = {"task": "regression", "labels": []}
     of_the_run = {"task_name": "sts-b", "data_dir": "glue", "do_predict": True}
-    settings = complete_settings(
-        defaults() | of_the_run | {"predict_file": "own.csv"}, {"do_predict", "predict_file"}, defaults(), stored
-    )
-    assert (settings["task_name"], settings["predict_file"], settings["kind"]) == (None, "own.csv", "regression")
+    settings = settings_of(stored, {"do_predict", "predict_file"}, **of_the_run, predict_file="own.csv")
+    assert (settings.task_name, settings.predict_file, settings.kind) == (None, "own.csv", "regression")
     of_the_run = {"train_file": "a.csv", "eval_share": 0.2, "text_column": "body", "id_column": "key"}
-    settings = complete_settings(
-        defaults() | of_the_run | {"tfds": "imdb_reviews", "id_column": "nr"}, {"tfds", "id_column"}, defaults(), None
-    )
-    assert [settings[name] for name in ("train_file", "eval_share", "text_column", "id_column")] == [
+    changed = of_the_run | {"tfds": "imdb_reviews", "id_column": "nr"}
+    settings = settings_of(None, {"tfds", "id_column"}, **changed)
+    assert [getattr(settings, name) for name in ("train_file", "eval_share", "text_column", "id_column")] == [
         None,
         0,
         None,
         "nr",
     ]
     # An additional file does not count as another source.
-    settings = complete_settings(
-        defaults() | of_the_run | {"predict_file": "b.csv"}, {"predict_file"}, defaults(), None
-    )
-    assert (settings["train_file"], settings["text_column"]) == ("a.csv", "body")
+    settings = settings_of(None, {"predict_file"}, **of_the_run, predict_file="b.csv")
+    assert (settings.train_file, settings.text_column) == ("a.csv", "body")
 
 
 def test_a_task_of_glue_may_come_from_tensorflow_datasets():

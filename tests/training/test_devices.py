@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_keras.training.distribution import devices
 from bert_keras.training.distribution.devices import create_strategy, strategy_of, workers_of_tf_config
+from bert_keras.training.settings.groups import RunSettings
 
 
 def test_the_default_is_one_device():
@@ -100,9 +101,8 @@ def test_one_machine_does_not_read_tf_config(made, monkeypatch, value):
 
 @pytest.mark.parametrize(("precision", "is_on"), [("float32", False), ("tf32", True), ("bfloat16", False)])
 def test_products_of_float32_numbers_are_computed_as_asked(made, precision, is_on):
-    settings = dict.fromkeys(("use_tpu", "tpu_name", "master", "tpu_zone", "gcp_project", "num_tpu_cores"))
     try:
-        strategy_of({**settings, "strategy": "one", "precision": precision})
+        strategy_of(RunSettings(strategy="one", precision=precision))
         assert tf.config.experimental.tensor_float_32_execution_enabled() == is_on
     finally:
         tf.config.experimental.enable_tensor_float_32_execution(False)

@@ -28,6 +28,7 @@ from bert_keras.modeling import (
 )
 from bert_keras.training.distillation.loss import DistillationLoss
 from bert_keras.training.distillation.recipe import Recipe, recipe_of
+from bert_keras.training.settings.groups import TeacherSettings
 from bert_keras.training.step import Trainer
 
 OURS = make_config()
@@ -224,21 +225,14 @@ def test_training_changes_only_what_the_losses_depend_on(recipe, unchanged):
         assert (value.tobytes() == before[name].tobytes()) == is_same, name
 
 
-SETTINGS = {
-    "temperature": 2.0,
-    "label_loss_weight": 0.5,
-    "soft_loss_weight": 0.5,
-    "hidden_loss_weight": 1.0,
-    "attention_loss_weight": 0.0,
-    "teacher_layers": None,
-}
+SETTINGS = TeacherSettings(hidden_loss_weight=1.0)
 
 
 def test_the_recipe_spaces_layers_evenly():
     six = make_config(num_hidden_layers=6)
     assert recipe_of(SETTINGS, six, OURS).teacher_layers == (3, 6)
-    assert recipe_of(SETTINGS | {"teacher_layers": (0, 6)}, six, OURS).teacher_layers == (0, 6)
-    assert recipe_of(SETTINGS | {"hidden_loss_weight": 0.0}, None, OURS).extras == {"soft_loss": 0.5}
+    assert recipe_of(dataclasses.replace(SETTINGS, teacher_layers=(0, 6)), six, OURS).teacher_layers == (0, 6)
+    assert recipe_of(TeacherSettings(), None, OURS).extras == {"soft_loss": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -259,12 +253,12 @@ def test_the_recipe_spaces_layers_evenly():
 )
 def test_mistakes_in_the_recipe(teacher, changes, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-        recipe_of(SETTINGS | changes, teacher, OURS)
+        recipe_of(dataclasses.replace(SETTINGS, **changes), teacher, OURS)
 
 
 def test_a_student_that_reads_left_to_right_needs_such_a_teacher():
     ours, theirs = (dataclasses.replace(config, is_decoder=True) for config in (OURS, THEIRS))
-    settings = SETTINGS | {"teacher_layers": (1, 3)}
+    settings = dataclasses.replace(SETTINGS, teacher_layers=(1, 3))
     assert recipe_of(settings, theirs, ours).hidden == 1.0
     with pytest.raises(ValueError, match="^the student reads left to right .* but the teacher sees all tokens"):
         recipe_of(settings, THEIRS, ours)

@@ -1,18 +1,16 @@
 """The flags of all programs that train, and numbers separated by commas."""
 
 import pytest
-from absl import flags
 
 from bert_keras.cli.flags import parse
-from bert_keras.training.finetuning.settings import define_fine_tuning_flags
-from bert_keras.training.settings import NumbersParser
+from bert_keras.settings.fields import program_flags
+from bert_keras.settings.numbers import NumbersParser
+from bert_keras.training.settings.groups import FineTuningSettings
 
 
 @pytest.fixture
 def values():
-    values = flags.FlagValues()
-    define_fine_tuning_flags(values)
-    return values
+    return program_flags(FineTuningSettings)
 
 
 def test_one_number_or_several(values):

@@ -11,6 +11,7 @@ import tensorflow as tf
 from bert_keras.training import loop
 from bert_keras.training.evaluation_pass import Evaluation
 from bert_keras.training.loop import Hooks, train
+from bert_keras.training.settings.groups import RunSettings
 
 
 class CountingTrainer:
@@ -106,9 +107,8 @@ def run(recorder):
         settings = {"num_train_steps": num_train_steps, "save_checkpoints_steps": save_checkpoints_steps}
         settings |= {"log_steps": log_steps, "eval_steps": given.pop("eval_steps", 0)}
         settings |= {"iterations_per_loop": given.pop("iterations_per_loop", 1000)}
-        settings |= {"train_batch_size": 1, "gradient_accumulation_steps": 1, "num_warmup_steps": 0}
-        settings |= {"keep_checkpoint_max": 3}
-        hooks = Hooks(recorder, settings, 1, None, types.SimpleNamespace(sums=sums), **given)
+        settings |= {"train_batch_size": 1, "keep_checkpoint_max": 3}
+        hooks = Hooks(recorder, RunSettings(**settings), 1, None, types.SimpleNamespace(sums=sums), **given)
         progress = train(trainer, lambda step: [None], hooks, **({"clock": clock} if clock else {}))
         assert progress.step == int(trainer.global_step.numpy())
         return progress.evaluation and progress.evaluation.metrics, progress.is_whole
@@ -232,9 +232,8 @@ def test_a_model_that_is_larger_than_the_memory_is_explained(monkeypatch):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM")
 
     monkeypatch.setattr(loop, "Trainer", fail)
-    settings = dict.fromkeys(("learning_rate", "num_train_steps", "num_warmup_steps", "gradient_accumulation_steps"), 1)
     with pytest.raises(ValueError, match="^the device's memory does not hold the model's weights .* freeze_layers"):
-        loop.make_trainer(None, tf.distribute.get_strategy(), settings | {"seed": 1})
+        loop.make_trainer(None, tf.distribute.get_strategy(), RunSettings(num_train_steps=1))
 
 
 def test_of_several_workers_all_stop_where_one_is_asked_to_and_take_as_many_steps_at_once(run, recorder):

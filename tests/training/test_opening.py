@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from made_up_task import define_flags, open_run, write_start
+from made_up_task import MadeUpSettings, define_flags, open_run, write_start
 
 import run_classifier
 import run_ner
@@ -12,7 +12,7 @@ import run_sentence_vectors
 import run_squad
 from bert_keras.cli.flags import parse
 from bert_keras.modeling import ClassifierModel, read_config, save_checkpoint, weights_by_name
-from bert_keras.training.finetuning.settings import open_fine_tuning
+from bert_keras.training.finetuning.opening import open_fine_tuning
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_training_starts_from_what_is_given(start, tmp_path):
     )
     assert opened.files.checkpoint.prefix == str(start / "bert_model.ckpt")
     assert opened.files.preparation.do_lower_case is True
-    assert opened.settings["learning_rate"] == (1e-5, 2e-5)
+    assert opened.settings.learning_rate == (1e-5, 2e-5)
     assert opened.stored is None
 
 
@@ -55,7 +55,7 @@ def test_training_from_the_folder_of_a_run_starts_from_its_best_model(trained, t
     assert opened.files.checkpoint.prefix == str(trained / "model" / "model.ckpt-4")
     assert opened.files.preparation.do_lower_case is False
     assert opened.stored is None
-    assert opened.settings["init_checkpoint"] == str(trained)
+    assert opened.settings.init_checkpoint == str(trained)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_without_training_the_model_that_is_there_is_opened(trained, tmp_path, n
     assert opened.files.checkpoint.prefix == str(trained / "model" / "model.ckpt-4")
     assert opened.stored["labels"] == ["a", "b", "c"]
     # The setting of the training replaces the flag's default; an explicit flag overrides it.
-    assert opened.settings["max_seq_length"] == 6
-    assert open_run(do_predict=True, max_seq_length=5, **flags).settings["max_seq_length"] == 5
+    assert opened.settings.max_seq_length == 6
+    assert open_run(do_predict=True, max_seq_length=5, **flags).settings.max_seq_length == 5
 
 
 def test_a_run_that_was_interrupted_is_asked_as_it_is(trained, tmp_path, start):
@@ -82,7 +82,7 @@ def test_a_run_that_was_interrupted_is_asked_as_it_is(trained, tmp_path, start):
         (folder / path.name).write_bytes(path.read_bytes())
     opened = open_run(do_eval=True, output_dir=folder)
     assert opened.stored is None
-    assert opened.settings["max_seq_length"] == 7
+    assert opened.settings.max_seq_length == 7
 
 
 def test_a_model_of_another_program_is_refused(trained, tmp_path):
@@ -99,9 +99,9 @@ def test_what_a_model_was_built_with_may_not_be_given_otherwise(trained, tmp_pat
         values = define_flags()
         arguments = [f"--init_checkpoint={trained}", f"--output_dir={tmp_path / 'new'}", f"--max_seq_length={length}"]
         parse(values, ["run_made_up", "--do_predict", *arguments], "")
-        return open_fine_tuning(values, "run_made_up", (), ("classification",), (), ("max_seq_length",))
+        return open_fine_tuning(values, MadeUpSettings, "run_made_up", ("classification",), (), ("max_seq_length",))
 
-    assert open_with(6).settings["max_seq_length"] == 6
+    assert open_with(6).settings.max_seq_length == 6
     with pytest.raises(ValueError, match="max_seq_length=5, but the model has the max_seq_length 6; leave it out"):
         open_with(5)
 
@@ -111,7 +111,7 @@ def test_a_run_config_is_taken_and_overridden(start, tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"program": "run_made_up", "settings": settings}))
     opened = open_run(run_config=path, output_dir=tmp_path / "new", seed=4)
-    assert (opened.settings["learning_rate"], opened.settings["seed"]) == ((1e-5,), 4)
+    assert (opened.settings.learning_rate, opened.settings.seed) == ((1e-5,), 4)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_what_does_not_go_together_is_refused(start, tmp_path, flags, message):
 def test_an_evaluation_in_training_says_nothing_about_predicting_alone(trained):
     """The run was trained with --eval_steps; its settings apply, and this command has nothing to evaluate."""
     opened = open_run(do_predict=True, output_dir=trained)
-    assert (opened.settings["eval_steps"], opened.settings["do_eval"]) == (2, False)
+    assert (opened.settings.eval_steps, opened.settings.do_eval) == (2, False)
 
 
 PROGRAMS = (run_classifier, run_ner, run_pretraining, run_sentence_vectors, run_squad)

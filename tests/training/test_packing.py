@@ -22,6 +22,8 @@ from bert_keras.modeling import (
 from bert_keras.training import pretraining
 from bert_keras.training.input.feature_batches import training_batches
 from bert_keras.training.input.packed_batches import PackedLoss, packed_training_batches
+from bert_keras.training.settings.groups import RunSettings
+from bert_keras.training.settings.programs import PretrainingSettings
 from bert_keras.training.step import Trainer
 from check_tpu import lower
 
@@ -51,7 +53,7 @@ def make_trainer(kind, num_parts=1, is_packed=False, is_fixed=False):
     model.head.dropout.rate = 0.0
     with_random_weights(model, seed=1, scale=0.5)
     features, settings = make_features(kind), {"train_batch_size": 6, "seed": 4, "num_train_steps": NUM_STEPS}
-    settings["gradient_accumulation_steps"] = num_parts
+    settings = RunSettings(**settings, gradient_accumulation_steps=num_parts)
     if is_packed:
         batches, loss = packed_training_batches(features, settings, 1, is_fixed=is_fixed), PackedLoss(loss)
     else:
@@ -132,13 +134,7 @@ def test_a_run_that_resumes_with_packed_rows_reads_nothing_up_to_its_step(make_e
         return batches.map(lambda batch: {**batch, "count": tf.fill([4], tf.numpy_function(count, [0], tf.int64))})
 
     monkeypatch.setattr(pretraining, "training_batches", counted)
-    settings = {
-        "train_batch_size": 4,
-        "seed": 1,
-        "pack": True,
-        "gradient_accumulation_steps": 1,
-        "objective": "masked_lm",
-    }
+    settings = PretrainingSettings(train_batch_size=4, seed=1, pack=True)
     loss = types.SimpleNamespace(model=types.SimpleNamespace(config=CONFIG))
     pretraining._batches(settings, loss, tf.distribute.get_strategy(), None, 7)
     assert num_read == {0: 3, 7: 0}

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from bert_keras.training import precision
 from bert_keras.training.precision import take_precision
-from bert_keras.training.settings import settings_of
+from bert_keras.training.settings.groups import EvaluatedSettings, RunSettings
+from bert_keras.training.settings.reading import settings_of
 from tests.training.test_settings import parsed, write_config
 
 SKYLAKE = "processor\t: 0\nflags\t\t: fpu avx2 avx512f\n"
@@ -47,9 +48,7 @@ def machine(monkeypatch, tmp_path):
 )
 def test_auto_is_what_the_hardware_is_fast_in(machine, messages, processor, gpus, settings, chosen, reason):
     machine(processor, **gpus)
-    settings = {"precision": "auto", **settings}
-    take_precision(settings)
-    assert settings["precision"] == chosen
+    assert take_precision(RunSettings(precision="auto", **settings)).precision == chosen
     [message] = messages
     assert message.startswith(f"precision=auto: {chosen}, since {reason}")
 
@@ -57,20 +56,18 @@ def test_auto_is_what_the_hardware_is_fast_in(machine, messages, processor, gpus
 def test_a_machine_that_says_nothing_of_its_processor_computes_in_float32(machine, monkeypatch):
     machine()
     monkeypatch.setattr(precision, "_PROCESSORS", "/not/there")
-    settings = {"precision": "auto"}
-    take_precision(settings)
-    assert settings["precision"] == "float32"
+    assert take_precision(RunSettings(precision="auto")).precision == "float32"
 
 
 def test_a_run_goes_on_in_the_precision_that_it_began_in(machine, messages, tmp_path):
     machine(SAPPHIRE_RAPIDS)
     arguments = (f"--output_dir={tmp_path / 'run'}", "--precision=auto")
-    first = settings_of(parsed(*arguments), ("output_dir",))
-    assert first["precision"] == "bfloat16"
+    first = settings_of(EvaluatedSettings, parsed(*arguments))
+    assert first.precision == "bfloat16"
     (tmp_path / "run").mkdir()
-    write_config(tmp_path / "run" / "run_config.json", {"precision": first["precision"]})
+    write_config(tmp_path / "run" / "run_config.json", {"precision": first.precision})
     machine(SKYLAKE)
-    assert settings_of(parsed(*arguments), ("output_dir",))["precision"] == "bfloat16"
+    assert settings_of(EvaluatedSettings, parsed(*arguments)).precision == "bfloat16"
     assert messages[1] == f"precision=auto: bfloat16, as in the run in {tmp_path / 'run'}"
 
 
@@ -98,8 +95,6 @@ def test_a_run_goes_on_in_the_precision_that_it_began_in(machine, messages, tmp_
 )
 def test_a_precision_that_the_hardware_lacks_is_told(machine, messages, asked, gpus, warning):
     machine(**gpus)
-    settings = {"precision": asked}
-    take_precision(settings)
-    assert settings == {"precision": asked}
+    assert take_precision(RunSettings(precision=asked)) == RunSettings(precision=asked)
     assert len(messages) == bool(warning)
     assert not warning or messages[0].startswith(warning)

@@ -10,6 +10,7 @@ from tiny_squad import VOCABULARY, without_answers, write_squad
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.training.finetuning.squad import QuestionAnswering
 from bert_keras.training.run_dir import RunDir
+from bert_keras.training.settings.programs import SquadSettings
 
 # Each text begins with its answer, or has none.
 PARAGRAPHS = [
@@ -35,12 +36,7 @@ SETTINGS = {
     "doc_stride": 4,
     "max_query_length": 3,
     "n_best_size": 3,
-    "max_answer_length": 30,
     "version_2_with_negative": True,
-    "null_score_diff_threshold": 0.0,
-    "answer_text": "release",
-    "verbose_logging": False,
-    "answer_language": None,
 }
 
 
@@ -59,7 +55,8 @@ def task(tmp_path):
             is_path = content is None or isinstance(content, str)
             settings[name] = content if is_path else write_squad(tmp_path / f"{name}.json", content)
         tokenizer = tokenizer or FullTokenizer(write_vocabulary(tmp_path / "vocab.txt"))
-        made = QuestionAnswering(settings, types.SimpleNamespace(tokenizer=tokenizer), is_threshold_given=given)
+        files = types.SimpleNamespace(tokenizer=tokenizer)
+        made = QuestionAnswering(SquadSettings(**settings), files, is_threshold_given=given)
         made.prepare(str(tmp_path))
         return made
 

@@ -1,10 +1,14 @@
 """The table of settings without an effect: each row refuses its setting in its runs, and in no others."""
 
+import dataclasses
+from typing import Any
+
 import pytest
 
 from bert_keras.mistakes import Message
+from bert_keras.settings.fields import setting
 from bert_keras.training.api import classifier, ner, pretraining, sentence_vectors, squad
-from bert_keras.training.run_settings import NO_EFFECT, Other, check_effects
+from bert_keras.training.settings.effects import NO_EFFECT, Other, check_effects
 
 PROGRAMS = [each.define_flags() for each in (classifier, ner, pretraining, sentence_vectors, squad)]
 # The facts that are not settings, each with a value that no row has in its condition.
@@ -46,7 +50,9 @@ def check(row, changes=(), given=None, **settings):
     facts = {name: value for name, value in known.items() if name in FACTS}
     settings = {"do_train": True, **known, row.setting: VALUE, **settings}
     settings = {name: value for name, value in settings.items() if name not in facts}
-    check_effects(settings, {row.setting: "default"}, {row.setting} if given is None else given, facts, (row,))
+    fields = [(name, Any, setting("Meaning.", "default" if name == row.setting else None)) for name in settings]
+    made = dataclasses.make_dataclass("Made", fields)(**settings)
+    check_effects(made, {row.setting} if given is None else given, facts, (row,))
 
 
 @pytest.mark.parametrize("row", NO_EFFECT, ids=name_of)

@@ -4,17 +4,16 @@ import json
 import os
 
 import pytest
-from absl import flags
 
 from bert_keras.cli.flags import parse
-from bert_keras.training.finetuning.settings import define_fine_tuning_flags
-from bert_keras.training.settings import DEVICE_SETTINGS, settings_of, take_run_config, take_settings_of_run
+from bert_keras.settings.devices import Devices
+from bert_keras.settings.fields import program_flags, read_flags
+from bert_keras.training.settings.groups import EvaluatedSettings, values_of
+from bert_keras.training.settings.reading import settings_of, take_run_config, take_settings_of_run
 
 
 def parsed(*arguments):
-    values = flags.FlagValues()
-    define_fine_tuning_flags(values)
-    flags.DEFINE_bool("do_eval", False, "Evaluate.", flag_values=values)
+    values = program_flags(EvaluatedSettings)
     parse(values, ["run", *arguments], "")
     return values
 
@@ -27,32 +26,32 @@ def write_config(path, settings, program="run_made_up"):
 def test_settings_are_all_flags_with_paths_made_absolute(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     values = parsed("--output_dir=run", "--init_checkpoint=gs://bucket/model", "--learning_rate=2e-5,3e-5")
-    settings = settings_of(values, ("output_dir", "init_checkpoint", "vocab_file"))
-    assert settings["output_dir"] == str(tmp_path / "run")
-    assert settings["init_checkpoint"] == "gs://bucket/model"
-    assert settings["vocab_file"] is None
-    assert settings["learning_rate"] == (2e-5, 3e-5)
-    assert settings.keys() == set(values) - {"run_config"}
+    settings = settings_of(EvaluatedSettings, values)
+    assert settings.output_dir == str(tmp_path / "run")
+    assert settings.init_checkpoint == "gs://bucket/model"
+    assert settings.vocab_file is None
+    assert settings.learning_rate == (2e-5, 3e-5)
+    assert values_of(settings).keys() == set(values) - {"run_config"}
 
 
 def test_a_released_config_may_be_named_and_globs_may_be_listed(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     values = parsed("--bert_config_file=uncased_L-12_H-768_A-12", "--vocab_file=a*.txt, b.txt")
-    settings = settings_of(values, ("bert_config_file",), ("vocab_file",))
-    assert settings["bert_config_file"] == "uncased_L-12_H-768_A-12"
-    assert settings["vocab_file"] == f"{tmp_path / 'a*.txt'},{tmp_path / 'b.txt'}"
-    settings = settings_of(parsed("--bert_config_file=other.json"), ("bert_config_file",))
-    assert settings["bert_config_file"] == str(tmp_path / "other.json")
+    settings = settings_of(EvaluatedSettings, values, ("vocab_file",))
+    assert settings.bert_config_file == "uncased_L-12_H-768_A-12"
+    assert settings.vocab_file == f"{tmp_path / 'a*.txt'},{tmp_path / 'b.txt'}"
+    settings = settings_of(EvaluatedSettings, parsed("--bert_config_file=other.json"))
+    assert settings.bert_config_file == str(tmp_path / "other.json")
 
 
 def test_a_name_on_hugging_face_stays_as_it_is():
     values = parsed("--bert_config_file=hf://owner/name@v1")
-    assert settings_of(values, ("bert_config_file",))["bert_config_file"] == "hf://owner/name@v1"
+    assert settings_of(EvaluatedSettings, values).bert_config_file == "hf://owner/name@v1"
 
 
 def test_the_number_of_cores_is_known_only_where_it_was_given():
-    assert settings_of(parsed(), ())["num_tpu_cores"] is None
-    assert settings_of(parsed("--num_tpu_cores=8"), ())["num_tpu_cores"] == 8
+    assert settings_of(EvaluatedSettings, parsed()).num_tpu_cores is None
+    assert settings_of(EvaluatedSettings, parsed("--num_tpu_cores=8")).num_tpu_cores == 8
 
 
 def test_a_run_config_gives_what_the_command_line_does_not(tmp_path):
@@ -92,9 +91,7 @@ def test_without_training_the_settings_of_the_run_are_taken_but_not_what_it_did(
     values = parsed(f"--output_dir={tmp_path}", "--do_predict", "--predict_batch_size=3")
     take_settings_of_run(values, "run_made_up")
     assert (values.max_seq_length, values.predict_batch_size) == (64, 3)
-    assert {name: values[name].value for name in DEVICE_SETTINGS} == {
-        name: parsed()[name].value for name in DEVICE_SETTINGS
-    }
+    assert read_flags(Devices, values) == Devices()
     assert (values.do_train, values.do_eval, values.do_predict) == (False, False, True)
     assert messages == [f"settings that were not given are taken from the run in {tmp_path}"]
 

@@ -14,6 +14,7 @@ from bert_keras.modeling import TokenClassifierModel, weights_to_load
 from bert_keras.modeling.tagger import FeatureBasedTagger, LstmTagger
 from bert_keras.training.finetuning.ner import TokenClassification
 from bert_keras.training.run_dir import RunDir
+from bert_keras.training.settings.programs import NerSettings
 
 TRAIN = """-DOCSTART- O
 
@@ -32,16 +33,6 @@ DEV = "he B-PER\nwas O\nlondon B-LOC\nof I-LOC\nfrance I-LOC\n\nparis B-LOC\nwal
 TAGS = ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]
 
 
-SETTINGS = {
-    "data_dir": None,
-    "max_seq_length": 12,
-    "document_context": False,
-    "tagger": "linear",
-    "word_column": None,
-    "tag_column": None,
-}
-
-
 @pytest.fixture
 def make(tmp_path):
     """Return a function of the texts of its files and of settings that makes a task."""
@@ -49,13 +40,13 @@ def make(tmp_path):
     files = types.SimpleNamespace(tokenizer=FullTokenizer(tmp_path / "vocab.txt"))
 
     def make(train=TRAIN, dev=None, test=None, ending="txt", stored=None, **changes):
-        settings = SETTINGS | changes
+        settings = {"max_seq_length": 12} | changes
         for name, text in (("train", train), ("eval", dev), ("predict", test)):
             path = tmp_path / f"{name}_file.{ending}"
             settings |= {f"{name}_file": str(path), f"do_{name}": text is not None}
             if text is not None:
                 path.write_text(text)
-        return TokenClassification(settings, files, stored)
+        return TokenClassification(NerSettings(**settings), files, stored)
 
     return make
 
@@ -220,7 +211,7 @@ def test_conll_2003_in_full_circle(shared_dir):
     files = types.SimpleNamespace(tokenizer=FullTokenizer(shared_dir("data/vocab") / "uncased.txt"))
     settings = {"max_seq_length": 32, "document_context": True, "train_file": dev, "eval_file": dev}
     settings |= {"do_train": True, "do_eval": True, "do_predict": False}
-    task = TokenClassification(SETTINGS | settings, files)
+    task = TokenClassification(NerSettings(**settings), files)
     outputs = {"logits": np.eye(len(task.tags), dtype=np.float32)[np.maximum(task.eval_features["label_ids"], 0)]}
     assert task.evaluate(outputs) == dict.fromkeys(task.metric_names, 1.0)
     assert task.baseline["accuracy"] == pytest.approx(0.8325, abs=1e-4)

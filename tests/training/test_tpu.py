@@ -11,6 +11,8 @@ from bert_keras.training.distribution import tpu
 from bert_keras.training.distribution.devices import create_strategy
 from bert_keras.training.distribution.tpu import check_computing, check_paths, connect, is_tpu
 from bert_keras.training.input import feature_batches, pretraining_batches
+from bert_keras.training.settings.groups import RunSettings
+from bert_keras.training.settings.programs import PretrainingSettings
 
 ON_THE_TPU = {"use_tpu": True, "tpu_name": "mine", "output_dir": "/data/run"}
 
@@ -86,21 +88,21 @@ def test_where_that_package_is_not_the_reason_tensorflow_gives_it(fake_tpu, monk
 )
 def test_files_of_this_machine_are_refused_for_a_tpu_of_another_one(given, name):
     with pytest.raises(ValueError, match=rf"^{name}.* is in another one, which would look for it on its own disk; run"):
-        check_paths({**ON_THE_TPU, **given})
+        check_paths(PretrainingSettings(**ON_THE_TPU | given))
 
 
 @pytest.mark.parametrize("given", [{"tpu_name": None}, {"tpu_name": "local"}, {"use_tpu": False}])
 def test_a_tpu_of_this_machine_and_other_devices_take_any_file(given):
-    check_paths({**ON_THE_TPU, **given})
+    check_paths(PretrainingSettings(**ON_THE_TPU | given))
 
 
 def test_ways_to_compute_that_are_not_for_a_tpu_are_refused():
     with pytest.raises(ValueError, match=r"^precision=float16 does not work on a TPU; give bfloat16$"):
-        check_computing({"use_tpu": True, "precision": "float16"})
+        check_computing(RunSettings(use_tpu=True, precision="float16"))
     with pytest.raises(ValueError, match=r"^jit is not for a TPU, .*; leave it out$"):
-        check_computing({"use_tpu": True, "jit": True})
-    check_computing({"use_tpu": True, "precision": "bfloat16", "jit": False})
-    check_computing({"use_tpu": False, "precision": "float16", "jit": True})
+        check_computing(RunSettings(use_tpu=True, jit=True))
+    check_computing(RunSettings(use_tpu=True, precision="bfloat16", jit=False))
+    check_computing(RunSettings(use_tpu=False, precision="float16", jit=True))
 
 
 @pytest.mark.parametrize(("flags", "message"), [({"tpu_name": "mine"}, "is in another one"), ({"jit": True}, "jit")])

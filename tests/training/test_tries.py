@@ -8,13 +8,14 @@ import pytest
 
 from bert_keras.training.finetuning.sweep import list_tries, try_all
 from bert_keras.training.run_dir import RunDir
+from bert_keras.training.settings.groups import FineTuningSettings
 
 NOT_FINITE = ValueError("the loss or its gradient is not finite in step 3; start again with a lower --learning_rate")
 
 
 def make_settings(learning_rate=(0.1, 0.2), seed=5, num_seeds=3, **more):
-    usual = {"train_batch_size": (8,), "num_train_epochs": (2.0,), "warmup_proportion": 0.1}
-    return {**usual, "learning_rate": learning_rate, "seed": seed, "num_seeds": num_seeds, **more}
+    more = {"train_batch_size": (8,), "num_train_epochs": (2.0,), **more}
+    return FineTuningSettings(learning_rate=learning_rate, seed=seed, num_seeds=num_seeds, **more)
 
 
 class Task:
@@ -38,7 +39,7 @@ class Train:
         self.asked = []
 
     def __call__(self, settings, run_dir):
-        place = settings["learning_rate"], settings["seed"]
+        place = settings.learning_rate, settings.seed
         self.asked.append(place)
         figure = self.figures[place]
         for name in ("checkpoint", "model.ckpt-6.index", "model.ckpt-6.data-00000-of-00001", "metrics.csv"):

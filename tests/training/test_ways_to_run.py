@@ -26,6 +26,7 @@ from bert_keras.modeling.dropout import Dropout
 from bert_keras.training.evaluation_pass import Inference, last, length_step
 from bert_keras.training.input.feature_batches import training_batches
 from bert_keras.training.loop import make_trainer
+from bert_keras.training.settings.groups import RunSettings
 from bert_keras.training.step import LossScale
 
 STRATEGY = tf.distribute.get_strategy()
@@ -99,11 +100,10 @@ def test_batches_cut_to_few_lengths_train_as_padded_ones(tiny_config, monkeypatc
     monkeypatch.setattr(Dropout, "is_active", lambda self, seed: False)
     features, states, losses, shapes = make_rows(128), [], [], []
     config = dataclasses.replace(tiny_config, max_position_embeddings=128)
-    settings = {"learning_rate": 1e-3, "num_train_steps": 9, "num_warmup_steps": 0}
-    settings |= {"seed": 0, "gradient_accumulation_steps": 1}
     for jit in (False, True):
         keras.utils.set_random_seed(1)
-        trainer = make_trainer(ClassificationLoss(ClassifierModel(config, 2)), STRATEGY, {**settings, "jit": jit})
+        settings = RunSettings(learning_rate=1e-3, num_train_steps=9, seed=0, jit=jit)
+        trainer = make_trainer(ClassificationLoss(ClassifierModel(config, 2)), STRATEGY, settings)
         batches = training_batches(features, 4, 0, is_trimmed=jit, length_step=length_step(128, jit))
         shapes.append({batch["input_ids"].shape[1] for batch in batches.take(6)})
         losses.append(float(trainer.train(iter(batches), tf.constant(6))["loss"]))

@@ -19,111 +19,26 @@ from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.text.chinese_words import Segmenter
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
-from bert_keras.settings.fields import read_flags
+from bert_keras.settings.fields import program_flags, read_flags
 from bert_keras.storage import paths, writing
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.api.calls import Program, TrainedModel
 from bert_keras.training.api.data import iterate, to_json
-from bert_keras.training.distillation.recipe import define_loss_flags
 from bert_keras.training.pretraining import Pretraining
 from bert_keras.training.report import NO_CALLBACKS, Callbacks
-from bert_keras.training.run_settings import check_effects
-from bert_keras.training.settings import (
-    NumberParser,
-    check_given_checkpoint,
-    define_run_flags,
-    settings_of,
-    take_run_config,
-)
+from bert_keras.training.settings.effects import check_effects
+from bert_keras.training.settings.programs import PretrainingSettings
+from bert_keras.training.settings.reading import check_given_checkpoint, settings_of, take_run_config
 
-_PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file", "teacher")
-# Those of DistilBERT; its masked LM has the weight 2.
-_WEIGHTS_WITH_TEACHER = {"soft_loss_weight": 5.0, "cosine_loss_weight": 1.0}
 _TEXT = re.compile(r"\.(txt|jsonl|ndjson|json|parquet|arrow)(\.\w+)?$")
 # Flags of create_pretraining_data.py that are not settings of the examples.
 _OF_FILES = {"input_file", "output_file", "work_dir", "num_shards", "compression", "dry_run"}
 _OF_FILES |= {"eval_share", "eval_output_file"}  # `pretrain` takes the text to evaluate on as an argument
 
 
-def define_flags():
-    """Returns the flags of this program as an `absl.flags.FlagValues`."""
-    values = flags.FlagValues()
-    define: dict[str, Any] = {"flag_values": values}
-    flags.DEFINE_string(
-        "bert_config_file", None, "Required. Config of the model: a file, or the name of a released model.", **define
-    )
-    flags.DEFINE_string("input_file", None, "Records to train on: paths and patterns, separated by commas.", **define)
-    flags.DEFINE_string(
-        "init_checkpoint",
-        None,
-        "Weights to start from: checkpoint, its folder, or hf://owner/name.",
-        **define,
-    )
-    flags.DEFINE_integer(
-        "max_seq_length", 128, "Number of tokens in a record; the program refuses other records.", 1, **define
-    )
-    flags.DEFINE_integer(
-        "max_predictions_per_seq", 20, "Masked tokens in a record; the program refuses other records.", 1, **define
-    )
-    flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
-    flags.DEFINE_integer("train_batch_size", 32, "Examples in one update, over all devices.", lower_bound=1, **define)
-    flags.DEFINE_integer("eval_batch_size", 8, "Examples in a batch of evaluation.", lower_bound=1, **define)
-    flags.DEFINE_float("learning_rate", 5e-5, "Highest learning rate.", **define)
-    flags.DEFINE_integer("num_train_steps", 100000, "Step at which training ends.", lower_bound=1, **define)
-    flags.DEFINE_integer("num_warmup_steps", 10000, "Steps in which the learning rate rises.", lower_bound=0, **define)
-    flags.DEFINE_integer("max_eval_steps", 100, "Maximum number of batches in an evaluation.", lower_bound=1, **define)
-    define_run_flags(values)
-
-    _define_objective(define)
-    for name, loss in (("masked_lm_loss_weight", "masked LM"), ("next_sentence_loss_weight", "the sentence task")):
-        meaning = f"Factor of the loss of {loss} in the sum of both. 0: train without this loss."
-        flags.DEFINE(NumberParser(0), name, 1.0, meaning, **define)
-    flags.DEFINE_string("eval_file", None, "Records to evaluate on, instead of those of --input_file.", **define)
-    flags.DEFINE_integer(
-        "eval_steps",
-        0,
-        "Number of steps between evaluations during training. 0: one evaluation at the end.",
-        lower_bound=0,
-        **define,
-    )
-    flags.DEFINE_string("vocab_file", None, "Vocabulary of the records; it is copied to --output_dir.", **define)
-    flags.DEFINE_bool(
-        "allow_partial_checkpoint", False, "Accept an --init_checkpoint that lacks weights of the model.", **define
-    )
-    flags.DEFINE_bool(
-        "pack", False, "Train on rows that hold several examples each: less padding if examples are short.", **define
-    )
-    flags.DEFINE_string(
-        "teacher",
-        None,
-        "Pre-trained model that teaches a smaller one: a folder, a checkpoint, or hf://owner/name.",
-        **define,
-    )
-    define_loss_flags(values, _WEIGHTS_WITH_TEACHER)
-    return values
-
-
-def _define_objective(define):
-    """Defines the flags of the task to learn."""
-    flags.DEFINE_enum(
-        "objective",
-        "masked_lm",
-        ("masked_lm", "span_boundary", "electra"),
-        "Task to learn. masked_lm: that of BERT. span_boundary: also predict masked spans from the tokens around them. "
-        "electra: find the tokens that a small masked LM, the generator, has replaced; the model is the discriminator.",
-        **define,
-    )
-    flags.DEFINE(
-        NumberParser(0),
-        "generator_size",
-        0.25,
-        "ELECTRA: size of the generator as a share of the model's width, heads and inner width; published: 0.25 for "
-        "Small and Large, 0.3333 for Base.",
-        **define,
-    )
-    flags.DEFINE(
-        NumberParser(0), "replaced_token_loss_weight", 50.0, "ELECTRA: factor of the discriminator's loss.", **define
-    )
+def define_flags() -> flags.FlagValues:
+    """Returns the flags of this program."""
+    return program_flags(PretrainingSettings)
 
 
 def open_run(flag_values, console, callbacks=NO_CALLBACKS):
@@ -133,14 +48,14 @@ def open_run(flag_values, console, callbacks=NO_CALLBACKS):
     check_given_checkpoint(flag_values, "run_pretraining")
     is_only_evaluated = flag_values.eval_file and not flag_values.do_train
     require(flag_values, ("bert_config_file", *(() if is_only_evaluated else ("input_file",)), "output_dir"))
-    settings = settings_of(flag_values, _PATHS, path_lists=("input_file", "eval_file"))
-    defaults, given = {name: flag_values[name].default for name in flag_values}, given_flags(flag_values)
-    check_effects(settings, defaults, given, {"program": "run_pretraining"})
-    if settings["objective"] == "span_boundary" and not settings["masked_lm_loss_weight"]:
+    settings = settings_of(PretrainingSettings, flag_values, path_lists=("input_file", "eval_file"))
+    given = given_flags(flag_values)
+    check_effects(settings, given, {"program": "run_pretraining"})
+    if settings.objective == "span_boundary" and not settings.masked_lm_loss_weight:
         raise Mistake(
             "{masked_lm_loss_weight}=0: {objective}=span_boundary adds to the loss of masked LM; give a weight above 0"
         )
-    return Pretraining(settings, defaults, given, console, callbacks)
+    return Pretraining(settings, given, console, callbacks)
 
 
 def pretrain(

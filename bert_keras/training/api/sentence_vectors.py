@@ -1,74 +1,32 @@
 """`train_sentence_vectors`, the flags of run_sentence_vectors.py and what it does with them."""
 
+import dataclasses
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 from absl import flags
 
-from bert_keras.cli.flags import given_flags, tell_unused
+from bert_keras.cli.flags import tell_unused
 from bert_keras.mistakes import Mistake, Setting
-from bert_keras.prediction.arguments import POOLINGS
+from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.settings.fields import program_flags
 from bert_keras.training.api.calls import Program, TrainedModel
 from bert_keras.training.api.data import json_lines, rows_of
 from bert_keras.training.distribution.devices import strategy_of
+from bert_keras.training.finetuning.opening import open_fine_tuning
 from bert_keras.training.finetuning.run import FineTuning
-from bert_keras.training.finetuning.settings import define_evaluation_flags, define_fine_tuning_flags, open_fine_tuning
 from bert_keras.training.report import NO_CALLBACKS, Callbacks
 from bert_keras.training.sentence_vectors.task import FILES, SETTLED, SentenceVectors
-from bert_keras.training.settings import NumberParser
+from bert_keras.training.settings.programs import VectorSettings
 
 log = logging.getLogger("bert_keras")
 
 
-def define_flags():
-    """Returns the flags of this program as an `absl.flags.FlagValues`."""
-    values = flags.FlagValues()
-    define: dict[str, Any] = {"flag_values": values}
-    flags.DEFINE_string(
-        "train_file",
-        None,
-        "Texts to train on: pairs or triplets, scored pairs, labelled inferences, or single texts. Table (.csv, .tsv, "
-        ".jsonl), or .txt with a text a line.",
-        **define,
-    )
-    flags.DEFINE_string(
-        "eval_file",
-        None,
-        "Texts to evaluate on: scored pairs for correlations, pairs for retrieval, texts with classes for clustering.",
-        **define,
-    )
-    flags.DEFINE_string("predict_file", None, "Texts to write the vectors of, or pairs for their cosines.", **define)
-    flags.DEFINE_list(
-        "text_columns",
-        [],
-        "Columns of the texts: one; two that belong together; further columns do not belong to the first. If not "
-        "given: found by their names, with scores and labels.",
-        **define,
-    )
-    flags.DEFINE_string("score_column", None, "Column with the score of each pair.", **define)
-    flags.DEFINE_string(
-        "label_column", None, "Column with the class of each text, or the inference of each pair.", **define
-    )
-    define_fine_tuning_flags(values)
-    define_evaluation_flags(values)
-    flags.DEFINE_enum(
-        "pooling", "mean", POOLINGS[1:], "How the vectors of tokens become one: that of [CLS], mean, maximum.", **define
-    )
-    flags.DEFINE_bool("normalize", True, "Give all vectors the length 1.", **define)
-    flags.DEFINE_string("prefix", "", 'Text before each text, such as "query: ". The model stores it.', **define)
-    flags.DEFINE(
-        NumberParser(0.01), "scale", 20.0, "Factor of the cosines in the ranking loss, 1 / temperature.", **define
-    )
-    flags.DEFINE(
-        NumberParser(0.01),
-        "max_score",
-        None,
-        "Score of two texts of the same meaning. If not given: the highest in --train_file.",
-        **define,
-    )
-    return values
+def define_flags() -> flags.FlagValues:
+    """Returns the flags of this program."""
+    return program_flags(VectorSettings)
 
 
 def open_run(flag_values, console, callbacks=NO_CALLBACKS):
@@ -76,29 +34,30 @@ def open_run(flag_values, console, callbacks=NO_CALLBACKS):
     tell_unused(flag_values, FILES)
     opened = open_fine_tuning(
         flag_values,
+        VectorSettings,
         "run_sentence_vectors",
-        tuple(FILES),
         tasks=("vectors",),
         settled=SETTLED,
         fixed=("pooling", "normalize", "prefix"),
     )
     for name, action in FILES.items():
-        if opened.settings[action] and not opened.settings[name]:
+        if getattr(opened.settings, action) and not getattr(opened.settings, name):
             raise Mistake("{} needs {}; give the file", Setting(action), Setting(name))
-    if opened.settings["do_train"]:
-        _keep_settings_of_start(opened.settings, given_flags(flag_values), opened.files)
+    if opened.settings.do_train:
+        settings = _with_settings_of_start(opened.settings, opened.given, opened.files)
+        opened = dataclasses.replace(opened, settings=settings)
     strategy = strategy_of(opened.settings)
     return FineTuning(SentenceVectors(opened.settings, opened.files), opened, strategy, console, callbacks)
 
 
-def _keep_settings_of_start(settings, given, model):
+def _with_settings_of_start(settings: VectorSettings, given: Set[str], model: ModelFolder) -> VectorSettings:
     """Takes the settings of the model to start from, if that model is for vectors, unless their flags are given."""
     stored = model.task or {}
     if stored.get("task") != "vectors":
-        return
+        return settings
     kept = {name: stored[name] for name in SETTLED[:-1] if name in stored and name not in given}
-    settings |= kept
-    log.info("as in %s: %s", settings["init_checkpoint"], ", ".join(f"{name}={value}" for name, value in kept.items()))
+    log.info("as in %s: %s", settings.init_checkpoint, ", ".join(f"{name}={value}" for name, value in kept.items()))
+    return dataclasses.replace(settings, **kept)
 
 
 def train_sentence_vectors(

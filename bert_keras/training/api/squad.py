@@ -1,5 +1,6 @@
 """`train_squad`, the flags of run_squad.py and what it does with them."""
 
+import dataclasses
 import itertools
 import json
 import logging
@@ -9,77 +10,27 @@ from typing import Any
 
 from absl import flags
 
-from bert_keras.cli.flags import given_flags, take_values, tell_unused
-from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS
-from bert_keras.evaluation.squad import LANGUAGES
+from bert_keras.cli.flags import take_values, tell_unused
 from bert_keras.mistakes import Message, Mistake, Setting
+from bert_keras.settings.fields import program_flags
 from bert_keras.training.api.calls import Program, TrainedModel
 from bert_keras.training.api.data import rows_of
-from bert_keras.training.distillation.recipe import define_teacher_flags
 from bert_keras.training.distribution.devices import strategy_of
+from bert_keras.training.finetuning.opening import open_fine_tuning
 from bert_keras.training.finetuning.run import FineTuning
-from bert_keras.training.finetuning.settings import define_fine_tuning_flags, open_fine_tuning
 from bert_keras.training.finetuning.squad import WINDOW_FLAGS, QuestionAnswering
+from bert_keras.training.finetuning.sweep import TRIED
 from bert_keras.training.report import NO_CALLBACKS, Callbacks
+from bert_keras.training.settings.programs import SquadSettings
 
 log = logging.getLogger("bert_keras")
 
-_FILES = ("train_file", "eval_file", "predict_file")
 _ANSWERS = ("n_best_size", "max_answer_length", "version_2_with_negative", "null_score_diff_threshold", "answer_text")
 
 
-def define_flags():
-    """Returns the flags of this program as an `absl.flags.FlagValues`."""
-    values = flags.FlagValues()
-    define: dict[str, Any] = {"flag_values": values}
-    flags.DEFINE_string("train_file", None, "Questions to train on, in SQuAD's JSON format.", **define)
-    flags.DEFINE_string("eval_file", None, "Questions with answers to evaluate on.", **define)
-    flags.DEFINE_string(
-        "predict_file",
-        None,
-        "Questions to answer. Without --eval_file, the program also evaluates on them if all have answers.",
-        **define,
-    )
-    flags.DEFINE_integer(
-        "doc_stride", 128, "Number of tokens from the start of a window to the start of the next.", 1, **define
-    )
-    flags.DEFINE_integer("max_query_length", 64, "Maximum tokens of a question; the rest is cut off.", 1, **define)
-    flags.DEFINE_integer(
-        "n_best_size",
-        20,
-        "Number of answers to write for each question, and of starts and ends to consider in each window.",
-        lower_bound=1,
-        **define,
-    )
-    flags.DEFINE_integer("max_answer_length", 30, "Maximum number of tokens in an answer.", lower_bound=1, **define)
-    flags.DEFINE_enum(
-        "answer_language",
-        None,
-        LANGUAGES,
-        "Compare answers by the rules of MLQA for this language. If not given: by the rules of SQuAD.",
-        **define,
-    )
-    flags.DEFINE_bool("verbose_logging", False, "Log each answer whose text is not found in its words.", **define)
-    flags.DEFINE_bool(
-        "version_2_with_negative", False, "The data is SQuAD 2.0: a text may not contain the answer.", **define
-    )
-    flags.DEFINE_float(
-        "null_score_diff_threshold",
-        0.0,
-        "SQuAD 2.0: odds of no answer above which the answer is empty. If not given, prediction uses the threshold "
-        "that the evaluation found.",
-        **define,
-    )
-    flags.DEFINE_enum(
-        "answer_text",
-        "release",
-        ANSWER_TEXTS,
-        "Text of an answer: release, as in the original BERT, or offsets, the exact characters of the context.",
-        **define,
-    )
-    define_fine_tuning_flags(values, max_seq_length=384)
-    define_teacher_flags(values)
-    return values
+def define_flags() -> flags.FlagValues:
+    """Returns the flags of this program."""
+    return program_flags(SquadSettings)
 
 
 def open_run(flag_values, console, callbacks=NO_CALLBACKS):
@@ -91,53 +42,52 @@ def open_run(flag_values, console, callbacks=NO_CALLBACKS):
         take_values(flag_values, {"do_predict": True, "predict_file": flag_values.eval_file}, "run_squad")
     tell_unused(flag_values, {"train_file": "do_train", "predict_file": "do_predict"})
     opened = open_fine_tuning(
-        flag_values, "run_squad", (*_FILES, "teacher"), ("question_answering",), (*WINDOW_FLAGS, *_ANSWERS)
+        flag_values, SquadSettings, "run_squad", ("question_answering",), (*WINDOW_FLAGS, *_ANSWERS)
     )
-    settings, given = opened.settings, given_flags(flag_values)
+    settings, given = opened.settings, opened.given
     _check(settings)
     if opened.teacher:
         opened.teacher.check_same("version_2_with_negative", settings)
     is_evaluated = False
-    if not settings["do_train"] and "eval_file" not in given:
+    if not settings.do_train and "eval_file" not in given:
         # Training has evaluated on this file already; keep its reports.
-        is_evaluated = settings["eval_file"] is not None
-        settings["eval_file"] = None
+        is_evaluated = settings.eval_file is not None
+        settings = dataclasses.replace(settings, eval_file=None)
     is_threshold_given = "null_score_diff_threshold" in given
-    if settings["do_train"]:
+    if settings.do_train:
         # In a run_config.json, only a value other than the default shows that it was given.
-        is_threshold_given |= settings["null_score_diff_threshold"] != 0.0
-    elif settings["null_score_diff_threshold"] and not is_threshold_given:
+        is_threshold_given |= settings.null_score_diff_threshold != 0.0
+    elif settings.null_score_diff_threshold and not is_threshold_given:
         log.info(
-            Message(
-                "{null_score_diff_threshold}={:.6g}, as stored with the model", settings["null_score_diff_threshold"]
-            )
+            Message("{null_score_diff_threshold}={:.6g}, as stored with the model", settings.null_score_diff_threshold)
         )
     strategy = strategy_of(settings)
+    opened = dataclasses.replace(opened, settings=settings)
     task = QuestionAnswering(settings, opened.files, is_threshold_given, is_evaluated)
     if not task.metric_names:
         _check_needs_no_evaluation(settings)
     return FineTuning(task, opened, strategy, console, callbacks)
 
 
-def _check(settings):
+def _check(settings: SquadSettings) -> None:
     for action, name in (("do_train", "train_file"), ("do_predict", "predict_file")):
-        if settings[action] and not settings[name]:
+        if getattr(settings, action) and not getattr(settings, name):
             raise Mistake("{} needs {}, a file of SQuAD's JSON", Setting(action), Setting(name))
-    if settings["max_seq_length"] <= settings["max_query_length"] + 3:
+    if settings.max_seq_length <= settings.max_query_length + 3:
         raise Mistake(
             "{max_seq_length}={} leaves no room for a text after a question of {max_query_length}={} and 3 "
             "special tokens; give more than {}",
-            settings["max_seq_length"],
-            settings["max_query_length"],
-            settings["max_query_length"] + 3,
+            settings.max_seq_length,
+            settings.max_query_length,
+            settings.max_query_length + 3,
         )
 
 
-def _check_needs_no_evaluation(settings):
-    several = [name for name in ("learning_rate", "train_batch_size", "num_train_epochs") if len(settings[name]) > 1]
-    several += ["num_seeds"] if settings["num_seeds"] > 1 else []
-    several += ["eval_steps"] if settings["eval_steps"] else []
-    if settings["do_train"] and several:
+def _check_needs_no_evaluation(settings: SquadSettings) -> None:
+    several = [name for name in TRIED if len(getattr(settings, name)) > 1]
+    several += ["num_seeds"] if settings.num_seeds > 1 else []
+    several += ["eval_steps"] if settings.eval_steps else []
+    if settings.do_train and several:
         raise Mistake("{} needs evaluations; give {eval_file}, or a {predict_file} with answers", Setting(several[0]))
 
 

@@ -5,10 +5,11 @@ import logging
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import PretrainingModel, load_weights, weights_by_name, weights_to_load
+from bert_keras.modeling import BertConfig, PretrainingModel, load_weights, weights_by_name, weights_to_load
 from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.training.distillation.loss import DistillationLoss
 from bert_keras.training.distillation.recipe import check_same_input, recipe_of
+from bert_keras.training.settings.programs import PretrainingSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -17,15 +18,15 @@ class PretrainingTeacher:
     """A checkpoint with a masked-LM head that teaches a student of the same vocabulary.
 
     Args:
-        settings: dict of flag values by name.
+        settings: those of the program.
         config: BertConfig of the student.
 
     Attributes:
         files: ModelFolder of the teacher.
     """
 
-    def __init__(self, settings, config):
-        path = settings["teacher"]
+    def __init__(self, settings: PretrainingSettings, config: BertConfig) -> None:
+        path = settings.teacher or ""
         self.files = ModelFolder(path)
         self._checkpoint = self.files.need_checkpoint()
         theirs = self._checkpoint.config
@@ -42,9 +43,9 @@ class PretrainingTeacher:
                 self._config.vocab_size,
                 config.vocab_size,
             )
-        files = self._checkpoint.vocab_file, settings["vocab_file"]
+        files = self._checkpoint.vocab_file, settings.vocab_file
         vocab, ours = (load_vocab(file) if file else None for file in files)
-        check_same_input(path, theirs, vocab, ours, files[1], settings["max_seq_length"])
+        check_same_input(path, theirs, vocab, ours, files[1], settings.max_seq_length)
 
     def teach(self, loss):
         """Adds the losses against the teacher to a loss of `modeling.losses`. Call it in the strategy's scope."""

@@ -1,14 +1,12 @@
-"""The flags of distillation, and the losses that they choose."""
+"""The losses of a distillation that its settings choose."""
 
 import dataclasses
 from collections.abc import Mapping
 
-from absl import flags
-
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling.config import BertConfig
 from bert_keras.storage.vocabulary import vocabulary_digest
-from bert_keras.training.settings import NumberParser, NumbersParser
+from bert_keras.training.settings.groups import DistillationSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,77 +44,28 @@ class Recipe:
         return bool(self.hidden or self.attention or self.cosine)
 
 
-# Flags of the weights; the pre-training of a student has others than its fine-tuning.
-_WEIGHTS = {
-    "label_loss_weight": "Weight of the task's own loss, which uses the labels. 0: learn from the teacher only.",
-    "soft_loss_weight": "Weight of the loss against the teacher's predictions. 0: none.",
-    "hidden_loss_weight": "Weight of the squared difference from the hidden states of --teacher_layers. 0: none.",
-    "attention_loss_weight": "Weight of the divergence from the attention in --teacher_layers. 0: none.",
-    "cosine_loss_weight": "Weight of 1 minus the cosine between the last hidden states of both models. 0: none.",
-}
-
-
-def define_loss_flags(flag_values, weights):
-    """Defines the temperature and the flags of the weights, a dict of defaults by flag."""
-    flags.DEFINE(
-        NumberParser(1e-3),
-        "temperature",
-        2.0,
-        "Number that divides the logits of both models in the loss against the teacher's predictions.",
-        flag_values=flag_values,
-    )
-    for name, default in weights.items():
-        flags.DEFINE(NumberParser(0), name, default, _WEIGHTS[name], flag_values=flag_values)
-
-
-_FINE_TUNING = {
-    "label_loss_weight": 0.5,
-    "soft_loss_weight": 0.5,
-    "hidden_loss_weight": 0.0,
-    "attention_loss_weight": 0.0,
-}
-
-
-def define_teacher_flags(flag_values):
-    """Defines --teacher and the flags of the losses of fine-tuning."""
-    flags.DEFINE_string(
-        "teacher",
-        None,
-        "Model that teaches: a run of this program, or an export of one; or hf://owner/name.",
-        flag_values=flag_values,
-    )
-    define_loss_flags(flag_values, _FINE_TUNING)
-    flags.DEFINE(
-        NumbersParser(int, 0, may_repeat=True),
-        "teacher_layers",
-        None,
-        "For each layer of the student, the layer of the teacher that it imitates, such as 3,6; 0: none. If not given: "
-        "evenly spaced layers with the last one.",
-        flag_values=flag_values,
-        serializer=flags.CsvListSerializer(","),
-    )
-
-
-def recipe_of(settings, teacher, config):
+def recipe_of(settings: DistillationSettings, teacher: BertConfig | None, config: BertConfig) -> Recipe:
     """Returns the Recipe of the settings, and checks it.
 
     Args:
-        settings: dict of flag values by name.
+        settings: those of the program.
         teacher: BertConfig of the teacher; None for an export, whose layers are not known.
         config: BertConfig of the student.
     """
-    weights = {
-        name: settings[f"{name}_loss_weight"]
-        for name in ("label", "soft", "hidden", "attention", "cosine")
-        if f"{name}_loss_weight" in settings
-    }
     if teacher is not None and teacher.is_decoder != config.is_decoder:
         readers = ("teacher", "student") if teacher.is_decoder else ("student", "teacher")
         raise ValueError(
             f"the {readers[0]} reads left to right (is_decoder in its config), but the {readers[1]} sees all tokens; "
             "their outputs for a token answer different questions, so give a teacher that reads as the student does"
         )
-    recipe = Recipe(**weights, temperature=settings["temperature"])
+    recipe = Recipe(
+        settings.label_loss_weight,
+        settings.soft_loss_weight,
+        settings.hidden_loss_weight,
+        settings.attention_loss_weight,
+        settings.cosine_loss_weight,
+        settings.temperature,
+    )
     if not recipe.extras:
         raise Mistake("all weights of the losses against the teacher are 0; give {soft_loss_weight} above 0")
     if recipe.needs_layers and teacher is None:
@@ -127,7 +76,7 @@ def recipe_of(settings, teacher, config):
     if teacher is None or not (recipe.hidden or recipe.attention):
         return recipe
     ours, theirs = config.num_hidden_layers, teacher.num_hidden_layers
-    return dataclasses.replace(recipe, teacher_layers=_layers(settings["teacher_layers"], ours, theirs))
+    return dataclasses.replace(recipe, teacher_layers=_layers(settings.teacher_layers, ours, theirs))
 
 
 def check_same_input(

@@ -11,6 +11,7 @@ from bert_keras.modeling import BertConfig, load_weights, weights_by_name, weigh
 from bert_keras.modeling.losses import Loss
 from bert_keras.training.distillation.loss import DistillationLoss
 from bert_keras.training.distillation.recipe import Recipe, check_same_input, recipe_of
+from bert_keras.training.settings.groups import TeacherSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -36,9 +37,9 @@ class Teacher:
         """The reason why examples of the student cannot share a row; empty if they can."""
         return "the teacher is an export, which reads one example in a row" if self.files.is_export else ""
 
-    def check_same(self, name: str, settings: dict) -> None:
+    def check_same(self, name: str, settings: TeacherSettings) -> None:
         """Refuses a student with another value of a setting than the teacher."""
-        ours, theirs = settings[name], self.settings.get(name, False)
+        ours, theirs = getattr(settings, name), self.settings.get(name, False)
         if ours != theirs:
             raise Mistake(
                 "{teacher}={0} was trained with {1}={2}, but this run has {1}={3}; use the same value for both",
@@ -74,11 +75,11 @@ class Teacher:
         return model
 
 
-def open_teacher(settings: dict, tasks: Collection[str], student: ModelFolder, program: str) -> Teacher:
+def open_teacher(settings: TeacherSettings, tasks: Collection[str], student: ModelFolder, program: str) -> Teacher:
     """Opens the model of --teacher, and checks that it reads the same sequences as the student.
 
     Args:
-        settings: dict of flag values by name. "teacher" is a run folder, the folder of a model or of an export, or
+        settings: those of the program. `teacher` is a run folder, the folder of a model or of an export, or
             hf://owner/name.
         tasks: names in task.json of the tasks that a teacher may have.
         student: the files of the model to train.
@@ -89,7 +90,7 @@ def open_teacher(settings: dict, tasks: Collection[str], student: ModelFolder, p
         ValueError: the model is for another task, reads other token ids or shorter sequences, or does not have the
             layers that the losses compare.
     """
-    path = settings["teacher"]
+    path = settings.teacher or ""
     files = ModelFolder(path)
     described = _settings_of_layout(files) or files.settings
     if described["task"] not in tasks:
@@ -115,7 +116,7 @@ def open_teacher(settings: dict, tasks: Collection[str], student: ModelFolder, p
             casing[0][1],
         )
     recipe = recipe_of(settings, None if files.is_export else files.config, student.config)
-    if files.is_export and settings["jit"]:
+    if files.is_export and settings.jit:
         raise Mistake("{jit} cannot compile a teacher that is an export; leave it out, or give its run")
     return Teacher(described, files, recipe)
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 from bert_keras.mistakes import Mistake
 from bert_keras.prediction.arguments import check_backend
 from bert_keras.training.distribution.tpu import LOCAL, connect
+from bert_keras.training.settings.groups import RunSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -42,21 +43,21 @@ def create_strategy(kind="auto", use_tpu=False, tpu_name=None, tpu_zone=None, gc
     return tf.distribute.get_strategy()
 
 
-def strategy_of(settings):
-    """Returns the strategy for a run's settings, a dict of flag values by name. See `create_strategy`.
+def strategy_of(settings: RunSettings) -> tf.distribute.Strategy:
+    """Returns the strategy for a run's settings. See `create_strategy`.
 
     For the whole process it also sets the precision of float32 products. With `precision` "tf32" this is TensorFloat-32
     (10 bits of mantissa) on a GPU that has it and bfloat16 on a TPU; else it is float32.
     """
     check_backend(keras.backend.backend())
-    tf.config.experimental.enable_tensor_float_32_execution(settings["precision"] == "tf32")
+    tf.config.experimental.enable_tensor_float_32_execution(settings.precision == "tf32")
     return create_strategy(
-        kind=settings["strategy"],
-        use_tpu=settings["use_tpu"],
-        tpu_name=settings["tpu_name"] or settings["master"],
-        tpu_zone=settings["tpu_zone"],
-        gcp_project=settings["gcp_project"],
-        num_tpu_cores=settings["num_tpu_cores"],
+        kind=settings.strategy,
+        use_tpu=settings.use_tpu,
+        tpu_name=settings.tpu_name or settings.master,
+        tpu_zone=settings.tpu_zone,
+        gcp_project=settings.gcp_project,
+        num_tpu_cores=settings.num_tpu_cores,
     )
 
 

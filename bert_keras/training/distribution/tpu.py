@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.storage import paths
+from bert_keras.training.settings.groups import RunSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -15,31 +16,31 @@ log = logging.getLogger("bert_keras")
 LOCAL = "local"
 
 
-def check_paths(settings):
+def check_paths(settings: RunSettings) -> None:
     """Refuses to run on a TPU of another machine if the files of the run are on this one."""
-    target = settings.get("tpu_name") or settings.get("master") or LOCAL
-    if not settings.get("use_tpu") or target == LOCAL:
+    target = settings.tpu_name or settings.master or LOCAL
+    if not settings.use_tpu or target == LOCAL:
         return
     # TensorFlow itself opens these paths, on the machine of the TPU.
     for name in ("output_dir", "input_file"):
-        if not all(paths.is_remote(path.strip()) for path in (settings.get(name) or "gs://").split(",")):
+        if not all(paths.is_remote(path.strip()) for path in (getattr(settings, name, None) or "gs://").split(",")):
             raise Mistake(
                 "{}={} is a file or folder of this machine, but the TPU {!r} is in another one, which would "
                 "look for it on its own disk; run the program on the TPU's machine, without {tpu_name}, or "
                 "give a gs:// address",
                 Setting(name),
-                settings[name],
+                getattr(settings, name),
                 target,
             )
 
 
-def check_computing(settings):
+def check_computing(settings: RunSettings) -> None:
     """Refuses ways to compute that are not for a TPU."""
-    if not settings.get("use_tpu"):
+    if not settings.use_tpu:
         return
-    if settings.get("precision") == "float16":
+    if settings.precision == "float16":
         raise Mistake("{precision}=float16 does not work on a TPU; give bfloat16")
-    if settings.get("jit"):
+    if settings.jit:
         raise Mistake("{jit} is not for a TPU, where XLA compiles everything; leave it out")
 
 

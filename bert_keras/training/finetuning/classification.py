@@ -14,6 +14,7 @@ from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.evaluation.classification import classification_metrics, multi_label_metrics, regression_metrics
 from bert_keras.mistakes import Message, Mistake
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import (
     ClassificationLoss,
     ClassifierModel,
@@ -27,6 +28,7 @@ from bert_keras.training.finetuning.classification_data import ERRORS, digest_of
 from bert_keras.training.finetuning.classification_reports import write_evaluation, write_predictions
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES
 from bert_keras.training.finetuning.task import Task
+from bert_keras.training.settings.programs import ClassifierSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -38,35 +40,31 @@ class Classification(Task):
     """The task of run_classifier.py. The constructor reads and checks all examples.
 
     Args:
-        settings: dict of flag values by name, from `training.finetuning.classification_settings.complete_settings`.
-        files: a `model_folder.folder.ModelFolder`.
+        settings: those of the program, from `training.finetuning.classification_settings.complete_settings`.
+        files: those of the model.
         stored: dict, the task.json of the model if the run does not train, or of the teacher; None without either.
     """
 
     program = "run_classifier"
-    free_settings = (
-        *("eval_batch_size", "data_dir", "id_column", "tfds_eval_split", "tfds_predict_split", "metric"),
-        "unlabeled_file",
-    )
 
-    def __init__(self, settings, files, stored=None):
+    def __init__(self, settings: ClassifierSettings, files: ModelFolder, stored: dict | None = None) -> None:
         self.data = read_classification_data(settings, stored)
         self.metric = self.data.metrics[0]
         self.metric_names = ("loss", *self.data.metrics)
         self.baseline_name = _BASELINES.get(self.data.kind, "most frequent class")
         self.num_train_examples = len(self.data.train or ()) + len(self.data.unlabeled or ())
         self.has_labels = self.data.train is not None or self.data.unlabeled is None
-        if not self.has_labels and not settings["soft_loss_weight"]:
+        if not self.has_labels and not settings.soft_loss_weight:
             log.warning(Message("without labels and with {soft_loss_weight}=0, the head of the student learns nothing"))
         self.kind = self.data.kind
         if self.data.kind == "multiple_choice":
             self.cannot_pack = "the choices of an example are rows that are compared with each other"
         if self.data.kind == "regression":
             self.cannot_smooth = "the labels of a regression are numbers"
-        self.max_seq_length = settings["max_seq_length"]
-        self.doc_stride = settings["doc_stride"]
-        self.class_weights = self._class_weights(settings["class_weights"])
-        self._eval_batch_size = settings["eval_batch_size"]
+        self.max_seq_length = settings.max_seq_length
+        self.doc_stride = settings.doc_stride
+        self.class_weights = self._class_weights(settings.class_weights)
+        self._eval_batch_size = settings.eval_batch_size
         self._tokenizer = files.tokenizer
         self._preparation = files.preparation
 

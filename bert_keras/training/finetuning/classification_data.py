@@ -16,6 +16,7 @@ from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification_settings import source_of
 from bert_keras.training.finetuning.held_out import hold_out
 from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
+from bert_keras.training.settings.programs import ClassifierSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -56,7 +57,7 @@ class ClassificationData:
     unlabeled: list | None = None
 
 
-def read_classification_data(settings, stored):
+def read_classification_data(settings: ClassifierSettings, stored: dict | None) -> ClassificationData:
     """Reads and checks all examples of a run, see `training.finetuning.classification.Classification`.
 
     Raises:
@@ -64,9 +65,9 @@ def read_classification_data(settings, stored):
         ValueError: flags contradict each other, or an example is not valid (the message names file and line).
     """
     source = source_of(settings)
-    unlabeled_file = settings["unlabeled_file"] if settings["do_train"] else None
-    if unlabeled_file and source == "your own files" and not settings["train_file"]:
-        settings = {**settings, "do_train": False}  # there are no labels to learn
+    unlabeled_file = settings.unlabeled_file if settings.do_train else None
+    if unlabeled_file and source == "your own files" and not settings.train_file:
+        settings = dataclasses.replace(settings, do_train=False)  # there are no labels to learn
     if source == "task_name":
         data = _read_known_task(settings)
     else:
@@ -82,7 +83,7 @@ def read_classification_data(settings, stored):
     return data
 
 
-def _read_unlabeled(settings, data):
+def _read_unlabeled(settings: ClassifierSettings, data):
     """Returns the examples of the file of texts without labels, with any label: its weight in the loss is 0."""
     label = {"regression": 0.0, "multi_label": ()}.get(data.kind, (*data.labels, None)[0])
     examples = _read_own(settings, "unlabeled_file")
@@ -104,11 +105,11 @@ def facts_of(labels, train):
     return {"labels": list(labels), "training_examples": len(train), "their_sha256": digest_of(train)[:16]}
 
 
-def _read_known_task(settings):
-    task = find_task(settings["task_name"])
+def _read_known_task(settings: ClassifierSettings) -> ClassificationData:
+    task = find_task(settings.task_name or "")
 
     def read(split):
-        examples = read_glue(task, settings["data_dir"], split, settings["xnli_language"], settings["skip_bad_rows"])
+        examples = read_glue(task, settings.data_dir or "", split, settings.xnli_language, settings.skip_bad_rows)
         if split != "test":
             check_labels(examples, task.labels, task.kind)
         return examples
@@ -116,62 +117,63 @@ def _read_known_task(settings):
     return _data(settings, task.kind, task.labels, task, *_wanted(settings, read, ("train", "dev", "test")))
 
 
-def _read_own_files(settings, stored):
+def _read_own_files(settings: ClassifierSettings, stored):
     for what, flag in (("do_train", "train_file"), ("do_predict", "predict_file")):
-        if settings[what] and not settings[flag]:
+        if getattr(settings, what) and not getattr(settings, flag):
             other = ", or {teacher} and {unlabeled_file}" if what == "do_train" else ""
             raise Mistake("{} needs {}" + other, Setting(what), Setting(flag))
-    holds_out = settings["eval_share"] > 0 and not settings["eval_file"]
-    if settings["do_eval"] and not settings["eval_file"] and not (holds_out and settings["train_file"]):
+    holds_out = settings.eval_share > 0 and not settings.eval_file
+    if settings.do_eval and not settings.eval_file and not (holds_out and settings.train_file):
         raise Mistake("{do_eval} needs {eval_file}, or {eval_share} of {train_file} to hold out")
     train = labels = None
-    if settings["do_train"] or (settings["do_eval"] and holds_out):
+    if settings.do_train or (settings.do_eval and holds_out):
         train = _read_own(settings, "train_file")
-        labels = tuple(stored["labels"]) if stored else learn_labels(train, settings["kind"])
-    dev = _read_own(settings, "eval_file") if settings["do_eval"] and settings["eval_file"] else None
-    test = _read_own(settings, "predict_file") if settings["do_predict"] else None
+        labels = tuple(stored["labels"]) if stored else learn_labels(train, settings.kind)
+    dev = _read_own(settings, "eval_file") if settings.do_eval and settings.eval_file else None
+    test = _read_own(settings, "predict_file") if settings.do_predict else None
     if holds_out and train is not None:
-        train, dev = hold_out(train, settings["eval_share"], settings["train_file"], settings["kind"])
-    if not settings["do_train"]:
+        train, dev = hold_out(train, settings.eval_share, settings.train_file, settings.kind)
+    if not settings.do_train:
         if train is not None:
             _check_same_training(settings, labels, train)
         train, labels = None, None
-    return _with_labels(settings, labels, stored, train, dev if settings["do_eval"] else None, test)
+    return _with_labels(settings, labels, stored, train, dev if settings.do_eval else None, test)
 
 
-def _read_own(settings, flag):
+def _read_own(settings: ClassifierSettings, flag):
     """Reads one of the user's files; ignores labels in a file to predict."""
     needs_label = flag not in ("predict_file", "unlabeled_file")
-    label = settings["label_column"] if needs_label else None
+    label = settings.label_column if needs_label else None
     columns = Columns(
-        settings["text_column"],
-        settings["text_pair_column"],
+        settings.text_column,
+        settings.text_pair_column,
         label,
-        settings["id_column"],
-        settings["label_separator"],
-        tuple(settings["choice_columns"]),
+        settings.id_column,
+        settings.label_separator,
+        tuple(settings.choice_columns),
     )
-    kind, skips, has_header = (settings[name] for name in ("kind", "skip_bad_rows", "has_header"))
+    has_header = settings.has_header
     if has_header == "false" and (columns.text is None or (needs_label and label is None)):
         raise Mistake("{has_header}=false needs {text_column} and {label_column}, the numbers of columns from 0")
-    return read_own_file(Table(settings[flag]), columns, kind, needs_label, skips, has_header)
+    table = Table(getattr(settings, flag))
+    return read_own_file(table, columns, settings.kind, needs_label, settings.skip_bad_rows, has_header)
 
 
-def _read_tfds(settings, stored):
-    name = settings["tfds"]
+def _read_tfds(settings: ClassifierSettings, stored):
+    name = settings.tfds or ""
     task = next((task for task in GLUE_TASKS.values() if task.tfds is not None and task.tfds.name == name), None)
-    splits = ("train", settings["tfds_eval_split"], settings["tfds_predict_split"])
+    splits = ("train", settings.tfds_eval_split, settings.tfds_predict_split)
     if task is not None:
         splits = ("train", "dev", "test")
     columns = None
     if task is None:
-        text, pair, label, id_ = (settings[f"{name}_column"] for name in ("text", "text_pair", "label", "id"))
-        columns = Columns(text, pair, label, id_, settings["label_separator"])
+        text, pair, label, id_ = (getattr(settings, f"{name}_column") for name in ("text", "text_pair", "label", "id"))
+        columns = Columns(text, pair, label, id_, settings.label_separator)
     names = []
 
     def read(split):
         try:
-            examples, labels = read_tfds(name, split, columns, settings["data_dir"])
+            examples, labels = read_tfds(name, split, columns, settings.data_dir)
         except ImportError as error:
             raise Mistake("{}", error) from error
         names.append(labels)
@@ -180,19 +182,19 @@ def _read_tfds(settings, stored):
     train, dev, test = _wanted(settings, read, splits)
     if task is not None:
         return _data(settings, task.kind, task.labels, task, train, dev, test)
-    labels = None if train is None else learn_labels(train, settings["kind"])
+    labels = None if train is None else learn_labels(train, settings.kind)
     return _with_labels(settings, labels, stored or {"labels": names[0]}, train, dev, test)
 
 
-def _wanted(settings, read, splits):
+def _wanted(settings: ClassifierSettings, read, splits):
     """Reads the splits that the run uses; None for the others."""
-    wanted = (settings["do_train"], settings["do_eval"], settings["do_predict"])
+    wanted = (settings.do_train, settings.do_eval, settings.do_predict)
     return [read(split) if is_wanted else None for is_wanted, split in zip(wanted, splits, strict=True)]
 
 
-def _with_labels(settings, labels, stored, train, dev, test):
+def _with_labels(settings: ClassifierSettings, labels, stored, train, dev, test):
     """Returns the data with the labels of the training examples, else those of the model."""
-    kind = settings["kind"]
+    kind = settings.kind
     if labels is None:
         labels = stored["labels"] if stored else None
     if labels is None:
@@ -209,8 +211,8 @@ def _with_labels(settings, labels, stored, train, dev, test):
     return dataclasses.replace(_data(settings, kind, tuple(labels), None, train, dev, test), scale=scale)
 
 
-def _data(settings, kind, labels, task, train, dev, test):
-    metrics = _metrics(settings["metric"], kind, labels, task.metrics if task else _DEFAULT_METRICS[kind])
+def _data(settings: ClassifierSettings, kind, labels, task, train, dev, test):
+    metrics = _metrics(settings.metric, kind, labels, task.metrics if task else _DEFAULT_METRICS[kind])
     return ClassificationData(kind, labels, metrics, task, train, dev, test)
 
 
@@ -228,18 +230,18 @@ def _metrics(chosen, kind, labels, names):
     return tuple(dict.fromkeys((chosen, *names)))
 
 
-def _check_same_training(settings, labels, train):
+def _check_same_training(settings: ClassifierSettings, labels, train):
     """Checks that the run in the output folder was trained on exactly the examples that are not held out."""
     try:
-        stored = read_run_config(paths.join(settings["output_dir"], RUN_CONFIG))["facts"].get("data")
+        stored = read_run_config(paths.join(settings.output_dir, RUN_CONFIG))["facts"].get("data")
     except FileNotFoundError:
         stored = None
     if stored != facts_of(labels, train):
         raise Mistake(
             "{eval_share}={} of {}: the model in {} was not trained on exactly the rest of it; give {eval_file}",
-            settings["eval_share"],
-            settings["train_file"],
-            settings["output_dir"],
+            settings.eval_share,
+            settings.train_file,
+            settings.output_dir,
         )
 
 

@@ -1,7 +1,11 @@
 """Completes and checks the settings of a classification run: its data source and its kind of task."""
 
+import dataclasses
+from collections.abc import Set
+
 from bert_keras.mistakes import Mistake, Setting
-from bert_keras.training.run_settings import NO_EFFECT, check_effects
+from bert_keras.training.settings.effects import NO_EFFECT, check_effects
+from bert_keras.training.settings.programs import ClassifierSettings
 
 # Names of the kinds in task.json.
 TASK_NAMES = {
@@ -25,33 +29,33 @@ _COLUMNS = (
 )
 
 
-def complete_settings(settings, given, defaults, stored):
+def complete_settings(settings: ClassifierSettings, given: Set[str], stored: dict | None) -> ClassifierSettings:
     """Completes the settings, and checks that they are consistent.
 
     A data source on the command line replaces that of an earlier run. A trained model determines the kind.
 
     Args:
-        settings, defaults: dicts of flag values by name.
-        given: set of str; names of flags on the command line. Other values may come from an earlier run.
-        stored: dict, the model's task.json; None if the run trains or the file is missing.
+        settings: those of the flags.
+        given: names of flags on the command line. Other values may come from an earlier run.
+        stored: the model's task.json; None if the run trains or the file is missing.
     """
-    settings = _of_one_source(settings, given, defaults)
+    settings = _of_one_source(settings, given)
     if stored is not None:
         kind = next(kind for kind, task in TASK_NAMES.items() if task == stored["task"])
-        if "kind" in given and settings["kind"] != kind:
-            raise Mistake("{kind}={}, but the model is one of the kind {}; leave it out", settings["kind"], kind)
-        settings = {**settings, "kind": kind}
-    data = {"source": source_of(settings), "data_name": (settings["task_name"] or "").lower()}
-    check_effects(settings, defaults, given, data)
+        if "kind" in given and settings.kind != kind:
+            raise Mistake("{kind}={}, but the model is one of the kind {}; leave it out", settings.kind, kind)
+        settings = dataclasses.replace(settings, kind=kind)
+    data = {"source": source_of(settings), "data_name": (settings.task_name or "").lower()}
+    check_effects(settings, given, data)
     _check_source(settings)
     _check_kind(settings)
     return settings
 
 
-def source_of(settings):
+def source_of(settings: ClassifierSettings) -> str:
     """Returns the data source: "task_name", "tfds" or "your own files"."""
-    named = [name for source in _SOURCES for name in source if settings[name]]
-    if not named and settings.get("unlabeled_file"):
+    named = [name for source in _SOURCES for name in source if getattr(settings, name)]
+    if not named and settings.unlabeled_file:
         return "your own files"
     if not named:
         raise Mistake("no data given; give {task_name} and {data_dir}, {tfds}, or {train_file} and the like")
@@ -64,34 +68,34 @@ def source_of(settings):
     return "your own files" if named[0] in _OWN_FILES else named[0]
 
 
-def _of_one_source(settings, given, defaults):
+def _of_one_source(settings: ClassifierSettings, given: Set[str]) -> ClassifierSettings:
     """Resets the data flags of an earlier run if the command line names another source."""
-    asked = [source for source in _SOURCES if given.intersection(source)]
+    asked = [source for source in _SOURCES if given & {*source}]
     if not asked:
         return settings
-    forgotten = [name for source in _SOURCES if source not in asked for name in source if settings[name]]
+    forgotten = [name for source in _SOURCES if source not in asked for name in source if getattr(settings, name)]
     if not forgotten:
         return settings
-    settings = {**settings, **{name: defaults[name] for name in forgotten}}
+    defaults = {field.name: field.default for field in dataclasses.fields(settings)}
+    settings = dataclasses.replace(settings, **{name: defaults[name] for name in forgotten})
     # The columns of the earlier data do not apply to the new data, nor do flags that the new source does not use.
     unused = {row.setting for row in NO_EFFECT if row.when == {"source": source_of(settings)}}
-    return {**settings, **{name: defaults[name] for name in {*_COLUMNS, "eval_share", *unused} - given}}
+    return dataclasses.replace(
+        settings, **{name: defaults[name] for name in {*_COLUMNS, "eval_share", *unused} - given}
+    )
 
 
-def _check_source(settings):
-    if source_of(settings) == "task_name" and not settings["data_dir"]:
-        raise Mistake("{task_name}={} needs {data_dir}, the folder with its files", settings["task_name"])
-    if settings["do_train"] and settings["eval_share"] and settings["eval_file"]:
+def _check_source(settings: ClassifierSettings) -> None:
+    if source_of(settings) == "task_name" and not settings.data_dir:
+        raise Mistake("{task_name}={} needs {data_dir}, the folder with its files", settings.task_name)
+    if settings.do_train and settings.eval_share and settings.eval_file:
         raise Mistake("{eval_share} and {eval_file} both say what to evaluate on; give one of them")
 
 
-def _check_kind(settings):
-    if settings["task_name"]:
+def _check_kind(settings: ClassifierSettings) -> None:
+    if settings.task_name or settings.kind != "multiple_choice":
         return
-    kind = settings["kind"]
-    if kind != "multiple_choice":
-        return
-    if settings["tfds"]:
+    if settings.tfds:
         raise Mistake("{kind}=multiple_choice needs your own files, not {tfds}")
-    if len(settings["choice_columns"]) < 2:
+    if len(settings.choice_columns) < 2:
         raise Mistake("{kind}=multiple_choice needs {choice_columns}: two or more columns, separated by commas")

@@ -4,16 +4,19 @@ import dataclasses
 import hashlib
 import json
 import logging
+from typing import Any
 
 from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.data_prep.tasks.conll import format_columns, read_conll, tagged_rows
 from bert_keras.data_prep.tasks.ner import collect_tags, make_features, tags_from_logits
 from bert_keras.evaluation.entities import entity_metrics, entity_report
 from bert_keras.mistakes import Message, Mistake, Setting
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import TAGGERS, TokenClassificationLoss, TokenClassifierModel
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.report import in_words
+from bert_keras.training.settings.programs import NerSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -31,8 +34,8 @@ class TokenClassification(Task):
     Every run makes its features, because that takes less time than reading them from records.
 
     Args:
-        settings: dict of flag values by name.
-        files: a `model_folder.folder.ModelFolder`.
+        settings: those of the program.
+        files: those of the model.
         stored: dict, the task.json of a trained model, whose tags are used; None: the tags of the training file.
     """
 
@@ -41,18 +44,18 @@ class TokenClassification(Task):
     metric = "f1"
     metric_names = ("precision", "recall", "f1", "accuracy")
 
-    def __init__(self, settings, files, stored=None):
+    def __init__(self, settings: NerSettings, files: ModelFolder, stored: dict | None = None) -> None:
         paths_by_flag = find_files(settings)
         train_file, eval_file, predict_file = (paths_by_flag.get(name) for name in _FILES)
         self.files = {"train_file": train_file, "eval_file": eval_file}
-        self._settings = {name: settings[name] for name in ("max_seq_length", "document_context", "tagger")}
-        self._model = TAGGERS[settings["tagger"]]
+        self._settings = {name: getattr(settings, name) for name in ("max_seq_length", "document_context", "tagger")}
+        self._model = TAGGERS[settings.tagger]
         if self._model is not TokenClassifierModel:
             self.frozen = ("bert/",) if self._model.is_frozen else ()
-            self.cannot_pack = Message("the LSTMs of {tagger}={} read across the whole row", settings["tagger"])
+            self.cannot_pack = Message("the LSTMs of {tagger}={} read across the whole row", settings.tagger)
 
         def read(path, needs_tags=True):
-            columns = {name: settings[name] for name in ("word_column", "tag_column")}
+            columns: dict[str, Any] = {"word_column": settings.word_column, "tag_column": settings.tag_column}
             return read_conll(path, needs_tags, **({} if is_json_lines(path) else columns))
 
         train = read(train_file) if train_file else []
@@ -70,7 +73,7 @@ class TokenClassification(Task):
         def features(sentences):
             if not sentences:
                 return None
-            length, has_context = settings["max_seq_length"], settings["document_context"]
+            length, has_context = settings.max_seq_length, settings.document_context
             return make_features(sentences, self.tags, files.tokenizer, length, has_context)
 
         self.train_features = features(train)
@@ -127,15 +130,16 @@ class TokenClassification(Task):
         return tags_from_logits(self.eval_features, outputs["logits"], self._eval, self.tags)[0]
 
 
-def find_files(settings):
+def find_files(settings: NerSettings) -> dict[str, str]:
     """Returns the paths of the files that the actions of the settings need, a dict by flag name."""
     files = {}
     for name, (action, usual_name) in _FILES.items():
-        if not settings[action]:
+        if not getattr(settings, action):
             continue
-        if settings[name] is None and settings["data_dir"] is None:
+        path = getattr(settings, name) or (settings.data_dir and paths.join(settings.data_dir, usual_name))
+        if not path:
             raise Mistake("{} needs {}, or {data_dir} with a {}", Setting(action), Setting(name), usual_name)
-        files[name] = settings[name] or paths.join(settings["data_dir"], usual_name)
+        files[name] = path
     return files
 
 

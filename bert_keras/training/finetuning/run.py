@@ -8,7 +8,7 @@ import dataclasses
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import rich.console
@@ -40,7 +40,7 @@ from bert_keras.training.finetuning.model_dir import (
     note_model,
     write_model,
 )
-from bert_keras.training.finetuning.settings import Opened
+from bert_keras.training.finetuning.opening import Opened
 from bert_keras.training.finetuning.sweep import Selection, list_tries, try_all
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.input.feature_batches import training_batches
@@ -49,18 +49,14 @@ from bert_keras.training.loop import Hooks, end_in_words, make_trainer, part_of_
 from bert_keras.training.metrics_log import draw_learning_curves, evaluated_steps
 from bert_keras.training.report import NO_CALLBACKS, Callbacks, Result, in_words
 from bert_keras.training.run_dir import MODEL_DIR, RunDir
-from bert_keras.training.run_settings import EVALUATION_FACTS, check_effects
-from bert_keras.training.settings import FREE_SETTINGS
+from bert_keras.training.settings.effects import EVALUATION_FACTS, check_effects
+from bert_keras.training.settings.groups import EvaluatedSettings, FineTuningSettings, free_settings, values_of
+from bert_keras.training.settings.programs import NerSettings
 from bert_keras.training.step import Trainer
 
 log = logging.getLogger("bert_keras")
 
-# Settings that may differ when a run is resumed. Files may move, because facts compare their contents.
-_FREE_SETTINGS = FREE_SETTINGS | {
-    *("do_predict", "predict_batch_size", "predict_file", "train_file", "data_dir"),
-    *("do_lower_case", "strip_accents"),
-    *("early_stopping", "num_train_steps"),
-}
+S = TypeVar("S", bound=FineTuningSettings)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,25 +85,25 @@ class FineTuning:
     def execute(self) -> Result:
         """Returns the metrics and the predictions of the model to use; neither if a signal stopped training."""
         task, opened, settings = self.task, self.opened, self.opened.settings
-        check_effects(settings, opened.defaults, opened.given, _facts_of(task, opened))
+        check_effects(settings, opened.given, _facts_of(task, opened))
         workers, tries = Workers(self.strategy), list_tries(settings)
-        if settings["deterministic"]:
+        if settings.deterministic:
             tf.config.experimental.enable_op_determinism()
-        with open_run_dir(settings["output_dir"], task.program, workers, settings) as run_dir:
-            if settings["do_train"]:
+        with open_run_dir(settings.output_dir, task.program, workers, values_of(settings)) as run_dir:
+            if settings.do_train:
                 for one in tries:
-                    _count_steps(task, {**settings, **one}, self.strategy)
+                    _count_steps(task, dataclasses.replace(settings, **one), self.strategy)
                 _claim(run_dir, task, opened, tries, workers)
             else:
                 run_dir.create()
             # The chief writes the features, and the others read them.
             workers.chief_first(lambda: task.prepare(run_dir.path))
             if task.eval_features is not None:
-                warn_of_trained_data({**settings, **task.files})
+                warn_of_trained_data({**values_of(settings), **task.files})
             trained = Trained()
-            if settings["do_train"]:
+            if settings.do_train:
                 if len(tries) == 1:
-                    trained = self.train({**settings, **tries[0]}, run_dir)
+                    trained = self.train(dataclasses.replace(settings, **tries[0]), run_dir)
                 elif not try_all(tries, settings, run_dir, task, self.train):
                     trained = None
                 if trained is None:
@@ -116,7 +112,7 @@ class FineTuning:
             workers.wait()  # until the chief has written the whole model
             return self._use_model(run_dir, trained)
 
-    def train(self, settings: dict, run_dir: RunDir) -> Trained | None:
+    def train(self, settings: FineTuningSettings, run_dir: RunDir) -> Trained | None:
         """Trains or resumes with one value of each setting, and keeps the best or last weights in `model/`.
 
         Returns None if a signal stopped it.
@@ -127,13 +123,13 @@ class FineTuning:
         def keep(step: int, metrics: dict) -> None:
             write_model(run_dir, task, files, network.model, step, metrics)
 
-        selection = Selection(run_dir, task.metric, settings["early_stopping"], keep)
+        selection = Selection(run_dir, task.metric, settings.early_stopping, keep)
         if self._is_finished(settings, run_dir, selection):
             return Trained(selection.best)
-        with initial_seed(settings["seed"]):
+        with initial_seed(settings.seed):
             network = self._build(settings, self.opened.teacher)
             if not run_dir.latest_checkpoint():
-                load_start(network.model, files, settings["new_head"], task.describe().get("labels"))
+                load_start(network.model, files, settings.new_head, task.describe().get("labels"))
             self._adapt(network, settings)
         hooks = Hooks(
             run_dir,
@@ -151,7 +147,7 @@ class FineTuning:
         draw_learning_curves(run_dir)
         if not progress.is_whole and not selection.is_over:
             return None
-        if progress.step < settings["num_train_steps"] and selection.is_over:
+        if progress.step < settings.num_train_steps and selection.is_over:
             log.info(
                 Message(
                     "training ends early ({early_stopping}); the model has the weights with the best {}", task.metric
@@ -169,14 +165,14 @@ class FineTuning:
             step = evaluation = None  # the folder has other weights than the network
         return Trained(selection.best, network, step, evaluation)
 
-    def _is_finished(self, settings: dict, run_dir: RunDir, selection: Selection) -> bool:
+    def _is_finished(self, settings: FineTuningSettings, run_dir: RunDir, selection: Selection) -> bool:
         """Returns whether the run has ended and has its model, and logs the reason."""
         if not has_model(run_dir):
             return False
         if selection.is_over:
-            reason = f"{settings['early_stopping']} evaluations did not improve {self.task.metric}"
+            reason = f"{settings.early_stopping} evaluations did not improve {self.task.metric}"
         elif end := run_dir.end:
-            reason = end_in_words(end["step"], settings["num_train_steps"], end["reason"])
+            reason = end_in_words(end["step"], settings.num_train_steps, end["reason"])
         else:
             return False
         log.info("nothing to train: %s", reason)
@@ -208,7 +204,7 @@ class FineTuning:
             evaluation = evaluation or finish(self._evaluator(network, settings)(), step)
             predictions = self._write_evaluation(run_dir, step, evaluation)
         if task.predict_features is not None:
-            inference = self._inference(network, settings, settings["predict_batch_size"])
+            inference = self._inference(network, settings, settings.predict_batch_size)
             with explain_out_of_memory("predict_batch_size"):
                 outputs = last(inference.outputs(task.predict_features))
             predictions = task.write_predictions(run_dir, outputs)
@@ -217,7 +213,7 @@ class FineTuning:
 
     def _write_evaluation(self, run_dir: RunDir, step: int, evaluation: Evaluation) -> Any:
         task, metrics = self.task, evaluation.metrics
-        data = describe_evaluation_data({**self.opened.settings, **task.files}, task.eval_features)
+        data = describe_evaluation_data({**values_of(self.opened.settings), **task.files}, task.eval_features)
         warn_of_replaced_reports(run_dir, data)
         baseline = task.baseline  # once: it may be a property that computes the metrics
         if baseline:
@@ -230,31 +226,31 @@ class FineTuning:
         return task.write_evaluation(run_dir, evaluation.outputs)
 
     @explain_large_model()
-    def _build(self, settings: dict, teacher: Teacher | None = None) -> Any:
+    def _build(self, settings: FineTuningSettings, teacher: Teacher | None = None) -> Any:
         """Returns the network of the task with its loss, and with the losses against the teacher if there is one."""
         task = self.task
-        with self.strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
+        with self.strategy.scope(), dtype_policy(PRECISIONS[settings.precision]):
             network = task.make_network(self.opened.files.config)
             if teacher:
                 has_label_weights = "label_weights" in task.train_features
                 network = teacher.teach(network, task.make_network, task.has_labels, has_label_weights)
-        network.model.bert.is_recomputed = settings["recompute"]
-        network.label_smoothing = settings["label_smoothing"]
+        network.model.bert.is_recomputed = settings.recompute
+        network.label_smoothing = settings.label_smoothing
         return network
 
-    def _adapt(self, network: Any, settings: dict) -> None:
-        if not settings["lora_rank"]:
+    def _adapt(self, network: Any, settings: FineTuningSettings) -> None:
+        if not settings.lora_rank:
             return
-        targets = settings["lora_targets"].split(",")
+        targets = settings.lora_targets.split(",")
         with self.strategy.scope():
-            enable_lora(network.model, settings["lora_rank"], settings["lora_alpha"], targets)
-        log.info("LoRA of rank %d on %s", settings["lora_rank"], ", ".join(targets))
+            enable_lora(network.model, settings.lora_rank, settings.lora_alpha, targets)
+        log.info("LoRA of rank %d on %s", settings.lora_rank, ", ".join(targets))
 
-    def _make_trainer(self, network: Any, settings: dict) -> Trainer:
+    def _make_trainer(self, network: Any, settings: FineTuningSettings) -> Trainer:
         weights = {**weights_by_name(network.model), **network.own_weights}
         trained = {name for name, weight in weights.items() if weight.trainable}
         num_layers = self.opened.files.config.num_layers_of_weights
-        decay, num_frozen = settings["layer_decay"], settings["freeze_layers"]
+        decay, num_frozen = settings.layer_decay, settings.freeze_layers
 
         def rate_factor(name):
             return decay ** (num_layers + 1 - layer_of(name, num_layers))
@@ -263,18 +259,18 @@ class FineTuning:
             is_frozen = num_frozen is not None and layer_of(name, num_layers) <= num_frozen
             return name in trained and not is_frozen and not name.startswith(self.task.frozen)
 
-        loss = PackedLoss(network) if settings.get("pack") else network
+        loss = PackedLoss(network) if settings.pack else network
         return make_trainer(loss, self.strategy, settings, None if decay == 1.0 else rate_factor, is_trained)
 
-    def _batches(self, network: Any, settings: dict, start_step: int) -> Iterable:
+    def _batches(self, network: Any, settings: FineTuningSettings, start_step: int) -> Iterable:
         features = {name: self.task.train_features[name] for name in network.feature_names}
-        if settings.get("pack"):
-            is_fixed = is_tpu(self.strategy) or settings["jit"]
+        if settings.pack:
+            is_fixed = is_tpu(self.strategy) or settings.jit
             num_devices = self.strategy.num_replicas_in_sync
             batches = packed_training_batches(features, settings, num_devices, start_step, self._is_trimmed, is_fixed)
         else:
-            step = length_step(features["input_ids"].shape[-1], settings["jit"])
-            batch_size, seed = settings["train_batch_size"], settings["seed"]
+            step = length_step(features["input_ids"].shape[-1], settings.jit)
+            batch_size, seed = settings.train_batch_size, settings.seed
             batches = training_batches(features, batch_size, seed, start_step, self._is_trimmed, step)
         return distribute(self.strategy, batches, is_endless=True)
 
@@ -283,13 +279,13 @@ class FineTuning:
         # A TPU needs static shapes, so its batches keep their full length.
         return self.task.is_trimmed and not is_tpu(self.strategy)
 
-    def _inference(self, network: Any, settings: dict, batch_size: int) -> Inference:
-        return Inference(network.model, self.strategy, batch_size, self._is_trimmed, settings["jit"])
+    def _inference(self, network: Any, settings: FineTuningSettings, batch_size: int) -> Inference:
+        return Inference(network.model, self.strategy, batch_size, self._is_trimmed, settings.jit)
 
-    def _evaluator(self, network: Any, settings: dict) -> Callable[[], Iterator[Evaluation | None]]:
+    def _evaluator(self, network: Any, settings: FineTuningSettings) -> Callable[[], Iterator[Evaluation | None]]:
         """Returns a function that starts an evaluation of the network."""
-        flag = "eval_batch_size" if "eval_batch_size" in settings else "predict_batch_size"
-        inference = self._inference(network, settings, settings[flag])
+        flag = "eval_batch_size" if isinstance(settings, EvaluatedSettings) else "predict_batch_size"
+        inference = self._inference(network, settings, getattr(settings, flag))
 
         def evaluate() -> Iterator[Evaluation | None]:
             with explain_out_of_memory(flag):
@@ -301,7 +297,7 @@ class FineTuning:
     def _load_model(self, run_dir: RunDir, network: Any) -> tuple[Any, int]:
         """Loads the weights to use, into a new network if there is none; returns it and their step."""
         settings = self.opened.settings
-        with initial_seed(settings["seed"]):
+        with initial_seed(settings.seed):
             if network is None:
                 network = self._build(settings)
             merge_lora(network.model)  # as in the folder model
@@ -317,9 +313,9 @@ _FACTS = ("kind", "has_labels", "has_head", "cannot_pack", "cannot_smooth")
 def _facts_of(task, opened):
     """Returns the facts of `training.run_settings.check_effects`."""
     settings, num_layers = opened.settings, opened.files.config.num_layers_of_weights
-    num_frozen = settings["freeze_layers"]
+    num_frozen = settings.freeze_layers
     is_unchanged = any("bert/encoder/".startswith(prefix) for prefix in task.frozen)
-    reader = Message("{tagger}={}", settings["tagger"]) if "tagger" in settings else "this task"
+    reader = Message("{tagger}={}", settings.tagger) if isinstance(settings, NerSettings) else "this task"
     facts = {name: getattr(task, name) for name in _FACTS}
     if opened.teacher:
         facts["cannot_pack"] = facts["cannot_pack"] or opened.teacher.cannot_pack
@@ -327,16 +323,16 @@ def _facts_of(task, opened):
         "program": task.program,
         **facts,
         "frozen": "none" if num_frozen is None else {num_layers: "all", 0: "embeddings"}.get(num_frozen, "some"),
-        "has_lora": settings["lora_rank"] > 0,
+        "has_lora": settings.lora_rank > 0,
         "unchanged_encoder": Message("{} leaves the encoder as it is", reader) if is_unchanged else "",
     }
 
 
-def _count_steps(task, settings, strategy):
+def _count_steps(task: Task, settings: S, strategy: tf.distribute.Strategy) -> S:
     """Returns the settings with the numbers of steps; checks the batch size."""
     part_of_batch(settings, strategy)
-    batch_size, num_epochs = settings["train_batch_size"], settings["num_train_epochs"]
-    num_steps = settings["max_steps"] or int(task.num_train_examples / batch_size * num_epochs)
+    batch_size, num_epochs = settings.train_batch_size, settings.num_train_epochs
+    num_steps = settings.max_steps or int(task.num_train_examples / batch_size * num_epochs)
     if num_steps < 1:
         raise Mistake(
             "{} examples, {train_batch_size}={} and {num_train_epochs}={} give no training step; give a "
@@ -345,13 +341,13 @@ def _count_steps(task, settings, strategy):
             batch_size,
             num_epochs,
         )
-    num_warmup_steps = int(num_steps * settings["warmup_proportion"])
-    return {**settings, "num_train_steps": num_steps, "num_warmup_steps": num_warmup_steps}
+    num_warmup_steps = int(num_steps * settings.warmup_proportion)
+    return dataclasses.replace(settings, num_train_steps=num_steps, num_warmup_steps=num_warmup_steps)
 
 
 def _claim(run_dir, task, opened, tries, workers):
     """Claims the run folder. With several tries, compares only the settings that they share."""
-    settings, files = opened.settings, opened.files
+    files, values, free = opened.files, values_of(opened.settings), free_settings(opened.settings)
     facts = {
         "bert_config": files.config.to_dict(),
         "vocab_sha256": vocabulary_digest(files.tokenizer.vocab),
@@ -362,16 +358,15 @@ def _claim(run_dir, task, opened, tries, workers):
     if opened.teacher:
         facts["teacher_sha256"] = opened.teacher.files.digest
     workers.check_same(facts)
-    free = {*_FREE_SETTINGS, *task.free_settings, "num_seeds"}
     if len(tries) > 1:
         free |= {"learning_rate", "train_batch_size", "num_train_epochs", "seed"}
         # A finished try is not trained again with other values of these.
         free -= {"early_stopping", "eval_steps"}
     else:
-        settings = {**settings, **tries[0]}
+        values |= tries[0]
         # Evaluations that choose among the weights of a run must be on the same data.
-        if run_dir.is_ended(settings) or not evaluated_steps(run_dir):
+        if run_dir.is_ended(values) or not evaluated_steps(run_dir):
             free |= EVALUATION_FACTS
-    run_dir.claim(settings, facts, free)
+    run_dir.claim(values, facts, free)
     if len(tries) == 1:
         describe_run(run_dir, task, files)

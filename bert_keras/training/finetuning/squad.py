@@ -11,6 +11,7 @@ from bert_keras.data_prep.tasks.squad_answers import AnswerSettings, answer_file
 from bert_keras.data_prep.tasks.squad_files import make_examples, read_articles, unanswered_ids
 from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics, warn_of_words
 from bert_keras.mistakes import Message, Mistake
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import SquadLoss, SquadModel
 from bert_keras.storage import paths
 from bert_keras.storage.checks import is_same_file
@@ -18,6 +19,7 @@ from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.storage.writing import sha256
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.report import in_words
+from bert_keras.training.settings.programs import SquadSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -52,8 +54,8 @@ class QuestionAnswering(Task):
     use the threshold of the settings, so their metrics do not profit.
 
     Args:
-        settings: dict of flag values by name.
-        files: a `model_folder.folder.ModelFolder`.
+        settings: those of the program.
+        files: those of the model.
         is_threshold_given: whether to use and store the threshold of the settings instead of the one found.
         is_evaluated: whether the run has an evaluation already, which a predict_file with answers must not replace.
     """
@@ -61,23 +63,19 @@ class QuestionAnswering(Task):
     program = "run_squad"
     baseline_name = "empty answers"
     is_trimmed = False  # the scores of all positions compete, including padding
-    free_settings = (
-        "n_best_size",
-        "max_answer_length",
-        "verbose_logging",
-        "null_score_diff_threshold",
-        "answer_text",
-        "answer_language",
-    )
 
-    def __init__(self, settings, files, is_threshold_given=False, is_evaluated=False):
-        train_file, eval_file = settings["train_file"] if settings["do_train"] else None, settings["eval_file"]
-        predict_file = settings["predict_file"] if settings["do_predict"] else None
+    def __init__(
+        self, settings: SquadSettings, files: ModelFolder, is_threshold_given: bool = False, is_evaluated: bool = False
+    ) -> None:
+        train_file, eval_file = settings.train_file if settings.do_train else None, settings.eval_file
+        predict_file = settings.predict_file if settings.do_predict else None
         self._tokenizer = files.tokenizer
-        self._windows = {name: settings[name] for name in WINDOW_FLAGS}
-        self._answers = AnswerSettings(**{name: settings[name] for name in AnswerSettings.__dataclass_fields__})
+        self._windows = {name: getattr(settings, name) for name in WINDOW_FLAGS}
+        self._answers = AnswerSettings(
+            **{field.name: getattr(settings, field.name) for field in dataclasses.fields(AnswerSettings)}
+        )
         self._is_threshold_given = is_threshold_given
-        self._language = settings["answer_language"]
+        self._language = settings.answer_language
         self._is_evaluated = is_evaluated or eval_file is not None
         self._found_threshold = None
         self._judged = None

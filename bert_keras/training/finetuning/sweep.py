@@ -18,7 +18,7 @@ from bert_keras.training.run_dir import MODEL_DIR, TRIES_DIR, TRIES_FILE
 
 log = logging.getLogger("bert_keras")
 
-_TRIED = ("learning_rate", "train_batch_size", "num_train_epochs")
+TRIED = ("learning_rate", "train_batch_size", "num_train_epochs")
 _RESULT = "result.json"
 
 
@@ -77,9 +77,9 @@ class _Result:
 
 def list_tries(settings):
     """Returns a list of dicts with one value for each setting that may have several, and a seed."""
-    seeds = range(settings["seed"], settings["seed"] + settings["num_seeds"])
-    combinations = itertools.product(*(settings[name] for name in _TRIED), seeds)
-    return [dict(zip((*_TRIED, "seed"), combination, strict=True)) for combination in combinations]
+    seeds = range(settings.seed, settings.seed + settings.num_seeds)
+    combinations = itertools.product(*(getattr(settings, name) for name in TRIED), seeds)
+    return [dict(zip((*TRIED, "seed"), combination, strict=True)) for combination in combinations]
 
 
 def try_all(tries, settings, run_dir, task, train):
@@ -88,7 +88,7 @@ def try_all(tries, settings, run_dir, task, train):
     `train` is `FineTuning.train`. Returns False after SIGTERM.
     """
     baseline = task.baseline.get(task.metric, -math.inf)  # no try is below it if this metric has none
-    varied = [name for name in (*_TRIED, "seed") if len({one[name] for one in tries}) > 1]
+    varied = [name for name in (*TRIED, "seed") if len({one[name] for one in tries}) > 1]
     results = []
     # The table marks the folder as one of tries, whose settings must not change. So it precedes the first try.
     run_dir.write_text(TRIES_FILE, _table(results, varied, task.metric, baseline))
@@ -97,7 +97,7 @@ def try_all(tries, settings, run_dir, task, train):
         result = _stored_result(try_dir, one)
         if result is None:
             log.info("try %d of %d: %s", number, len(tries), ", ".join(f"{name}={one[name]}" for name in varied))
-            result = _one_try(one, {**settings, **one}, try_dir, train)
+            result = _one_try(one, dataclasses.replace(settings, **one), try_dir, train)
             # Reference cycles in Keras and TensorFlow keep the weights of a finished try; a GPU has no room for two.
             gc.collect()
             if result is None:
@@ -144,7 +144,7 @@ def _stored_result(try_dir, one):
 
 def _try_dir(run_dir, one):
     """Returns the RunDir of a try. Its name has all settings that may differ, so commands do not mix their tries."""
-    name = ",".join(f"{setting}={one[setting]}" for setting in (*_TRIED, "seed"))
+    name = ",".join(f"{setting}={one[setting]}" for setting in (*TRIED, "seed"))
     return run_dir.within(f"{TRIES_DIR}/{name}")
 
 
@@ -152,7 +152,7 @@ def _by_combination(results):
     """Returns lists of results that differ only in their seed."""
     groups = {}
     for result in results:
-        groups.setdefault(tuple(result.settings[name] for name in _TRIED), []).append(result)
+        groups.setdefault(tuple(result.settings[name] for name in TRIED), []).append(result)
     return list(groups.values())
 
 

@@ -22,7 +22,6 @@ class Task:
             that the task needs; None without such data.
         num_train_examples: int; the number of steps is computed from it.
         facts: dict of JSON values that must not change when a run resumes, such as digests of the training data.
-        free_settings: tuple of str; the task's own flags that may differ when a run resumes.
         files: dict of paths by flag name, such as "eval_file", if they differ from the flags.
         baseline: dict of float by name; the metrics of a baseline on the evaluation data; empty without one.
         baseline_name: str; what the baseline predicts, for the log, such as "most frequent class".
@@ -44,7 +43,6 @@ class Task:
     eval_features: Any = None
     predict_features: Any = None
     num_train_examples = 0
-    free_settings = ()
     baseline_name = ""
     results = None
     kind = ""

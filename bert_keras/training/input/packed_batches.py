@@ -12,6 +12,7 @@ import tensorflow as tf
 from bert_keras.training.input.feature_batches import LENGTH_STEP, training_batches
 from bert_keras.training.input.packing import first_fit, pack
 from bert_keras.training.input.pretraining_batches import prefetched
+from bert_keras.training.settings.groups import RunSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -46,20 +47,22 @@ def _joined(features):
     return {name: tf.reshape(value, tf.concat([[-1], tf.shape(value)[2:]], 0)) for name, value in features.items()}
 
 
-def packed_training_batches(features, settings, num_devices, start_step=0, is_trimmed=False, is_fixed=False):
+def packed_training_batches(
+    features: dict, settings: RunSettings, num_devices: int, start_step=0, is_trimmed=False, is_fixed=False
+) -> tf.data.Dataset:
     """Packs the batches of fine-tuning, and logs how full the rows are.
 
     Args:
-        settings: dict of flag values by name.
+        settings: those of the run.
         num_devices: each device gets its own parts.
         is_trimmed: whether unpacked batches would be cut to their longest sequence.
         is_fixed: whether all batches have one shape, with as many rows as the largest batch of the run needs.
     """
-    batch_size, seed, mask = settings["train_batch_size"], settings["seed"], features["input_mask"]
-    num_parts = num_devices * settings["gradient_accumulation_steps"]
+    batch_size, seed, mask = settings.train_batch_size, settings.seed, features["input_mask"]
+    num_parts = num_devices * settings.gradient_accumulation_steps
     num_examples, row_length = mask.shape
     lengths = mask.sum(-1, dtype=np.int32)
-    num_batches = settings["num_train_steps"] if is_fixed else max(1, num_examples // batch_size)
+    num_batches = settings.num_train_steps if is_fixed else max(1, num_examples // batch_size)
     # The batches in training order, with one column of the mask, which is enough.
     batches = training_batches({"input_mask": mask[:, :1], "lengths": lengths}, batch_size, seed).take(num_batches)
     of_batches = (batch["lengths"] for batch in batches.as_numpy_iterator())
@@ -69,12 +72,14 @@ def packed_training_batches(features, settings, num_devices, start_step=0, is_tr
     return pack_batches(training_batches(features, batch_size, seed, start_step), num_parts, num_rows, max_sequences)
 
 
-def pack_examples(batches, measured, settings, num_devices):
+def pack_examples(
+    batches: tf.data.Dataset, measured: tf.data.Dataset, settings: RunSettings, num_devices: int
+) -> tf.data.Dataset:
     """Packs batches of pre-training examples, and logs how full the rows of the first batches of `measured` are."""
     row_length = batches.element_spec["input_mask"].shape[1]
     lengths = measured.take(_NUM_MEASURED).map(lambda batch: tf.reduce_sum(batch["input_mask"], -1))
     _log_filling(lengths.as_numpy_iterator(), row_length)
-    return pack_batches(batches, num_devices * settings["gradient_accumulation_steps"])
+    return pack_batches(batches, num_devices * settings.gradient_accumulation_steps)
 
 
 def pack_batches(batches, num_parts=1, num_rows=None, max_sequences=None):

@@ -17,11 +17,13 @@ from bert_keras.evaluation.sentence_vectors import (
 )
 from bert_keras.evaluation.tables import tab_separated
 from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import SentenceModel
 from bert_keras.modeling.heads import check_pooling
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.sentence_vectors.data import make_features, read_file
 from bert_keras.training.sentence_vectors.losses import NO_TEXT, CosineLoss, RankingLoss
+from bert_keras.training.settings.programs import VectorSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -41,24 +43,22 @@ class SentenceVectors(Task):
     """Trains vectors of texts; the training data decide the loss, and the evaluation data the metrics.
 
     Args:
-        settings: dict of flag values by name.
-        files: a `model_folder.folder.ModelFolder`.
-        stored: not used; the settings have the values of a trained model.
+        settings: those of the program.
+        files: those of the model.
     """
 
     program = "run_sentence_vectors"
     metric = "spearman"
     has_head = False
-    free_settings = ("text_columns", "score_column", "label_column")
     cannot_pack = "an example of vectors is several texts"
     cannot_smooth = "the loss of vectors has no labels"
 
-    def __init__(self, settings, files, stored=None):
-        check_pooling(files.config, settings["pooling"])
-        self._settings = {name: settings[name] for name in SETTLED}
-        self._scale = settings["scale"]
-        self.files = {name: settings[name] for name in ("train_file", "eval_file")}
-        found = {name: self._read(settings, name) for name, action in FILES.items() if settings[action]}
+    def __init__(self, settings: VectorSettings, files: ModelFolder) -> None:
+        check_pooling(files.config, settings.pooling)
+        self._settings = {name: getattr(settings, name) for name in SETTLED}
+        self._scale = settings.scale
+        self.files = {"train_file": settings.train_file, "eval_file": settings.eval_file}
+        found = {name: self._read(settings, name) for name, action in FILES.items() if getattr(settings, action)}
         # None for each action that the run leaves out; the methods below run only where there is something.
         texts: list[Any] = [found.get(name) for name in FILES]
         self._train, self._eval, self._predict = texts
@@ -67,7 +67,9 @@ class SentenceVectors(Task):
 
         def features(name):
             rows = found[name].rows
-            return make_features(rows, files.tokenizer, settings["max_seq_length"], settings["prefix"], settings[name])
+            return make_features(
+                rows, files.tokenizer, settings.max_seq_length, settings.prefix, getattr(settings, name)
+            )
 
         if self._train:
             self._prepare_training(settings, features("train_file"))
@@ -75,26 +77,26 @@ class SentenceVectors(Task):
             if self._eval.kind not in _METRICS:
                 raise Mistake(
                     "{eval_file}={} has only texts; give scored pairs, pairs, or texts and their classes",
-                    settings["eval_file"],
+                    settings.eval_file,
                 )
             self.metric_names, self.metric = _METRICS[self._eval.kind]
             self.eval_features = features("eval_file")
         if self._predict:
             self.predict_features = features("predict_file")
 
-    def _read(self, settings, name):
-        path = settings[name]
-        columns = settings["text_columns"], settings["score_column"], settings["label_column"]
+    def _read(self, settings: VectorSettings, name: str) -> Any:
+        path = getattr(settings, name)
+        columns = settings.text_columns, settings.score_column, settings.label_column
         texts = read_file(path, *columns, has_labels=name != "predict_file")
         log.info("%s: %s rows of %s", path, f"{len(texts.rows):,}", texts.kind)
         return texts
 
-    def _prepare_training(self, settings, features):
+    def _prepare_training(self, settings: VectorSettings, features: dict) -> None:
         self.num_train_examples = len(features["input_ids"])
         if self._train.kind == "scores":
-            highest = settings["max_score"] or max(map(abs, self._train.labels))
+            highest = settings.max_score or max(map(abs, self._train.labels))
             if not highest:
-                raise ValueError(f"{settings['train_file']}: all scores are 0; give pairs of different similarity")
+                raise ValueError(f"{settings.train_file}: all scores are 0; give pairs of different similarity")
             log.info("loss: squared error of the cosine, and a score of %g is a cosine of 1", highest)
             features["label_values"] = np.array(self._train.labels, np.float32) / np.float32(highest)
         else:
@@ -105,7 +107,7 @@ class SentenceVectors(Task):
             log.info(
                 "loss: %s, among the texts of %d examples",
                 "rank the second text of a pair first" if self._train.kind == "pairs" else "recognize the same text",
-                settings["train_batch_size"][0],
+                settings.train_batch_size[0],
             )
         self.train_features = features
 
@@ -143,7 +145,7 @@ class SentenceVectors(Task):
         return found.tolist()
 
 
-def _check_others(settings, numbers):
+def _check_others(settings: VectorSettings, numbers: np.ndarray) -> None:
     """Refuses to rank if an example would have no other text to compare its second text with.
 
     `numbers` is int32 [N, K], see `make_features`. A third text is such another text, even alone.
@@ -154,10 +156,10 @@ def _check_others(settings, numbers):
         return
     if min(len(np.unique(numbers[:, 0])), len(np.unique(numbers[:, 1]))) < 2:
         raise ValueError(
-            f"{settings['train_file']}: all examples have the same first or the same second text; ranking needs others "
+            f"{settings.train_file}: all examples have the same first or the same second text; ranking needs others "
             "to compare with"
         )
-    if min(settings["train_batch_size"]) < 2:
+    if min(settings.train_batch_size) < 2:
         raise Mistake(
             "{train_batch_size}=1 leaves nothing to rank: each example is compared with the others of its "
             "batch; give 2 or more, such as 32 ({gradient_accumulation_steps} splits a batch to save memory)"

@@ -2,9 +2,12 @@
 
 import dataclasses
 import logging
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from bert_keras.mistakes import Message, Mistake, Setting
+from bert_keras.settings.fields import setting_fields
+from bert_keras.training.settings.groups import RunSettings, values_of
 
 log = logging.getLogger("bert_keras")
 
@@ -284,15 +287,16 @@ NO_EFFECT = (
 )
 
 
-def check_effects(settings, defaults, given, facts, table=NO_EFFECT):
+def check_effects(
+    settings: RunSettings, given: Set[str], facts: Mapping[str, Any], table: Sequence[NoEffect] = NO_EFFECT
+) -> None:
     """Refuses settings that would have no effect.
 
     A row of the table whose condition names something that is neither a setting of the program nor among the facts does
     not count. So programs check as soon as they can, and again when they know more.
 
     Args:
-        settings: dict of flag values by name.
-        defaults: dict of the flags' default values by name.
+        settings: those of the program.
         given: names of the flags that the command line has. In training, a setting also counts as given if it has
             another value than its default, because it may come from a run_config.json.
         facts: dict of what is known about the run besides its settings: "program"; "source" of the data of
@@ -302,13 +306,13 @@ def check_effects(settings, defaults, given, facts, table=NO_EFFECT):
             "cannot_pack", "cannot_smooth" and "without_columns", each a reason or empty; "has_sentence_task", whether
             the records have it.
     """
-    known = {**settings, **facts}
-    is_training = settings["do_train"]
+    values, defaults = values_of(settings), {field.name: field.default for field in setting_fields(settings)}
+    known = {**values, **facts}
     for row in table:
-        value = settings.get(row.setting, row.harmless)
-        is_given = row.setting in given or (is_training and value != defaults.get(row.setting, value))
-        is_off = value == row.harmless or (not value and value == defaults.get(row.setting))
-        if not is_given or is_off or (row.in_training and not is_training):
+        value, default = values.get(row.setting, row.harmless), defaults.get(row.setting)
+        is_given = row.setting in given or (settings.do_train and row.setting in values and value != default)
+        is_off = value == row.harmless or (not value and value == default)
+        if not is_given or is_off or (row.in_training and not settings.do_train):
             continue
         if all(name in known and _fits(known[name], wanted) for name, wanted in row.when.items()):
             values = [known[name] for name in row.when]

@@ -1,0 +1,67 @@
+"""Parsers of flags for numbers with limits that absl cannot express, and for several numbers."""
+
+import math
+
+from absl import flags
+
+
+class NumberParser(flags.ArgumentParser):
+    """Parses a float from `lowest` to below `limit`, never NaN or infinity."""
+
+    syntactic_help = "a number"
+
+    def __init__(self, lowest, limit=math.inf):
+        super().__init__()
+        self._lowest = lowest
+        self._limit = limit
+
+    def parse(self, argument):
+        try:
+            number = float(argument)
+        except ValueError:
+            raise ValueError(f"{argument!r} is not a number") from None
+        if not self._lowest <= number < self._limit:
+            end = "" if self._limit == math.inf else f" to below {self._limit}"
+            raise ValueError(f"{number:g} is not a number from {self._lowest:g}{end}")
+        return number
+
+    def flag_type(self):
+        return "float"
+
+
+class NumbersParser(flags.ArgumentParser):
+    """Parses numbers separated by commas into a tuple. `is_open`: the lower bound itself is not valid."""
+
+    syntactic_help = "numbers, separated by commas"
+    serializer = flags.CsvListSerializer(",")
+
+    def __init__(self, kind, lower_bound, is_open=False, may_repeat=False):
+        super().__init__()
+        self._may_repeat = may_repeat
+        self._kind = kind
+        self._lower_bound = lower_bound
+        self._is_open = is_open
+
+    def parse(self, argument):
+        """Returns a tuple of numbers from a str, or from a number or list of numbers in a run_config.json."""
+        parts = argument.split(",") if isinstance(argument, str) else argument
+        parts = parts if isinstance(parts, (list, tuple)) else [parts]
+        numbers = tuple(self._number(part) for part in parts)
+        if not self._may_repeat and len(set(numbers)) < len(numbers):
+            raise ValueError(f"a number occurs twice: {argument}")
+        return numbers
+
+    def _number(self, part):
+        try:
+            number = self._kind(part)
+        except ValueError:
+            name = "a whole number" if self._kind is int else "a number"
+            raise ValueError(f"{str(part).strip()!r} is not {name}") from None
+        if not math.isfinite(number):
+            raise ValueError(f"{number} is not a finite number")
+        if not (number > self._lower_bound if self._is_open else number >= self._lower_bound):
+            raise ValueError(f"{number} is not {'above' if self._is_open else 'at least'} {self._lower_bound}")
+        return number
+
+    def flag_type(self):
+        return f"{self._kind.__name__}s"
