@@ -8,6 +8,7 @@ import rich.console
 
 from bert_keras.cli.console import LogHandler, flag_name
 from bert_keras.training.report import Report
+from bert_keras.training.settings.groups import RunSettings
 
 
 class TwoMetrics:
@@ -53,7 +54,7 @@ def make_report(screen, rows, is_terminal):
     log = logging.getLogger("bert_keras")
     log.setLevel(logging.INFO)
     log.handlers = [LogHandler(console, flag_name)]
-    settings = {"train_batch_size": 8, "num_train_steps": 9}
+    settings = RunSettings(train_batch_size=8, num_train_steps=9)
     return Report(TwoMetrics(), lambda step: 0.25 * step, settings, 0, console, [rows])
 
 
