@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from bert_keras.settings.fields import setting
+from bert_keras.settings.fields import free, setting
 
 # Value of --precision -> its dtype policy.
 PRECISIONS = {"float32": "float32", "tf32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
@@ -24,10 +24,10 @@ class Computation:
     )
     jit: bool = setting("Compile the network with XLA. This takes time once for every shape of a batch.", False)
     # Free: a run that is out of memory can continue with others.
-    recompute: bool = setting(RECOMPUTE, False, is_free=True)
-    gradient_accumulation_steps: int = setting(ACCUMULATION, 1, lower_bound=1, is_free=True)
-    save_checkpoints_steps: int = setting("Number of steps between checkpoints.", 1000, lower_bound=1, is_free=True)
-    iterations_per_loop: int = setting("Maximum steps in one call of the device.", 1000, lower_bound=1, is_free=True)
+    recompute: bool = free(RECOMPUTE, False)
+    gradient_accumulation_steps: int = free(ACCUMULATION, 1, lower_bound=1)
+    save_checkpoints_steps: int = free("Number of steps between checkpoints.", 1000, lower_bound=1)
+    iterations_per_loop: int = free("Maximum steps in one call of the device.", 1000, lower_bound=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,18 +36,15 @@ class Devices:
 
     title = "Devices"
 
-    strategy: str = setting(
+    strategy: str = free(
         "Devices: one (a GPU, or the CPU), mirrored (all GPUs of this machine) or multi_worker (all machines in "
         "TF_CONFIG). auto uses all devices that it finds.",
         "auto",
         choices=("auto", "one", "mirrored", "multi_worker"),
-        is_free=True,
     )
-    use_tpu: bool = setting("Use a TPU instead of the CPU or GPU.", False, is_free=True)
-    tpu_name: str | None = setting("Name or grpc:// address of a TPU that another machine has.", None, is_free=True)
-    tpu_zone: str | None = setting("Google Cloud zone of {tpu_name}.", None, is_free=True)
-    gcp_project: str | None = setting("Google Cloud project of {tpu_name}.", None, is_free=True)
-    master: str | None = setting("grpc:// address of the TPU, if you do not give {tpu_name}.", None, is_free=True)
-    num_tpu_cores: int | None = setting(
-        "Number of TPU cores; compared with the TPU if given.", 8, lower_bound=1, is_free=True
-    )
+    use_tpu: bool = free("Use a TPU instead of the CPU or GPU.", False)
+    tpu_name: str | None = free("Name or grpc:// address of a TPU that another machine has.", None)
+    tpu_zone: str | None = free("Google Cloud zone of {tpu_name}.", None)
+    gcp_project: str | None = free("Google Cloud project of {tpu_name}.", None)
+    master: str | None = free("grpc:// address of the TPU, if you do not give {tpu_name}.", None)
+    num_tpu_cores: int | None = free("Number of TPU cores; compared with the TPU if given.", 8, lower_bound=1)

@@ -39,12 +39,17 @@ def setting(
         default: the value if the user gives none.
         choices: the only valid values of a text.
         parser: of the value, if the type of the field does not say how to read it.
-        is_free: whether the value may differ when a run resumes, because it does not change what the model learns.
+        is_free: see `free`.
         bounds: `lower_bound` and `upper_bound` of a number.
     """
     limits = {"enum_values": [*choices]} if choices else bounds
     metadata = {"meaning": meaning, "limits": limits, "parser": parser, "is_free": is_free}
     return cast(Any, dataclasses.field(default=default, metadata=metadata))
+
+
+def free(meaning: str, default: T, **limits: Any) -> T:
+    """Returns a `setting` that may differ when a run resumes, because it does not change what the model learns."""
+    return setting(meaning, default, is_free=True, **limits)
 
 
 def make_flags(groups: Mapping[str, type]) -> flags.FlagValues:

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from bert_keras.settings.fields import setting
+from bert_keras.settings.fields import free
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -11,17 +11,13 @@ class ModelSettings:
 
     title = "Files of the model"
 
-    bert_config_file: str | None = setting(
-        "Config of the model. If not given: the config next to the checkpoint.", None, is_free=True
+    bert_config_file: str | None = free("Config of the model. If not given: the config next to the checkpoint.", None)
+    vocab_file: str | None = free(
+        "Vocabulary of the model. If not given: the vocab.txt or tokenizer.json next to the checkpoint.", None
     )
-    vocab_file: str | None = setting(
-        "Vocabulary of the model. If not given: the vocab.txt or tokenizer.json next to the checkpoint.",
-        None,
-        is_free=True,
+    do_lower_case: bool | None = free(
+        "Lower-case texts and strip accents. If not given: as in the training of the model.", None
     )
-    do_lower_case: bool | None = setting(
-        "Lower-case texts and strip accents. If not given: as in the training of the model.", None, is_free=True
-    )
-    strip_accents: bool | None = setting(
-        "Strip accents, or keep them. If not given: as in the training of the model.", None, is_free=True
+    strip_accents: bool | None = free(
+        "Strip accents, or keep them. If not given: as in the training of the model.", None
     )

@@ -3,11 +3,12 @@
 import contextlib
 import dataclasses
 import gc
+import inspect
 import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any, cast
+from typing import IO, Any, ParamSpec, TypeVar, cast
 
 import rich.console
 import tensorflow as tf
@@ -23,6 +24,9 @@ from bert_keras.training.report import Callbacks, in_words
 from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
 
 log = logging.getLogger("bert_keras")
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _DATA = ("train_file", "eval_file", "predict_file", "unlabeled_file", "input_file")
 
@@ -78,6 +82,43 @@ _VALUES = {"step": int, "split": str}
 
 
 @dataclasses.dataclass(frozen=True)
+class Data:
+    """The arguments of every function that need no name."""
+
+    train_data: Any = None
+    eval_data: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictedData(Data):
+    """The same for functions that also predict."""
+
+    predict_data: Any = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """The arguments of every function that are not settings or have another type, for `takes`."""
+
+    output_dir: str | os.PathLike[str]
+    init_checkpoint: str | os.PathLike[str] | None = None
+    on_step: Callable[[int, dict[str, float]], Any] | None = None
+    on_evaluation: Callable[[int, dict[str, float]], Any] | None = None
+    on_save: Callable[[int, str], Any] | None = None
+    verbose: bool = True
+
+
+def takes(arguments: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
+    """Gives a function the signature of a dataclass, whose fields are its arguments."""
+
+    def decorate(function: Any) -> Any:
+        function.__signature__ = inspect.signature(arguments).replace(return_annotation=TrainedModel)
+        return function
+
+    return decorate
+
+
+@dataclasses.dataclass(frozen=True)
 class Program:
     """A training program as a function.
 
@@ -98,10 +139,15 @@ class Program:
     to_file: Callable
     prepare: Callable = lambda path, name, values, files: path
 
-    def call(
-        self, data: Mapping[str, Any], settings: Mapping[str, Any], callbacks: Callbacks, verbose: bool
-    ) -> TrainedModel:
-        """Runs the program on data by the names of their flags, such as "train_file": paths, in memory, or None."""
+    def call(self, data: Mapping[str, Any], settings: dict[str, Any]) -> TrainedModel:
+        """Runs the program.
+
+        Args:
+            data: by the names of their flags, such as "train_file": paths, in memory, or None.
+            settings: the other arguments, see `Arguments`.
+        """
+        callbacks = Callbacks(*(settings.pop(name, None) for name in ("on_step", "on_evaluation", "on_save")))
+        verbose = settings.pop("verbose", True)
         values = self.define_flags()
         data = {flag: content for flag, content in data.items() if content is not None}
         for flag in data:

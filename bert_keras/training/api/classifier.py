@@ -1,27 +1,21 @@
 """`train_classifier`, the flags of run_classifier.py and what it does with them."""
 
 import dataclasses
-import os
-from collections.abc import Callable
+import functools
 from typing import Any
 
-from absl import flags
-
 from bert_keras.settings.fields import program_flags
-from bert_keras.training.api.calls import Program, TrainedModel
+from bert_keras.training.api.calls import Arguments, PredictedData, Program, TrainedModel, takes
 from bert_keras.training.api.data import json_lines, rows_of
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.classification import Classification
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES, complete_settings
 from bert_keras.training.finetuning.opening import open_fine_tuning
 from bert_keras.training.finetuning.run import FineTuning
-from bert_keras.training.report import NO_CALLBACKS, Callbacks
+from bert_keras.training.report import NO_CALLBACKS
 from bert_keras.training.settings.programs import ClassifierSettings
 
-
-def define_flags() -> flags.FlagValues:
-    """Returns the flags of this program."""
-    return program_flags(ClassifierSettings)
+define_flags = functools.partial(program_flags, ClassifierSettings)
 
 
 def open_run(flag_values, console, callbacks=NO_CALLBACKS):
@@ -35,19 +29,16 @@ def open_run(flag_values, console, callbacks=NO_CALLBACKS):
     return FineTuning(task, opened, strategy, console, callbacks)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Arguments(Arguments, ClassifierSettings, PredictedData):
+    """The arguments of `train_classifier`."""
+
+    unlabeled_data: Any = None
+
+
+@takes(_Arguments)
 def train_classifier(
-    train_data: Any = None,
-    eval_data: Any = None,
-    predict_data: Any = None,
-    *,
-    unlabeled_data: Any = None,
-    output_dir: str | os.PathLike[str],
-    init_checkpoint: str | os.PathLike[str] | None = None,
-    on_step: Callable[[int, dict[str, float]], Any] | None = None,
-    on_evaluation: Callable[[int, dict[str, float]], Any] | None = None,
-    on_save: Callable[[int, str], Any] | None = None,
-    verbose: bool = True,
-    **settings: Any,
+    train_data: Any = None, eval_data: Any = None, predict_data: Any = None, **settings: Any
 ) -> TrainedModel:
     """Fine-tunes a model for classes, numbers, several labels or multiple choice, as run_classifier.py does.
 
@@ -77,9 +68,8 @@ def train_classifier(
         ValueError, OSError: as the program reports them.
     """
     data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
-    data["unlabeled_file"] = unlabeled_data
-    settings |= {"output_dir": output_dir, "init_checkpoint": init_checkpoint}
-    return _PROGRAM.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
+    data["unlabeled_file"] = settings.pop("unlabeled_data", None)
+    return _PROGRAM.call(data, settings)
 
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:

@@ -1,31 +1,27 @@
 """`train_ner`, the flags of run_ner.py and what it does with them."""
 
-import os
-from collections.abc import Callable
+import dataclasses
+import functools
 from typing import Any
-
-from absl import flags
 
 from bert_keras.cli.flags import tell_unused
 from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import program_flags
-from bert_keras.training.api.calls import Program, TrainedModel
+from bert_keras.training.api.calls import Arguments, PredictedData, Program, TrainedModel, takes
 from bert_keras.training.api.data import json_lines, rows_of
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.ner import TokenClassification, find_files
 from bert_keras.training.finetuning.opening import open_fine_tuning
 from bert_keras.training.finetuning.run import FineTuning
-from bert_keras.training.report import NO_CALLBACKS, Callbacks
+from bert_keras.training.report import NO_CALLBACKS
 from bert_keras.training.settings.effects import check_effects
 from bert_keras.training.settings.programs import NerSettings
 
 _FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
 
 
-def define_flags() -> flags.FlagValues:
-    """Returns the flags of this program."""
-    return program_flags(NerSettings)
+define_flags = functools.partial(program_flags, NerSettings)
 
 
 def open_run(flag_values, console, callbacks=NO_CALLBACKS):
@@ -51,19 +47,13 @@ def open_run(flag_values, console, callbacks=NO_CALLBACKS):
     return FineTuning(task, opened, strategy, console, callbacks)
 
 
-def train_ner(
-    train_data: Any = None,
-    eval_data: Any = None,
-    predict_data: Any = None,
-    *,
-    output_dir: str | os.PathLike[str],
-    init_checkpoint: str | os.PathLike[str] | None = None,
-    on_step: Callable[[int, dict[str, float]], Any] | None = None,
-    on_evaluation: Callable[[int, dict[str, float]], Any] | None = None,
-    on_save: Callable[[int, str], Any] | None = None,
-    verbose: bool = True,
-    **settings: Any,
-) -> TrainedModel:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Arguments(Arguments, NerSettings, PredictedData):
+    """The arguments of `train_ner`."""
+
+
+@takes(_Arguments)
+def train_ner(train_data: Any = None, eval_data: Any = None, predict_data: Any = None, **settings: Any) -> TrainedModel:
     """Fine-tunes a model that tags words, as run_ner.py does. It works as `train_classifier`.
 
     Args:
@@ -76,8 +66,7 @@ def train_ner(
         settings: the other flags of run_ner.py, by name.
     """
     data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
-    settings |= {"output_dir": output_dir, "init_checkpoint": init_checkpoint}
-    return _PROGRAM.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
+    return _PROGRAM.call(data, settings)
 
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:

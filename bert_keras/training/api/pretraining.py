@@ -5,10 +5,8 @@ import functools
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-from absl import flags
 
 from bert_keras.cli.flags import given_flags, require, take_values
 from bert_keras.data_prep.cleaning.filters import Cleaning
@@ -19,13 +17,13 @@ from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.text.chinese_words import Segmenter
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
-from bert_keras.settings.fields import program_flags, read_flags
+from bert_keras.settings.fields import REQUIRED, program_flags, read_flags
 from bert_keras.storage import paths, writing
 from bert_keras.storage.vocabulary import vocabulary_digest
-from bert_keras.training.api.calls import Program, TrainedModel
+from bert_keras.training.api.calls import Arguments, Data, Program, TrainedModel, takes
 from bert_keras.training.api.data import iterate, to_json
 from bert_keras.training.pretraining import Pretraining
-from bert_keras.training.report import NO_CALLBACKS, Callbacks
+from bert_keras.training.report import NO_CALLBACKS
 from bert_keras.training.settings.effects import check_effects
 from bert_keras.training.settings.programs import PretrainingSettings
 from bert_keras.training.settings.reading import check_given_checkpoint, settings_of, take_run_config
@@ -36,9 +34,7 @@ _OF_FILES = {"input_file", "output_file", "work_dir", "num_shards", "compression
 _OF_FILES |= {"eval_share", "eval_output_file"}  # `pretrain` takes the text to evaluate on as an argument
 
 
-def define_flags() -> flags.FlagValues:
-    """Returns the flags of this program."""
-    return program_flags(PretrainingSettings)
+define_flags = functools.partial(program_flags, PretrainingSettings)
 
 
 def open_run(flag_values, console, callbacks=NO_CALLBACKS):
@@ -58,20 +54,19 @@ def open_run(flag_values, console, callbacks=NO_CALLBACKS):
     return Pretraining(settings, given, console, callbacks)
 
 
-def pretrain(
-    train_data: Any = None,
-    eval_data: Any = None,
-    *,
-    output_dir: str | os.PathLike[str],
-    bert_config_file: str | os.PathLike[str],
-    vocab_file: str | os.PathLike[str] | None = None,
-    init_checkpoint: str | os.PathLike[str] | None = None,
-    on_step: Callable[[int, dict[str, float]], Any] | None = None,
-    on_evaluation: Callable[[int, dict[str, float]], Any] | None = None,
-    on_save: Callable[[int, str], Any] | None = None,
-    verbose: bool = True,
-    **settings: Any,
-) -> TrainedModel:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Arguments(Arguments, PretrainingSettings, PretrainingDataSettings, TextOptions, Cleaning, Data):
+    """The arguments of `pretrain`."""
+
+    bert_config_file: str | os.PathLike[str] = REQUIRED
+    vocab_file: str | os.PathLike[str] | None = None
+    do_lower_case: bool = True
+    strip_accents: bool | None = None
+    num_workers: int = 1
+
+
+@takes(_Arguments)
+def pretrain(train_data: Any = None, eval_data: Any = None, **settings: Any) -> TrainedModel:
     """Pre-trains BERT, as run_pretraining.py does. It works as `train_classifier`.
 
     Args:
@@ -90,9 +85,7 @@ def pretrain(
     of_text = {name: settings.pop(name) for name in of_text & set(settings)}
     program = dataclasses.replace(_PROGRAM, prepare=functools.partial(_build_records, of_text))
     data = {"input_file": train_data, "eval_file": eval_data}
-    settings |= {"output_dir": output_dir, "init_checkpoint": init_checkpoint}
-    settings |= {"bert_config_file": bert_config_file, "vocab_file": vocab_file}
-    return program.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
+    return program.call(data, settings)
 
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:

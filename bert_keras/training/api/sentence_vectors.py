@@ -1,32 +1,28 @@
 """`train_sentence_vectors`, the flags of run_sentence_vectors.py and what it does with them."""
 
 import dataclasses
+import functools
 import logging
-import os
-from collections.abc import Callable, Set
+from collections.abc import Set
 from typing import Any
-
-from absl import flags
 
 from bert_keras.cli.flags import tell_unused
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.settings.fields import program_flags
-from bert_keras.training.api.calls import Program, TrainedModel
+from bert_keras.training.api.calls import Arguments, PredictedData, Program, TrainedModel, takes
 from bert_keras.training.api.data import json_lines, rows_of
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.opening import open_fine_tuning
 from bert_keras.training.finetuning.run import FineTuning
-from bert_keras.training.report import NO_CALLBACKS, Callbacks
+from bert_keras.training.report import NO_CALLBACKS
 from bert_keras.training.sentence_vectors.task import FILES, SETTLED, SentenceVectors
 from bert_keras.training.settings.programs import VectorSettings
 
 log = logging.getLogger("bert_keras")
 
 
-def define_flags() -> flags.FlagValues:
-    """Returns the flags of this program."""
-    return program_flags(VectorSettings)
+define_flags = functools.partial(program_flags, VectorSettings)
 
 
 def open_run(flag_values, console, callbacks=NO_CALLBACKS):
@@ -60,18 +56,14 @@ def _with_settings_of_start(settings: VectorSettings, given: Set[str], model: Mo
     return dataclasses.replace(settings, **kept)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Arguments(Arguments, VectorSettings, PredictedData):
+    """The arguments of `train_sentence_vectors`."""
+
+
+@takes(_Arguments)
 def train_sentence_vectors(
-    train_data: Any = None,
-    eval_data: Any = None,
-    predict_data: Any = None,
-    *,
-    output_dir: str | os.PathLike[str],
-    init_checkpoint: str | os.PathLike[str] | None = None,
-    on_step: Callable[[int, dict[str, float]], Any] | None = None,
-    on_evaluation: Callable[[int, dict[str, float]], Any] | None = None,
-    on_save: Callable[[int, str], Any] | None = None,
-    verbose: bool = True,
-    **settings: Any,
+    train_data: Any = None, eval_data: Any = None, predict_data: Any = None, **settings: Any
 ) -> TrainedModel:
     """Trains vectors of texts, as run_sentence_vectors.py does. It works as `train_classifier`.
 
@@ -84,8 +76,7 @@ def train_sentence_vectors(
         settings: the other flags of run_sentence_vectors.py, by name.
     """
     data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
-    settings |= {"output_dir": output_dir, "init_checkpoint": init_checkpoint}
-    return _PROGRAM.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
+    return _PROGRAM.call(data, settings)
 
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:

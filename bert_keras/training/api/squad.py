@@ -1,26 +1,24 @@
 """`train_squad`, the flags of run_squad.py and what it does with them."""
 
 import dataclasses
+import functools
 import itertools
 import json
 import logging
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-from absl import flags
 
 from bert_keras.cli.flags import take_values, tell_unused
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.settings.fields import program_flags
-from bert_keras.training.api.calls import Program, TrainedModel
+from bert_keras.training.api.calls import Arguments, PredictedData, Program, TrainedModel, takes
 from bert_keras.training.api.data import rows_of
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.opening import open_fine_tuning
 from bert_keras.training.finetuning.run import FineTuning
 from bert_keras.training.finetuning.squad import WINDOW_FLAGS, QuestionAnswering
 from bert_keras.training.finetuning.sweep import TRIED
-from bert_keras.training.report import NO_CALLBACKS, Callbacks
+from bert_keras.training.report import NO_CALLBACKS
 from bert_keras.training.settings.programs import SquadSettings
 
 log = logging.getLogger("bert_keras")
@@ -28,9 +26,7 @@ log = logging.getLogger("bert_keras")
 _ANSWERS = ("n_best_size", "max_answer_length", "version_2_with_negative", "null_score_diff_threshold", "answer_text")
 
 
-def define_flags() -> flags.FlagValues:
-    """Returns the flags of this program."""
-    return program_flags(SquadSettings)
+define_flags = functools.partial(program_flags, SquadSettings)
 
 
 def open_run(flag_values, console, callbacks=NO_CALLBACKS):
@@ -91,18 +87,14 @@ def _check_needs_no_evaluation(settings: SquadSettings) -> None:
         raise Mistake("{} needs evaluations; give {eval_file}, or a {predict_file} with answers", Setting(several[0]))
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Arguments(Arguments, SquadSettings, PredictedData):
+    """The arguments of `train_squad`."""
+
+
+@takes(_Arguments)
 def train_squad(
-    train_data: Any = None,
-    eval_data: Any = None,
-    predict_data: Any = None,
-    *,
-    output_dir: str | os.PathLike[str],
-    init_checkpoint: str | os.PathLike[str] | None = None,
-    on_step: Callable[[int, dict[str, float]], Any] | None = None,
-    on_evaluation: Callable[[int, dict[str, float]], Any] | None = None,
-    on_save: Callable[[int, str], Any] | None = None,
-    verbose: bool = True,
-    **settings: Any,
+    train_data: Any = None, eval_data: Any = None, predict_data: Any = None, **settings: Any
 ) -> TrainedModel:
     """Fine-tunes a model that finds answers in texts, as run_squad.py does. It works as `train_classifier`.
 
@@ -118,8 +110,7 @@ def train_squad(
         settings: the other flags of run_squad.py, by name.
     """
     data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
-    settings |= {"output_dir": output_dir, "init_checkpoint": init_checkpoint}
-    return _PROGRAM.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
+    return _PROGRAM.call(data, settings)
 
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:

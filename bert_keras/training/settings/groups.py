@@ -9,7 +9,7 @@ from typing import Any
 from bert_keras.modeling.lora import DEFAULT_TARGETS, TARGETS
 from bert_keras.modeling.optimization import SCHEDULES
 from bert_keras.settings.devices import Computation, Devices
-from bert_keras.settings.fields import REQUIRED, setting, setting_fields
+from bert_keras.settings.fields import REQUIRED, free, setting, setting_fields
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.settings.numbers import NumberParser, NumbersParser
 
@@ -25,17 +25,15 @@ class RunSettings(Devices, Computation):
 
     title = "The run"
 
-    output_dir: str = setting(
-        "Required. Folder for the model, its checkpoints and the reports.", REQUIRED, is_free=True
-    )
+    output_dir: str = free("Required. Folder for the model, its checkpoints and the reports.", REQUIRED)
     run_config: str | None = setting(
         "A run_config.json of an earlier run, without its devices. Flags override it.", None
     )
-    do_train: bool = setting("Train the model, or resume training.", False, is_free=True)
+    do_train: bool = free("Train the model, or resume training.", False)
     seed: int = setting(
         "Seed of new weights, the order of examples, and dropout.", 12345, lower_bound=0, upper_bound=2**31 - 1
     )
-    log_steps: int = setting("Number of steps between rows of metrics.csv.", 10, lower_bound=1, is_free=True)
+    log_steps: int = free("Number of steps between rows of metrics.csv.", 10, lower_bound=1)
     learning_rate_schedule: str = setting(
         "Learning rate after the warm-up. linear: it falls to 0 in a line, at first with the jump of the original "
         "BERT; smooth_linear: without the jump; cosine: along a cosine; constant: it stays.",
@@ -59,7 +57,7 @@ class RunSettings(Devices, Computation):
         0.0,
         parser=NumberParser(0, 1),
     )
-    keep_checkpoint_max: int = setting("Number of newest checkpoints to keep. 0: all.", 5, lower_bound=0, is_free=True)
+    keep_checkpoint_max: int = free("Number of newest checkpoints to keep. 0: all.", 5, lower_bound=0)
     deterministic: bool = setting(
         "Use only operations that give the same bits every time, even if they are slower.", False
     )
@@ -88,9 +86,9 @@ class FineTuningSettings(ModelSettings, RunSettings):
         None,
     )
     max_seq_length: int = setting("Maximum number of tokens in a sequence, with [CLS] and [SEP].", 128, lower_bound=4)
-    do_predict: bool = setting("Write predictions for {predict_file}, or the test data.", False, is_free=True)
+    do_predict: bool = free("Write predictions for {predict_file}, or the test data.", False)
     train_batch_size: Any = setting("Number of examples in one update" + _SEVERAL, (32,), parser=NumbersParser(int, 1))
-    predict_batch_size: int = setting("Number of sequences in a batch of prediction.", 8, lower_bound=1, is_free=True)
+    predict_batch_size: int = free("Number of sequences in a batch of prediction.", 8, lower_bound=1)
     learning_rate: Any = setting(
         "Highest learning rate" + _SEVERAL, (5e-5,), parser=NumbersParser(float, 0, is_open=True)
     )
@@ -100,23 +98,17 @@ class FineTuningSettings(ModelSettings, RunSettings):
     warmup_proportion: float = setting(
         "Share of the steps in which the learning rate rises.", 0.1, lower_bound=0.0, upper_bound=1.0
     )
-    num_seeds: int = setting(
-        "Number of runs, with seeds from {seed} on. The best run is kept.", 1, lower_bound=1, is_free=True
-    )
+    num_seeds: int = free("Number of runs, with seeds from {seed} on. The best run is kept.", 1, lower_bound=1)
     max_steps: int = setting(
         "Number of training steps, instead of {num_train_epochs}. 0: as many as the epochs have.", 0, lower_bound=0
     )
-    eval_steps: int = setting(
+    eval_steps: int = free(
         "Number of steps between evaluations during training; the best weights are kept. 0: one evaluation at the end.",
         0,
         lower_bound=0,
-        is_free=True,
     )
-    early_stopping: int = setting(
-        "Patience: stop training after this number of evaluations without a better score. 0: never.",
-        0,
-        lower_bound=0,
-        is_free=True,
+    early_stopping: int = free(
+        "Patience: stop training after this number of evaluations without a better score. 0: never.", 0, lower_bound=0
     )
     label_smoothing: float = setting(
         "Share of each training label that is spread evenly over all labels, such as 0.1. Evaluation does not smooth.",
@@ -139,8 +131,7 @@ class FineTuningSettings(ModelSettings, RunSettings):
         "Strength of LoRA: its product has the factor alpha / rank. If not given: the rank.", None, lower_bound=0
     )
     lora_targets: str = setting(
-        f"Kernels of each layer that LoRA adapts, separated by commas: {', '.join(TARGETS)}.",
-        ",".join(DEFAULT_TARGETS),
+        f"Kernels of each layer that LoRA adapts, separated by commas: {', '.join(TARGETS)}.", ",".join(DEFAULT_TARGETS)
     )
     new_head: bool = setting("Start the head from random weights, even if the checkpoint has one.", False)
     do_eval: bool = True  # a program without this setting evaluates if it has data for it
@@ -150,8 +141,8 @@ class FineTuningSettings(ModelSettings, RunSettings):
 class EvaluatedSettings(FineTuningSettings):
     """The settings of programs that evaluate on separate data and can pack rows."""
 
-    do_eval: bool = setting("Evaluate, after training if there is any.", False, is_free=True)
-    eval_batch_size: int = setting("Number of sequences in a batch of evaluation.", 8, lower_bound=1, is_free=True)
+    do_eval: bool = free("Evaluate, after training if there is any.", False)
+    eval_batch_size: int = free("Number of sequences in a batch of evaluation.", 8, lower_bound=1)
     pack: bool = setting("Train on rows that hold several examples each: less padding, more examples a second.", False)
 
 
@@ -182,8 +173,8 @@ class DistillationSettings:
 class TeacherSettings(DistillationSettings, FineTuningSettings):
     """The settings of fine-tuning programs that take a teacher."""
 
-    teacher: str | None = setting(
-        "Model that teaches: a run of this program, or an export of one; or hf://owner/name.", None, is_free=True
+    teacher: str | None = free(
+        "Model that teaches: a run of this program, or an export of one; or hf://owner/name.", None
     )
     label_loss_weight: float = setting(
         "Weight of the task's own loss, which uses the labels. 0: learn from the teacher only.",

@@ -9,7 +9,7 @@ from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS
 from bert_keras.evaluation.squad import LANGUAGES
 from bert_keras.modeling import TAGGERS
 from bert_keras.prediction.arguments import POOLINGS
-from bert_keras.settings.fields import REQUIRED, setting
+from bert_keras.settings.fields import REQUIRED, free, setting
 from bert_keras.settings.numbers import NumberParser
 from bert_keras.training.settings.groups import (
     SOFT_LOSS,
@@ -26,37 +26,28 @@ class PretrainingSettings(DistillationSettings, RunSettings):
 
     title = "Pre-training"
 
-    bert_config_file: str = setting(
-        "Required. Config of the model: a file, or the name of a released model.", REQUIRED, is_free=True
-    )
-    input_file: str | None = setting(
-        "Records to train on: paths and patterns, separated by commas.", None, is_free=True
-    )
-    eval_file: str | None = setting("Records to evaluate on, instead of those of {input_file}.", None, is_free=True)
-    vocab_file: str | None = setting("Vocabulary of the records; it is copied to {output_dir}.", None, is_free=True)
+    bert_config_file: str = free("Required. Config of the model: a file, or the name of a released model.", REQUIRED)
+    input_file: str | None = free("Records to train on: paths and patterns, separated by commas.", None)
+    eval_file: str | None = free("Records to evaluate on, instead of those of {input_file}.", None)
+    vocab_file: str | None = free("Vocabulary of the records; it is copied to {output_dir}.", None)
     init_checkpoint: str | None = setting("Weights to start from: checkpoint, its folder, or hf://owner/name.", None)
-    allow_partial_checkpoint: bool = setting(
-        "Accept an {init_checkpoint} that lacks weights of the model.", False, is_free=True
-    )
+    allow_partial_checkpoint: bool = free("Accept an {init_checkpoint} that lacks weights of the model.", False)
     max_seq_length: int = setting(
         "Number of tokens in a record; the program refuses other records.", 128, lower_bound=1
     )
     max_predictions_per_seq: int = setting(
         "Masked tokens in a record; the program refuses other records.", 20, lower_bound=1
     )
-    do_eval: bool = setting("Evaluate, after training if there is any.", False, is_free=True)
+    do_eval: bool = free("Evaluate, after training if there is any.", False)
     train_batch_size: int = setting("Examples in one update, over all devices.", 32, lower_bound=1)
-    eval_batch_size: int = setting("Examples in a batch of evaluation.", 8, lower_bound=1, is_free=True)
+    eval_batch_size: int = free("Examples in a batch of evaluation.", 8, lower_bound=1)
     learning_rate: float = setting("Highest learning rate.", 5e-5)
     num_train_steps: int = setting("Step at which training ends.", 100000, lower_bound=1)
     num_warmup_steps: int = setting("Steps in which the learning rate rises.", 10000, lower_bound=0)
-    eval_steps: int = setting(
-        "Number of steps between evaluations during training. 0: one evaluation at the end.",
-        0,
-        lower_bound=0,
-        is_free=True,
+    eval_steps: int = free(
+        "Number of steps between evaluations during training. 0: one evaluation at the end.", 0, lower_bound=0
     )
-    max_eval_steps: int = setting("Maximum number of batches in an evaluation.", 100, lower_bound=1, is_free=True)
+    max_eval_steps: int = free("Maximum number of batches in an evaluation.", 100, lower_bound=1)
     objective: str = setting(
         "Task to learn. masked_lm: that of BERT. span_boundary: also predict masked spans from the tokens around them. "
         "electra: find the tokens that a small masked LM, the generator, has replaced; the model is the discriminator.",
@@ -81,10 +72,8 @@ class PretrainingSettings(DistillationSettings, RunSettings):
         "ELECTRA: factor of the discriminator's loss.", 50.0, parser=NumberParser(0)
     )
     pack: bool = setting("Train on rows that hold several examples each: less padding if examples are short.", False)
-    teacher: str | None = setting(
-        "Pre-trained model that teaches a smaller one: a folder, a checkpoint, or hf://owner/name.",
-        None,
-        is_free=True,
+    teacher: str | None = free(
+        "Pre-trained model that teaches a smaller one: a folder, a checkpoint, or hf://owner/name.", None
     )
     # The weights of DistilBERT; its masked LM has the weight 2.
     soft_loss_weight: float = setting(SOFT_LOSS, 5.0, parser=NumberParser(0))
@@ -102,23 +91,19 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings):
     title = "Data and task"
 
     task_name: str | None = setting("A known task, such as mrpc, xnli or swag; needs {data_dir}.", None)
-    data_dir: str | None = setting(
-        "Folder with the files of {task_name}, as distributed; for {tfds}, its data folder.", None, is_free=True
+    data_dir: str | None = free(
+        "Folder with the files of {task_name}, as distributed; for {tfds}, its data folder.", None
     )
-    train_file: str | None = setting(
-        "Your own data to train on: .csv, .tsv, .txt (tabs) or .jsonl.", None, is_free=True
-    )
-    eval_file: str | None = setting("Your own data to evaluate on.", None, is_free=True)
-    predict_file: str | None = setting("Your own data to predict; it needs no labels.", None, is_free=True)
-    unlabeled_file: str | None = setting(
-        "Texts without labels, which only {teacher} labels; as {train_file}.", None, is_free=True
-    )
+    train_file: str | None = free("Your own data to train on: .csv, .tsv, .txt (tabs) or .jsonl.", None)
+    eval_file: str | None = free("Your own data to evaluate on.", None)
+    predict_file: str | None = free("Your own data to predict; it needs no labels.", None)
+    unlabeled_file: str | None = free("Texts without labels, which only {teacher} labels; as {train_file}.", None)
     eval_share: float = setting(
         "Share of {train_file} to hold out for evaluation, such as 0.2.", 0.0, lower_bound=0.0, upper_bound=1.0
     )
     tfds: str | None = setting("A dataset of TensorFlow Datasets, such as glue/mrpc.", None)
-    tfds_eval_split: str = setting("Split of {tfds} to evaluate on.", "validation", is_free=True)
-    tfds_predict_split: str = setting("Split of {tfds} to predict.", "test", is_free=True)
+    tfds_eval_split: str = free("Split of {tfds} to evaluate on.", "validation")
+    tfds_predict_split: str = free("Split of {tfds} to predict.", "test")
     kind: str = setting("Kind of labels in your own data.", "single_label", choices=KINDS)
     text_column: str | None = setting(
         "Column of the text: its name, or its number from 0; Subject,Body joins two. If not given: found by its name.",
@@ -128,8 +113,8 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings):
         "Column of the second text of a pair. If not given: found by its name.", None
     )
     label_column: str | None = setting("Column of the label. If not given: found by its name.", None)
-    id_column: str | None = setting(
-        "Column of the id, for the prediction tables. If not given: the row number from 0.", None, is_free=True
+    id_column: str | None = free(
+        "Column of the id, for the prediction tables. If not given: the row number from 0.", None
     )
     has_header: str = setting(
         "Whether the first row of a .csv or .tsv file names the columns. auto: decided from its content.",
@@ -142,12 +127,11 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings):
     )
     skip_bad_rows: bool = setting("Leave out rows that cannot be read, and count them.", False)
     xnli_language: str = setting("Language of XNLI.", "zh")
-    metric: str | None = setting(
+    metric: str | None = free(
         "Metric that selects the best model: accuracy, f1 (of the second of two labels), f1_macro or matthews; for "
         "numbers spearman or pearson; for several labels f1_micro, f1_macro or accuracy. If not given: the first "
         "metric of the task; for your own data accuracy, spearman or f1_micro.",
         None,
-        is_free=True,
     )
     class_weights: str | None = setting(
         "Weights of the classes in training: balanced, or a number for each label.", None
@@ -165,44 +149,38 @@ class SquadSettings(TeacherSettings):
 
     title = "Data and answers"
 
-    train_file: str | None = setting("Questions to train on, in SQuAD's JSON format.", None, is_free=True)
-    eval_file: str | None = setting("Questions with answers to evaluate on.", None, is_free=True)
-    predict_file: str | None = setting(
-        "Questions to answer. Without {eval_file}, the program also evaluates on them if all have answers.",
-        None,
-        is_free=True,
+    train_file: str | None = free("Questions to train on, in SQuAD's JSON format.", None)
+    eval_file: str | None = free("Questions with answers to evaluate on.", None)
+    predict_file: str | None = free(
+        "Questions to answer. Without {eval_file}, the program also evaluates on them if all have answers.", None
     )
     max_seq_length: int = setting("Maximum number of tokens in a sequence, with [CLS] and [SEP].", 384, lower_bound=4)
     doc_stride: int = setting(
         "Number of tokens from the start of a window to the start of the next.", 128, lower_bound=1
     )
     max_query_length: int = setting("Maximum tokens of a question; the rest is cut off.", 64, lower_bound=1)
-    n_best_size: int = setting(
+    n_best_size: int = free(
         "Number of answers to write for each question, and of starts and ends to consider in each window.",
         20,
         lower_bound=1,
-        is_free=True,
     )
-    max_answer_length: int = setting("Maximum number of tokens in an answer.", 30, lower_bound=1, is_free=True)
-    answer_language: str | None = setting(
+    max_answer_length: int = free("Maximum number of tokens in an answer.", 30, lower_bound=1)
+    answer_language: str | None = free(
         "Compare answers by the rules of MLQA for this language. If not given: by the rules of SQuAD.",
         None,
         choices=LANGUAGES,
-        is_free=True,
     )
-    verbose_logging: bool = setting("Log each answer whose text is not found in its words.", False, is_free=True)
+    verbose_logging: bool = free("Log each answer whose text is not found in its words.", False)
     version_2_with_negative: bool = setting("The data is SQuAD 2.0: a text may not contain the answer.", False)
-    null_score_diff_threshold: float = setting(
+    null_score_diff_threshold: float = free(
         "SQuAD 2.0: odds of no answer above which the answer is empty. If not given, prediction uses the threshold "
         "that the evaluation found.",
         0.0,
-        is_free=True,
     )
-    answer_text: str = setting(
+    answer_text: str = free(
         "Text of an answer: release, as in the original BERT, or offsets, the exact characters of the context.",
         "release",
         choices=ANSWER_TEXTS,
-        is_free=True,
     )
 
 
@@ -212,12 +190,10 @@ class NerSettings(EvaluatedSettings, TeacherSettings):
 
     title = "Data and tags"
 
-    data_dir: str | None = setting("Folder with train.txt, dev.txt and test.txt.", None, is_free=True)
-    train_file: str | None = setting(
-        "Sentences to train on: columns as in CoNLL, or JSON lines (.jsonl, .json).", None, is_free=True
-    )
-    eval_file: str | None = setting("Sentences to evaluate on.", None, is_free=True)
-    predict_file: str | None = setting("Sentences to tag; they need no tags.", None, is_free=True)
+    data_dir: str | None = free("Folder with train.txt, dev.txt and test.txt.", None)
+    train_file: str | None = free("Sentences to train on: columns as in CoNLL, or JSON lines (.jsonl, .json).", None)
+    eval_file: str | None = free("Sentences to evaluate on.", None)
+    predict_file: str | None = free("Sentences to tag; they need no tags.", None)
     word_column: int | None = setting(
         "Column of the words, from 0, or from the end as -2. If not given: the first that does not number the words.",
         None,
@@ -238,28 +214,23 @@ class VectorSettings(EvaluatedSettings):
 
     title = "Data and vectors"
 
-    train_file: str | None = setting(
+    train_file: str | None = free(
         "Texts to train on: pairs or triplets, scored pairs, labelled inferences, or single texts. Table (.csv, .tsv, "
         ".jsonl), or .txt with a text a line.",
         None,
-        is_free=True,
     )
-    eval_file: str | None = setting(
+    eval_file: str | None = free(
         "Texts to evaluate on: scored pairs for correlations, pairs for retrieval, texts with classes for clustering.",
         None,
-        is_free=True,
     )
-    predict_file: str | None = setting("Texts to write the vectors of, or pairs for their cosines.", None, is_free=True)
-    text_columns: Sequence[str] = setting(
+    predict_file: str | None = free("Texts to write the vectors of, or pairs for their cosines.", None)
+    text_columns: Sequence[str] = free(
         "Columns of the texts: one; two that belong together; further columns do not belong to the first. If not "
         "given: found by their names, with scores and labels.",
         (),
-        is_free=True,
     )
-    score_column: str | None = setting("Column with the score of each pair.", None, is_free=True)
-    label_column: str | None = setting(
-        "Column with the class of each text, or the inference of each pair.", None, is_free=True
-    )
+    score_column: str | None = free("Column with the score of each pair.", None)
+    label_column: str | None = free("Column with the class of each text, or the inference of each pair.", None)
     pooling: str = setting(
         "How the vectors of tokens become one: that of [CLS], mean, maximum.", "mean", choices=POOLINGS[1:]
     )
