@@ -45,7 +45,7 @@ class PretrainingTeacher:
             )
         files = self._checkpoint.vocab_file, settings.vocab_file
         vocab, ours = (load_vocab(file) if file else None for file in files)
-        check_same_input(path, theirs, vocab, ours, files[1], settings.max_seq_length)
+        check_same_input(path, theirs, vocab, ours, files[1] or "", settings.max_seq_length)
 
     def teach(self, loss):
         """Adds the losses against the teacher to a loss of `modeling.losses`. Call it in the strategy's scope."""

@@ -102,8 +102,7 @@ def open_teacher(settings: TeacherSettings, tasks: Collection[str], student: Mod
         )
     files.check(may_be_export=True)
     ours, theirs = student.tokenizer, files.tokenizer
-    length = settings["max_seq_length"]
-    check_same_input(path, files.config, theirs.vocab, ours.vocab, student.vocab_file, length)
+    check_same_input(path, files.config, theirs.vocab, ours.vocab, student.vocab_file, settings.max_seq_length)
     casing = [(each.basic_tokenizer.do_lower_case, each.basic_tokenizer.strip_accents) for each in (ours, theirs)]
     if casing[0] != casing[1]:
         raise Mistake(

@@ -110,7 +110,7 @@ def settings_of(program: type[S], flag_values: flags.FlagValues, path_lists: Seq
     changes: dict = {"num_tpu_cores": None} if flag_values["num_tpu_cores"].using_default_value else {}
     for name in (field.name for field in setting_fields(settings) if is_path(field.name)):
         path = getattr(settings, name)
-        if path and not (name == "bert_config_file" and path in released_names()):
+        if path and isinstance(path, str) and not (name == "bert_config_file" and path in released_names()):
             parts = [part.strip() for part in path.split(",")] if name in path_lists else [path]
             changes[name] = ",".join(part and _absolute(part) for part in parts)
     settings = dataclasses.replace(settings, **changes)
