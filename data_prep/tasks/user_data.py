@@ -50,7 +50,8 @@ def iterate_own_file(
 
     Files are .csv, .tsv or .txt (tabs), .jsonl, .ndjson or .json (an object on each line), also compressed. To save
     memory, the rows of CSV and TSV are usually split one by one. Columns that are not given are found. Without
-    `needs_label`, an absent column or an empty cell means no label. `kind` is one of `examples.KINDS`, `has_header` one of `columns.HEADERS`.
+    `needs_label`, an absent column or an empty cell means no label. `kind` is one of `examples.KINDS`, `has_header` one
+    of `columns.HEADERS`.
     """
     columns = find_columns(table, columns, needs_label)
     places, rows = read_table(table, columns, needs_label, has_header)
