@@ -34,7 +34,6 @@ from bert_keras.modeling.losses import (
     MultiLabelLoss,
     PretrainingLoss,
     RegressionLoss,
-    ReplacedTokenLoss,
     SpanBoundaryLoss,
     SquadLoss,
     TokenClassificationLoss,
@@ -50,4 +49,5 @@ from bert_keras.modeling.models import (
     TokenClassifierModel,
 )
 from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule, clip_by_global_norm, layer_of
+from bert_keras.modeling.replaced_tokens import ReplacedTokenLoss
 from bert_keras.modeling.tagger import TAGGERS, FeatureBasedTagger, LstmTagger

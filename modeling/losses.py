@@ -1,4 +1,4 @@
-"""The losses and metrics of pre-training and of each kind of fine-tuning.
+"""The losses and metrics of pre-training, except for ELECTRA's, and of each kind of fine-tuning.
 
 Each loss returns weighted sums (numerators) and sums of weights (denominators). The training step adds the sums of all
 micro-batches and devices and divides once, so the split of a batch does not change the result.
@@ -11,17 +11,13 @@ Axes: B batch, T tokens, P predictions, V vocabulary, C classes, K choices, S se
 """
 
 import functools
+from typing import Any
 
 import keras
 from keras import ops
 
-from bert_keras.modeling.dropout import shifted
-from bert_keras.modeling.replaced_tokens import Generator, gumbel_noise, replace_tokens
-
 # Avoids a division by 0 without masked tokens. As in the original BERT, it is in the training loss, not in the metrics.
 MASKED_LM_EPSILON = 1e-5
-# The seeds of the generator's dropout and of its samples, in steps of more than the number of dropouts in a network.
-_GENERATOR, _SAMPLES = 2**16, 2**17
 
 
 class Loss:
@@ -120,17 +116,17 @@ class PretrainingLoss(Loss):
         return weighted_sum(self._loss_weights, (masked_lm, sentence))
 
     def _weights(self, features):
-        masked = _masked_lm_weights(features)  # [B, P]
+        masked = masked_lm_weights(features)  # [B, P]
         sentence = _sequence_weights(features)  # [B] or [B, S]
         is_labelled = ops.reshape(features["next_sentence_labels"], ops.shape(sentence)) >= 0
         sentence = sentence * ops.cast(is_labelled, "float32")
         return dict(zip(PretrainingLoss.metric_names, (masked, masked, sentence, sentence), strict=True))
 
     def _values(self, outputs, features):
-        masked = _losses_and_hits(outputs["masked_lm_logits"], features["masked_lm_ids"])  # [B, P]
+        masked = losses_and_hits(outputs["masked_lm_logits"], features["masked_lm_ids"])  # [B, P]
         sentence_logits = outputs["next_sentence_logits"]  # [B, 2]; [B, S, 2] of packed rows
         labels = ops.reshape(features["next_sentence_labels"], ops.shape(sentence_logits)[:-1])
-        sentence = _losses_and_hits(sentence_logits, ops.maximum(labels, 0))  # [B] or [B, S]
+        sentence = losses_and_hits(sentence_logits, ops.maximum(labels, 0))  # [B] or [B, S]
         return dict(zip(PretrainingLoss.metric_names, (*masked, *sentence), strict=True))
 
 
@@ -167,78 +163,8 @@ class SpanBoundaryLoss(PretrainingLoss):
         return super()._weights(features) | dict.fromkeys(self._OWN_METRICS, weights)
 
     def _values(self, outputs, features):
-        values = _losses_and_hits(outputs["span_boundary_logits"], features["masked_lm_ids"])  # [B, P]
+        values = losses_and_hits(outputs["span_boundary_logits"], features["masked_lm_ids"])  # [B, P]
         return super()._values(outputs, features) | dict(zip(self._OWN_METRICS, values, strict=True))
-
-
-class ReplacedTokenLoss(Loss):
-    """The pre-training of ELECTRA: a generator replaces masked tokens, and the model finds the replaced ones.
-
-    The generator learns masked LM, and its samples replace the masked tokens. A sample that equals the original token
-    counts as original. The loss of the model, the discriminator, is over all tokens except padding. No gradient goes
-    through the samples.
-    Source: Clark et al. 2020, "ELECTRA", section 2, and `PretrainingModel` in run_pretraining.py of
-    google-research/electra.
-
-    Args:
-        model: ReplacedTokenModel. The labels are those of the masked LM in `PretrainingLoss`.
-        generator_size: see `replaced_tokens.generator_config`.
-        masked_lm_loss_weight, replaced_token_loss_weight: factors of the losses of generator and discriminator, each 0
-            or more; as in `PretrainingLoss`, a loss with the factor 0 is left out.
-
-    Attributes:
-        generator: `replaced_tokens.Generator`.
-    """
-
-    # The shares are those of the replaced tokens, and of the tokens that the model holds for replaced, in all tokens.
-    metric_names = (
-        *("masked_lm_loss", "masked_lm_accuracy", "replaced_token_loss", "replaced_token_accuracy"),
-        *("replaced_token_precision", "replaced_token_recall", "replaced_share", "predicted_share"),
-    )
-    label_names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
-
-    def __init__(self, model, generator_size=0.25, masked_lm_loss_weight=1.0, replaced_token_loss_weight=50.0):
-        super().__init__(model)
-        self.generator = Generator(model, generator_size)
-        self.own_weights = self.generator.own_weights
-        self._loss_weights = masked_lm_loss_weight, replaced_token_loss_weight
-
-    def numerators(self, features, dropout_seed=None):
-        seed = _seed_of_batch(features) if dropout_seed is None else ops.convert_to_tensor(dropout_seed)
-        logits = self.generator(features, None if dropout_seed is None else shifted(seed, _GENERATOR))  # [B, P, V]
-        samples = _argmax(logits + gumbel_noise(ops.shape(logits), shifted(seed, _SAMPLES)))  # [B, P]
-        input_ids, is_replaced = replace_tokens(features, ops.cast(samples, "int32"))  # [B, T]
-        outputs = self.model({**features, "input_ids": input_ids}, dropout_seed=dropout_seed)
-        outputs |= {"masked_lm_logits": logits, "is_replaced": is_replaced}
-        values = self._values(outputs, features)
-        return {name: ops.sum(weights * values[name]) for name, weights in self._weights(features).items()}
-
-    def value(self, numerators, denominators):
-        """Returns the weighted sum of the losses of generator and discriminator, see `Loss.value`."""
-        masked_lm = numerators["masked_lm_loss"] / (denominators["masked_lm_loss"] + MASKED_LM_EPSILON)
-        replaced = ops.divide_no_nan(numerators["replaced_token_loss"], denominators["replaced_token_loss"])
-        return weighted_sum(self._loss_weights, (masked_lm, replaced))
-
-    def metrics(self, numerators, denominators):
-        """Returns `Loss.metrics`; precision and recall are 0 without predicted or replaced tokens."""
-        hits = numerators["replaced_token_precision"]
-        return super().metrics(numerators, denominators) | {
-            "replaced_token_precision": ops.divide_no_nan(hits, numerators["predicted_share"]),
-            "replaced_token_recall": ops.divide_no_nan(hits, numerators["replaced_share"]),
-        }
-
-    def _weights(self, features):
-        masked, is_token = _masked_lm_weights(features), ops.cast(features["input_mask"], "float32")
-        return {name: masked if name.startswith("masked_lm") else is_token for name in self.metric_names}
-
-    def _values(self, outputs, features):
-        masked = _losses_and_hits(outputs["masked_lm_logits"], features["masked_lm_ids"])  # [B, P]
-        labels, logits = ops.cast(outputs["is_replaced"], "float32"), outputs["logits"]  # [B, T]
-        predicted = ops.cast(logits > 0, "float32")
-        losses = ops.softplus(logits) - labels * logits  # the binary cross-entropy
-        found = labels * predicted
-        values = (*masked, losses, ops.cast(ops.equal(predicted, labels), "float32"), found, found, labels, predicted)
-        return dict(zip(self.metric_names, values, strict=True))
 
 
 class ClassificationLoss(Loss):
@@ -264,7 +190,7 @@ class ClassificationLoss(Loss):
         return weights
 
     def _values(self, outputs, features):
-        losses, hits = _losses_and_hits(outputs["logits"], features["label_ids"], self.label_smoothing)  # [B]
+        losses, hits = losses_and_hits(outputs["logits"], features["label_ids"], self.label_smoothing)  # [B]
         return {"loss": losses, "accuracy": hits}
 
 
@@ -328,7 +254,7 @@ class TokenClassificationLoss(Loss):
 
     def _values(self, outputs, features):
         labels = ops.maximum(features["label_ids"], 0)
-        losses, hits = _losses_and_hits(outputs["logits"], labels, self.label_smoothing)  # [B, T]
+        losses, hits = losses_and_hits(outputs["logits"], labels, self.label_smoothing)  # [B, T]
         return {"loss": losses, "accuracy": hits}
 
 
@@ -349,8 +275,8 @@ class SquadLoss(Loss):
     def _values(self, outputs, features):
         smoothing = self.label_smoothing, features["input_mask"] if self.label_smoothing else None
         starts, ends = features["start_positions"], features["end_positions"]
-        start_losses, start_hits = _losses_and_hits(outputs["start_logits"], starts, *smoothing)  # [B]
-        end_losses, end_hits = _losses_and_hits(outputs["end_logits"], ends, *smoothing)
+        start_losses, start_hits = losses_and_hits(outputs["start_logits"], starts, *smoothing)  # [B]
+        end_losses, end_hits = losses_and_hits(outputs["end_logits"], ends, *smoothing)
         return {"loss": (start_losses + end_losses) / 2.0, "start_accuracy": start_hits, "end_accuracy": end_hits}
 
 
@@ -360,7 +286,7 @@ def weighted_sum(weights, losses):
     return sum(weighted[1:], weighted[0])
 
 
-def _losses_and_hits(logits, labels, label_smoothing=0.0, classes=None):
+def losses_and_hits(logits: Any, labels: Any, label_smoothing: float = 0.0, classes: Any = None) -> tuple[Any, Any]:
     """Returns the negative log-likelihood of each label, and 1.0 if it has the highest logit, else 0.0; float32.
 
     Smoothing spreads a share of each label over the classes [..., C] that are 1; None: all classes.
@@ -370,11 +296,12 @@ def _losses_and_hits(logits, labels, label_smoothing=0.0, classes=None):
         shares = ops.ones_like(logits) if classes is None else ops.cast(classes, logits.dtype)
         mean = ops.sum(shares * logits, axis=-1) / ops.sum(shares, axis=-1)
         losses = (1.0 - label_smoothing) * losses + label_smoothing * (ops.logsumexp(logits, axis=-1) - mean)
-    best = _argmax(logits)
+    best = argmax(logits)
     return losses, ops.cast(ops.equal(best, ops.cast(labels, best.dtype)), "float32")
 
 
-def _argmax(logits):
+def argmax(logits: Any) -> Any:
+    """Returns the index of the highest logit along the last axis."""
     if keras.backend.backend() != "tensorflow":
         return ops.argmax(logits, axis=-1)
     import tensorflow as tf
@@ -383,13 +310,7 @@ def _argmax(logits):
     return tf.argmax(logits, axis=-1, output_type=tf.int32)
 
 
-def _seed_of_batch(features):
-    """Returns a seed for `Dropout` that depends on the tokens alone, so each evaluation draws the same samples."""
-    dtype = "uint32" if keras.backend.backend() == "jax" else "int32"
-    return ops.cast(ops.stack([ops.sum(features[name]) for name in ("input_ids", "masked_lm_ids")]), dtype)
-
-
-def _masked_lm_weights(features):
+def masked_lm_weights(features: dict[str, Any]) -> Any:
     """Returns float32 [B, P]: 1 for masked tokens, 0 for unused places and padding rows."""
     is_masked = ops.cast(features["masked_lm_weights"], "float32")
     return is_masked * ops.expand_dims(_example_weights(features), -1)

@@ -1,4 +1,4 @@
-"""The generator of ELECTRA and the tokens that it replaces (Clark et al. 2020, "ELECTRA", section 2).
+"""The pre-training of ELECTRA: generator, tokens that it replaces, and loss (Clark et al. 2020, "ELECTRA", section 2).
 
 Axes: B batch, T tokens, P predictions, V vocabulary.
 """
@@ -12,9 +12,20 @@ from keras import ops
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.checkpoints.names import LOSS_PREFIX
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.dropout import random_bits
+from bert_keras.modeling.dropout import random_bits, shifted
 from bert_keras.modeling.heads import MaskedLmHead
 from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.losses import (
+    MASKED_LM_EPSILON,
+    Loss,
+    argmax,
+    losses_and_hits,
+    masked_lm_weights,
+    weighted_sum,
+)
+
+# The seeds of the generator's dropout and of its samples, in steps of more than the number of dropouts in a network.
+_GENERATOR, _SAMPLES = 2**16, 2**17
 
 
 def generator_config(config: BertConfig, size: float) -> BertConfig:
@@ -102,3 +113,79 @@ def replace_tokens(features: dict[str, Any], samples: Any) -> tuple[Any, Any]:
 
     replaced, original = placed(samples), placed(features["masked_lm_ids"])
     return ops.where(replaced >= 0, replaced, ids), ops.not_equal(replaced, original)
+
+
+class ReplacedTokenLoss(Loss):
+    """The pre-training of ELECTRA: a generator replaces masked tokens, and the model finds the replaced ones.
+
+    The generator learns masked LM, and its samples replace the masked tokens. A sample that equals the original token
+    counts as original. The loss of the model, the discriminator, is over all tokens except padding. No gradient goes
+    through the samples.
+    Source: Clark et al. 2020, "ELECTRA", section 2, and `PretrainingModel` in run_pretraining.py of
+    google-research/electra.
+
+    Args:
+        model: ReplacedTokenModel. The labels are those of the masked LM in `PretrainingLoss`.
+        generator_size: see `generator_config`.
+        masked_lm_loss_weight, replaced_token_loss_weight: factors of the losses of generator and discriminator, each 0
+            or more; as in `PretrainingLoss`, a loss with the factor 0 is left out.
+
+    Attributes:
+        generator: `Generator`.
+    """
+
+    # The shares are those of the replaced tokens, and of the tokens that the model holds for replaced, in all tokens.
+    metric_names = (
+        *("masked_lm_loss", "masked_lm_accuracy", "replaced_token_loss", "replaced_token_accuracy"),
+        *("replaced_token_precision", "replaced_token_recall", "replaced_share", "predicted_share"),
+    )
+    label_names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+
+    def __init__(self, model, generator_size=0.25, masked_lm_loss_weight=1.0, replaced_token_loss_weight=50.0):
+        super().__init__(model)
+        self.generator = Generator(model, generator_size)
+        self.own_weights = self.generator.own_weights
+        self._loss_weights = masked_lm_loss_weight, replaced_token_loss_weight
+
+    def numerators(self, features, dropout_seed=None):
+        seed = _seed_of_batch(features) if dropout_seed is None else ops.convert_to_tensor(dropout_seed)
+        logits = self.generator(features, None if dropout_seed is None else shifted(seed, _GENERATOR))  # [B, P, V]
+        samples = argmax(logits + gumbel_noise(ops.shape(logits), shifted(seed, _SAMPLES)))  # [B, P]
+        input_ids, is_replaced = replace_tokens(features, ops.cast(samples, "int32"))  # [B, T]
+        outputs = self.model({**features, "input_ids": input_ids}, dropout_seed=dropout_seed)
+        outputs |= {"masked_lm_logits": logits, "is_replaced": is_replaced}
+        values = self._values(outputs, features)
+        return {name: ops.sum(weights * values[name]) for name, weights in self._weights(features).items()}
+
+    def value(self, numerators, denominators):
+        """Returns the weighted sum of the losses of generator and discriminator, see `Loss.value`."""
+        masked_lm = numerators["masked_lm_loss"] / (denominators["masked_lm_loss"] + MASKED_LM_EPSILON)
+        replaced = ops.divide_no_nan(numerators["replaced_token_loss"], denominators["replaced_token_loss"])
+        return weighted_sum(self._loss_weights, (masked_lm, replaced))
+
+    def metrics(self, numerators, denominators):
+        """Returns `Loss.metrics`; precision and recall are 0 without predicted or replaced tokens."""
+        hits = numerators["replaced_token_precision"]
+        return super().metrics(numerators, denominators) | {
+            "replaced_token_precision": ops.divide_no_nan(hits, numerators["predicted_share"]),
+            "replaced_token_recall": ops.divide_no_nan(hits, numerators["replaced_share"]),
+        }
+
+    def _weights(self, features):
+        masked, is_token = masked_lm_weights(features), ops.cast(features["input_mask"], "float32")
+        return {name: masked if name.startswith("masked_lm") else is_token for name in self.metric_names}
+
+    def _values(self, outputs, features):
+        masked = losses_and_hits(outputs["masked_lm_logits"], features["masked_lm_ids"])  # [B, P]
+        labels, logits = ops.cast(outputs["is_replaced"], "float32"), outputs["logits"]  # [B, T]
+        predicted = ops.cast(logits > 0, "float32")
+        losses = ops.softplus(logits) - labels * logits  # the binary cross-entropy
+        found = labels * predicted
+        values = (*masked, losses, ops.cast(ops.equal(predicted, labels), "float32"), found, found, labels, predicted)
+        return dict(zip(self.metric_names, values, strict=True))
+
+
+def _seed_of_batch(features):
+    """Returns a seed for `Dropout` that depends on the tokens alone, so each evaluation draws the same samples."""
+    dtype = "uint32" if keras.backend.backend() == "jax" else "int32"
+    return ops.cast(ops.stack([ops.sum(features[name]) for name in ("input_ids", "masked_lm_ids")]), dtype)

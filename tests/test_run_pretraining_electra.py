@@ -19,7 +19,7 @@ import run_classifier
 import run_ner
 import run_squad
 from bert_keras.data_prep.create_pretraining_data import main as build_records
-from bert_keras.modeling import ReplacedTokenModel, load_weights, losses, open_checkpoint, weights_by_name
+from bert_keras.modeling import ReplacedTokenModel, load_weights, open_checkpoint, replaced_tokens, weights_by_name
 from bert_keras.prediction import FeatureExtractor
 
 METRICS = ["masked_lm_accuracy", "masked_lm_loss", "predicted_share", "replaced_share", "replaced_token_accuracy"]
@@ -42,7 +42,7 @@ def flags(tmp_path, tiny_config, write_records):
 @pytest.fixture
 def plain(tmp_path, tiny_config, write_records, monkeypatch):
     """The flags of a run without dropout, whose generator replaces tokens by the most probable ones."""
-    monkeypatch.setattr(losses, "gumbel_noise", lambda shape, seed: 0.0)
+    monkeypatch.setattr(replaced_tokens, "gumbel_noise", lambda shape, seed: 0.0)
     changes = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     return make_flags(tmp_path, tiny_config, write_records, **changes) | {"learning_rate": 1e-3}
 

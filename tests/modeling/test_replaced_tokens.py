@@ -15,7 +15,7 @@ from bert_keras.modeling import (
     LearningRateSchedule,
     ReplacedTokenLoss,
     ReplacedTokenModel,
-    losses,
+    replaced_tokens,
 )
 from bert_keras.modeling.replaced_tokens import generator_config, gumbel_noise, replace_tokens
 from bert_keras.training.step import Trainer
@@ -84,7 +84,7 @@ def test_losses_and_metrics_are_those_of_numpy(monkeypatch):
     noise = np.random.default_rng(2).gumbel(size=(6, 3, 40)).astype(np.float32)
     # One sample is the original token.
     noise[0, 0, features["masked_lm_ids"][0, 0]] = 100.0
-    monkeypatch.setattr(losses, "gumbel_noise", lambda shape, seed: noise)
+    monkeypatch.setattr(replaced_tokens, "gumbel_noise", lambda shape, seed: noise)
     numerators, denominators = loss.numerators(features), loss.denominators(features)
     metrics = {name: float(value) for name, value in loss.metrics(numerators, denominators).items()}
     expected = metrics_by_numpy(loss, features, noise)

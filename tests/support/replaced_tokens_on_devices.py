@@ -7,7 +7,13 @@ import numpy as np
 import tensorflow as tf
 from tiny_bert import make_config, make_features, with_random_weights
 
-from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, ReplacedTokenLoss, ReplacedTokenModel, losses
+from bert_keras.modeling import (
+    AdamWeightDecay,
+    LearningRateSchedule,
+    ReplacedTokenLoss,
+    ReplacedTokenModel,
+    replaced_tokens,
+)
 from bert_keras.training.distribution.devices import create_strategy, distribute
 from bert_keras.training.step import Trainer
 
@@ -43,7 +49,7 @@ def main():
     assert abs(one["loss"] - two["loss"]) > 1e-3, (one["loss"], two["loss"])
 
     # With the most probable tokens instead of samples, everything is the same.
-    losses.gumbel_noise = lambda shape, seed: 0.0
+    replaced_tokens.gumbel_noise = lambda shape, seed: 0.0
     examples = make_features(CONFIG, 8, num_tokens=16)
     expected = train(one_device, examples, 3)
     found = train(devices, examples, 3)

@@ -13,7 +13,7 @@ from every_loss import CELLS, CONFIGS, DRAW, SIZES, Network, features_for
 from states import weights_of
 from tiny_bert import make_config
 
-from bert_keras.modeling import losses, weights_by_name
+from bert_keras.modeling import replaced_tokens, weights_by_name
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.modeling.lora import enable_lora
 from bert_keras.training.input.packing import pack
@@ -120,7 +120,7 @@ PACKED_LEFT_TO_RIGHT = ("classes", "masked words and sentences", "attention")
     ids=[*PACKED, *(f"{name}, left to right" for name in PACKED_LEFT_TO_RIGHT)],
 )
 def test_packed_rows_have_the_losses_and_gradients_of_rows_of_their_own(monkeypatch, name, config):
-    monkeypatch.setattr(losses, "gumbel_noise", lambda shape, seed: 0.0)
+    monkeypatch.setattr(replaced_tokens, "gumbel_noise", lambda shape, seed: 0.0)
     loss, features = CELLS[name].make(config), features_for(CELLS[name])
     packed = pack(features, row_length=16, max_sequences=3)
     assert len(packed["input_ids"]) < 3
