@@ -137,18 +137,7 @@ def test_a_run_config_gives_the_same_run(trained, tmp_path):
     assert_bit_equal(weights_in(flags["output_dir"]), weights_in(tmp_path / "other"))
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("no_graphs")
-def test_the_seed_and_a_smooth_rate_change_the_run(trained, files):
-    run(files, do_train=True, num_train_steps=6, log_steps=1, learning_rate_schedule="smooth_linear", seed=1)
-    rows = rows_of(files["output_dir"])
-    rates = [float(row["learning_rate"]) for row in rows]
-    np.testing.assert_allclose(rates, [0, 0.005, 0.01, 0.0075, 0.005, 0.0025], rtol=1e-6)
-    # The first step has the rate 0: its loss depends on the seed alone.
-    assert rows[0]["loss"] != rows_of(trained[0]["output_dir"])[0]["loss"]
-
-
-@pytest.mark.slow  # two runs; tests/training/test_fine_tuning.py has a shorter one in 16 bits
+@pytest.mark.slow  # two runs
 @pytest.mark.parametrize(
     "ways",
     [{"precision": "bfloat16", "recompute": True}, {"precision": "float16", "jit": True}],

@@ -7,12 +7,12 @@ import shutil
 
 import pytest
 from eager import without_graphs
-from pretraining_runs import TOKENS, WORDS, make_files, run, write_text
+from pretraining_runs import TOKENS, WORDS, assert_continues, make_files, run, write_text
 from rounding import assert_close
 from states import assert_bit_equal, weights_in
 from tiny_classes import write_rows
 from tiny_squad import write_squad
-from training_runs import assert_near, rows_of, stop_after
+from training_runs import assert_near, rows_of
 
 import convert_checkpoint
 import run_classifier
@@ -149,7 +149,7 @@ def test_packed_rows_parts_and_compilation_change_nothing(plain, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_graphs")
-def test_a_stopped_run_continues_as_if_it_had_not(flags, tmp_path, monkeypatch):
+def test_a_stopped_run_continues_as_if_it_had_not(flags, tmp_path):
     """With masks that differ in each epoch, dropout, averages and samples of the generator."""
     write_text(tmp_path)
     arguments = ["--max_seq_length=12", "--max_predictions_per_seq=3", "--dynamic_masking", "--sentence_task=none"]
@@ -159,14 +159,7 @@ def test_a_stopped_run_continues_as_if_it_had_not(flags, tmp_path, monkeypatch):
     flags["bert_config_file"].write_text(json.dumps(config | {"vocab_size": len(TOKENS)}))
     flags |= {"deterministic": True, "iterations_per_loop": 1, "ema_decay": 0.9, "eval_file": flags["input_file"]}
     flags |= {"precision": "float16", "num_train_steps": 6}
-    metrics = run(flags)
-    stopped = {**flags, "output_dir": tmp_path / "stopped"}
-    with monkeypatch.context() as patch:
-        stop_after(patch, 3)
-        assert run(stopped) is None
-    assert run(stopped) == metrics
-    assert_bit_equal(weights_in(stopped["output_dir"]), weights_in(flags["output_dir"]))
-    assert rows_of(stopped["output_dir"]) == rows_of(flags["output_dir"])
+    assert_continues(flags, run(flags), tmp_path / "stopped", 3)
 
 
 @pytest.mark.parametrize(

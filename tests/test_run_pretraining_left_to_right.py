@@ -4,10 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-from pretraining_runs import TOKENS, WORDS, make_files, run, write_text
+from pretraining_runs import TOKENS, WORDS, assert_continues, make_files, run, write_text
 from reference_bert import ReferenceBert
-from states import assert_bit_equal, weights_in
-from training_runs import assert_near, rows_of, stop_after
+from states import weights_in
+from training_runs import assert_near
 
 from bert_keras.data_prep.create_pretraining_data import main
 from bert_keras.data_prep.records.reading import open_records
@@ -81,16 +81,9 @@ def test_the_loss_is_that_of_the_next_tokens(flags, tmp_path, capsys):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_graphs")
-def test_a_stopped_run_continues_as_if_it_had_not(flags, tmp_path, monkeypatch):
+def test_a_stopped_run_continues_as_if_it_had_not(flags, tmp_path):
     flags |= {"deterministic": True, "iterations_per_loop": 1}
-    metrics = run(flags)
-    stopped = {**flags, "output_dir": tmp_path / "stopped"}
-    with monkeypatch.context() as patch:
-        stop_after(patch, 2)
-        assert run(stopped) is None
-    assert run(stopped) == metrics
-    assert_bit_equal(weights_in(stopped["output_dir"]), weights_in(flags["output_dir"]))
-    assert rows_of(stopped["output_dir"]) == rows_of(flags["output_dir"])
+    assert_continues(flags, run(flags), tmp_path / "stopped", 2)
 
 
 @pytest.mark.usefixtures("no_graphs")

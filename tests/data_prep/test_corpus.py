@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import random
 
 import pytest
 from tokenized import read_documents
@@ -66,17 +65,6 @@ def test_documents_and_warnings_are_those_of_one_process(tokenize, letters_token
         "sentence_starts",
         "tokens",
     ]
-
-
-def test_random_text_is_cut_at_any_byte(tokenize, letters_tokenizer, tmp_path):
-    rng = random.Random(3)
-    texts = {f"{number}.txt": bytes(rng.choices(b"ab \n", (2, 1, 1, 2), k=150)) for number in range(3)}
-    files = write(tmp_path, texts)
-    documents, _ = tokenize("work", files, 7)
-    assert content(documents) == content(read_documents(files, letters_tokenizer))
-    assert len(documents) > 20
-    documents, num_unknown = tokenize("blank", write(tmp_path, {"a": b"\n\n", "b": b" \n"}), 1)
-    assert (len(documents), num_unknown) == (0, 0)
 
 
 def test_lines_are_counted_once_for_all_of_the_text(letters_tokenizer, tmp_path, monkeypatch, messages):

@@ -64,16 +64,6 @@ def test_odd_texts_and_pairs(odd_layers, firsts, seconds, number):
     equal(layer((firsts, seconds)), layer.tokenizer((firsts, seconds), *arguments))
 
 
-def test_texts_of_the_original(golden_texts):
-    arguments, texts, ids = golden_texts
-    texts = as_texts(texts)
-    layer = TokenizerLayer(FullTokenizer(*arguments), 128)
-    found = layer(tf.constant(texts))
-    equal(found, layer.tokenizer(texts, 128))
-    rows = [[layer.tokenizer.cls_id, *row[:126], layer.tokenizer.sep_id] for row in ids]
-    assert found["input_ids"].numpy().tolist() == [row + [0] * (128 - len(row)) for row in rows]
-
-
 @pytest.mark.parametrize("arguments", LENGTHS)
 def test_input_pipelines(letters_tokenizer, arguments):
     layer = TokenizerLayer(letters_tokenizer, *arguments)

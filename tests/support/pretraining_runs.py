@@ -1,5 +1,9 @@
 """Small pre-training runs for the tests of the program."""
 
+import pytest
+from states import assert_bit_equal, weights_in
+from training_runs import rows_of, stop_after
+
 import run_pretraining
 
 # A text whose words have several pieces.
@@ -41,3 +45,14 @@ def argv_of(flags, **more):
 
 def run(flags, **more):
     return run_pretraining.main(argv_of(flags, **more))
+
+
+def assert_continues(flags, metrics, folder, step):
+    """Checks that a run that is stopped after a step and continued ends as the finished run of these flags did."""
+    stopped = {**flags, "output_dir": folder}
+    with pytest.MonkeyPatch.context() as patch:
+        stop_after(patch, step)
+        assert run(stopped) is None
+    assert run(stopped) == metrics
+    assert_bit_equal(weights_in(folder), weights_in(flags["output_dir"]))
+    assert rows_of(folder) == rows_of(flags["output_dir"])

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -346,22 +345,3 @@ def test_settings_that_only_change_the_memory_may_change_when_a_run_resumes(whol
     shutil.copytree(original, folder)
     assert run(MadeUp(does_predict=True), folder, gradient_accumulation_steps=2, recompute=True, **flags) == metrics
     assert "nothing to train: step 6 of 6 is reached" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("no_graphs")
-def test_products_of_16_bits_train_weights_of_32_to_nearly_the_same(whole, start, tmp_path):
-    folder, _ = whole
-    flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4, "precision": "bfloat16"}
-    run(MadeUp(), tmp_path / "run", **flags)
-    assert keras.config.dtype_policy().name == "float32"
-    expected, losses = (
-        [float(row["loss"]) for row in rows_of(path) if row["split"] == "train"] for path in (folder, tmp_path / "run")
-    )
-    np.testing.assert_allclose(losses, expected, rtol=0.02)
-    assert losses != expected
-    begun, whole_run, weights = weights_in(start), weights_in(folder), weights_in(tmp_path / "run")
-    assert {value.dtype for name, value in weights.items() if name != "global_step"} == {np.dtype("float32")}
-    name = "bert/encoder/layer_0/intermediate/dense/kernel"
-    moved = np.abs(whole_run[name] - begun[name]).mean()
-    assert 0 < np.abs(weights[name] - whole_run[name]).mean() < 0.2 * moved
