@@ -29,7 +29,7 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.model_list import print_models
 from bert_keras.data_prep.text.vocabulary import extend_vocabulary
-from bert_keras.export.converted_task import describe_head, open_input, write_task, write_vocabulary
+from bert_keras.export.converted_task import describe_head, open_input, task_of, write_task, write_vocabulary
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling import read_config
@@ -83,7 +83,7 @@ def main(argv):
     conversion.check_labels(values.labels)
     casing = values.do_lower_case, values.strip_accents
     model = ModelFolder(values.input, values.vocab_file, values.bert_config_file, *casing)
-    checkpoint, settings = open_input(model, values.keep_optimizer), model.settings if model.task else None
+    checkpoint, settings = open_input(model, values.keep_optimizer), task_of(model)
     contents = _select(model, settings, values)
     vocab_file = values.vocab_file or checkpoint.vocab_file
     preparation, tokens = model.preparation if vocab_file else None, None

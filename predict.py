@@ -46,7 +46,12 @@ class Prediction:
     init_checkpoint: str | None = setting(
         "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.", None
     )
-    task: str | None = setting("Task of a pre-trained model.", None, choices=(*PRETRAINED_TASKS, *FINE_TUNED_TASKS))
+    task: str | None = setting(
+        "Task of a pre-trained model, or of a model of another library whose head has several uses.",
+        None,
+        choices=(*PRETRAINED_TASKS, *FINE_TUNED_TASKS),
+    )
+    is_pair: bool | None = setting("Whether a classifier of another library takes pairs of texts.", None)
     input_file: str | None = setting(
         "File with one text or pair a line, or a table (.csv, .tsv, .jsonl); score: or a folder of pairs.", None
     )
@@ -87,7 +92,7 @@ def main(argv):
     from bert_keras.prediction.predictor import answer_lines
 
     limits = read_flags(LimitSettings, values)
-    model = ModelFolder(values.model_dir or values.init_checkpoint)
+    model = ModelFolder(values.model_dir or values.init_checkpoint, task=values.task, is_pair=values.is_pair)
     settings = model.settings if values.model_dir else {"task": values.task}
     if values.model_dir:
         _check_fine_tuned(values, settings["task"])
@@ -103,15 +108,15 @@ def _check_pretrained(values):
         raise ValueError("missing: --model_dir, or --task and --init_checkpoint (--help says what each is for)")
     if values.task in FINE_TUNED_TASKS:
         raise ValueError(f"--task={values.task} is for fine-tuned models; give the folder of one as --model_dir")
+    if values.is_pair is not None:
+        raise ValueError("--is_pair is for fine-tuned models; leave it out")
     require(values, ("task", "init_checkpoint"))
 
 
 def _check_fine_tuned(values, task):
-    allowed = ("long",) if task == "fill_mask" else ()
+    allowed = ("long",) if task in PRETRAINED_TASKS else ()
     if wrong := [f"--{name}" for name in _OF_PRETRAINED if name in given_flags(values) and name not in allowed]:
         raise ValueError(f"{', '.join(wrong)}: a fine-tuned model or an export sets this; leave it out")
-    if values.task not in (None, task):
-        raise ValueError(f"--task={values.task}, but --model_dir={values.model_dir} is for {task}; leave --task out")
 
 
 def _read_rows(values, arguments, model, settings, limits):

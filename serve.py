@@ -3,7 +3,7 @@
 
     python serve.py --model_dir=output
     python serve.py --model=reviews=output --model=questions=squad_output
-    python serve.py --model=bert=uncased_L-12_H-768_A-12 --tasks=fill_mask,vectors
+    python serve.py --model=bert=uncased_L-12_H-768_A-12 --task=fill_mask,vectors
 
 A model is the folder of a fine-tuning run, an export, or a checkpoint of pre-training. A folder with numbered models,
 such as news/1 and news/2, answers with the newest, and changes to a newer one that appears. The program prints the
@@ -28,7 +28,7 @@ from bert_keras.cli.flags import parse, run_main
 from bert_keras.cli.served_models import define_served_models, folders_by_name, read_token
 from bert_keras.cli.server_address import hosts_of, listen, open_port
 from bert_keras.cli.start import start_tensorflow
-from bert_keras.model_folder.tasks import PRETRAINED_TASKS
+from bert_keras.model_folder.tasks import FINE_TUNED_TASKS, PRETRAINED_TASKS
 from bert_keras.prediction.arguments import Limits
 from bert_keras.settings.fields import define_group, read_flags, setting
 
@@ -41,7 +41,9 @@ _TASKS = (*PRETRAINED_TASKS, "vectors")
 class Serving:
     """The address, and the limits of requests."""
 
-    tasks: tuple[str, ...] = setting(f"Tasks of checkpoints of pre-training: {', '.join(_TASKS)}.", ())
+    task: tuple[str, ...] = setting(
+        f"Tasks of checkpoints of pre-training: {', '.join(_TASKS)}. Of a model of another library: its task.", ()
+    )
     host: str = setting("Address to listen at; 0.0.0.0 for all of this machine.", "127.0.0.1")
     port: int = setting("Port; 0 for a free one.", 8501, lower_bound=0, upper_bound=65535)
     token_file: str | None = setting("File with the bearer token that requests must have.", None)
@@ -81,8 +83,10 @@ def main(argv):
     parse(values, argv, __doc__)
     open_console(stderr=True)
     settings, folders = read_flags(Serving, values), folders_by_name(values)
-    if wrong := [task for task in settings.tasks if task not in _TASKS]:
-        raise ValueError(f"--tasks has {wrong[0]}, but the tasks are {', '.join(PRETRAINED_TASKS)} and vectors")
+    if wrong := [task for task in settings.task if task not in (*_TASKS, *FINE_TUNED_TASKS)]:
+        raise ValueError(
+            f"--task has {wrong[0]}, but the tasks are {', '.join(_TASKS)} and {', '.join(FINE_TUNED_TASKS)}"
+        )
     token = read_token(settings.token_file)
     try:
         import orjson  # noqa: F401 (the newest package of the extra)
@@ -103,7 +107,7 @@ def open_app(settings: Serving, folders: dict[str, str], token: str | None) -> t
     from bert_keras.serving.versions import open_folders
 
     limits = Limits(settings.max_items, settings.max_chars, settings.max_sequences, settings.max_masks)
-    served = open_folders(folders, settings.tasks, limits)
+    served = open_folders(folders, settings.task, limits)
     server_settings = ServerSettings(
         max_batch_tokens=settings.max_batch_tokens,
         batch_timeout=settings.batch_timeout_ms / 1000,

@@ -22,7 +22,7 @@ from bert_keras.export.formats.web_runtime import find_package
 from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation
 from bert_keras.mistakes import MissingFile, Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.model_folder.tasks import EXPORTED_TASKS, TASKS
+from bert_keras.model_folder.tasks import EXPORTED_TASKS, FINE_TUNED_TASKS, PRETRAINED_TASKS, TASKS
 from bert_keras.prediction import FeatureExtractor, FillMask, open_model
 from bert_keras.prediction.arguments import POOLINGS, parse_layers
 from bert_keras.settings.fields import REQUIRED, make_flags, setting
@@ -49,7 +49,12 @@ class Export:
     init_checkpoint: str | None = setting(
         "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.", None
     )
-    task: str | None = setting("Task of a pre-trained model.", None, choices=list(_OF_TASK))
+    task: str | None = setting(
+        "Task of a pre-trained model, or of a model of another library whose head has several uses.",
+        None,
+        choices=(*_OF_TASK, *FINE_TUNED_TASKS),
+    )
+    is_pair: bool | None = setting("Whether a classifier of another library takes pairs of texts.", None)
     format: tuple[str, ...] = setting(f"One or more of {', '.join(FORMATS)}.", ("saved_model",))
     quantize: str | None = setting(
         "Numbers of the weights. If not given: int8 for web, else float32.", None, choices=QUANTIZE_CHOICES
@@ -71,8 +76,12 @@ def define_flags() -> flags.FlagValues:
 def run(values):
     """Runs export_model.py with parsed flags; returns the content of export.json."""
     _check_flags(values)
-    model = ModelFolder(values.model_dir or values.init_checkpoint)
-    settings = model.settings if values.model_dir else {"task": values.task}
+    model, settings = ModelFolder(values.init_checkpoint), {"task": values.task}
+    if values.model_dir:
+        model = ModelFolder(values.model_dir, task=values.task, is_pair=values.is_pair)
+        settings = model.settings
+        if settings["task"] in PRETRAINED_TASKS:
+            raise Mistake("{model_dir}={} is a pre-trained model; give it as {init_checkpoint}", values.model_dir)
     texts = read_check_texts(values.check_file, settings) if values.check_file else None
     web_package = find_package(values.onnxruntime_web) if "web" in values.format else None
     source = _open_fine_tuned(values, model) if values.model_dir else _open_pretrained(values, model)
@@ -118,7 +127,7 @@ def _check_flags(values):
     if values.model_dir and values.init_checkpoint:
         raise Mistake("there are both {model_dir} and {init_checkpoint}; give one of them")
     if values.model_dir:
-        if wrong := [Setting(name) for name in ("task", *_OF_PRETRAINED) if values[name].present]:
+        if wrong := [Setting(name) for name in _OF_PRETRAINED if values[name].present]:
             raise Mistake("{}: a fine-tuned model sets this; leave it out with {model_dir}", wrong)
         if ModelFolder(values.model_dir).is_export:
             raise Mistake("{model_dir}={} is an export already; give the run that it was made from", values.model_dir)
@@ -126,6 +135,8 @@ def _check_flags(values):
         if not values.init_checkpoint:
             raise Mistake("missing: {model_dir}, or {init_checkpoint} and {task} ({help} says what each is for)")
         require(values, ("task",))
+        if values.task not in _OF_TASK or values.is_pair is not None:
+            raise Mistake("{task}={} is for fine-tuned models; give one as {model_dir}", values.task)
         if values.eval_file:
             raise Mistake("{eval_file} is for fine-tuned models, which have a metric; leave it out")
         for task in set(_OF_TASK) - {values.task}:

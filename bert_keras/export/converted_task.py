@@ -10,6 +10,7 @@ from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import TASK_FILE
 from bert_keras.model_folder.sentence_transformers import module_files
 from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES
+from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
 from bert_keras.storage import paths
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
 
@@ -32,6 +33,14 @@ def open_input(model, keep_optimizer):
     if model.is_of_run:
         log.info("%s is a run of fine-tuning: converting its model in %s", model, model.folder)
     return model.need_checkpoint()
+
+
+def task_of(model):
+    """Returns the task of a ModelFolder; None if it has none, or if its files leave open which."""
+    try:
+        return model.settings if model.task else None
+    except OpenQuestion:
+        return None
 
 
 def describe_head(contents, model, settings, given):

@@ -12,10 +12,12 @@ from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE, check_special_tokens
 from bert_keras.mistakes import MissingFile, Mistake, Setting
 from bert_keras.model_folder.preparation import Preparation, find_preparation
-from bert_keras.model_folder.sentence_transformers import MODULES_FILE, Modules
+from bert_keras.model_folder.sentence_transformers import MODULES_FILE, Modules, length_of_encoder
 from bert_keras.model_folder.tasks import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS
 from bert_keras.modeling import BertConfig, check_config, check_sizes, open_checkpoint, read_config
 from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of_run
+from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE
+from bert_keras.modeling.checkpoints.hugging_face_task import task_of_config
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
 from bert_keras.modeling.config import read_json_object, released_names
@@ -46,6 +48,8 @@ class ModelFolder(os.PathLike[str]):
         config_file: the config, or the name of a released model; None: the config in the model's folder.
         do_lower_case: None: the setting in the model's folder, or else a guess from the vocabulary.
         strip_accents: None: the setting in the model's folder, or else the same as do_lower_case.
+        task, is_pair: of a model that another library fine-tuned, what its config.json may leave open; see
+            `modeling.checkpoints.hugging_face_task.task_of_config`.
 
     Attributes:
         path: as given.
@@ -67,8 +71,11 @@ class ModelFolder(os.PathLike[str]):
         config_file: str | os.PathLike | None = None,
         do_lower_case: bool | None = None,
         strip_accents: bool | None = None,
+        task: str | None = None,
+        is_pair: bool | None = None,
     ):
         self.path = path
+        self._facts: dict[str, Any] = {"task": task, "is_pair": is_pair}
         self._given: dict[str, Any] = {"vocab_file": vocab_file, "config_file": config_file}
         self._given |= {"do_lower_case": do_lower_case, "strip_accents": strip_accents}
         self._place = "" if path is None else model_of_run(path)
@@ -113,11 +120,12 @@ class ModelFolder(os.PathLike[str]):
 
     @functools.cached_property
     def task(self) -> dict[str, Any] | None:
-        """The content of task.json, or what the modules of sentence-transformers say; None without either."""
+        """The content of task.json, or what the files of another library say; None if the model has no such head."""
         if self._modules:
             return self._modules.task()
         if not self.has_task_file:
-            return None
+            found = self._of_other_library
+            return found if found and found["task"] in FINE_TUNED_TASKS else None
         file = paths.join(self.folder, TASK_FILE)
         values = read_json_object(file)
         if not isinstance(values.get("task"), str):
@@ -125,14 +133,36 @@ class ModelFolder(os.PathLike[str]):
         return values
 
     @functools.cached_property
+    def _of_other_library(self):
+        """What the config.json of a model with a head says about its task; None without such a head."""
+        file = paths.join(self.folder, HUGGING_FACE_FILE)
+        if self.is_export or self.path is None or not paths.is_file(file):
+            return None
+        config = cast(Checkpoint, self.checkpoint).hugging_face_config
+        return task_of_config(config, file, length_of_encoder(self.folder), **self._facts)
+
+    @property
+    def has_head(self) -> bool:
+        """Whether the files say a task: an export, a fine-tuned model, or a model of another library with a head."""
+        return self.is_export or self.has_task_file or self.has_modules or self._of_other_library is not None
+
+    @functools.cached_property
     def settings(self) -> dict[str, Any]:
-        """The task, of a model that has one. All its settings are there and valid."""
+        """The task, of a model that has one. All its settings are there and valid.
+
+        A pre-trained model of another library has the first task of its head.
+        """
         values = None if self.is_export and not self._is_folder else self.task
         if values is None and paths.is_file(self._place):
             of_export = " of an export" if self.is_export else ""
             raise ValueError(f"{self} is a file{of_export}; give its folder, {self.folder}")
+        if values is None and self._of_other_library:
+            return self._of_other_library
         if values is None:
             raise self._without_task()
+        for name, value in self._facts.items():
+            if value not in (None, values.get(name)):
+                raise Mistake("{}={}, but {} has {}; leave it out", Setting(name), value, self, values.get(name))
         file, task = paths.join(self.folder, TASK_FILE), values["task"]
         tasks = EXPORTED_TASKS if self.is_export else FINE_TUNED_TASKS
         if task not in tasks:
@@ -166,7 +196,7 @@ class ModelFolder(os.PathLike[str]):
 
         The names LABEL_0, LABEL_1, ... that other libraries write if there are none do not count.
         """
-        of_task = (self.task or {}).get("labels")
+        of_task = (self.task or {}).get("labels") if self.has_task_file else None
         of_config = self.checkpoint and self.checkpoint.labels
         if of_config == [f"LABEL_{number}" for number in range(len(of_config or ()))]:
             of_config = None

@@ -99,7 +99,7 @@ class Modules:
             )
         return {
             "task": "vectors",
-            "max_seq_length": _length(self.encoder),
+            "max_seq_length": length_of_encoder(self.encoder),
             "pooling": _pooling(paths.join(self._places["Pooling"], "config.json")),
             "layer": -1,
             "normalize": "Normalize" in self._places,
@@ -147,7 +147,7 @@ def _of_encoder(encoder):
     return _optional(next((file for file in files if paths.is_file(file)), ""), _KEYS_OF_ENCODER)
 
 
-def _length(encoder):
+def length_of_encoder(encoder: str | os.PathLike) -> int:
     """Returns the maximum number of tokens, which newer versions store with the tokenizer."""
     length = _of_encoder(encoder).get("max_seq_length")
     if length is not None:

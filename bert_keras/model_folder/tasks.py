@@ -28,7 +28,8 @@ _SWITCH = "true or false", lambda value: isinstance(value, bool)
 _NAMES = "a list of names, each of them once", _is_names
 _LAYER = 'a whole number or "embeddings"', lambda value: value == "embeddings" or type(value) is int
 
-_OF_TEXTS = {"is_pair": _SWITCH, "doc_stride": _LENGTH_OR_NULL}
+_SWITCH_OR_NULL = "true, false or null", lambda value: value is None or isinstance(value, bool)
+_OF_TEXTS = {"is_pair": _SWITCH_OR_NULL, "doc_stride": _LENGTH_OR_NULL}
 _OF_LABELLED_TEXTS = {"labels": _NAMES, **_OF_TEXTS}
 _OF_ANSWERS = {
     **dict.fromkeys(("doc_stride", "max_query_length", "max_answer_length", "n_best_size"), LENGTH),
@@ -139,6 +140,13 @@ TASKS = {
         is_fine_tuned=False,
         is_pretrained=True,
         texts=("text_a", "text_b"),
+    ),
+    "replaced_tokens": Task(
+        predictor="ReplacedTokenFinder",
+        head="replaced_token",
+        route="replaced-tokens",
+        is_fine_tuned=False,
+        is_pretrained=True,
     ),
     "score": Task(
         predictor="SentenceScorer",

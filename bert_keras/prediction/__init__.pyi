@@ -26,6 +26,7 @@ from bert_keras.prediction.tasks.next_sentence import PairAnswer as PairAnswer
 from bert_keras.prediction.tasks.question_answering import QuestionAnswer as QuestionAnswer
 from bert_keras.prediction.tasks.question_answering import QuestionAnswerer as QuestionAnswerer
 from bert_keras.prediction.tasks.question_answering import Span as Span
+from bert_keras.prediction.tasks.replaced_tokens import ReplacedTokenFinder as ReplacedTokenFinder
 from bert_keras.prediction.tasks.sentence_score import SentenceScore as SentenceScore
 from bert_keras.prediction.tasks.sentence_score import SentenceScorer as SentenceScorer
 from bert_keras.prediction.tasks.sentence_score import TokenScore as TokenScore

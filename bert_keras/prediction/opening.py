@@ -8,22 +8,31 @@ from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import TASKS
 
 
-def open_model(path: str | os.PathLike, batch_size: int = 16, **options: Any) -> Any:
+def open_model(
+    path: str | os.PathLike,
+    batch_size: int = 16,
+    *,
+    task: str | None = None,
+    is_pair: bool | None = None,
+    **options: Any,
+) -> Any:
     """Loads a fine-tuned model or an export for any task.
 
     Args:
-        path: a run folder, its folder `model`, the folder of an export or of sentence-transformers, or
-            `hf://owner/name`.
+        path: a run folder, its folder `model`, the folder of an export, of sentence-transformers or of a model that
+            transformers fine-tuned, or `hf://owner/name`.
         batch_size: maximum number of sequences in a batch.
+        task, is_pair: what the folder of another library may leave open: the use of a head with one number or several
+            uses, and whether a classifier takes pairs of texts (None: each text may be one or a pair).
         options: the other arguments of the class.
 
     Returns:
         TextClassifier, ChoicePicker, QuestionAnswerer, EntityTagger or Vectorizer; for an export of a pre-trained
-        model also FillMask.
+        model also FillMask; for the heads of pre-training also NextSentence, SentenceScorer or ReplacedTokenFinder.
 
     Raises:
         FileNotFoundError: a part of the model is missing.
         ValueError: a part is damaged, or does not fit the others.
     """
-    model = ModelFolder.of(path)
+    model = ModelFolder.of(path, task=task, is_pair=is_pair)
     return getattr(prediction, TASKS[model.settings["task"]].predictor)(model, batch_size=batch_size, **options)

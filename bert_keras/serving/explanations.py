@@ -109,15 +109,15 @@ def _read(model, item):
     encoded, questions = model.predictor.sequences(model.text_of(item, "text 1"))
     if any(len(question.positions) for question in questions):
         questions = _without_masks(questions)
-    texts = item if isinstance(item, dict) else {model.fields[0]: item}
-    tokens = {field: _tokens_of(model, texts[field]) for field in model.fields if field != "choices"}
+    texts = model.fields_of(item)
+    tokens = {field: _tokens_of(model, text) for field, text in texts.items() if field != "choices"}
     windowed = "context" if model.task == "question_answering" else model.fields[0]
     starts = _windows(model, texts[windowed], encoded, questions)
     found = []
     for number, (question, start) in enumerate(zip(questions, starts, strict=True)):
         if "choices" in texts:
             tokens["choices"] = _tokens_of(model, texts["choices"][number])
-        parts = [(field, tokens[field][start if field == windowed else 0 :]) for field in model.fields]
+        parts = [(field, tokens[field][start if field == windowed else 0 :]) for field in texts]
         found.append((_placed(question, parts), question))
     return found
 

@@ -155,7 +155,8 @@ def _post(route, url, body, example, reply):
 def _items(model):
     """Returns the schemas of an item."""
     item = _object(**{name: _FIELDS.get(name, {"type": "string"}) for name in model.fields})
-    return [item, {"type": "string"}] if len(model.fields) == 1 else [item]
+    item["required"] = [name for name in model.fields if name not in model.may_lack]
+    return [item, {"type": "string"}] if len(item["required"]) == 1 else [item]
 
 
 def _bodies(model, is_only):
@@ -170,7 +171,9 @@ def _bodies(model, is_only):
         required = [*own, *([] if is_only else ["model"])]
         return {"type": "object", "required": required, "properties": own | shared, "additionalProperties": False}
 
-    bodies = [body(items=items), body(**fields)]
+    one = body(**fields)
+    one["required"] = [name for name in one["required"] if name not in model.may_lack]
+    bodies = [body(items=items), one]
     if model.task == "vectors":
         texts = _any_of([{"type": "string"}, _array({"type": "string"}, minItems=1)])
         openai = body(input=texts)

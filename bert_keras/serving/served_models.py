@@ -37,12 +37,15 @@ class ServedModel:
         task: name in the registry of tasks.
         predictor: the object that answers.
         fields: names of the texts in an item, such as "question" and "context".
+        may_lack: those that an item need not have.
     """
 
     def __init__(self, name: str, task: str, predictor: Any):
         self.name, self.task, self.predictor = name, task, predictor
-        has_pairs = bool((predictor.settings or {}).get("is_pair"))
-        self.fields = TASKS[task].texts + (("text_pair",) if has_pairs else ())
+        # The settings of another library's classifier do not say whether it takes pairs; then the second text may lack.
+        is_pair = (predictor.settings or {}).get("is_pair", False)
+        self.fields = TASKS[task].texts + (() if is_pair is False else ("text_pair",))
+        self.may_lack = {"text_pair"} if is_pair is None else set()
         self._changed, self._num_users, self._is_retired = threading.Condition(), 0, False
 
     @property
@@ -89,16 +92,20 @@ class ServedModel:
         Raises:
             ValueError: the item does not have exactly the fields of the task.
         """
-        if isinstance(item, str) and len(self.fields) == 1:
-            return item
+        values = list(self.fields_of(item, source).values())
+        return values[0] if len(values) == 1 else tuple(values)
+
+    def fields_of(self, item: Any, source: str = "text 1") -> dict[str, Any]:
+        """Returns the fields of an item in their order, see `text_of`; an optional one that is empty is left out."""
+        if isinstance(item, str) and len(self.fields) - len(self.may_lack) == 1:
+            return {self.fields[0]: item}
         needed = " and ".join(f'"{field}"' for field in self.fields)
         if not isinstance(item, dict):
             raise ValueError(f"{source} is {shown(item)}, but an object with {needed} is needed")
-        if set(item) != set(self.fields):
+        if not set(self.fields) - self.may_lack <= set(item) <= set(self.fields):
             has = ", ".join(f'"{field}"' for field in item) or "nothing"
             raise ValueError(f"{source} has {has}, but the model {self.name} needs {needed}")
-        values = [item[field] for field in self.fields]
-        return values[0] if len(values) == 1 else tuple(values)
+        return {name: item[name] for name in self.fields if name not in self.may_lack or item.get(name)}
 
     def answers(self, items: Sequence[Any], options: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yields the answer to each item as a dict for `requests.body_of`.
@@ -136,17 +143,20 @@ def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> 
         tasks: the tasks of a checkpoint of pre-training. They share the weights of the encoder.
         limits: Limits of the input.
     """
-    path, model = pathlib.Path(folder), ModelFolder(folder)
+    of_head = [task for task in tasks if task not in SERVED_PRETRAINED]
+    if of_head and len(tasks) > 1:
+        raise Mistake("{task}={} has more than one task of a fine-tuned model; give one", [*tasks])
+    path, model = pathlib.Path(folder), ModelFolder(folder, task=of_head[0] if of_head else None)
     if (path / _SAVED_MODEL).is_file() and not model.is_export:
         raise ValueError(
             f"{folder} is a SavedModel alone; give the folder of an export, which has an export.json, or serve the "
             "SavedModel with TensorFlow Serving (docs/guides/serve.md shows how)"
         )
-    if _has_task(model) or not tasks and (model.has_modules or not path.exists()):
+    if _has_task(model) or of_head or not tasks and (model.has_head or not path.exists()):
         return [ServedModel(name, model.settings["task"], prediction.open_model(model, limits=limits))]
     if not tasks:
         raise Mistake(
-            "{} has no {}, so it is a checkpoint of pre-training; choose its {tasks}: {}",
+            "{} has no {}, so it is a checkpoint of pre-training; choose its {task}: {}",
             folder,
             TASK_FILE,
             SERVED_PRETRAINED,

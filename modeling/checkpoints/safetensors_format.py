@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import pathlib
+import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from bert_keras.modeling.checkpoints.families import check_pooled_token, family_of
+from bert_keras.modeling.checkpoints.families import FAMILIES, check_pooled_token, family_of
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, to_hugging_face_config
 from bert_keras.modeling.checkpoints.names import (
     architecture_of,
@@ -39,6 +40,12 @@ INDEX_ENDING = ".safetensors.index.json"
 # Constant buffers in old files; not weights.
 _COMPUTED = ("embeddings.position_ids", "embeddings.token_type_ids")
 _FLOATS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+# What data parallelism, Lightning, torch.compile, PEFT, sentence-transformers and wrappers put before names. Other
+# prefixes count, because networks such as RoBERTa differ from BERT's names only by theirs.
+_WRAPPERS = "module|model|_orig_mod|_forward_module|base_model|0|auto_model|bert_model|encoder|backbone|net|network"
+_WORD_EMBEDDINGS = re.compile(
+    rf"((?:(?:{_WRAPPERS})\.)*)(decoder\.)?(({'|'.join(FAMILIES)})\.)?embeddings\.word_embeddings\.weight"
+)
 _LFS_POINTER = b"version https://git-lfs"
 # Rows of a table to compare at a time.
 _ROWS_COMPARED = 4096
@@ -49,18 +56,24 @@ class SafetensorsReader:
 
     The tied projection of the masked-LM head is a second tensor for one weight. The reader skips it if it equals the
     first tensor. If not, the tensor keeps its name in the file, as do entries that the original BERT does not have.
+    Other trainers put a prefix before the names, such as "module."; it does not count.
     """
 
     def __init__(self, path):
         _check_local(path)
         self._entries = {}  # original name -> (file, name in the file)
         self._headers = {}  # original name -> (type, shape in the file)
-        for (file, stored), header in _stored_tensors(path).items():
-            name = from_hugging_face(stored)
+        tensors = _stored_tensors(path)
+        prefix = _prefix([stored for _, stored in tensors], path)
+        # Tied names come last.
+        for (file, stored), header in sorted(
+            tensors.items(), key=lambda item: is_tied(item[0][1].removeprefix(prefix))
+        ):
+            name = from_hugging_face(stored.removeprefix(prefix))
             if name in self._entries:
                 if _are_equal(self._entries[name], (file, stored)):
                     continue
-                name = stored
+                name = stored.removeprefix(prefix)
             self._entries[name] = (file, stored)
             self._headers[name] = header
         self.names = sorted(self._entries)
@@ -195,7 +208,7 @@ def open_tensors(file):
 
 
 def _stored_tensors(path):
-    """Returns a dict from (file, name in the file) to (type, shape). Tied names come last."""
+    """Returns a dict from (file, name in the file) to (type, shape)."""
     shards = _read_index(path) if path.endswith(INDEX_ENDING) else {path: None}
     headers = {}
     for file, names in shards.items():
@@ -212,7 +225,20 @@ def _stored_tensors(path):
                 if not name.endswith(_COMPUTED):
                     header = tensors.get_slice(name)
                     headers[file, name] = (header.get_dtype(), tuple(header.get_shape()))
-    return dict(sorted(headers.items(), key=lambda item: is_tied(item[0][1])))
+    return headers
+
+
+def _prefix(names, path):
+    """Returns what another trainer put before the names of the encoder's weights, such as "module."; "" for nothing."""
+    found = sorted({match[1] for name in names if (match := _WORD_EMBEDDINGS.fullmatch(name))})
+    if "" in found or not found:
+        return ""
+    if len(found) > 1:
+        raise ValueError(
+            f"{path} has {len(found)} encoders, whose names begin with {', '.join(found)}; write each to its own file"
+        )
+    log.info('the names of the weights in %s begin with "%s", which other trainers add', path, found[0])
+    return found[0]
 
 
 def _read_index(path):

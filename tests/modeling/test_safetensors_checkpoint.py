@@ -141,6 +141,28 @@ class TestForms:
             checkpoint.read("bert/embeddings/word_embeddings")
 
 
+class TestPrefixes:
+    @pytest.mark.parametrize("prefix", ["module.", "model.", "_orig_mod.module.", "0.auto_model.", "base_model.model."])
+    def test_prefixes_of_other_trainers_do_not_count(self, read, model, stored, prefix, caplog):
+        caplog.set_level("INFO")
+        assert_is_model(read({prefix + name: array for name, array in stored.items()}), model)
+        assert f'begin with "{prefix}"' in caplog.text
+
+    def test_a_head_outside_the_prefix_keeps_its_name(self, read, stored):
+        head = {"classifier.weight": np.ones((2, 8), np.float32), "crf.transitions": np.ones((2, 2), np.float32)}
+        names = read({f"model.{name}": array for name, array in stored.items()} | head).names
+        assert {"output_weights", "crf.transitions", "bert/embeddings/word_embeddings"} <= set(names)
+
+    def test_two_encoders_are_refused(self, read, stored):
+        copies = {f"{prefix}.{name}": array for prefix in ("encoder", "model") for name, array in stored.items()}
+        with pytest.raises(ValueError, match="has 2 encoders, whose names begin with encoder., model.; write each"):
+            read(copies)
+
+    def test_the_names_of_another_network_are_not_a_prefix(self, read, stored):
+        checkpoint = read({f"roberta.{name.removeprefix('bert.')}": array for name, array in stored.items()})
+        assert not any(name.startswith("bert/") for name in checkpoint.names)
+
+
 class TestWriting:
     def test_names_orientation_and_metadata_are_those_of_pytorch(self, tmp_path, model, stored):
         path = save_safetensors(tmp_path, weights_by_name(model), model.config)

@@ -13,12 +13,13 @@ import rounding
 from fine_tuned_models import FINE_TUNED, OF_VECTORS, write_fine_tuned
 from known_models import random_model, randomise, small_config, write_model
 
-from bert_keras.modeling import SentenceModel
+from bert_keras.modeling import ReplacedTokenModel, SentenceModel
 from bert_keras.prediction import (
     FeatureExtractor,
     FillMask,
     Limits,
     NextSentence,
+    ReplacedTokenFinder,
     SentenceScorer,
     Unanswered,
     open_model,
@@ -117,6 +118,11 @@ CASES = {
         ],
         class_=SentenceScorer,
     ),
+    "ReplacedTokenFinder": Case(
+        TEXTS,
+        [("", "has no word; give a text$"), ("is " * 39, f"has 39 tokens, 1 {LONGER}"), (None, NONE)],
+        class_=ReplacedTokenFinder,
+    ),
     "FeatureExtractor": Case(
         [TEXTS[0], PAIRS[1], ""],
         [(value, NO_TEXT) for value in (None, b"he", ("he",), ("he", None), ("a", "b", "c"))],
@@ -132,6 +138,9 @@ def folders(tmp_path_factory):
     pretrained = write_model(tmp_path_factory.mktemp("pretrained"), random_model(num_hidden_layers=1))
 
     def write(name, case):
+        if case.class_ is ReplacedTokenFinder:
+            electra = randomise(ReplacedTokenModel(small_config(num_hidden_layers=1)))
+            return write_model(tmp_path_factory.mktemp("electra"), electra)
         if case.class_ is not open_model:
             return pretrained
         task = name.split()[0]

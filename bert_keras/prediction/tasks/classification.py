@@ -104,7 +104,9 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Any]):
         return ClassifierModel(config, self.num_classes)
 
     def _encode(self, text, source):
-        if self.settings["is_pair"]:
+        # A model of another library, which does not say whether it takes pairs, takes both.
+        is_pair = isinstance(text, tuple | list) if self.settings["is_pair"] is None else self.settings["is_pair"]
+        if is_pair:
             # As in training, the second text may be empty.
             self._check_pair(text, source, ("first text", "second text"), may_lack_second=True)
             return Example("", *text, source=source)

@@ -1,13 +1,14 @@
 """Named-entity recognition: people, places, or any other types that the training data marks."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 
 from bert_keras.data_prep.tasks.conll import Sentence
 from bert_keras.data_prep.tasks.ner import make_features, tags_from_logits
 from bert_keras.data_prep.text.words import split_words
-from bert_keras.evaluation.entities import entities
+from bert_keras.evaluation.entities import entities, is_tag, to_bio
 from bert_keras.modeling import TAGGERS
 from bert_keras.prediction.arguments import check_threshold
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
@@ -19,7 +20,7 @@ class Entity:
 
     Attributes:
         text: as in the whole text.
-        type: as in the training data, such as "PER".
+        type: as in the training data, such as "PER". If the labels of the model are no tags, the label of the words.
         start, end: character offsets in the whole text: text[start:end].
         probability: the minimum of the probabilities of its words' tags.
     """
@@ -33,7 +34,7 @@ class Entity:
 
 @dataclasses.dataclass(frozen=True)
 class TaggedWord:
-    """A word with its tag (O, B-TYPE or I-TYPE), the probability of the tag, and the character offsets of the word."""
+    """A word with its tag, such as B-PER, the probability of the tag, and the character offsets of the word."""
 
     word: str
     tag: str
@@ -63,7 +64,8 @@ class EntityTagger(FineTunedPredictor[str, TaggedText]):
 
     A call takes a str and returns a TaggedText; given several texts, it returns a list. Texts may have any length.
     `data_prep.text.words.split_words` splits them into words, and each word gets a tag. If a text needs several
-    windows, the tag comes from the window with the most context around the word.
+    windows, the tag comes from the window with the most context around the word. Tags of IOBES and BILOU mark entities
+    as those of BIO do. If the labels of a model are not such tags, an entity is adjacent words of one label but O.
 
     The arguments are those of `FineTunedPredictor`; its labels are the types of entities. Option of a call:
 
@@ -76,11 +78,27 @@ class EntityTagger(FineTunedPredictor[str, TaggedText]):
     @property
     def labels(self) -> list[str]:
         """The types of entities, such as "PER", in the order of the ids of their tags."""
-        return list(dict.fromkeys(tag[2:] for tag in self.settings["labels"] if tag != "O"))
+        return list(dict.fromkeys(self._type(tag) for tag in self.settings["labels"] if tag != "O"))
+
+    @property
+    def _has_marks(self):
+        return all(map(is_tag, self.settings["labels"]))
+
+    def _type(self, tag):
+        return tag[2:] if self._has_marks else tag
 
     def _labels_with_names(self, names):
         name_of_type = dict(zip(self.labels, names, strict=True))
-        return [tag if tag == "O" else f"{tag[0]}-{name_of_type[tag[2:]]}" for tag in self.settings["labels"]]
+        mark = (lambda tag: f"{tag[0]}-") if self._has_marks else (lambda tag: "")
+        return [tag if tag == "O" else mark(tag) + name_of_type[self._type(tag)] for tag in self.settings["labels"]]
+
+    def _spans(self, tags):
+        """Returns the entities of the tags of a text: (type, start, end), see `evaluation.entities.entities`."""
+        if self._has_marks:
+            return entities(to_bio(tags))
+        places = itertools.groupby(range(len(tags)), tags.__getitem__)
+        runs = [(tag, list(run)) for tag, run in places]
+        return [(tag, run[0], run[-1] + 1) for tag, run in runs if tag != "O"]
 
     def _default_options(self):
         return {"threshold": 0.0}
@@ -119,7 +137,7 @@ class EntityTagger(FineTunedPredictor[str, TaggedText]):
             for word, tag, probability, span in zip(sentence.words, tags, probabilities, spans, strict=True)
         ]
         found_entities = [
-            _entity(text, type_, words[first:stop]) for type_, first, stop in entities([word.tag for word in words])
+            _entity(text, type_, words[first:stop]) for type_, first, stop in self._spans([word.tag for word in words])
         ]
         return TaggedText(text, [each for each in found_entities if each.probability >= threshold], words)
 

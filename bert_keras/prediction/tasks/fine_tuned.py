@@ -10,7 +10,7 @@ import numpy as np
 
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.folder import TASK_FILE
+from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
 from bert_keras.modeling import POOLER_PATTERNS, load_weights, weights_by_name, weights_to_load
 from bert_keras.prediction.arguments import Limits, renamed_labels, shown
 from bert_keras.prediction.loaded_model import Answer, Text
@@ -32,6 +32,7 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         labels: other names of the model's labels: a list of all in their order, or a dict such as {"LABEL_0": "bad"}.
         device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
         format: of an export, "saved_model", "onnx", "litert" or "web"; None: the first of these that it has.
+        task, is_pair: what the folder of another library may leave open, see `open_model`.
         options: other defaults of the options of a call, which the class lists.
 
     Raises:
@@ -55,10 +56,13 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         labels: Sequence[str] | Mapping[str, str] | None = None,
         device: str | None = None,
         format: str | None = None,
+        task: str | None = None,
+        is_pair: bool | None = None,
         **options: Any,
     ):
         self._names = labels
-        super().__init__(path, batch_size, limits, options, device=device, format=format)
+        files = ModelFolder.of(path, task=task, is_pair=is_pair)
+        super().__init__(files, batch_size, limits, options, device=device, format=format)
 
     @property
     def labels(self) -> list[str]:

@@ -33,6 +33,7 @@ UNKNOWN = "[UNK]"
 _HEADS = {
     "masked_lm": ("masked-LM head", ("cls/predictions/",)),
     "next_sentence": ("next-sentence head", ("bert/pooler/", "cls/seq_relationship/")),
+    "replaced_token": ("replaced-token head", ("cls/replaced_token/",)),
 }
 
 
@@ -64,6 +65,7 @@ class PretrainedPredictor(Predictor[Text, Answer]):
     """
 
     num_special_tokens = 2
+    network_class: type = PretrainingModel
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class PretrainedPredictor(Predictor[Text, Answer]):
 
     def _prepare(self):
         super()._prepare()
-        check_shared(self._shared, self.files)
+        check_shared(self._shared, self.files, self.network_class)
         self.room = self.max_seq_length - self.num_special_tokens
         if self.room < self.num_special_tokens - 1:
             raise ValueError(
@@ -103,7 +105,7 @@ class PretrainedPredictor(Predictor[Text, Answer]):
         """Loads the encoder, unless it is shared, and one head, and ignores the other head."""
         checkpoint = self.files.need_checkpoint()
         with weights_to_load():
-            model = self._shared or PretrainingModel(self.config)
+            model = self._shared or self.network_class(self.config)
         called, prefixes = _HEADS[str(self.head)]
         others = tuple(prefix for head, (_, of_head) in _HEADS.items() if head != self.head for prefix in of_head)
         needed = {name: weight for name, weight in weights_by_name(model).items() if not name.startswith(others)}
@@ -124,11 +126,11 @@ class PretrainedPredictor(Predictor[Text, Answer]):
         return lambda features: {"masked_lm_logits": network(features)["logits"]}
 
 
-def check_shared(model: PretrainingModel | None, files: ModelFolder) -> None:
-    """Checks a network that an object shares with another predictor, given the files of its own model."""
+def check_shared(model: PretrainingModel | None, files: ModelFolder, network_class: type = PretrainingModel) -> None:
+    """Checks a network that an object shares with another predictor, given the files and the class of its own model."""
     if model is None:
         return
-    if not isinstance(model, PretrainingModel) or files.checkpoint is None:
+    if not isinstance(model, network_class) or files.checkpoint is None:
         raise ValueError(
             "model can only be shared among predictors of a checkpoint of pre-training; give the attribute model of a "
             "FillMask, NextSentence or SentenceScorer of the same checkpoint, or leave it out"

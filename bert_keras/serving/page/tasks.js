@@ -91,6 +91,16 @@ export const TASKS = {
       { name: "Does not follow", text_a: "The train was late again.", text_b: "Bees store honey in cells of wax." },
     ],
   },
+  replaced_tokens: {
+    title: "Which words do not fit?",
+    purpose: "The model gives each token the probability that another word was there.",
+    button: "Check",
+    fields: { text: TEXT },
+    examples: [
+      { name: "Cook", text: "The chef read the soup before he served it." },
+      { name: "Weather", text: "Dark clouds came over the hills, and soon it began to sing." },
+    ],
+  },
   score: {
     title: "How natural is a sentence?",
     purpose: "The model hides one word at a time and gives its probability. Lower perplexity is more natural.",

@@ -31,6 +31,9 @@ export const VIEWS = {
     make("p", { className: "result" }, probability >= 0.5 ? "Follows" : "Does not follow"),
     bars([["follows", probability], ["does not follow", 1 - probability]], ([, value]) => value >= 0.5),
   ],
+  replaced_tokens: ({ answers: [{ tokens }] }) => [
+    bars(tokens.map(({ token, probability }) => [token, probability]), ([, probability]) => probability >= 0.5),
+  ],
   question_answering: answerView,
   token_classification: entityView,
   fill_mask: maskView,

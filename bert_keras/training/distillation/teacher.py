@@ -8,6 +8,7 @@ from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.exported import open_exported
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, load_weights, weights_by_name, weights_to_load
+from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
 from bert_keras.modeling.losses import Loss
 from bert_keras.training.distillation.loss import DistillationLoss
 from bert_keras.training.distillation.recipe import Recipe, check_same_input, recipe_of
@@ -92,7 +93,11 @@ def open_teacher(settings: TeacherSettings, tasks: Collection[str], student: Mod
     """
     path = settings.teacher or ""
     files = ModelFolder(path)
-    described = _settings_of_layout(files) or files.settings
+    try:
+        described = files.settings
+    except OpenQuestion:  # a student learns the number as it is
+        files = ModelFolder(path, task="regression")
+        described = files.settings
     if described["task"] not in tasks:
         raise Mistake(
             "{teacher}={} is a model for {}; give a model of {}.py, or an export of it",
@@ -118,12 +123,3 @@ def open_teacher(settings: TeacherSettings, tasks: Collection[str], student: Mod
     if files.is_export and settings.jit:
         raise Mistake("{jit} cannot compile a teacher that is an export; leave it out, or give its run")
     return Teacher(described, files, recipe)
-
-
-def _settings_of_layout(files):
-    """Returns settings as in a task.json for a classifier of the Hugging Face layout; None for any other model."""
-    checkpoint = None if files.task else files.checkpoint
-    if checkpoint is None or "classifier" not in checkpoint.heads or not checkpoint.labels:
-        return None
-    labels = checkpoint.labels
-    return {"task": "regression", "labels": []} if len(labels) == 1 else {"task": "classification", "labels": labels}

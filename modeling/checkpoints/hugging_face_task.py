@@ -1,0 +1,117 @@
+"""The task of a fine-tuned model in the Hugging Face layout, from its config.json: the values that a task.json has.
+
+The class of the model names its head; id2label, problem_type and the size of the head say the rest. A fact that the
+file does not hold is one question, which names the setting that answers it.
+"""
+
+from typing import Any
+
+from bert_keras.mistakes import Mistake
+from bert_keras.modeling.checkpoints.families import FAMILIES
+from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES, labels_of, problem_type_of
+from bert_keras.modeling.checkpoints.names import heads_of
+
+# The tasks of the heads of a class; several if the head does not determine the task.
+_TASKS = {
+    ("masked_lm",): ("fill_mask", "score"),
+    ("next_sentence",): ("next_sentence",),
+    ("masked_lm", "next_sentence"): ("fill_mask", "score", "next_sentence"),
+    ("replaced_token",): ("replaced_tokens",),
+    ("multiple_choice",): ("multiple_choice",),
+    ("squad",): ("question_answering",),
+    ("token_classifier",): ("token_classification",),
+    ("classifier",): ("classification", "multi_label", "regression"),
+}
+_OF_PROBLEM_TYPES = dict(zip(PROBLEM_TYPES, ("classification", "multi_label", "regression"), strict=True))
+# How transformers finds answers, where its defaults and those of the original BERT agree; else as the original does.
+_ANSWERS = {
+    "max_answer_length": 30,
+    "n_best_size": 20,
+    "version_2_with_negative": False,
+    "null_score_diff_threshold": 0.0,
+    "answer_text": "offsets",
+}
+_LONGEST_WINDOW, _STRIDE, _LONGEST_QUESTION = 384, 128, 64
+
+
+class OpenQuestion(Mistake):
+    """The files of a model leave open what its task is."""
+
+
+def task_of_config(
+    config: dict[str, Any], config_file: str, length: int, task: str | None = None, is_pair: bool | None = None
+) -> dict[str, Any] | None:
+    """Returns the task of a model and its settings, as in a task.json; None if its class has no head for a task.
+
+    Args:
+        config: values of a config.json.
+        config_file: its path.
+        length: maximum number of tokens in a sequence.
+        task: the task, for a head that has several; None: the only one, or the first for heads of pre-training.
+        is_pair: whether a classifier takes pairs of texts; None: each text may be one or a pair.
+
+    Raises:
+        ValueError: the class has another task, or the file leaves open which task it is.
+    """
+    architecture = (config.get("architectures") or [None])[0]
+    family = FAMILIES.get(config.get("model_type") or "bert")
+    if family is None or architecture not in family.classes.values():
+        return None
+    heads = heads_of(architecture, family)
+    if heads not in _TASKS:
+        return None
+    tasks = _TASKS[heads]
+    if task is not None and task not in tasks:
+        raise Mistake(
+            "{task}={} is not a task of {}, the class in {}; give one of {}", task, architecture, config_file, tasks
+        )
+    if heads == ("classifier",):
+        return _of_texts(config, config_file, task) | {"max_seq_length": length, "is_pair": is_pair, "doc_stride": None}
+    if is_pair is not None:
+        raise Mistake(
+            "{is_pair} is for classifiers, and {} is the class in {}; leave it out", architecture, config_file
+        )
+    settings: dict[str, Any] = {"task": task or tasks[0], "max_seq_length": length}
+    if heads == ("token_classifier",):
+        settings |= {"labels": _labels(config, config_file), "tagger": "linear"}
+    elif heads == ("squad",):
+        window = min(length, _LONGEST_WINDOW)
+        places = {"doc_stride": min(_STRIDE, window // 2), "max_query_length": min(_LONGEST_QUESTION, window // 2)}
+        settings |= {"max_seq_length": window, **places, **_ANSWERS}
+    return settings
+
+
+def _of_texts(config, config_file, task):
+    """Returns the task of a classifier and its labels."""
+    labels, problem_type = _labels(config, config_file), problem_type_of(config, config_file)
+    if problem_type is not None:
+        found = _OF_PROBLEM_TYPES[problem_type]
+        if task not in (None, found):
+            raise Mistake("{task}={}, but problem_type is {} in {}; leave it out", task, problem_type, config_file)
+        task = found
+    elif task is None and len(labels) == 1:
+        raise OpenQuestion(
+            "{} has one label and no problem_type, so its number may have two meanings; give {task}=regression for a "
+            "number on any scale, or {task}=multi_label for the probability of {} (in training: {kind})",
+            config_file,
+            labels[0],
+        )
+    task = task or "classification"
+    if task == "regression":
+        if len(labels) != 1:
+            raise Mistake("{} is a regression with {} numbers; take a model with one", config_file, len(labels))
+        return {"task": task}
+    if task == "classification" and len(labels) == 1:
+        raise Mistake(
+            "{} has one class, whose probability is always 1; give {task}=regression or {task}=multi_label", config_file
+        )
+    return {"task": task, "labels": labels}
+
+
+def _labels(config, config_file):
+    """Returns the names of the classes; transformers leaves out the names of two classes without names."""
+    labels = labels_of(config, config_file)
+    if labels is None:
+        count = config.get("num_labels", 2)
+        labels = [f"LABEL_{number}" for number in range(count)]
+    return labels

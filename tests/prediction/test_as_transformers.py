@@ -1,0 +1,166 @@
+"""Models that transformers saves open with their head and labels, and answer as its own classes and pipelines do."""
+
+import numpy as np
+import pytest
+from known_models import TOKENS
+
+from bert_keras.mistakes import Mistake
+from bert_keras.prediction import open_model
+
+torch = pytest.importorskip("torch", reason="PyTorch, of the extra [peers], is not installed")
+transformers = pytest.importorskip("transformers", reason="transformers, of the extra [peers], is not installed")
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+FAMILIES = {"bert": "Bert", "distilbert": "DistilBert", "electra": "Electra", "albert": "Albert"}
+TEXTS = ["he was hungry so he ate .", "paris is the capital of france", "walked"]
+PAIRS = [("he was hungry", "so he ate ."), ("paris", "is the capital of france a b c d")]
+TAGS = {
+    "bio": ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"],
+    "types": ["O", "PER", "LOC"],
+    "iobes": ["O", "B-PER", "I-PER", "E-PER", "S-PER"],
+    "parts of speech": ["NOUN", "VERB", "DET"],
+}
+
+
+def make_peer(folder, family, end, length=40, **config):
+    """Writes a model of transformers with random weights and its tokenizer. Returns model and tokenizer."""
+    sizes = {"vocab_size": len(TOKENS), "max_position_embeddings": 40, "pad_token_id": 0}
+    if family == "distilbert":
+        sizes |= {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 16}
+    else:
+        sizes |= {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    if family in ("electra", "albert"):
+        sizes |= {"embedding_size": 4}
+    torch.manual_seed(1)
+    made = getattr(transformers, f"{FAMILIES[family]}Config")(**(sizes | config))
+    peer = getattr(transformers, FAMILIES[family] + end)(made).eval()
+    with torch.no_grad():
+        for weight in peer.parameters():
+            weight.add_(0.5 * torch.randn_like(weight))
+    peer.save_pretrained(folder)
+    (folder / "words.txt").write_text("".join(f"{token}\n" for token in TOKENS))
+    tokenizer = transformers.BertTokenizerFast(str(folder / "words.txt"), model_max_length=length)
+    (folder / "words.txt").unlink()
+    if family == "distilbert":
+        tokenizer.model_input_names = ["input_ids", "attention_mask"]
+    tokenizer.save_pretrained(folder)
+    return peer, tokenizer
+
+
+def logits_of(peer, tokenizer, *texts):
+    with torch.no_grad():
+        return peer(**tokenizer(*texts, return_tensors="pt")).logits.numpy()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+class TestEachFamily:
+    def test_classes(self, tmp_path, family):
+        labels = {"id2label": {0: "bad", 1: "fair", 2: "good"}}
+        peer, tokenizer = make_peer(tmp_path, family, "ForSequenceClassification", **labels)
+        classify = transformers.pipeline("text-classification", model=peer, tokenizer=tokenizer, top_k=None)
+        model = open_model(tmp_path)
+        for text in [*TEXTS, *PAIRS]:
+            given = text if isinstance(text, str) else {"text": text[0], "text_pair": text[1]}
+            found = classify([given])[0] if isinstance(text, str) else classify(given)
+            assert model(text).probabilities == pytest.approx(
+                {each["label"]: each["score"] for each in found}, abs=1e-5
+            )
+
+    @pytest.mark.parametrize(
+        ("config", "task"),
+        [
+            ({"num_labels": 3, "problem_type": "multi_label_classification"}, "multi_label"),
+            ({"num_labels": 1, "problem_type": "multi_label_classification"}, "multi_label"),
+            ({"num_labels": 1, "problem_type": "regression"}, "regression"),
+            ({"num_labels": 2}, "classification"),
+        ],
+    )
+    def test_the_problem_type_decides(self, tmp_path, family, config, task):
+        peer, tokenizer = make_peer(tmp_path, family, "ForSequenceClassification", **config)
+        classify = transformers.pipeline("text-classification", model=peer, tokenizer=tokenizer, top_k=None)
+        model = open_model(tmp_path)
+        assert model.settings["task"] == task
+        for text in TEXTS:
+            answer = model(text)
+            found = {"LABEL_0": answer.value} if task == "regression" else answer.probabilities
+            assert found == pytest.approx({each["label"]: each["score"] for each in classify([text])[0]}, abs=1e-5)
+
+    @pytest.mark.parametrize("scheme", TAGS)
+    def test_tags(self, tmp_path, family, scheme):
+        labels = {"id2label": dict(enumerate(TAGS[scheme]))}
+        peer, tokenizer = make_peer(tmp_path, family, "ForTokenClassification", **labels)
+        tag = transformers.pipeline(
+            "token-classification", model=peer, tokenizer=tokenizer, aggregation_strategy="first", ignore_labels=[]
+        )
+        model = open_model(tmp_path)
+        for text in TEXTS:
+            answer = model(text)
+            logits = logits_of(peer, tokenizer, text)[0]
+            shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+            firsts = [n for n, token in enumerate(tokenizer(text).tokens()) if not token.startswith(("[", "##"))]
+            assert [word.tag for word in answer.words] == [TAGS[scheme][shares[n].argmax()] for n in firsts]
+            assert [word.probability for word in answer.words] == pytest.approx(shares[firsts].max(-1), abs=1e-5)
+            if scheme in ("bio", "types"):
+                found = [(each["entity_group"], each["start"], each["end"]) for each in tag(text)]
+                expected = [each for each in found if each[0] != "O"]
+                assert [(each.type, each.start, each.end) for each in answer.entities] == expected
+
+    def test_answers(self, tmp_path, family):
+        # As in the original BERT, an answer is one of the spans between the 20 best places, here all.
+        peer, tokenizer = make_peer(tmp_path, family, "ForQuestionAnswering", length=20)
+        model = open_model(tmp_path)
+        question, context = "is he hungry", "paris is the capital of france , so he ate"
+        with torch.no_grad():
+            outputs = peer(**tokenizer(question, context, return_tensors="pt"))
+        offsets = tokenizer(question, context, return_offsets_mapping=True).encodings[0]
+        places = [n for n, part in enumerate(offsets.sequence_ids) if part == 1]
+        start, end = outputs.start_logits[0].numpy(), outputs.end_logits[0].numpy()
+        scores = {(a, b): start[a] + end[b] for a in places for b in places if a <= b}
+        a, b = max(scores, key=scores.__getitem__)
+        answer = model((question, context))
+        assert (answer.start, answer.end) == (offsets.offsets[a][0], offsets.offsets[b][1])
+
+    def test_choices(self, tmp_path, family):
+        peer, tokenizer = make_peer(tmp_path, family, "ForMultipleChoice")
+        choices = ["so he ate .", "paris is", "walked"]
+        encoded = tokenizer(["he was hungry"] * 3, choices, return_tensors="pt", padding=True)
+        with torch.no_grad():
+            logits = peer(**{name: values[None] for name, values in encoded.items()}).logits[0].numpy()
+        answer = open_model(tmp_path)(("he was hungry", choices))
+        assert answer.probabilities == pytest.approx(np.exp(logits) / np.exp(logits).sum(), abs=1e-5)
+
+    def test_masks(self, tmp_path, family):
+        peer, tokenizer = make_peer(tmp_path, family, "ForMaskedLM")
+        text = "paris is the [MASK] of france ."
+        shares = torch.softmax(torch.tensor(logits_of(peer, tokenizer, text)[0, 4]), -1).numpy()
+        [guesses] = open_model(tmp_path, top_k=len(TOKENS))(text).masks
+        found = {guess.token: guess.probability for guess in guesses}
+        assert found == pytest.approx({token: shares[TOKENS.index(token)] for token in found}, abs=1e-5)
+
+
+def test_next_sentences(tmp_path):
+    peer, tokenizer = make_peer(tmp_path, "bert", "ForNextSentencePrediction")
+    [logits] = logits_of(peer, tokenizer, *PAIRS[0])
+    share = np.exp(logits[0]) / np.exp(logits).sum()
+    assert open_model(tmp_path)(PAIRS[0]).probability == pytest.approx(share, abs=1e-5)
+
+
+def test_a_head_of_one_number_is_a_question(tmp_path):
+    peer, tokenizer = make_peer(tmp_path, "bert", "ForSequenceClassification", num_labels=1)
+    with pytest.raises(Mistake, match="has one label and no problem_type, .* give task=regression"):
+        open_model(tmp_path)
+    [[logit]] = logits_of(peer, tokenizer, TEXTS[0])
+    assert open_model(tmp_path, task="regression")(TEXTS[0]).value == pytest.approx(logit, abs=1e-5)
+    [share] = open_model(tmp_path, task="multi_label")(TEXTS[0]).probabilities.values()
+    assert share == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-5)
+
+
+def test_replaced_tokens(tmp_path):
+    peer, tokenizer = make_peer(tmp_path, "electra", "ForPreTraining", length=20)
+    model = open_model(tmp_path)
+    for text in TEXTS:
+        shares = torch.sigmoid(torch.tensor(logits_of(peer, tokenizer, text)[0]))[1:-1].numpy()
+        answer = model(text)
+        assert [each.probability for each in answer.tokens] == pytest.approx(shares, abs=1e-5)
+        assert [each.token for each in answer.tokens] == tokenizer.tokenize(text)

@@ -1,0 +1,192 @@
+"""Fine-tuned models of other libraries: config.json says the task, and every program takes them."""
+
+import json
+
+import numpy as np
+import pytest
+from fine_tuned_models import FINE_TUNED
+from known_models import TOKENS, random_model
+
+import convert_checkpoint
+import export_model
+import predict
+from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.model_folder.tasks import TASKS
+from bert_keras.modeling import save_safetensors, weights_by_name
+from bert_keras.prediction import Limits, open_model
+
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
+CLASSIFIER = "BertForSequenceClassification"
+TASK_OF_CLASS = {
+    "BertForSequenceClassification": ("classification", ["multi_label"]),
+    "BertForTokenClassification": ("token_classification", []),
+    "BertForMultipleChoice": ("multiple_choice", []),
+    "BertForQuestionAnswering": ("question_answering", []),
+    "BertForMaskedLM": ("fill_mask", ["score"]),
+    "BertForNextSentencePrediction": ("next_sentence", []),
+    "BertForPreTraining": ("fill_mask", ["score", "next_sentence"]),
+}
+
+
+def write_foreign(folder, task, model=None, architecture=None, **config):
+    """Writes a fine-tuned model as transformers does: without a task.json. Returns the folder."""
+    model = model or FINE_TUNED[task][0]()
+    architecture = architecture or next(name for name, (of_class, _) in TASK_OF_CLASS.items() if of_class == task)
+    save_safetensors(folder, weights_by_name(model), model.config, architecture)
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | config))
+    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true, "model_max_length": 40}')
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sentiment(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("foreign") / "sentiment"
+    return write_foreign(folder, "classification", id2label={"0": "bad", "1": "fair", "2": "good"})
+
+
+def without_names(config_file):
+    """Removes what transformers leaves out of a config.json."""
+    values = json.loads(config_file.read_text())
+    for key in ("id2label", "label2id"):
+        values.pop(key, None)
+    config_file.write_text(json.dumps(values))
+
+
+@pytest.mark.parametrize("architecture", TASK_OF_CLASS)
+def test_the_class_names_the_task(tmp_path, architecture):
+    task, others = TASK_OF_CLASS[architecture]
+    model = None
+    if task in ("fill_mask", "next_sentence"):
+        model = random_model(num_hidden_layers=1)
+    write_foreign(tmp_path / "model", task, model, architecture)
+    folder = ModelFolder(tmp_path / "model")
+    assert (folder.settings["task"], folder.max_seq_length) == (task, 40)
+    assert all(ModelFolder(tmp_path / "model", task=each).settings["task"] == each for each in (task, *others))
+    assert TASKS[task].predictor == type(open_model(tmp_path / "model")).__name__
+    wrong = "classification" if task == "question_answering" else "question_answering"
+    with pytest.raises(
+        Mistake, match=f"task={wrong} is not a task of {architecture}, the class in .*config.json; give"
+    ):
+        open_model(tmp_path / "model", task=wrong)
+
+
+def test_classes_without_names_have_those_of_transformers(tmp_path):
+    folder = write_foreign(tmp_path / "model", "classification", num_labels=3)
+    without_names(folder / "config.json")
+    assert open_model(folder).labels == ["LABEL_0", "LABEL_1", "LABEL_2"]
+
+
+def test_a_text_may_be_one_or_a_pair(sentiment):
+    model = open_model(sentiment)
+    single, pair = model("he was"), model(("he was", "hungry"))
+    assert single.label in ("bad", "fair", "good")
+    assert pair.text_pair == "hungry"
+    assert pair.probabilities != single.probabilities
+    assert [answer.text_pair for answer in model(["he was", ("he was", "hungry")])] == [None, "hungry"]
+    with pytest.raises(ValueError, match="a pair of two texts is needed"):
+        open_model(sentiment, is_pair=True)("he was")
+    with pytest.raises(ValueError, match="takes single texts"):
+        open_model(sentiment, is_pair=False)(("he was", "hungry"))
+
+
+class TestOpenQuestions:
+    @pytest.fixture
+    def number(self, tmp_path):
+        return write_foreign(tmp_path / "number", "regression", architecture=CLASSIFIER)
+
+    def test_a_head_of_one_number(self, number):
+        with pytest.raises(Mistake, match=r"has one label and no problem_type, .*; give task=regression for a number"):
+            open_model(number)
+        value = open_model(number, task="regression")("he was").value
+        [probability] = open_model(number, task="multi_label")("he was").probabilities.values()
+        assert probability == pytest.approx(1 / (1 + np.exp(-value)))
+        with pytest.raises(Mistake, match="has one class, whose probability is always 1"):
+            open_model(number, task="classification")
+
+    def test_what_the_file_says_counts(self, tmp_path):
+        folder = write_foreign(
+            tmp_path / "model", "multi_label", architecture=CLASSIFIER, problem_type="multi_label_classification"
+        )
+        assert open_model(folder).settings["task"] == "multi_label"
+        with pytest.raises(Mistake, match="task=regression, but problem_type is multi_label_classification in"):
+            open_model(folder, task="regression")
+        several = write_foreign(tmp_path / "several", "multi_label", architecture=CLASSIFIER, problem_type="regression")
+        with pytest.raises(Mistake, match="is a regression with 3 numbers; take a model with one"):
+            open_model(several)
+
+    def test_pairs_are_for_classifiers(self, tmp_path):
+        folder = write_foreign(tmp_path / "model", "token_classification")
+        with pytest.raises(Mistake, match="is_pair is for classifiers, and Bert"):
+            open_model(folder, is_pair=True)
+
+    def test_programs_name_their_flag(self, number, capsys):
+        with pytest.raises(ValueError, match="give task=regression"):
+            predict.main(["predict.py", f"--model_dir={number}", "he was"])
+        predict.main(["predict.py", f"--model_dir={number}", "--task=regression", "he was"])
+        assert "he was" in capsys.readouterr().out
+
+
+class TestTags:
+    @pytest.mark.parametrize(
+        ("tags", "found"),
+        [
+            (["O", "B-PER", "I-PER", "E-PER", "S-PER"], [("PER", "he"), ("PER", "she was hungry")]),
+            (["O", "PER", "LOC"], [("PER", "he"), ("LOC", "was"), ("PER", "she")]),
+            (["NOUN", "VERB"], [("NOUN", "he"), ("VERB", "was so"), ("NOUN", "she")]),
+        ],
+    )
+    def test_words_become_entities_as_the_tags_demand(self, tmp_path, tags, found):
+        from fine_tuned_models import word_tagger
+
+        of_words = {
+            5: {"he": "S-PER", "she": "B-PER", "was": "I-PER", "hungry": "E-PER"},
+            3: {"he": "PER", "was": "LOC", "she": "PER"},
+            2: {"he": "NOUN", "was": "VERB", "so": "VERB", "she": "NOUN"},
+        }[len(tags)]
+        text = {5: "he so she was hungry", 3: "he was so she", 2: "he was so she"}[len(tags)]
+        model = word_tagger(of_words, tags)
+        folder = write_foreign(
+            tmp_path / "tagger", "token_classification", model, id2label={str(n): tag for n, tag in enumerate(tags)}
+        )
+        answer = open_model(folder)(text)
+        assert [(entity.type, entity.text) for entity in answer.entities] == found
+
+
+class TestPrograms:
+    def test_predict_takes_single_texts_unless_told(self, sentiment, capsys):
+        predict.main(["predict.py", f"--model_dir={sentiment}", "--json", "he was", "hungry"])
+        assert [json.loads(line)["text_pair"] for line in capsys.readouterr().out.splitlines()] == [None, None]
+        predict.main(["predict.py", f"--model_dir={sentiment}", "--json", "--is_pair", "he was", "hungry"])
+        assert [json.loads(line)["text_pair"] for line in capsys.readouterr().out.splitlines()] == ["hungry"]
+
+    def test_an_export_gives_the_same_answers(self, sentiment, tmp_path):
+        export_model.main(["export_model.py", f"--model_dir={sentiment}", f"--export_dir={tmp_path / 'export'}"])
+        expected = open_model(sentiment)("he was hungry").probabilities
+        assert open_model(tmp_path / "export")("he was hungry").probabilities == pytest.approx(expected, abs=1e-5)
+
+    def test_a_conversion_keeps_the_task(self, sentiment, tmp_path):
+        flags = [f"--input={sentiment}", f"--output={tmp_path / 'copy'}", "--format=tensorflow"]
+        convert_checkpoint.main(["convert_checkpoint.py", *flags])
+        expected = open_model(sentiment)(("he was", "hungry"))
+        assert open_model(tmp_path / "copy")(("he was", "hungry")) == expected
+
+    def test_a_server_takes_one_text_or_two(self, sentiment):
+        from bert_keras.serving.versions import open_folders
+
+        [folder] = open_folders({"sentiment": str(sentiment)}, [], Limits())
+        [served] = folder.models
+        assert served.fields == ("text", "text_pair")
+        items = [
+            "he was",
+            {"text": "he was"},
+            {"text": "he was", "text_pair": ""},
+            {"text": "he was", "text_pair": "so"},
+        ]
+        answers = list(served.answers(items, {}))
+        assert [answer["text_pair"] for answer in answers] == [None, None, None, "so"]
+        with pytest.raises(ValueError, match='has "text_pair", but the model sentiment needs "text" and "text_pair"'):
+            served.text_of({"text_pair": "so"}, "text 1")
