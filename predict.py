@@ -46,11 +46,7 @@ class Prediction:
     init_checkpoint: str | None = setting(
         "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.", None
     )
-    task: str | None = setting(
-        "Task of a pre-trained model, or of a model of another library whose head has several uses.",
-        None,
-        choices=(*PRETRAINED_TASKS, *FINE_TUNED_TASKS),
-    )
+    task: str | None = setting("Task of a head with several.", None, choices=(*PRETRAINED_TASKS, *FINE_TUNED_TASKS))
     is_pair: bool | None = setting("Whether a classifier of another library takes pairs of texts.", None)
     input_file: str | None = setting(
         "File with one text or pair a line, or a table (.csv, .tsv, .jsonl); score: or a folder of pairs.", None
@@ -93,23 +89,23 @@ def main(argv):
 
     limits = read_flags(LimitSettings, values)
     model = ModelFolder(values.model_dir or values.init_checkpoint, task=values.task, is_pair=values.is_pair)
+    model = ModelFolder(values.model_dir or values.init_checkpoint, task=values.task, is_pair=values.is_pair)
     settings = model.settings if values.model_dir else {"task": values.task}
     if values.model_dir:
         _check_fine_tuned(values, settings["task"])
     rows = itertools.tee(_read_rows(values, arguments, model, settings, limits))
     sources, texts = (source for source, _ in rows[0]), (text for _, text in rows[1])
-    answers = _open(values, model, limits).pipe(texts, sources=sources, on_error=values.on_error)
-    for line in answer_lines(answers, values.json):
+    answer = _open(values, model, limits).pipe
+    for line in answer_lines(answer(texts, sources=sources, on_error=values.on_error), values.json):
         print(line, flush=True)
 
 
 def _check_pretrained(values):
     if values.task is None and not values.init_checkpoint:
         raise ValueError("missing: --model_dir, or --task and --init_checkpoint (--help says what each is for)")
-    if values.task in FINE_TUNED_TASKS:
-        raise ValueError(f"--task={values.task} is for fine-tuned models; give the folder of one as --model_dir")
-    if values.is_pair is not None:
-        raise ValueError("--is_pair is for fine-tuned models; leave it out")
+    of_fine_tuned = (*FINE_TUNED_TASKS, True, False)
+    if wrong := [f"--{name}={value}" for name in ("task", "is_pair") if (value := values[name].value) in of_fine_tuned]:
+        raise ValueError(f"{wrong[0]} is for fine-tuned models; give one's folder as --model_dir")
     require(values, ("task", "init_checkpoint"))
 
 
@@ -141,8 +137,7 @@ def _open(values, model, limits):
     if values.model_dir:
         return prediction.open_model(model, **options)
     options |= {name: values[name].value for name in ("vocab_file", "do_lower_case", "strip_accents")}
-    predictor = getattr(prediction, TASKS[values.task].predictor)
-    return predictor(model, config_file=values.bert_config_file, **options)
+    return getattr(prediction, TASKS[values.task].predictor)(model, config_file=values.bert_config_file, **options)
 
 
 def run_program():

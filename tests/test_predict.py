@@ -205,7 +205,7 @@ def test_the_columns_of_a_table_are_those_of_the_training(fine_tuned, ask_fine_t
         (["--task=score", "he"], r"^missing: init_checkpoint \(help says what each is for\)$"),
         (["--init_checkpoint=model", "he"], r"^missing: task \(help"),
         (["--task=guess", "he"], "--task=guess"),
-        (["--task=classification", "he"], "^--task=classification is for fine-tuned models; give the folder of one as"),
+        (["--task=classification", "he"], "^--task=classification is for fine-tuned models; give one's folder as"),
         (["--model_dir=a", "--init_checkpoint=b"], "^there are both --model_dir and --init_checkpoint; give one of"),
         (
             ["--task=score", "--init_checkpoint=a", "--text_column=a", "he"],
@@ -229,7 +229,7 @@ def test_mistakes_in_flags(arguments, message):
             "^threshold is not an option of TextClassifier for classification; its options are",
         ),
         (["he", "--candidates=a"], "^candidates is not an option of TextClassifier for classification"),
-        (["he", "--task=regression"], "^--task=regression, but --model_dir=.* is for classification; leave --task out"),
+        (["he", "--task=regression"], "^task=regression, but .* has classification; leave it out"),
         ([""], "^argument 1 has no word in its text; give a text$"),
     ],
 )

@@ -49,11 +49,7 @@ class Export:
     init_checkpoint: str | None = setting(
         "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.", None
     )
-    task: str | None = setting(
-        "Task of a pre-trained model, or of a model of another library whose head has several uses.",
-        None,
-        choices=(*_OF_TASK, *FINE_TUNED_TASKS),
-    )
+    task: str | None = setting("Task of a head with several.", None, choices=(*_OF_TASK, *FINE_TUNED_TASKS))
     is_pair: bool | None = setting("Whether a classifier of another library takes pairs of texts.", None)
     format: tuple[str, ...] = setting(f"One or more of {', '.join(FORMATS)}.", ("saved_model",))
     quantize: str | None = setting(
