@@ -89,7 +89,6 @@ def main(argv):
 
     limits = read_flags(LimitSettings, values)
     model = ModelFolder(values.model_dir or values.init_checkpoint, task=values.task, is_pair=values.is_pair)
-    model = ModelFolder(values.model_dir or values.init_checkpoint, task=values.task, is_pair=values.is_pair)
     settings = model.settings if values.model_dir else {"task": values.task}
     if values.model_dir:
         _check_fine_tuned(values, settings["task"])
