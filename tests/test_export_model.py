@@ -201,7 +201,7 @@ class TestMistakes:
             ),
             (
                 f"{NEWS} --task=vectors --top_k=3",
-                "--task, --top_k: a fine-tuned model sets this; leave it out with --model_dir",
+                "--top_k: a fine-tuned model sets this; leave it out with --model_dir",
             ),
             (
                 "--export_dir=OUT --model_dir=DIR/export",

@@ -56,7 +56,7 @@ def started(*arguments):
 
 @pytest.mark.slow
 def test_the_program_serves_and_a_signal_lets_running_requests_finish(folder):
-    with started(f"--model=tiny={folder}", "--tasks=score", "--batch_timeout_ms=1500") as running:
+    with started(f"--model=tiny={folder}", "--task=score", "--batch_timeout_ms=1500") as running:
         process, address, lines, logged = running
         while requests.get(f"{address}/readyz", timeout=30).status_code != 200:
             assert process.poll() is None, lines
@@ -82,7 +82,7 @@ def test_the_program_serves_and_a_signal_lets_running_requests_finish(folder):
 @pytest.mark.parametrize("moment", [0.5, 2.5, "serving at"])
 def test_a_signal_at_the_start_ends_the_program(folder, moment):
     """In particular while modules or models load and while models warm up, when TensorFlow's threads run."""
-    command = [sys.executable, str(ROOT / "serve.py"), "--port=0", f"--model=tiny={folder}", "--tasks=score"]
+    command = [sys.executable, str(ROOT / "serve.py"), "--port=0", f"--model=tiny={folder}", "--task=score"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         if isinstance(moment, str):
             assert any(moment in line for line in process.stderr)
@@ -100,7 +100,7 @@ def test_a_signal_at_the_start_ends_the_program(folder, moment):
         ([], "missing: --model_dir or --model"),
         (["--model=bert"], "--model=bert, but NAME=FOLDER is needed"),
         (["--model=a=b", "--model=a=c"], "there are two models with the name a"),
-        (["--model=a=b", "--tasks=squad"], "--tasks has squad, but the tasks are"),
+        (["--model=a=b", "--task=squad"], "--task has squad, but the tasks are"),
         (["--model=a=b", "--token_file={tmp}/empty"], "must have one word of ASCII characters"),
         (["--model=a=b", "--port={used}"], "another program listens at port {used} of 127.0.0.1; stop it, or choose"),
         (["--model=a=b", "--host=192.0.2.1"], "--host is 192.0.2.1, which is not an address of this machine"),

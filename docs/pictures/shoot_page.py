@@ -4,7 +4,7 @@
     python docs/pictures/shoot_page.py http://127.0.0.1:8501 [...]
 
 Serve the models of the first steps under these names: messages=bert_demo/messages, names=bert_demo/entities_minilm,
-questions=bert_demo/questions_minilm; and minilm=minilm with --tasks=vectors. They may be on several servers. An address
+questions=bert_demo/questions_minilm; and minilm=minilm with --task=vectors. They may be on several servers. An address
 may also be that of the web folder of docs/guides/web.md on a static server. The script needs the extra [browser],
 chromium and chromedriver. It leaves out the pictures whose model no server has.
 """

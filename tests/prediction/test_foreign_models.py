@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from fine_tuned_models import FINE_TUNED
-from known_models import TOKENS, random_model
+from fine_tuned_models import CLASSIFIER, TASK_OF_CLASS, word_tagger, write_foreign
+from known_models import random_model
 
 import convert_checkpoint
 import export_model
@@ -13,33 +13,9 @@ import predict
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import TASKS
-from bert_keras.modeling import save_safetensors, weights_by_name
 from bert_keras.prediction import Limits, open_model
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
-
-CLASSIFIER = "BertForSequenceClassification"
-TASK_OF_CLASS = {
-    "BertForSequenceClassification": ("classification", ["multi_label"]),
-    "BertForTokenClassification": ("token_classification", []),
-    "BertForMultipleChoice": ("multiple_choice", []),
-    "BertForQuestionAnswering": ("question_answering", []),
-    "BertForMaskedLM": ("fill_mask", ["score"]),
-    "BertForNextSentencePrediction": ("next_sentence", []),
-    "BertForPreTraining": ("fill_mask", ["score", "next_sentence"]),
-}
-
-
-def write_foreign(folder, task, model=None, architecture=None, **config):
-    """Writes a fine-tuned model as transformers does: without a task.json. Returns the folder."""
-    model = model or FINE_TUNED[task][0]()
-    architecture = architecture or next(name for name, (of_class, _) in TASK_OF_CLASS.items() if of_class == task)
-    save_safetensors(folder, weights_by_name(model), model.config, architecture)
-    file = folder / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | config))
-    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
-    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true, "model_max_length": 40}')
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -140,8 +116,6 @@ class TestTags:
         ],
     )
     def test_words_become_entities_as_the_tags_demand(self, tmp_path, tags, found):
-        from fine_tuned_models import word_tagger
-
         of_words = {
             5: {"he": "S-PER", "she": "B-PER", "was": "I-PER", "hungry": "E-PER"},
             3: {"he": "PER", "was": "LOC", "she": "PER"},

@@ -5,7 +5,14 @@ import json
 import numpy as np
 from known_models import TOKENS, make_config, randomise, small_config
 
-from bert_keras.modeling import ClassifierModel, SquadModel, TokenClassifierModel, save_checkpoint, weights_by_name
+from bert_keras.modeling import (
+    ClassifierModel,
+    SquadModel,
+    TokenClassifierModel,
+    save_checkpoint,
+    save_safetensors,
+    weights_by_name,
+)
 
 OF_TEXTS = {"max_seq_length": 16, "is_pair": False, "doc_stride": None}
 OF_ANSWERS = {
@@ -38,6 +45,19 @@ FINE_TUNED = {
 }
 
 
+CLASSIFIER = "BertForSequenceClassification"
+# Class of transformers -> the task of its head, and the others that are possible.
+TASK_OF_CLASS = {
+    "BertForSequenceClassification": ("classification", ["multi_label"]),
+    "BertForTokenClassification": ("token_classification", []),
+    "BertForMultipleChoice": ("multiple_choice", []),
+    "BertForQuestionAnswering": ("question_answering", []),
+    "BertForMaskedLM": ("fill_mask", ["score"]),
+    "BertForNextSentencePrediction": ("next_sentence", []),
+    "BertForPreTraining": ("fill_mask", ["score", "next_sentence"]),
+}
+
+
 def write_fine_tuned(folder, model, task, **settings):
     """Writes a model with its task.json into the folder `model` of a run. Returns the run folder."""
     model_folder = folder / "model"
@@ -48,6 +68,18 @@ def write_fine_tuned(folder, model, task, **settings):
     (model_folder / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
     (model_folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
     (model_folder / "task.json").write_text(json.dumps({"task": task, **settings, "step": 7, "metrics": {}}))
+    return folder
+
+
+def write_foreign(folder, task, model=None, architecture=None, tokens=TOKENS, **config):
+    """Writes a fine-tuned model as transformers does: without a task.json. Returns the folder."""
+    model = model or FINE_TUNED[task][0]()
+    architecture = architecture or next(name for name, (of_class, _) in TASK_OF_CLASS.items() if of_class == task)
+    save_safetensors(folder, weights_by_name(model), model.config, architecture)
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | config))
+    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true, "model_max_length": 40}')
     return folder
 
 

@@ -7,7 +7,7 @@ import re
 import string
 
 import tiny_squad
-from fine_tuned_models import FINE_TUNED, write_fine_tuned
+from fine_tuned_models import FINE_TUNED, random_classifier, write_fine_tuned, write_foreign
 from known_models import small_config, write_model
 from tiny_classes import CLASS_OF, FILLERS, texts, write_mrpc, write_rows
 from tiny_variants import SWITCHES
@@ -141,6 +141,12 @@ def _squad(with_impossible, has_answers=True):
     return make
 
 
+def _foreign(path):
+    """Writes a classifier as transformers does."""
+    model = random_classifier(2, vocab_size=VOCAB_SIZE, num_hidden_layers=1)
+    write_foreign(path, "classification", model, tokens=VOCABULARY, id2label={"0": "neg", "1": "pos"})
+
+
 def _run_of(task, **changes):
     """Returns a maker of a run folder of a fine-tuned model."""
 
@@ -263,6 +269,10 @@ FILES_OF_PAGES = {
     },
     "docs/guides/distillation.md": {"more.csv": _rows("text", lambda n, text, label: [text], ",")},
     "docs/guides/faq.md": {"old_run": _checkpoint("model.ckpt-1000", PretrainingModel)},
+    "docs/guides/hugging_face.md": {
+        "sentiment_hf": _foreign,
+        "sentiments.csv": _rows("text,label", lambda n, text, label: [text, label], ","),
+    },
     "docs/guides/hyperparameters.md": {"sst_train.tsv": _SENTENCES_WITH_LABELS, "dev.tsv": _SENTENCES_WITH_LABELS},
     "docs/guides/languages.md": {
         "xnli": _xnli,
