@@ -47,6 +47,11 @@ class Example:
     source: str = ""
 
 
+def in_order(labels: Sequence[str], held: Sequence[str] | None) -> list[str]:
+    """Returns labels in the order of those of a head, if they are the same."""
+    return [*held] if held and len(held) == len(labels) and set(held) == set(labels) else [*labels]
+
+
 def learn_labels(examples: Sequence[Example], kind: str) -> tuple[str, ...]:
     """Returns the labels of training examples in the order of their ids: sorted, by value if all are integers.
 

@@ -100,7 +100,7 @@ def _of_texts(config, config_file, task):
     if task == "regression":
         if len(labels) != 1:
             raise Mistake("{} is a regression with {} numbers; take a model with one", config_file, len(labels))
-        return {"task": task}
+        return {"task": task, "labels": []}
     if task == "classification" and len(labels) == 1:
         raise Mistake(
             "{} has one class, whose probability is always 1; give {task}=regression or {task}=multi_label", config_file

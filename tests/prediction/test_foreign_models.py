@@ -164,3 +164,48 @@ class TestPrograms:
         assert [answer["text_pair"] for answer in answers] == [None, None, None, "so"]
         with pytest.raises(ValueError, match='has "text_pair", but the model sentiment needs "text" and "text_pair"'):
             served.text_of({"text_pair": "so"}, "text 1")
+
+
+class TestTraining:
+    @pytest.fixture
+    def rows(self, tmp_path):
+        path = tmp_path / "rows.csv"
+        path.write_text("text,label\n" + "he was,good\nso she,bad\nparis,fair\n" * 4)
+        return path
+
+    def test_the_head_stays_with_the_order_of_its_labels(self, rows, tmp_path):
+        import run_classifier
+
+        folder = write_foreign(tmp_path / "start", "classification", id2label={"0": "good", "1": "bad", "2": "fair"})
+        flags = [f"--init_checkpoint={folder}", "--max_seq_length=16"]
+        run = ["run_classifier.py", "--do_eval", f"--eval_file={rows}", *flags]
+        before = run_classifier.main([*run, f"--output_dir={tmp_path / 'evaluated'}"])
+        training = [f"--train_file={rows}", "--do_train", "--learning_rate=1e-30", "--max_steps=1"]
+        after = run_classifier.main([*run, *training, f"--output_dir={tmp_path / 'trained'}"])
+        assert after["loss"] == pytest.approx(before["loss"], abs=1e-5)
+        assert open_model(tmp_path / "trained").labels == ["good", "bad", "fair"]
+
+    def test_a_head_of_one_number_is_evaluated_as_its_kind(self, tmp_path):
+        import run_classifier
+
+        folder = write_foreign(tmp_path / "start", "regression", architecture=CLASSIFIER)
+        rows = tmp_path / "rows.csv"
+        rows.write_text("text,label\nhe was,1.5\nso she,0.5\n")
+        run = ["run_classifier.py", "--do_eval", f"--eval_file={rows}", f"--init_checkpoint={folder}"]
+        run += ["--max_seq_length=16", f"--output_dir={tmp_path / 'out'}"]
+        with pytest.raises(Mistake, match="has one label and no problem_type"):
+            run_classifier.main(run)
+        values = [answer.value for answer in open_model(folder, task="regression")(["he was", "so she"])]
+        found = run_classifier.main([*run, "--kind=regression"])
+        assert found["mae"] == pytest.approx(np.abs(np.subtract(values, [1.5, 0.5])).mean(), abs=1e-5)
+
+    def test_a_tagger_is_evaluated(self, tmp_path):
+        import run_ner
+
+        tags = {"id2label": {str(number): tag for number, tag in enumerate(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])}}
+        folder = write_foreign(tmp_path / "start", "token_classification", **tags)
+        (tmp_path / "words.txt").write_text("he B-PER\nwas O\n\nparis B-LOC\n\n")
+        run = ["run_ner.py", "--do_eval", f"--eval_file={tmp_path / 'words.txt'}", f"--init_checkpoint={folder}"]
+        found = run_ner.main([*run, "--max_seq_length=16", f"--output_dir={tmp_path / 'out'}"])
+        words = [word.tag for text in ("he was", "paris") for word in open_model(folder)(text).words]
+        assert found["accuracy"] == pytest.approx(np.mean(np.equal(words, ["B-PER", "O", "B-LOC"])))

@@ -143,7 +143,7 @@ def _squad(with_impossible, has_answers=True):
 
 def _foreign(path):
     """Writes a classifier as transformers does."""
-    model = random_classifier(2, vocab_size=VOCAB_SIZE, num_hidden_layers=1)
+    model = random_classifier(2, vocab_size=VOCAB_SIZE, num_hidden_layers=1, max_position_embeddings=512)
     write_foreign(path, "classification", model, tokens=VOCABULARY, id2label={"0": "neg", "1": "pos"})
 
 

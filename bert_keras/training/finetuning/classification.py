@@ -48,7 +48,7 @@ class Classification(Task):
     program = "run_classifier"
 
     def __init__(self, settings: ClassifierSettings, files: ModelFolder, stored: dict | None = None) -> None:
-        self.data = read_classification_data(settings, stored)
+        self.data = read_classification_data(settings, stored, None if settings.new_head else files.labels)
         self.metric = self.data.metrics[0]
         self.metric_names = ("loss", *self.data.metrics)
         self.baseline_name = _BASELINES.get(self.data.kind, "most frequent class")

@@ -5,9 +5,10 @@ import dataclasses
 import hashlib
 import json
 import logging
+from collections.abc import Sequence
 
 from bert_keras.data_prep.tasks.columns import Columns
-from bert_keras.data_prep.tasks.examples import check_labels, learn_labels, learn_scale
+from bert_keras.data_prep.tasks.examples import check_labels, in_order, learn_labels, learn_scale
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file, read_tfds
@@ -57,8 +58,12 @@ class ClassificationData:
     unlabeled: list | None = None
 
 
-def read_classification_data(settings: ClassifierSettings, stored: dict | None) -> ClassificationData:
+def read_classification_data(
+    settings: ClassifierSettings, stored: dict | None, held: Sequence[str] | None = None
+) -> ClassificationData:
     """Reads and checks all examples of a run, see `training.finetuning.classification.Classification`.
+
+    `held` are the labels of the head to start from; the labels of a file have their order.
 
     Raises:
         FileNotFoundError: a file does not exist.
@@ -71,7 +76,7 @@ def read_classification_data(settings: ClassifierSettings, stored: dict | None) 
     if source == "task_name":
         data = _read_known_task(settings)
     else:
-        data = (_read_tfds if source == "tfds" else _read_own_files)(settings, stored)
+        data = (_read_tfds if source == "tfds" else _read_own_files)(settings, stored, held)
     if stored and tuple(stored["labels"]) != data.labels:
         raise ValueError(
             f"the model has the labels {_listed(stored['labels'])}, but the data have {_listed(data.labels)}; "
@@ -117,7 +122,7 @@ def _read_known_task(settings: ClassifierSettings) -> ClassificationData:
     return _data(settings, task.kind, task.labels, task, *_wanted(settings, read, ("train", "dev", "test")))
 
 
-def _read_own_files(settings: ClassifierSettings, stored):
+def _read_own_files(settings: ClassifierSettings, stored, held):
     for what, flag in (("do_train", "train_file"), ("do_predict", "predict_file")):
         if getattr(settings, what) and not getattr(settings, flag):
             other = ", or {teacher} and {unlabeled_file}" if what == "do_train" else ""
@@ -128,7 +133,7 @@ def _read_own_files(settings: ClassifierSettings, stored):
     train = labels = None
     if settings.do_train or (settings.do_eval and holds_out):
         train = _read_own(settings, "train_file")
-        labels = tuple(stored["labels"]) if stored else learn_labels(train, settings.kind)
+        labels = tuple(stored["labels"] if stored else in_order(learn_labels(train, settings.kind), held))
     dev = _read_own(settings, "eval_file") if settings.do_eval and settings.eval_file else None
     test = _read_own(settings, "predict_file") if settings.do_predict else None
     if holds_out and train is not None:
@@ -159,7 +164,7 @@ def _read_own(settings: ClassifierSettings, flag):
     return read_own_file(table, columns, settings.kind, needs_label, settings.skip_bad_rows, has_header)
 
 
-def _read_tfds(settings: ClassifierSettings, stored):
+def _read_tfds(settings: ClassifierSettings, stored, held):
     name = settings.tfds or ""
     task = next((task for task in GLUE_TASKS.values() if task.tfds is not None and task.tfds.name == name), None)
     splits = ("train", settings.tfds_eval_split, settings.tfds_predict_split)
@@ -182,7 +187,7 @@ def _read_tfds(settings: ClassifierSettings, stored):
     train, dev, test = _wanted(settings, read, splits)
     if task is not None:
         return _data(settings, task.kind, task.labels, task, train, dev, test)
-    labels = None if train is None else learn_labels(train, settings.kind)
+    labels = None if train is None else tuple(in_order(learn_labels(train, settings.kind), held))
     return _with_labels(settings, labels, stored or {"labels": names[0]}, train, dev, test)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.data_prep.tasks.conll import format_columns, read_conll, tagged_rows
+from bert_keras.data_prep.tasks.examples import in_order
 from bert_keras.data_prep.tasks.ner import collect_tags, make_features, tags_from_logits
 from bert_keras.evaluation.entities import entity_metrics, entity_report
 from bert_keras.mistakes import Message, Mistake, Setting
@@ -61,7 +62,8 @@ class TokenClassification(Task):
         train = read(train_file) if train_file else []
         if stored is None and not train:
             raise Mistake("the set of tags is unknown; train with {do_train}, or give a model from run_ner")
-        self.tags = stored["labels"] if stored else collect_tags(train)
+        held = None if settings.new_head else files.labels
+        self.tags = stored["labels"] if stored else in_order(collect_tags(train), held)
         self._eval = read(eval_file) if eval_file else []
         self._predict = read(predict_file, needs_tags=False) if predict_file else []
         self._predict_file = predict_file or ""

@@ -11,6 +11,7 @@ from absl import flags
 from bert_keras.cli.flags import given_flags, require
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
 from bert_keras.modeling.lora import check_lora
 from bert_keras.training.distillation.teacher import Teacher, open_teacher
 from bert_keras.training.run_dir import RunDir
@@ -133,8 +134,20 @@ def _trained_model(settings: FineTuningSettings, run_dir: RunDir) -> ModelFolder
     own = run_dir.path if run_dir.in_use() else None
     # A run that was interrupted before it wrote a model uses its own checkpoint, not --init_checkpoint.
     given = settings.init_checkpoint if not run_dir.latest_checkpoint() else None
-    models = (ModelFolder(path, **_casing(settings)) for path in (own, given) if path)
+    models = (_with_task(path, settings) for path in (own, given) if path)
     return next((model for model in models if model.task), None)
+
+
+def _with_task(path: str, settings: FineTuningSettings) -> ModelFolder:
+    """Returns a model; if another library leaves its task open, {kind} answers."""
+    model, kind = ModelFolder(path, **_casing(settings)), getattr(settings, "kind", None)
+    try:
+        _ = model.task
+    except OpenQuestion:
+        if kind not in ("regression", "multi_label"):
+            raise
+        return ModelFolder(path, task=kind, **_casing(settings))
+    return model
 
 
 def _casing(settings: FineTuningSettings) -> dict[str, Any]:
@@ -142,8 +155,8 @@ def _casing(settings: FineTuningSettings) -> dict[str, Any]:
 
 
 def _settled(flag_values, stored, settled, fixed):
-    """Returns the values in task.json of flags that are not given; refuses other values of fixed flags."""
-    for name in fixed:
+    """Returns the values in the task of flags that are not given; refuses other values of fixed flags."""
+    for name in (name for name in fixed if name in stored):
         if flag_values[name].present and flag_values[name].value != stored[name]:
             raise Mistake(
                 "{0}={1}, but the model has the {2} {3}; leave it out",
@@ -152,7 +165,7 @@ def _settled(flag_values, stored, settled, fixed):
                 name,
                 stored[name],
             )
-    return {name: stored[name] for name in settled if not flag_values[name].present}
+    return {name: stored[name] for name in settled if name in stored and not flag_values[name].present}
 
 
 def _start(settings: FineTuningSettings) -> ModelFolder:
