@@ -19,11 +19,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 # The levels of the folders; a file imports from lower levels and from its own folder.
 FLOORS = {
+    "settings": 0,
     "storage": 0,
     "cli": 1,
     "evaluation": 1,
     "modeling": 1,
-    "settings": 1,
     "data_prep": 2,
     "model_folder": 3,
     "prediction": 4,

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from bert_keras.cli.console import flag_name, open_console, setting_name
+from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import run_main
 from bert_keras.mistakes import Message, MissingFile, Mistake, Setting
+from bert_keras.settings.names import flag_name, setting_name
 from bert_keras.training.api.calls import argument_name, naming_arguments
 
 CASES = (

@@ -9,21 +9,9 @@ from typing import IO, Any, cast
 import rich.console
 
 from bert_keras.mistakes import Message, Spelling
+from bert_keras.settings.names import flag_name
 
 log = logging.getLogger("bert_keras")
-
-# Arguments of the predictors that have another name elsewhere.
-_ARGUMENTS = {"config_file": "bert_config_file"}
-
-
-def setting_name(setting: str) -> str:
-    """Returns the name of a setting for the caller of a function that does what a program does."""
-    return _ARGUMENTS.get(setting, setting)
-
-
-def flag_name(setting: str) -> str:
-    """Returns the name of a setting for the user of a program."""
-    return f"--{setting_name(setting)}"
 
 
 class LogHandler(logging.Handler):

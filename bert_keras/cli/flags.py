@@ -16,9 +16,10 @@ import sys
 
 from absl import flags
 
-from bert_keras.cli.console import Messages, drop_output, flag_name
+from bert_keras.cli.console import Messages, drop_output
 from bert_keras.cli.start import open_streams
 from bert_keras.mistakes import Message, Mistake, Setting, closest
+from bert_keras.settings.names import flag_name
 from bert_keras.storage import paths
 from bert_keras.storage.writing import FULL
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from absl import flags
 
-from bert_keras.cli.console import setting_name
 from bert_keras.cli.flags import require, take_values
 from bert_keras.export.checks.texts import read_check_texts
 from bert_keras.export.export_folder import Source, write_export
@@ -27,6 +26,7 @@ from bert_keras.prediction import FeatureExtractor, FillMask, open_model
 from bert_keras.prediction.arguments import POOLINGS, parse_layers
 from bert_keras.settings.fields import REQUIRED, make_flags, setting
 from bert_keras.settings.model_files import ModelSettings
+from bert_keras.settings.names import setting_name
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_new_folder
 from bert_keras.storage.writing import whole_folder

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast, get_args
 from absl import flags
 
 from bert_keras.mistakes import Message, Mistake, Setting
+from bert_keras.settings.names import flag_name
 
 T = TypeVar("T")
 
@@ -81,7 +82,7 @@ def define_group(values: flags.FlagValues, title: str, group: type) -> None:
 def _define(values: flags.FlagValues, title: str, field: dataclasses.Field) -> None:
     limits, parser, default = field.metadata["limits"], field.metadata["parser"], field.default
     more: dict[str, Any] = {"flag_values": values, "module_name": title, **limits}
-    more["help"] = Message(field.metadata["meaning"]).spelled(lambda name: "--" + name)
+    more["help"] = Message(field.metadata["meaning"]).spelled(flag_name)
     if parser:
         flags.DEFINE(parser, field.name, default, serializer=getattr(parser, "serializer", None), **more)
         return

@@ -6,7 +6,8 @@ import logging
 import pytest
 import rich.console
 
-from bert_keras.cli.console import LogHandler, flag_name
+from bert_keras.cli.console import LogHandler
+from bert_keras.settings.names import flag_name
 from bert_keras.training.report import Report
 from bert_keras.training.settings.groups import RunSettings
 

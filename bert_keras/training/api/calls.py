@@ -13,10 +13,11 @@ from typing import IO, Any, ParamSpec, TypeVar, cast
 import rich.console
 import tensorflow as tf
 
-from bert_keras.cli.console import LogHandler, Messages, setting_name
+from bert_keras.cli.console import LogHandler, Messages
 from bert_keras.cli.flags import local_paths, take_values
 from bert_keras.mistakes import Mistake, Spelling
 from bert_keras.prediction import FillMask, open_model
+from bert_keras.settings.names import setting_name
 from bert_keras.storage import paths
 from bert_keras.training.api.data import DataFiles
 from bert_keras.training.metrics_log import METRICS_FILE, read_metrics
