@@ -38,6 +38,7 @@ PACKAGES = [
     "training.finetuning",
     "training.input",
     "training.sentence_vectors",
+    "training.settings",
 ]
 # Packages whose folders are at the top level of the clone.
 TOP_LEVEL = ["data_prep", "modeling"]
