@@ -4,7 +4,8 @@ import dataclasses
 import logging
 import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypedDict
 
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.settings.fields import setting
@@ -120,6 +121,33 @@ class Limits:
             )
 
 
+class CallOptions(TypedDict, total=False):
+    """The options of a call, of all classes. Each class lists those that it has, and refuses the others."""
+
+    top_k: int | None
+    threshold: float | None
+    candidates: Sequence[str] | None
+    pll: str | None
+
+
+class PipeOptions(CallOptions, total=False):
+    """The arguments of `Predictor.pipe` that a call of the object also takes."""
+
+    sources: Iterable[str] | None
+    advance: Callable[[], None]
+
+
+class OpenOptions(CallOptions, total=False):
+    """The arguments of the classes that `open_model` also takes; `long` is for the heads of pre-training."""
+
+    is_pair: bool | None
+    limits: Limits | None
+    labels: Sequence[str] | Mapping[str, str] | None
+    device: str | None
+    format: str | None
+    long: str
+
+
 def _too_many_marks(text):
     """Returns the place of the first of too many combining marks in a row; None if there are none."""
     start = None
@@ -154,6 +182,14 @@ def shown(value: object) -> str:
     """Returns the representation of a value for an error message, cut to 100 characters."""
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def shown_labels(labels: Sequence[str] | None) -> str:
+    """Returns labels for the representation of a model, at most five of them; "" without labels."""
+    if not labels:
+        return ""
+    more = [f"and {len(labels) - 5} others"] if len(labels) > 5 else []
+    return f", labels=[{', '.join([*map(repr, labels[:5]), *more])}]"
 
 
 def parse_layers(text: str, setting: str = "layers") -> list[int | str]:

@@ -3,7 +3,7 @@
 import itertools
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack, overload
 
 import keras
 import tensorflow as tf
@@ -13,7 +13,7 @@ from bert_keras.model_folder.exported import OPENERS, open_exported
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling.layers import dtype_policy
-from bert_keras.prediction.arguments import Limits, check_backend, check_choice
+from bert_keras.prediction.arguments import Limits, PipeOptions, check_backend, check_choice, shown_labels
 from bert_keras.prediction.containers import is_one, several
 from bert_keras.prediction.network import (
     Network,
@@ -89,16 +89,29 @@ class LoadedModel(Generic[Text, Answer]):
             self._call, self._read_out, lengths, batch_size, strategy, self._device, self.extra_specs
         )
 
+    def __repr__(self) -> str:
+        called, labels = type(self).__name__, shown_labels(getattr(self, "labels", None))
+        names = [name for name, task in TASKS.items() if task.predictor == called]
+        task = self.settings["task"] if self.settings else ", ".join(names)
+        return f"{called}({os.fspath(self.folder)!r}{f', task={task!r}' if task else ''}{labels})"
+
     @property
     def num_traces(self) -> int:
         """Number of times the network has been traced: once per padded length used."""
         return self.network.num_traces
 
     @overload
-    def __call__(self, texts: Text, *, batch_size: int | None = None, **options: Any) -> Answer: ...
+    def __call__(self, texts: Text, *, batch_size: int | None = None, **options: Unpack[PipeOptions]) -> Answer: ...
 
     @overload
-    def __call__(self, texts: Iterable[Text], *, batch_size: int | None = None, **options: Any) -> list[Answer]: ...
+    def __call__(
+        self, texts: Iterable[Text], *, batch_size: int | None = None, **options: Unpack[PipeOptions]
+    ) -> list[Answer]: ...
+
+    @overload  # an Unanswered may be among the answers
+    def __call__(
+        self, texts: Any, *, on_error: str, batch_size: int | None = None, **options: Unpack[PipeOptions]
+    ) -> Any: ...
 
     def __call__(self, texts: Any, *, batch_size: int | None = None, **options: Any) -> Any:
         """Answers a text, or each of several texts.

@@ -1,11 +1,103 @@
 """Opens a model for the task that it was trained for."""
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from bert_keras import prediction
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import TASKS
+from bert_keras.prediction.arguments import OpenOptions
+
+if TYPE_CHECKING:  # a call imports the class that it needs
+    from bert_keras.prediction import (
+        ChoicePicker,
+        Classification,
+        EntityTagger,
+        FillMask,
+        MultiLabel,
+        NextSentence,
+        QuestionAnswerer,
+        Regression,
+        ReplacedTokenFinder,
+        SentenceScorer,
+        TextClassifier,
+        Vectorizer,
+    )
+    from bert_keras.prediction.predictor import Predictor
+
+_Path = str | os.PathLike
+
+
+@overload
+def open_model(
+    path: _Path, batch_size: int = ..., *, task: Literal["classification"], **options: Unpack[OpenOptions]
+) -> "TextClassifier[Classification]": ...
+
+
+@overload
+def open_model(
+    path: _Path, batch_size: int = ..., *, task: Literal["regression"], **options: Unpack[OpenOptions]
+) -> "TextClassifier[Regression]": ...
+
+
+@overload
+def open_model(
+    path: _Path, batch_size: int = ..., *, task: Literal["multi_label"], **options: Unpack[OpenOptions]
+) -> "TextClassifier[MultiLabel]": ...
+
+
+@overload
+def open_model(
+    path: _Path, batch_size: int = ..., *, task: Literal["multiple_choice"], **options: Unpack[OpenOptions]
+) -> "ChoicePicker": ...
+
+
+@overload
+def open_model(
+    path: _Path, batch_size: int = ..., *, task: Literal["question_answering"], **options: Unpack[OpenOptions]
+) -> "QuestionAnswerer": ...
+
+
+@overload
+def open_model(
+    path: _Path, batch_size: int = ..., *, task: Literal["token_classification"], **options: Unpack[OpenOptions]
+) -> "EntityTagger": ...
+
+
+@overload
+def open_model(
+    path: _Path, batch_size: int = ..., *, task: Literal["vectors"], **options: Unpack[OpenOptions]
+) -> "Vectorizer": ...
+
+
+@overload
+def open_model(
+    path: _Path, batch_size: int = ..., *, task: Literal["fill_mask"], **options: Unpack[OpenOptions]
+) -> "FillMask": ...
+
+
+@overload
+def open_model(
+    path: _Path, batch_size: int = ..., *, task: Literal["next_sentence"], **options: Unpack[OpenOptions]
+) -> "NextSentence": ...
+
+
+@overload
+def open_model(
+    path: _Path, batch_size: int = ..., *, task: Literal["score"], **options: Unpack[OpenOptions]
+) -> "SentenceScorer": ...
+
+
+@overload
+def open_model(
+    path: _Path, batch_size: int = ..., *, task: Literal["replaced_tokens"], **options: Unpack[OpenOptions]
+) -> "ReplacedTokenFinder": ...
+
+
+@overload
+def open_model(
+    path: _Path, batch_size: int = ..., *, task: str | None = ..., **options: Unpack[OpenOptions]
+) -> "Predictor[Any, Any]": ...
 
 
 def open_model(

@@ -7,12 +7,12 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 
 from bert_keras.mistakes import Mistake, Setting
-from bert_keras.prediction.arguments import ON_ERROR, Limits, check_choice
+from bert_keras.prediction.arguments import ON_ERROR, Limits, PipeOptions, check_choice
 from bert_keras.prediction.containers import several
 from bert_keras.prediction.loaded_model import Answer, LoadedModel, Text
 from bert_keras.prediction.network import Question, check_batch_size
@@ -122,6 +122,26 @@ class Predictor(LoadedModel[Text, Answer]):
 
     def _called(self):
         return type(self).__name__ + (f" for {self.settings['task']}" if self.settings else "")
+
+    @overload
+    def pipe(
+        self,
+        texts: Iterable[Text | ValueError],
+        batch_size: int | None = None,
+        *,
+        on_error: Literal["stop"] = "stop",
+        **options: Unpack[PipeOptions],
+    ) -> Iterator[Answer]: ...
+
+    @overload
+    def pipe(
+        self,
+        texts: Iterable[Text | ValueError],
+        batch_size: int | None = None,
+        *,
+        on_error: str,
+        **options: Unpack[PipeOptions],
+    ) -> Iterator[Answer | Unanswered]: ...
 
     def pipe(
         self,

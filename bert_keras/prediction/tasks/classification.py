@@ -1,14 +1,16 @@
 """Text classification, regression and multi-label classification with a fine-tuned model."""
 
 import dataclasses
-from typing import Any
+import os
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 import tensorflow as tf
 
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.modeling import ClassifierModel
-from bert_keras.prediction.arguments import check_threshold, check_top_k, shown
+from bert_keras.prediction.arguments import OpenOptions, check_threshold, check_top_k, shown
+from bert_keras.prediction.loaded_model import Answer
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
 
 # Maximum number of classes to show.
@@ -68,7 +70,7 @@ class MultiLabel:
         return "\n".join([_shown_texts(self), *(_ranked(applying, len(applying)) or ["  no label"])])
 
 
-class TextClassifier(FineTunedPredictor[str | tuple[str, str], Any]):
+class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
     """Classifies texts with a model of run_classifier.py: `TextClassifier("output")("a text").label`.
 
     A call takes a str, or a tuple of two if the model takes pairs, and returns a Classification, Regression or
@@ -85,6 +87,49 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Any]):
 
     head = "classifier"
     takes_pairs = True
+
+    @overload
+    def __init__(
+        self: "TextClassifier[Classification]",
+        path: str | os.PathLike,
+        batch_size: int = 16,
+        *,
+        task: Literal["classification"],
+        **options: Unpack[OpenOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: "TextClassifier[Regression]",
+        path: str | os.PathLike,
+        batch_size: int = 16,
+        *,
+        task: Literal["regression"],
+        **options: Unpack[OpenOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: "TextClassifier[MultiLabel]",
+        path: str | os.PathLike,
+        batch_size: int = 16,
+        *,
+        task: Literal["multi_label"],
+        **options: Unpack[OpenOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: "TextClassifier[Classification | Regression | MultiLabel]",
+        path: str | os.PathLike,
+        batch_size: int = 16,
+        *,
+        task: str | None = None,
+        **options: Unpack[OpenOptions],
+    ) -> None: ...
+
+    def __init__(self, path: str | os.PathLike, *arguments: Any, **options: Any) -> None:
+        super().__init__(path, *arguments, **options)
 
     @property
     def num_classes(self) -> int:

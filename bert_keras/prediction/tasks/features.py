@@ -3,8 +3,8 @@
 import dataclasses
 import logging
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, overload
 
 import numpy as np
 import tensorflow as tf
@@ -239,7 +239,7 @@ class Similarity:
         return f"{self.cosine:.4f}  {self.text}  |  {self.text_pair}"
 
 
-class Vectorizer(FineTunedPredictor[str | tuple[str, str], Any]):
+class Vectorizer(FineTunedPredictor[str | tuple[str, str], TextVector | Similarity]):
     """Returns one vector per text: `Vectorizer("run")("Paris").vector`.
 
     A call takes a str and returns a TextVector; given several texts, it returns a list. Tuples of two texts in a list
@@ -249,6 +249,19 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], Any]):
     The arguments are those of `FineTunedPredictor`; the path is a run of run_sentence_vectors.py, a folder of
     sentence-transformers, or the folder of an export for vectors.
     """
+
+    @overload
+    def __call__(self, texts: str, **options: Any) -> TextVector: ...
+
+    @overload
+    def __call__(self, texts: Iterable[str], **options: Any) -> list[TextVector]: ...
+
+    @overload
+    def __call__(self, texts: Iterable[tuple[str, str]], **options: Any) -> list[Similarity]: ...
+
+    def __call__(self, texts: Any, **options: Any) -> Any:
+        """Returns vectors, or similarities of pairs; see `LoadedModel.__call__`."""
+        return super().__call__(texts, **options)
 
     def _prepare(self):
         super()._prepare()

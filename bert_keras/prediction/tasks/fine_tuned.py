@@ -4,7 +4,7 @@ import collections
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
 from bert_keras.modeling import POOLER_PATTERNS, load_weights, weights_by_name, weights_to_load
-from bert_keras.prediction.arguments import Limits, renamed_labels, shown
+from bert_keras.prediction.arguments import CallOptions, Limits, renamed_labels, shown
 from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.predictor import Predictor
@@ -58,11 +58,11 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         format: str | None = None,
         task: str | None = None,
         is_pair: bool | None = None,
-        **options: Any,
+        **options: Unpack[CallOptions],
     ):
         self._names = labels
         files = ModelFolder.of(path, task=task, is_pair=is_pair)
-        super().__init__(files, batch_size, limits, options, device=device, format=format)
+        super().__init__(files, batch_size, limits, {**options}, device=device, format=format)
 
     @property
     def labels(self) -> list[str]:

@@ -6,7 +6,7 @@ If a text is longer than the model takes, the functions refuse it, cut it, or re
 import logging
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 from bert_keras.data_prep.text.model_inputs import share_room
 from bert_keras.data_prep.text.tokenization import FullTokenizer
@@ -20,7 +20,7 @@ from bert_keras.modeling import (
     weights_to_load,
 )
 from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
-from bert_keras.prediction.arguments import LONG_CHOICES, Limits, check_choice
+from bert_keras.prediction.arguments import LONG_CHOICES, CallOptions, Limits, check_choice
 from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.predictor import Predictor
 
@@ -80,13 +80,13 @@ class PretrainedPredictor(Predictor[Text, Answer]):
         format: str | None = None,
         model: PretrainingModel | None = None,
         strip_accents: bool | None = None,
-        **options: Any,
+        **options: Unpack[CallOptions],
     ):
         check_choice("long", long, LONG_CHOICES)
         self.long, self._shared = long, model
         text_options = {"vocab_file": vocab_file, "config_file": config_file}
         text_options |= {"do_lower_case": do_lower_case, "strip_accents": strip_accents}
-        super().__init__(path, batch_size, limits, options, device=device, format=format, **text_options)
+        super().__init__(path, batch_size, limits, {**options}, device=device, format=format, **text_options)
 
     def _prepare(self):
         super()._prepare()
