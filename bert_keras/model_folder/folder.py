@@ -13,7 +13,7 @@ from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE, check_spe
 from bert_keras.mistakes import MissingFile, Mistake, Setting
 from bert_keras.model_folder.preparation import Preparation, find_preparation
 from bert_keras.model_folder.sentence_transformers import MODULES_FILE, Modules, length_of_encoder
-from bert_keras.model_folder.tasks import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS
+from bert_keras.model_folder.tasks import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS, shown_model
 from bert_keras.modeling import BertConfig, check_config, check_sizes, open_checkpoint, read_config
 from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of_run
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE
@@ -108,6 +108,17 @@ class ModelFolder(os.PathLike[str]):
 
     def __str__(self) -> str:
         return os.fspath(self)
+
+    def __repr__(self) -> str:
+        return self.shown("ModelFolder")
+
+    def shown(self, kind: str, *facts: str) -> str:
+        """Returns one line that shows an object of a class, `kind`, with this model and further facts."""
+        try:
+            values = self.task or {}
+        except (ValueError, OSError):  # a damaged model can be shown, too
+            values = {}
+        return shown_model(kind, self, values.get("task"), values.get("labels"), *facts)
 
     def check(self, may_be_export: bool = False) -> Self:
         """Reads all but the weights, so that mistakes are reported before any work. Returns the object itself."""

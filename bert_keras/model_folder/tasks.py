@@ -1,7 +1,8 @@
 """The tasks of all programs, in one table: settings, network, texts and predictor. Imports without TensorFlow."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -165,6 +166,21 @@ TASKS = {
         outputs=("sequence_output", "pooled_output"),
     ),
 }
+
+_LABELS_SHOWN = 5
+
+
+def shown_model(
+    kind: str, folder: str | os.PathLike, task: str | None, labels: Sequence[str] | None, *facts: str
+) -> str:
+    """Returns one line that shows an object with a model: its class, folder, task, at most five labels, and facts."""
+    parts = [repr(os.fspath(folder)), *([f"task={task!r}"] if task else [])]
+    if labels:
+        num_others = len(labels) - _LABELS_SHOWN
+        shown = [*map(repr, labels[:_LABELS_SHOWN]), *([f"and {num_others} others"] if num_others > 0 else [])]
+        parts.append(f"labels=[{', '.join(shown)}]")
+    return f"{kind}({', '.join([*parts, *facts])})"
+
 
 FINE_TUNED_TASKS = tuple(name for name, task in TASKS.items() if task.is_fine_tuned)
 # Of these, a checkpoint of pre-training has the head.

@@ -184,14 +184,6 @@ def shown(value: object) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def shown_labels(labels: Sequence[str] | None) -> str:
-    """Returns labels for the representation of a model, at most five of them; "" without labels."""
-    if not labels:
-        return ""
-    more = [f"and {len(labels) - 5} others"] if len(labels) > 5 else []
-    return f", labels=[{', '.join([*map(repr, labels[:5]), *more])}]"
-
-
 def parse_layers(text: str, setting: str = "layers") -> list[int | str]:
     """Returns the layers of a comma-separated list, such as "-1,-2" or "embeddings,0"."""
     layers = []

@@ -11,9 +11,9 @@ import tensorflow as tf
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import OPENERS, open_exported
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.model_folder.tasks import TASKS
+from bert_keras.model_folder.tasks import TASKS, shown_model
 from bert_keras.modeling.layers import dtype_policy
-from bert_keras.prediction.arguments import Limits, PipeOptions, check_backend, check_choice, shown_labels
+from bert_keras.prediction.arguments import Limits, PipeOptions, check_backend, check_choice
 from bert_keras.prediction.containers import is_one, several
 from bert_keras.prediction.network import (
     Network,
@@ -90,10 +90,14 @@ class LoadedModel(Generic[Text, Answer]):
         )
 
     def __repr__(self) -> str:
-        called, labels = type(self).__name__, shown_labels(getattr(self, "labels", None))
-        names = [name for name, task in TASKS.items() if task.predictor == called]
-        task = self.settings["task"] if self.settings else ", ".join(names)
-        return f"{called}({os.fspath(self.folder)!r}{f', task={task!r}' if task else ''}{labels})"
+        kind = type(self).__name__
+        names = [self.settings["task"]] if self.settings else [n for n, each in TASKS.items() if each.predictor == kind]
+        return shown_model(kind, self.folder, ", ".join(names), self.labels)
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels that the model can give, in the order of their ids; empty for tasks without labels."""
+        return list((self.settings or {}).get("labels", ()))
 
     @property
     def num_traces(self) -> int:

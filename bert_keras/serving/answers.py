@@ -76,7 +76,7 @@ def described(model: ServedModel, version: int | None) -> dict[str, Any]:
         "route": f"/v1/{TASKS[model.task].route}",
         "fields": model.fields,
         "options": model.options,
-        "labels": getattr(model.predictor, "labels", None) or None,
+        "labels": model.predictor.labels or None,
         "max_seq_length": model.predictor.max_seq_length,
         "num_layers": encoder and encoder.config.num_hidden_layers,
         "num_heads": encoder and encoder.config.num_attention_heads,

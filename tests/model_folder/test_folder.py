@@ -46,6 +46,16 @@ def test_a_checkpoint_is_named_by_its_folder_or_a_file(folder):
         assert ModelFolder(path).check().checkpoint.prefix == prefix
 
 
+def test_it_shows_what_it_knows_without_an_error(folder, tmp_path):
+    make, settings = FINE_TUNED["token_classification"]
+    run = write_fine_tuned(tmp_path / "run", make(), "token_classification", **settings | {"labels": list("OABCDEF")})
+    shown = f"ModelFolder({str(run)!r}, task='token_classification', labels=['O', 'A', 'B', 'C', 'D', and 2 others])"
+    assert repr(ModelFolder(run)) == shown
+    assert repr(ModelFolder(folder)) == f"ModelFolder({str(folder)!r})"
+    (run / "model" / "task.json").write_text("{")
+    assert repr(ModelFolder(run)) == f"ModelFolder({str(run)!r})"
+
+
 def test_a_safetensors_folder_answers_as_the_released_checkpoint(folder, model, tmp_path, expected):
     other = tmp_path / "safetensors"
     save_safetensors(other, {name: weight.numpy() for name, weight in weights_by_name(model).items()}, model.config)

@@ -13,6 +13,7 @@ import rounding
 from fine_tuned_models import FINE_TUNED, OF_VECTORS, write_fine_tuned
 from known_models import random_model, randomise, small_config, write_model
 
+from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling import ReplacedTokenModel, SentenceModel
 from bert_keras.prediction import (
     FeatureExtractor,
@@ -190,6 +191,7 @@ def several_in_containers(texts, takes_pairs):
         yield np.array(texts)
 
 
+TASK_OF = {task.predictor: name for name, task in TASKS.items()}
 # Pairs have the class of single texts.
 NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name == "classification of pairs" else []) for name in CASES]
 
@@ -204,6 +206,12 @@ class TestEveryPredictor:
         assert predictor.num_traces == 1
         expected = [flat(answer) for answer in predictor(texts)]
         assert all(expected[number % 3] == flat(answer) for number, answer in enumerate(answers))
+
+    def test_it_shows_its_folder_task_and_labels_in_one_line(self, name, predictor):
+        kind, labels = type(predictor).__name__, predictor.labels
+        task = name.split()[0] if CASES[name].class_ is open_model else TASK_OF.get(kind)
+        facts = [*([f"task={task!r}"] if task else []), *([f"labels={labels}"] if labels else [])]
+        assert repr(predictor) == f"{kind}({', '.join([repr(predictor.folder), *facts])})"
 
     def test_a_text_alone_is_answered_as_in_company(self, name, predictor):
         texts = CASES[name].texts

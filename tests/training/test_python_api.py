@@ -91,8 +91,9 @@ def test_the_run_is_that_of_the_program(trained, short, tmp_path):
 
 def test_the_result_has_the_folder_and_what_is_in_it(trained, short):
     assert repr(trained) == (
-        f"TrainedModel({trained.folder!r}, loss {trained.metrics['loss']:.4g}, accuracy "
-        f"{100 * trained.metrics['accuracy']:.1f} %, f1_macro {trained.metrics['f1_macro']:.4g})"
+        f"TrainedModel({trained.folder!r}, task='classification', labels=['neg', 'pos'], "
+        f"loss {trained.metrics['loss']:.4g}, accuracy {100 * trained.metrics['accuracy']:.1f} %, "
+        f"f1_macro {trained.metrics['f1_macro']:.4g})"
     )
     assert trained.settings["learning_rate"] == short["learning_rate"]
     assert [(row["step"], row["split"]) for row in trained.history] == [

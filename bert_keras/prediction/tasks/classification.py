@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from typing import Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 import tensorflow as tf
@@ -88,48 +88,49 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
     head = "classifier"
     takes_pairs = True
 
-    @overload
-    def __init__(
-        self: "TextClassifier[Classification]",
-        path: str | os.PathLike,
-        batch_size: int = 16,
-        *,
-        task: Literal["classification"],
-        **options: Unpack[OpenOptions],
-    ) -> None: ...
+    if TYPE_CHECKING:  # the arguments are those of the base class, but the task sets the type of the answers
 
-    @overload
-    def __init__(
-        self: "TextClassifier[Regression]",
-        path: str | os.PathLike,
-        batch_size: int = 16,
-        *,
-        task: Literal["regression"],
-        **options: Unpack[OpenOptions],
-    ) -> None: ...
+        @overload
+        def __init__(
+            self: "TextClassifier[Classification]",
+            path: str | os.PathLike,
+            batch_size: int = 16,
+            *,
+            task: Literal["classification"],
+            **options: Unpack[OpenOptions],
+        ) -> None: ...
 
-    @overload
-    def __init__(
-        self: "TextClassifier[MultiLabel]",
-        path: str | os.PathLike,
-        batch_size: int = 16,
-        *,
-        task: Literal["multi_label"],
-        **options: Unpack[OpenOptions],
-    ) -> None: ...
+        @overload
+        def __init__(
+            self: "TextClassifier[Regression]",
+            path: str | os.PathLike,
+            batch_size: int = 16,
+            *,
+            task: Literal["regression"],
+            **options: Unpack[OpenOptions],
+        ) -> None: ...
 
-    @overload
-    def __init__(
-        self: "TextClassifier[Classification | Regression | MultiLabel]",
-        path: str | os.PathLike,
-        batch_size: int = 16,
-        *,
-        task: str | None = None,
-        **options: Unpack[OpenOptions],
-    ) -> None: ...
+        @overload
+        def __init__(
+            self: "TextClassifier[MultiLabel]",
+            path: str | os.PathLike,
+            batch_size: int = 16,
+            *,
+            task: Literal["multi_label"],
+            **options: Unpack[OpenOptions],
+        ) -> None: ...
 
-    def __init__(self, path: str | os.PathLike, *arguments: Any, **options: Any) -> None:
-        super().__init__(path, *arguments, **options)
+        @overload
+        def __init__(
+            self: "TextClassifier[Classification | Regression | MultiLabel]",
+            path: str | os.PathLike,
+            batch_size: int = 16,
+            *,
+            task: str | None = None,
+            **options: Unpack[OpenOptions],
+        ) -> None: ...
+
+        def __init__(self, *arguments: Any, **options: Any) -> None: ...
 
     @property
     def num_classes(self) -> int:

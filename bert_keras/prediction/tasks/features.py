@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 import tensorflow as tf
@@ -23,7 +23,15 @@ from bert_keras.modeling import (
 )
 from bert_keras.modeling.checkpoints.loading import Checkpoint, entries_of_other_heads
 from bert_keras.modeling.heads import check_pooling, normalize, pool
-from bert_keras.prediction.arguments import EMBEDDINGS, POOLINGS, Limits, check_choice, choose_layers, shown
+from bert_keras.prediction.arguments import (
+    EMBEDDINGS,
+    POOLINGS,
+    Limits,
+    PipeOptions,
+    check_choice,
+    choose_layers,
+    shown,
+)
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.predictor import Predictor
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
@@ -250,18 +258,24 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], TextVector | Similari
     sentence-transformers, or the folder of an export for vectors.
     """
 
-    @overload
-    def __call__(self, texts: str, **options: Any) -> TextVector: ...
+    if TYPE_CHECKING:  # pairs have other answers than texts
 
-    @overload
-    def __call__(self, texts: Iterable[str], **options: Any) -> list[TextVector]: ...
+        @overload
+        def __call__(
+            self, texts: str, *, batch_size: int | None = None, **options: Unpack[PipeOptions]
+        ) -> TextVector: ...
 
-    @overload
-    def __call__(self, texts: Iterable[tuple[str, str]], **options: Any) -> list[Similarity]: ...
+        @overload
+        def __call__(
+            self, texts: Iterable[str], *, batch_size: int | None = None, **options: Unpack[PipeOptions]
+        ) -> list[TextVector]: ...
 
-    def __call__(self, texts: Any, **options: Any) -> Any:
-        """Returns vectors, or similarities of pairs; see `LoadedModel.__call__`."""
-        return super().__call__(texts, **options)
+        @overload
+        def __call__(
+            self, texts: Iterable[tuple[str, str]], *, batch_size: int | None = None, **options: Unpack[PipeOptions]
+        ) -> list[Similarity]: ...
+
+        def __call__(self, texts: Any, **options: Any) -> Any: ...
 
     def _prepare(self):
         super()._prepare()

@@ -64,11 +64,6 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         files = ModelFolder.of(path, task=task, is_pair=is_pair)
         super().__init__(files, batch_size, limits, {**options}, device=device, format=format)
 
-    @property
-    def labels(self) -> list[str]:
-        """The labels that the model can give, in the order of their ids; empty for tasks without labels."""
-        return list(self.settings.get("labels", ()))
-
     def _prepare(self):
         if self._names is not None:
             if not self.labels:

@@ -16,7 +16,9 @@ import tensorflow as tf
 from bert_keras.cli.console import LogHandler, Messages
 from bert_keras.cli.flags import local_paths, take_values
 from bert_keras.mistakes import Mistake, Spelling
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.prediction import FillMask, open_model
+from bert_keras.prediction.predictor import Predictor
 from bert_keras.settings.names import setting_name
 from bert_keras.storage import paths
 from bert_keras.training.api.data import DataFiles
@@ -68,7 +70,7 @@ class TrainedModel:
             for row in rows
         ]
 
-    def predictor(self, **options: Any) -> Any:
+    def predictor(self, **options: Any) -> Predictor[Any, Any]:
         """Opens the model for prediction: with `open_model`, or with `FillMask` after pre-training.
 
         `options` are arguments of the class, such as `batch_size`.
@@ -76,7 +78,7 @@ class TrainedModel:
         return (FillMask if self.program == "run_pretraining" else open_model)(self.folder, **options)
 
     def __repr__(self) -> str:
-        return f"TrainedModel({self.folder!r}, {in_words(self.metrics) if self.metrics else 'no metrics'})"
+        return ModelFolder(self.folder).shown("TrainedModel", in_words(self.metrics) if self.metrics else "no metrics")
 
 
 _VALUES = {"step": int, "split": str}

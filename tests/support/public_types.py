@@ -1,0 +1,85 @@
+"""The types that editors and type checkers see; .ci/check_types checks them, and no program runs this file.
+
+A line with `pyright: ignore` has a mistake. pyright reports the line if it finds none.
+"""
+
+# pyright: reportUnnecessaryTypeIgnoreComment=true
+
+from typing import Any, assert_type
+
+from bert_keras import (
+    BertModel,
+    ChoicePicker,
+    ClassifierModel,
+    EntityTagger,
+    FillMask,
+    FullTokenizer,
+    NextSentence,
+    QuestionAnswerer,
+    SentenceScorer,
+    TextClassifier,
+    Unanswered,
+    Vectorizer,
+    open_model,
+)
+from bert_keras.prediction import (
+    Choice,
+    Classification,
+    FilledText,
+    MultiLabel,
+    PairAnswer,
+    QuestionAnswer,
+    Regression,
+    SentenceScore,
+    Similarity,
+    TaggedText,
+    TextVector,
+)
+from bert_keras.prediction.predictor import Predictor
+
+# A classifier of a known task gives its answers; without the task, one of three.
+assert_type(TextClassifier("run", task="classification")("a").label, str)
+assert_type(TextClassifier("run", task="regression")("a").value, float)
+assert_type(TextClassifier("run", task="multi_label")([("a", "b")])[0].labels, list[str])
+assert_type(TextClassifier("run")("a"), Classification | Regression | MultiLabel)
+assert_type(TextClassifier("run", task="classification").labels, list[str])
+
+# The other classes have one kind of answer.
+assert_type(EntityTagger("run")("a"), TaggedText)
+assert_type(EntityTagger("run")("a").entities[0].type, str)
+assert_type(QuestionAnswerer("run")(("a", "b")), QuestionAnswer)
+assert_type(ChoicePicker("run")(("a", ["b", "c"])), Choice)
+assert_type(FillMask("model")("a [MASK]"), FilledText)
+assert_type(NextSentence("model")([("a", "b")]), list[PairAnswer])
+assert_type(SentenceScorer("model")("a"), SentenceScore)
+assert_type(Vectorizer("run")("a"), TextVector)
+assert_type(Vectorizer("run")(["a", "b"]), list[TextVector])
+assert_type(Vectorizer("run")([("a", "b")])[0], Similarity)
+assert_type(next(EntityTagger("run").pipe(["a"])), TaggedText)
+assert_type(next(EntityTagger("run").pipe(["a"], on_error="report")), TaggedText | Unanswered)
+
+# `open_model` gives the class of the task.
+assert_type(open_model("run"), Predictor[Any, Any])
+assert_type(open_model("run").labels, list[str])
+assert_type(open_model("run", task="classification")("a").label, str)
+assert_type(open_model("run", task="regression")("a").value, float)
+assert_type(open_model("run", task="token_classification", device="cpu"), EntityTagger)
+assert_type(open_model("run", task="question_answering"), QuestionAnswerer)
+assert_type(open_model("run", task="vectors")("a").vector, list[float])
+
+# Networks and tokenizers.
+assert_type(BertModel.from_checkpoint("model"), BertModel)
+assert_type(ClassifierModel.from_checkpoint("model", has_new_head=True, num_classes=2), ClassifierModel)
+assert_type(FullTokenizer.from_checkpoint("model").encode("a"), list[int])
+
+# Wrong names and values.
+open_model("run", devise="cpu")  # pyright: ignore[reportCallIssue]
+open_model("run", batch_size="16")  # pyright: ignore[reportArgumentType]
+print(open_model("run", task="classification")("a").value)  # pyright: ignore[reportAttributeAccessIssue]
+TextClassifier("run", labls=["a", "b"])  # pyright: ignore[reportCallIssue]
+TextClassifier("run")("a", topk=1)  # pyright: ignore[reportCallIssue]
+EntityTagger("run", treshold=0.5)  # pyright: ignore[reportCallIssue]
+EntityTagger("run").pipe(["a"], treshold=0.5)  # pyright: ignore[reportCallIssue]
+QuestionAnswerer("run")("a question")  # pyright: ignore[reportCallIssue, reportArgumentType]
+FillMask("model", vocab="vocab.txt")  # pyright: ignore[reportCallIssue]
+BertModel.from_checkpoint(3)  # pyright: ignore[reportArgumentType]
