@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from absl import flags
@@ -30,7 +31,7 @@ from bert_keras.settings.names import setting_name
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_new_folder
 from bert_keras.storage.writing import whole_folder
-from bert_keras.training.api.calls import naming_arguments
+from bert_keras.training.api.calls import naming_arguments, takes
 
 log = logging.getLogger("bert_keras")
 
@@ -40,7 +41,7 @@ _CASING = ("do_lower_case", "strip_accents")
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", *_CASING, "max_seq_length", "top_k", "pooling", "layer")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Export:
     """The model, the folder to write, and what is in it."""
 
@@ -87,6 +88,22 @@ def run(values):
     return written
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Required:
+    export_dir: str | os.PathLike[str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Arguments(_Required, Export, ModelSettings):
+    """The arguments of `export_model`."""
+
+    model_dir: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=False)
+    init_checkpoint: str | os.PathLike[str] | None = None
+    format: str | Sequence[str] = ("saved_model",)
+    verbose: bool = True
+
+
+@takes(_Arguments)
 def export_model(
     model_dir: str | os.PathLike[str] | None = None,
     *,

@@ -28,6 +28,7 @@ from bert_keras.storage.vocabulary import VOCABULARY_FILE, read_tokens, vocabula
 log = logging.getLogger("bert_keras")
 
 EXPORT_FILE = "export.json"
+_FORMATS_OF_FILES = {".onnx": "onnx", ".tflite": "litert"}
 
 _CONFIG_FILE = "bert_config.json"
 _RUN_CONFIG = "run_config.json"
@@ -42,8 +43,9 @@ class ModelFolder(os.PathLike[str]):
 
     Args:
         path: a checkpoint as `modeling.open_checkpoint` takes it: a folder, a prefix, one of its files, or
-            `hf://owner/name`. Also the folder of an export or of sentence-transformers, or of a run; the model of a
-            run of fine-tuning is its folder `model`. None: no checkpoint; both files are required.
+            `hf://owner/name`. Also the folder of an export, or its ONNX or LiteRT file; the folder of
+            sentence-transformers, or of a run; the model of a run of fine-tuning is its folder `model`. None: no
+            checkpoint; both files are required.
         vocab_file: the vocabulary; None: vocab.txt in the model's folder, or else its tokenizer.json.
         config_file: the config, or the name of a released model; None: the config in the model's folder.
         do_lower_case: None: the setting in the model's folder, or else a guess from the vocabulary.
@@ -56,12 +58,14 @@ class ModelFolder(os.PathLike[str]):
         folder: folder of the checkpoint or of the export.
         is_of_run: whether the path is a run of fine-tuning, so that the model is in its folder `model`.
         is_export: whether the model is an export, which has no checkpoint.
+        format_of_file: "onnx" or "litert" if the path is this file of an export, else None.
         has_task_file: whether the folder has a task.json.
         has_modules: whether it is a folder of sentence-transformers.
 
     Raises:
         FileNotFoundError: from a property: a part of the model is missing.
-        ValueError: from a property: a part is damaged, or does not fit the others.
+        ValueError: the path is an ONNX or LiteRT file that is not part of an export. From a property: a part is
+            damaged, or does not fit the others.
     """
 
     def __init__(
@@ -90,6 +94,14 @@ class ModelFolder(os.PathLike[str]):
         }
         self.is_export, self.has_task_file = held[EXPORT_FILE], held[TASK_FILE]
         self.has_modules = held[MODULES_FILE]
+        self.format_of_file = None if self._is_folder else _FORMATS_OF_FILES.get(os.path.splitext(self._place)[1])
+        if self.format_of_file and not self.is_export:
+            raise Mistake(
+                "{} is a file of another program: no {} is beside it; give a file that export_model.py wrote, in its "
+                "folder, or the model that it was made from",
+                self,
+                EXPORT_FILE,
+            )
         self._modules = None
         if self.has_modules and not self.has_task_file:
             self._modules = Modules(self.folder)
@@ -163,7 +175,8 @@ class ModelFolder(os.PathLike[str]):
 
         A pre-trained model of another library has the first task of its head.
         """
-        values = None if self.is_export and not self._is_folder else self.task
+        is_other_file = self.is_export and not self._is_folder and not self.format_of_file
+        values = None if is_other_file else self.task
         if values is None and paths.is_file(self._place):
             of_export = " of an export" if self.is_export else ""
             raise ValueError(f"{self} is a file{of_export}; give its folder, {self.folder}")

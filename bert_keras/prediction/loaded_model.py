@@ -68,12 +68,14 @@ class LoadedModel(Generic[Text, Answer]):
         check_backend(keras.backend.backend())
         check_batch_size(batch_size)
         self.limits, self.options = limits or Limits(), {}
-        self._device, self._format = device_named(device), format
         self.files = ModelFolder.of(path, **text_options)
+        self._device, self._format = device_named(device), format or self.files.format_of_file
         if format is not None:
             check_choice("format", format, tuple(OPENERS))
             if not self.files.is_export:
                 raise Mistake("{} is not an export, so it has no formats; leave out {format}", path)
+            if self.files.format_of_file not in (None, format):
+                raise Mistake("{} is the format {}; leave out {format}", path, self.files.format_of_file)
         self.folder, self.settings = os.fspath(path), None
         if self.needs_task or self.files.is_export:
             self.folder, self.settings = self.files.folder, self._task_of_class()

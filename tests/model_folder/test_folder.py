@@ -378,15 +378,19 @@ def test_a_model_with_heads_that_nobody_knows_answers(folder, model, expected, m
         ),
         ("s3://bucket/model", r"TensorFlow has no file system for s3:// here, only for local files and gs://; copy"),
         ("FOLDER/bert_model.ckpt.index", r"index is a file; give its folder, FOLDER$"),
-        ("FOLDER/model.onnx", r"model.onnx is a file; give its folder, FOLDER$"),
-        ("FOLDER/export/model.onnx", r"model.onnx is a file of an export; give its folder, FOLDER/export$"),
+        ("FOLDER/model.onnx", r"^FOLDER/model.onnx is a file of another program: no export.json is beside it; give a"),
+        (
+            "FOLDER/model.tflite",
+            r"^FOLDER/model.tflite is a file of another program: no export.json is beside it; give",
+        ),
+        ("FOLDER/export/task.json", r"task.json is a file of an export; give its folder, FOLDER/export$"),
     ],
 )
 def test_a_path_that_is_no_folder_of_a_model_is_explained(folder, path, message):
     (folder / "export").mkdir()
     (folder / "export" / "export.json").write_text("{}")
-    for place in (folder, folder / "export"):
-        (place / "model.onnx").write_bytes(b"onnx")
+    for place in (folder / "model.onnx", folder / "model.tflite", folder / "export" / "task.json"):
+        place.write_bytes(b"content")
     with pytest.raises(ValueError, match=message.replace("FOLDER", str(folder))):
         open_model(path.replace("FOLDER", str(folder)))
 

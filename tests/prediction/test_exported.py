@@ -23,6 +23,7 @@ from bert_keras.prediction import (
     FillMask,
     NextSentence,
     SentenceScorer,
+    TextClassifier,
     Vectorizer,
     loaded_model,
     open_model,
@@ -72,6 +73,17 @@ def folder(tmp_path_factory):
 def export(folder, tmp_path):
     """A copy of the export with all formats."""
     return shutil.copytree(folder / "classification", tmp_path / "export")
+
+
+@pytest.mark.parametrize(("format", "other"), [("onnx", "litert"), ("litert", "onnx")])
+def test_a_file_of_an_export_opens_its_format(export, format, other):
+    (export / PLACES[other]).unlink()
+    file, texts = export / PLACES[format], QUESTIONS["classification"]
+    for model in (open_model(file), open_model(str(file), format=format), TextClassifier(file)):
+        assert model.folder == str(export)
+        assert flat(model(texts)) == flat(open_model(export, format=format)(texts))
+    with pytest.raises(ValueError, match=rf"{PLACES[format]} is the format {format}; leave out format$"):
+        open_model(file, format="saved_model")
 
 
 @pytest.mark.parametrize("task", QUESTIONS)

@@ -20,6 +20,7 @@ from bert_keras import (
     TextClassifier,
     Unanswered,
     Vectorizer,
+    export_model,
     open_model,
 )
 from bert_keras.prediction import (
@@ -72,7 +73,11 @@ assert_type(BertModel.from_checkpoint("model"), BertModel)
 assert_type(ClassifierModel.from_checkpoint("model", has_new_head=True, num_classes=2), ClassifierModel)
 assert_type(FullTokenizer.from_checkpoint("model").encode("a"), list[int])
 
+export_model("run", export_dir="exported", format=["onnx", "litert"], quantize="int8")
+
 # Wrong names and values.
+export_model("run", export_dir="exported", formats=["onnx"])  # pyright: ignore[reportCallIssue]
+export_model("run")  # pyright: ignore[reportCallIssue]
 open_model("run", devise="cpu")  # pyright: ignore[reportCallIssue]
 open_model("run", batch_size="16")  # pyright: ignore[reportArgumentType]
 print(open_model("run", task="classification")("a").value)  # pyright: ignore[reportAttributeAccessIssue]

@@ -115,7 +115,8 @@ def takes(arguments: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[
     """Gives a function the signature of a dataclass, whose fields are its arguments."""
 
     def decorate(function: Any) -> Any:
-        function.__signature__ = inspect.signature(arguments).replace(return_annotation=TrainedModel)
+        returned = inspect.signature(function).return_annotation
+        function.__signature__ = inspect.signature(arguments).replace(return_annotation=returned)
         return function
 
     return decorate
