@@ -177,7 +177,8 @@ def shown_model(
     parts = [repr(os.fspath(folder)), *([f"task={task!r}"] if task else [])]
     if labels:
         num_others = len(labels) - _LABELS_SHOWN
-        shown = [*map(repr, labels[:_LABELS_SHOWN]), *([f"and {num_others} others"] if num_others > 0 else [])]
+        others = [f"and {num_others} other{'s' * (num_others > 1)}"] if num_others > 0 else []
+        shown = [*map(repr, labels[:_LABELS_SHOWN]), *others]
         parts.append(f"labels=[{', '.join(shown)}]")
     return f"{kind}({', '.join([*parts, *facts])})"
 
