@@ -22,11 +22,7 @@ log = logging.getLogger("bert_keras")
 
 _AnySettings = ClassifierSettings | NerSettings | SquadSettings | VectorSettings
 _USUAL_TAGS_FILE = "dev.txt"
-_SETTINGS: dict[str, Any] = {
-    "run_ner": NerSettings,
-    "run_sentence_vectors": VectorSettings,
-    "run_squad": SquadSettings,
-}
+_SETTINGS: dict[str, Any] = {"run_ner": NerSettings, "run_sentence_vectors": VectorSettings, "run_squad": SquadSettings}
 
 
 def name_of(folder):

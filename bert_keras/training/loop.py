@@ -76,7 +76,6 @@ class Hooks:
 
     Attributes:
         run_dir: holds the checkpoints and metrics; this run has claimed it.
-        settings: those of the run.
         num_examples: in one epoch.
         console: shows the progress.
         workers: the processes that train together.

@@ -74,8 +74,6 @@ class Pretraining:
             raise Mistake("nothing to do: give {do_train}, {do_eval} or both")
         if settings.do_train and not 0 < settings.learning_rate < math.inf:
             raise Mistake("{learning_rate}={:g} is not a number above 0", settings.learning_rate)
-        if settings.pack:
-            _check_packing(settings)
         strategy = strategy_of(settings)
         workers = Workers(strategy)
         with open_run_dir(settings.output_dir, _PROGRAM, workers, values_of(settings)) as run_dir:
@@ -114,20 +112,6 @@ class Pretraining:
                 write_eval_results(run_dir, progress.step, {name: np.float32(metrics[name]) for name in metrics})
             log.info("the run is in %s", run_dir.path)
             return Result(metrics)
-
-
-def _check_packing(settings: PretrainingSettings) -> None:
-    """Refuses --pack if each new batch shape must be compiled."""
-    if settings.use_tpu:
-        raise Mistake(
-            "{pack} gives each batch a different number of rows, but a TPU needs the same number in every "
-            "batch; leave it out"
-        )
-    if settings.jit:
-        raise Mistake(
-            "{pack} gives each batch a different number of rows, and {jit} compiles again for each number; "
-            "leave one of the two out"
-        )
 
 
 def _read_input(settings: PretrainingSettings):

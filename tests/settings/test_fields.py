@@ -1,12 +1,23 @@
 """Flags and values from dataclasses of settings."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 
 from bert_keras.cli.flags import parse
 from bert_keras.mistakes import Mistake
-from bert_keras.settings.fields import REQUIRED, check_choices, make_flags, read_flags, setting
+from bert_keras.settings.fields import (
+    REQUIRED,
+    check_choices,
+    free,
+    make_flags,
+    program_flags,
+    read_flags,
+    setting,
+    setting_fields,
+)
+from bert_keras.settings.numbers import NumbersParser
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +36,21 @@ class Pace:
 
 
 GROUPS = {"Texts": Texts, "Pace": Pace}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shared:
+    title = "Shared"
+    num_rows: int = setting("Rows.", 2)
+    name: str | None = None
+    rates: Any = setting("Rates.", (0.5,), parser=NumbersParser(float, 0))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Program(Shared):
+    title = "Program"
+    num_rows: int = free("More rows.", 3)
+    name: str | None = free("Name.", None)
 
 
 def test_flags_have_the_types_defaults_limits_and_help_of_the_fields():
@@ -67,6 +93,16 @@ def test_help_has_the_order_of_the_fields_with_the_devices_last(capsys):
     found = [line.split(":")[0] for line in lines if line.startswith(("  --", "Devices", "Texts", "absl"))]
     texts = ["Texts", "  --text_file", "  --form", "  --words"]
     assert found == [*texts, "Devices", "  --num_steps", "  --[no]is_fast", "absl.flags", "  --flagfile", "  --undefok"]
+
+
+def test_a_program_has_the_flags_of_its_groups_with_its_own_defaults_first():
+    values = program_flags(Program)
+    groups = {title: [flag.name for flag in flags] for title, flags in values.flags_by_module_dict().items()}
+    assert groups == {"Program": ["num_rows", "name"], "Shared": ["rates"]}
+    parse(values, ["program", "--rates=1,2"], "")
+    assert read_flags(Program, values) == Program(num_rows=3, name=None, rates=(1.0, 2.0))
+    assert [field.name for field in setting_fields(Program) if field.metadata["is_free"]] == ["num_rows", "name"]
+    assert sorted(program_flags(Shared)) == ["num_rows", "rates"]
 
 
 def test_a_value_that_is_not_a_choice_is_refused():

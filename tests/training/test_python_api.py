@@ -1,5 +1,6 @@
 """`train_classifier`: data in memory, settings by name, callbacks, results."""
 
+import inspect
 import json
 import logging
 import os
@@ -17,7 +18,8 @@ from states import assert_bit_equal, weights_in
 from tiny_classes import run, texts, write_start, write_texts
 from training_runs import rows_of, stop_after
 
-from bert_keras import TextClassifier, train_classifier
+from bert_keras import TextClassifier, pretrain, train_classifier, train_ner, train_sentence_vectors, train_squad
+from bert_keras.training.api import classifier, ner, pretraining, sentence_vectors, squad
 
 TRAIN, DEV = texts(48, 1), texts(20, 2)
 COLUMNS = [list(column) for column in zip(*TRAIN, strict=True)]
@@ -239,6 +241,24 @@ def test_the_home_folder_is_found_in_paths_of_arguments(short, tmp_path, monkeyp
         trained = call("~/train.csv", tmp_path, short, output_dir="~/out", num_train_epochs=1)
     assert trained.folder == str(tmp_path / "home" / "out")
     assert not (tmp_path / "~").exists()
+
+
+@pytest.mark.parametrize(
+    ("function", "program"),
+    [
+        (pretrain, pretraining),
+        (train_classifier, classifier),
+        (train_ner, ner),
+        (train_sentence_vectors, sentence_vectors),
+        (train_squad, squad),
+    ],
+)
+def test_editors_see_every_flag_as_an_argument(function, program):
+    arguments = inspect.signature(function).parameters
+    names = ["train_data", "eval_data", *(["predict_data"] if function is not pretrain else [])]
+    assert list(arguments)[: len(names)] == names
+    assert {*program.define_flags(), "on_step", "on_evaluation", "on_save", "verbose"} <= set(arguments)
+    assert arguments["seed"].default == 12345
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,7 @@ define_flags = functools.partial(program_flags, PretrainingSettings)
 
 def open_run(flag_values, console, callbacks=NO_CALLBACKS):
     """Turns parsed flags of run_pretraining.py into a `Pretraining` to execute."""
-    if flag_values.run_config:
-        take_run_config(flag_values, flag_values.run_config, "run_pretraining")
+    take_run_config(flag_values, flag_values.run_config, "run_pretraining")
     check_given_checkpoint(flag_values, "run_pretraining")
     is_only_evaluated = flag_values.eval_file and not flag_values.do_train
     require(flag_values, ("bert_config_file", *(() if is_only_evaluated else ("input_file",)), "output_dir"))

@@ -18,7 +18,6 @@ class PretrainingTeacher:
     """A checkpoint with a masked-LM head that teaches a student of the same vocabulary.
 
     Args:
-        settings: those of the program.
         config: BertConfig of the student.
 
     Attributes:

@@ -48,7 +48,6 @@ def recipe_of(settings: DistillationSettings, teacher: BertConfig | None, config
     """Returns the Recipe of the settings, and checks it.
 
     Args:
-        settings: those of the program.
         teacher: BertConfig of the teacher; None for an export, whose layers are not known.
         config: BertConfig of the student.
     """

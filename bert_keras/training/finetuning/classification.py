@@ -41,7 +41,6 @@ class Classification(Task):
 
     Args:
         settings: those of the program, from `training.finetuning.classification_settings.complete_settings`.
-        files: those of the model.
         stored: dict, the task.json of the model if the run does not train, or of the teacher; None without either.
     """
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Set
 
 from bert_keras.mistakes import Mistake, Setting
-from bert_keras.training.settings.effects import NO_EFFECT, check_effects
+from bert_keras.training.settings.effects import COLUMNS, NO_EFFECT, check_effects
 from bert_keras.training.settings.programs import ClassifierSettings
 
 # Names of the kinds in task.json.
@@ -18,15 +18,6 @@ TASK_NAMES = {
 _OWN_FILES = ("train_file", "eval_file", "predict_file")
 # The flags of each data source. A run has exactly one source.
 _SOURCES = (("task_name",), ("tfds",), _OWN_FILES)
-_COLUMNS = (
-    "text_column",
-    "text_pair_column",
-    "label_column",
-    "id_column",
-    "label_separator",
-    "choice_columns",
-    "has_header",
-)
 
 
 def complete_settings(settings: ClassifierSettings, given: Set[str], stored: dict | None) -> ClassifierSettings:
@@ -35,7 +26,6 @@ def complete_settings(settings: ClassifierSettings, given: Set[str], stored: dic
     A data source on the command line replaces that of an earlier run. A trained model determines the kind.
 
     Args:
-        settings: those of the flags.
         given: names of flags on the command line. Other values may come from an earlier run.
         stored: the model's task.json; None if the run trains or the file is missing.
     """
@@ -81,7 +71,7 @@ def _of_one_source(settings: ClassifierSettings, given: Set[str]) -> ClassifierS
     # The columns of the earlier data do not apply to the new data, nor do flags that the new source does not use.
     unused = {row.setting for row in NO_EFFECT if row.when == {"source": source_of(settings)}}
     return dataclasses.replace(
-        settings, **{name: defaults[name] for name in {*_COLUMNS, "eval_share", *unused} - given}
+        settings, **{name: defaults[name] for name in {*COLUMNS.split(), "eval_share", *unused} - given}
     )
 
 

@@ -35,8 +35,6 @@ class TokenClassification(Task):
     Every run makes its features, because that takes less time than reading them from records.
 
     Args:
-        settings: those of the program.
-        files: those of the model.
         stored: dict, the task.json of a trained model, whose tags are used; None: the tags of the training file.
     """
 

@@ -34,7 +34,6 @@ class Opened(Generic[S]):
     """The settings and the model of a fine-tuning program.
 
     Attributes:
-        settings: those of the program.
         files: the model to train, evaluate or predict with.
         stored: the task.json of the teacher, or of the model that a run without training uses; None without either.
         given: names of the flags on the command line; others may come from an earlier run.
@@ -66,8 +65,7 @@ def open_fine_tuning(
         settled: names of flags that default to the value in the task.json of a trained model.
         fixed: flags among `settled` that must not differ from that value.
     """
-    if flag_values.run_config:
-        take_run_config(flag_values, flag_values.run_config, program)
+    take_run_config(flag_values, flag_values.run_config, program)
     check_given_checkpoint(flag_values, program)
     take_settings_of_run(flag_values, program)
     actions = [Setting(name) for name in ("do_train", "do_eval", "do_predict") if name in flag_values]

@@ -54,8 +54,6 @@ class QuestionAnswering(Task):
     use the threshold of the settings, so their metrics do not profit.
 
     Args:
-        settings: those of the program.
-        files: those of the model.
         is_threshold_given: whether to use and store the threshold of the settings instead of the one found.
         is_evaluated: whether the run has an evaluation already, which a predict_file with answers must not replace.
     """

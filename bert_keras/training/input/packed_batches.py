@@ -53,7 +53,6 @@ def packed_training_batches(
     """Packs the batches of fine-tuning, and logs how full the rows are.
 
     Args:
-        settings: those of the run.
         num_devices: each device gets its own parts.
         is_trimmed: whether unpacked batches would be cut to their longest sequence.
         is_fixed: whether all batches have one shape, with as many rows as the largest batch of the run needs.

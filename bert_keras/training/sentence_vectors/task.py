@@ -40,12 +40,7 @@ _METRICS = {
 
 
 class SentenceVectors(Task):
-    """Trains vectors of texts; the training data decide the loss, and the evaluation data the metrics.
-
-    Args:
-        settings: those of the program.
-        files: those of the model.
-    """
+    """Trains vectors of texts; the training data decide the loss, and the evaluation data the metrics."""
 
     program = "run_sentence_vectors"
     metric = "spearman"

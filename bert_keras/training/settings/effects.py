@@ -108,7 +108,7 @@ _ALL_FROZEN = {"frozen": "all"}
 _OF_TEACHER = "label_loss_weight soft_loss_weight hidden_loss_weight attention_loss_weight cosine_loss_weight"
 _OF_TEACHER += " temperature teacher_layers unlabeled_file"
 _OTHER_OBJECTIVES = {"objective": {"span_boundary", "electra"}}
-_COLUMNS = "text_column text_pair_column label_column id_column label_separator choice_columns has_header"
+COLUMNS = "text_column text_pair_column label_column id_column label_separator choice_columns has_header"
 
 # The settings that have no effect in some runs. A new setting that not every run reads gets a row here.
 NO_EFFECT = (
@@ -220,6 +220,19 @@ NO_EFFECT = (
     ),
     # Pre-training.
     *_rows(
+        "pack",
+        {"use_tpu": True, "program": "run_pretraining"},
+        "gives each batch a different number of rows, but a TPU needs the same number in every batch",
+        **_ANY,
+    ),
+    *_rows(
+        "pack",
+        {"jit": True, "program": "run_pretraining"},
+        "gives each batch a different number of rows, and {jit} compiles again for each number",
+        "leave one of the two out",
+        **_ANY,
+    ),
+    *_rows(
         "generator_size replaced_token_loss_weight",
         {"objective": Other("electra")},
         "needs {objective}=electra",
@@ -241,7 +254,7 @@ NO_EFFECT = (
     ),
     # The data.
     *_rows(
-        f"kind {_COLUMNS} eval_share tfds_eval_split tfds_predict_split",
+        f"kind {COLUMNS} eval_share tfds_eval_split tfds_predict_split",
         {"source": "task_name"},
         "does not apply to the data of {task_name}",
         **_ANY,
@@ -296,7 +309,6 @@ def check_effects(
     not count. So programs check as soon as they can, and again when they know more.
 
     Args:
-        settings: those of the program.
         given: names of the flags that the command line has. In training, a setting also counts as given if it has
             another value than its default, because it may come from a run_config.json.
         facts: dict of what is known about the run besides its settings: "program"; "source" of the data of

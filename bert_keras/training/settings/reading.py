@@ -26,13 +26,15 @@ S = TypeVar("S", bound=RunSettings)
 _DEVICES = {field.name for field in setting_fields(Devices)}
 
 
-def take_run_config(flag_values, path, program):
+def take_run_config(flag_values: flags.FlagValues, path: str | None, program: str) -> None:
     """Sets flags that are not on the command line to the values of a run_config.json, except those of devices.
 
     Raises:
         FileNotFoundError: the file does not exist.
         ValueError: another program wrote the file, or it has a setting that this program does not know or accept.
     """
+    if not path:
+        return
     config = read_run_config(path)
     if config["program"] != program:
         raise Mistake("{run_config}={} is from {}; give one from {}", path, config["program"], program)
