@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import os
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from absl import flags
 
@@ -41,7 +41,7 @@ def take_run_config(flag_values: flags.FlagValues, path: str | None, program: st
     for name, value in config["settings"].items():
         if name not in flag_values:
             raise Mistake("{run_config}={} has an unknown setting {!r}; take it out", path, name)
-        flag = flag_values[name]
+        flag: Any = flag_values[name]
         if flag.present or name in _DEVICES or (value is None and flag.default is None):
             continue
         try:
