@@ -126,6 +126,7 @@ class CallOptions(TypedDict, total=False):
 
     top_k: int | None
     threshold: float | None
+    prefix: str | None
     candidates: Sequence[str] | None
     pll: str | None
 

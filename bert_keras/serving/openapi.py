@@ -32,6 +32,7 @@ _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _OPTIONS = {
     "top_k": {"type": "integer", "minimum": 1},
     "threshold": {"type": "number"},
+    "prefix": {"type": "string"},
     "candidates": _array({"type": "string"}, minItems=1),
     "pll": {"enum": list(PLL_CHOICES)},
 }

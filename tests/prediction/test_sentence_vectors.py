@@ -60,6 +60,17 @@ def test_a_model_stores_prefix_pooling_and_length(model_of, messages, pooling):
     assert np.abs(np.linalg.norm(vectors_of(plain), axis=1) - 1).min() > 0.1
 
 
+def test_a_call_may_have_another_prefix(model_of):
+    model, plain = Vectorizer(model_of(prefix="she ")), Vectorizer(model_of(prefix=""))
+    expected = [answer.vector for answer in plain([f"he was {text}" for text in TEXTS])]
+    np.testing.assert_allclose([answer.vector for answer in model(TEXTS, prefix="he was ")], expected, atol=1e-6)
+    assert model(TEXTS[0], prefix="").vector == pytest.approx(plain(TEXTS[0]).vector, abs=1e-6)
+    [pair] = model([(TEXTS[0], TEXTS[1])], prefix="he was ")
+    assert pair.cosine == pytest.approx(float(np.dot(expected[0], expected[1])), abs=1e-6)
+    with pytest.raises(ValueError, match="the option prefix is of type int, but a str is needed"):
+        model(TEXTS[0], prefix=5)
+
+
 def test_a_pair_has_a_similarity(model_of):
     vectorize = Vectorizer(model_of(normalize=False))
     first, second = (np.array(answer.vector) for answer in vectorize(TEXTS[:2]))

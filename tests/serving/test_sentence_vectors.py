@@ -45,6 +45,16 @@ def test_vectors(server, name):
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
 
 
+def test_a_request_may_have_another_prefix(server):
+    vectors = []
+    for fields in ({"prefix": "he was "}, {}):  # the model's is "he was "
+        text = TEXTS[0] if fields else f"he was {TEXTS[0]}"
+        body = {"model": "run", "text": text, "prefix": "", **fields}
+        [answer] = requests.post(f"{server.url}/v1/embeddings", json=body, timeout=60).json()["answers"]
+        vectors.append(answer["vector"])
+    np.testing.assert_allclose(*vectors, rtol=0, atol=1e-5)
+
+
 def test_tokens_have_their_places_in_the_text_without_the_prefix(server):
     body = {"model": "run", "item": "paris is"}
     answer = requests.post(f"{server.url}/v1/tokens", json=body, timeout=60).json()

@@ -7,12 +7,19 @@ import re
 import string
 
 import tiny_squad
-from fine_tuned_models import FINE_TUNED, random_classifier, write_fine_tuned, write_foreign
+from fine_tuned_models import FINE_TUNED, OF_VECTORS, random_classifier, write_fine_tuned, write_foreign
 from known_models import small_config, write_model
 from tiny_classes import CLASS_OF, FILLERS, texts, write_mrpc, write_rows
 from tiny_variants import SWITCHES
 
-from bert_keras.modeling import ClassifierModel, PretrainingModel, save_checkpoint, save_safetensors, weights_by_name
+from bert_keras.modeling import (
+    ClassifierModel,
+    PretrainingModel,
+    SentenceModel,
+    save_checkpoint,
+    save_safetensors,
+    weights_by_name,
+)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # As many entries as the released uncased vocabulary, so that configs with the names of released models fit.
@@ -147,6 +154,10 @@ def _foreign(path):
     write_foreign(path, "classification", model, tokens=VOCABULARY, id2label={"0": "neg", "1": "pos"})
 
 
+def _vectors(path):
+    write_fine_tuned(path, SentenceModel(small_config(num_hidden_layers=1)), "vectors", **OF_VECTORS)
+
+
 def _run_of(task, **changes):
     """Returns a maker of a run folder of a fine-tuned model."""
 
@@ -279,6 +290,7 @@ FILES_OF_PAGES = {
         "mnli": _run_of("classification", labels=["contradiction", "entailment", "neutral"]),
     },
     "docs/guides/long_documents.md": {"squad_model": _run_of("question_answering")},
+    "docs/guides/models.md": {"vectors_model": _vectors},
     "docs/guides/migrating.md": {
         "news": _NEWS,
         "old_run": _checkpoint("model.ckpt-400000", PretrainingModel),

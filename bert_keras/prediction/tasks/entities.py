@@ -116,7 +116,7 @@ class EntityTagger(FineTunedPredictor[str, TaggedText]):
             raise ValueError(f"{source} has no word in its text; give a text")
         return Sentence([text[start:end] for start, end in spans]), spans
 
-    def _features(self, example, counts):
+    def _features(self, example, counts, options):
         sentence, _ = example
         # Each text is its own document, so it has no neighbours for context.
         labels = self.settings["labels"]

@@ -255,8 +255,18 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], TextVector | Similari
     and normalisation. A text that is too long loses its end; the log reports the number of such texts.
 
     The arguments are those of `FineTunedPredictor`; the path is a run of run_sentence_vectors.py, a folder of
-    sentence-transformers, or the folder of an export for vectors.
+    sentence-transformers, or the folder of an export for vectors. Option of a call:
+
+    - `prefix`: a text before each text, such as "query: "; by default that of the model. Some models were trained with
+      one for queries and another one, or none, for the texts to find.
     """
+
+    def _default_options(self):
+        return {"prefix": None}
+
+    def _check_options(self, options):
+        if options["prefix"] is not None:
+            self.limits.check_text(options["prefix"], "the option prefix")
 
     if TYPE_CHECKING:  # pairs have other answers than texts
 
@@ -295,8 +305,8 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], TextVector | Similari
         self._check_text(text, source)
         return (text,)
 
-    def _features(self, example, counts):
-        prefix = self.settings.get("prefix", "")
+    def _features(self, example, counts, options):
+        prefix = self.settings.get("prefix", "") if options["prefix"] is None else options["prefix"]
         return self._features_of([Example("", prefix + text) for text in example], counts)
 
     def _report(self, counts):
@@ -317,7 +327,7 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], TextVector | Similari
     def _read_out(self, outputs, features):
         return (self.pool(outputs["sequence_output"], features["input_mask"]),)
 
-    def _answer(self, text, encoded, found):
+    def _answer(self, text, encoded, found, **options):
         texts, _ = encoded
         vectors = [vector for _, (vector,) in found]  # [H] each
         if len(vectors) == 1:

@@ -115,13 +115,13 @@ class FineTunedPredictor(Predictor[Text, Answer]):
     def _encode_row(self, row, counts, options, extra):
         """Returns (example, features of its sequences)."""
         example, counts_of_row = super()._encode_row(row, counts, options, extra), collections.Counter()
-        features = self._features(example, counts_of_row)
+        features = self._features(example, counts_of_row, options)
         row.is_cut = counts_of_row["cut"] > 0
         counts.update(counts_of_row)
         self.limits.check("max_sequences", len(features["input_ids"]), row.source, "sequences of the model's length")
         return example, features
 
-    def _features(self, example, counts):
+    def _features(self, example, counts, options):
         """Returns the features of an example. Adds 1 to "cut" of `counts` if it is cut, to "windows" if it has some."""
         return self._features_of([example], counts)
 

@@ -61,7 +61,7 @@ class ChoicePicker(FineTunedPredictor[tuple[str, list[str]], Choice]):
             self._check_text(choice, source, f"choice {number}")
         return text, list(choices)
 
-    def _features(self, example, counts):
+    def _features(self, example, counts, options):
         text, choices = example
         return self._features_of([Example("", text, choice) for choice in choices], counts)
 

@@ -105,7 +105,7 @@ class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
         question, context = pair
         return SquadExample(source, question, Passage(context))
 
-    def _features(self, example, counts):
+    def _features(self, example, counts, options):
         return make_features(
             [example],
             self.tokenizer,
