@@ -37,6 +37,7 @@ from bert_keras.prediction.tasks.multiple_choice import ChoicePicker as ChoicePi
 from bert_keras.prediction.tasks.next_sentence import NextSentence as NextSentence
 from bert_keras.prediction.tasks.question_answering import QuestionAnswerer as QuestionAnswerer
 from bert_keras.prediction.tasks.replaced_tokens import ReplacedTokenFinder as ReplacedTokenFinder
+from bert_keras.prediction.tasks.reranking import Reranker as Reranker
 from bert_keras.prediction.tasks.sentence_score import SentenceScorer as SentenceScorer
 from bert_keras.training.api.calls import TrainedModel as TrainedModel
 from bert_keras.training.api.classifier import train_classifier as train_classifier

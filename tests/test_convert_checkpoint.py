@@ -152,6 +152,7 @@ TASKS = {
     "multi_label": (CLASSES, "multi_label_classification", "he was hungry"),
     "regression": (CLASSES, "regression", "he was hungry"),
     "multiple_choice": ("BertForMultipleChoice", None, ("he was hungry", ["so he ate", "paris is the capital"])),
+    "rerank": (CLASSES, "multi_label_classification", ("he was hungry", ["so he ate", "paris is the capital"])),
     "question_answering": ("BertForQuestionAnswering", None, ("what is paris", "paris is the capital of france")),
     "token_classification": ("BertForTokenClassification", None, "paris is the capital"),
 }

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn import cluster, metrics
 
 from bert_keras.evaluation.classification import regression_metrics
+from bert_keras.evaluation.ranking import metrics_of_first
 
 SIMILARITY_METRICS = ("pearson", "spearman")
 RETRIEVAL_METRICS = ("recall_at_1", "recall_at_10", "mrr_at_10")
@@ -42,9 +43,8 @@ def retrieval_metrics(
         own: for each query, the number of the document with the same text, which is not an answer, or -1.
 
     Returns:
-        dict of float, means over the queries: `recall_at_1` and `recall_at_10`, the share of the relevant documents
-        that are among the first k; and `mrr_at_10`, 1 divided by the rank of the first relevant document, or 0 if it is
-        not among the first ten. Both as in sentence-transformers.
+        dict of float, means over the queries by the names of RETRIEVAL_METRICS, see `metrics_of_first`. Both kinds are
+        as in sentence-transformers.
 
     Raises:
         ValueError: a vector has a number that is not finite, or a query has no relevant document.
@@ -52,18 +52,15 @@ def retrieval_metrics(
     if missing := [row for row, wanted in enumerate(relevant) if not wanted]:
         raise ValueError(f"query {missing[0]} has no relevant document; give one, or leave the query out")
     unit_queries, unit_documents = _unit(queries), _unit(documents)
-    recalls, reciprocals, step = {1: [], 10: []}, [], max(1, _SCORES_AT_A_TIME // len(unit_documents))
+    first, step = [], max(1, _SCORES_AT_A_TIME // len(unit_documents))
     for start in range(0, len(unit_queries), step):
         for row, scores in enumerate(unit_queries[start : start + step] @ unit_documents.T, start):
             wanted = set(relevant[row])
             if own is not None and own[row] >= 0 and own[row] not in wanted:
                 scores[own[row]] = -np.inf
-            is_hit = [number in wanted for number in np.argsort(-scores, kind="stable")[:10]]
-            for k, values in recalls.items():
-                values.append(sum(is_hit[:k]) / len(wanted))
-            reciprocals.append(1 / (1 + is_hit.index(True)) if any(is_hit) else 0.0)
-    means = {f"recall_at_{k}": float(np.mean(values)) for k, values in recalls.items()}
-    return means | {"mrr_at_10": float(np.mean(reciprocals))}
+            first.append([float(number in wanted) for number in np.argsort(-scores, kind="stable")[:10]])
+    found = metrics_of_first(first, [np.ones(len(set(wanted))) for wanted in relevant])
+    return {name: found[name] for name in RETRIEVAL_METRICS}
 
 
 def clustering_metrics(vectors: ArrayLike, classes: Sequence[str]) -> dict[str, float]:

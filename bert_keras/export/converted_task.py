@@ -9,8 +9,9 @@ from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import TASK_FILE
 from bert_keras.model_folder.sentence_transformers import module_files
-from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES
-from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
+from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, PROBLEM_TYPES
+from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion, with_activation
+from bert_keras.modeling.config import read_json_object
 from bert_keras.storage import paths
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
 
@@ -61,23 +62,39 @@ def describe_head(contents, model, settings, given):
         )
     problem_type = None
     if "classifier" in contents.heads:
-        problem_type = _PROBLEM_TYPES.get((settings or {}).get("task"), model.checkpoint.problem_type)
+        problem_type = _PROBLEM_TYPES.get(_kind_of_scores(settings or {}), model.checkpoint.problem_type)
     return dataclasses.replace(contents, labels=labels, problem_type=problem_type)
+
+
+def _kind_of_scores(settings):
+    """Returns the task whose scores a model has: other libraries do not know the task "rerank"."""
+    task = settings.get("task")
+    return {"identity": "regression", "sigmoid": "multi_label"}[settings["activation"]] if task == "rerank" else task
 
 
 def write_task(folder, settings, contents, format_):
     """Writes the task.json of a converted model, so that the programs that predict can use it.
 
-    For vectors in the format "safetensors", it also writes the files with which sentence-transformers opens the folder.
+    In the format "safetensors", it also writes what sentence-transformers needs for vectors or reranking.
     """
     labels = contents.labels
     settings = settings | ({"labels": labels} if labels and "labels" in settings else {})
-    files = {TASK_FILE: json.dumps(settings, indent=2, ensure_ascii=False) + "\n"}
+    files = {TASK_FILE: _json(settings)}
     if settings["task"] == "vectors" and format_ == "safetensors":
         files |= module_files(settings, contents.config.hidden_size)
+    if settings["task"] == "rerank" and format_ == "safetensors":
+        values = read_json_object(folder / HUGGING_FACE_FILE)
+        files[HUGGING_FACE_FILE] = _json(values | with_activation(settings["activation"]))
+        if (folder / TOKENIZER_FILE).is_file():
+            longest = {"model_max_length": settings["max_seq_length"]}
+            files[TOKENIZER_FILE] = _json(read_json_object(folder / TOKENIZER_FILE) | longest)
     for name, text in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
+
+
+def _json(values):
+    return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
 
 def write_vocabulary(folder, vocab_file, tokens, preparation):

@@ -144,7 +144,7 @@ class ModelFolder(os.PathLike[str]):
     @functools.cached_property
     def task(self) -> dict[str, Any] | None:
         """The content of task.json, or what the files of another library say; None if the model has no such head."""
-        if self._modules:
+        if self._modules and not self._modules.of_reranker:
             return self._modules.task()
         if not self.has_task_file:
             found = self._of_other_library
@@ -162,6 +162,7 @@ class ModelFolder(os.PathLike[str]):
         if self.is_export or self.path is None or not paths.is_file(file):
             return None
         config = cast(Checkpoint, self.checkpoint).hugging_face_config
+        config = config | (self._modules.of_reranker if self._modules else {})
         return task_of_config(config, file, length_of_encoder(self.folder), **self._facts)
 
     @property

@@ -9,6 +9,7 @@ config_sentence_transformers.json   prompts: texts before each text, by name
 Values that would give other vectors are refused, by the name of their key. docs/guides/checkpoints.md lists the keys.
 """
 
+import functools
 import json
 import os
 from typing import Any
@@ -27,9 +28,11 @@ _LENGTH_FILES = (_LENGTH_FILE, "sentence_distilbert_config.json", "sentence_albe
 _KEYS_OF_ENCODER = {
     "max_seq_length": ...,
     "do_lower_case": (True, False),
-    "transformer_task": ("feature-extraction",),
-    "modality_config": ({"text": {"method": "forward", "method_output_name": "last_hidden_state"}},),
-    "module_output_name": ("token_embeddings",),
+    "transformer_task": ("feature-extraction", "sequence-classification"),
+    "modality_config": tuple(
+        {"text": {"method": "forward", "method_output_name": name}} for name in ("last_hidden_state", "logits")
+    ),
+    "module_output_name": ("token_embeddings", "scores"),
     "unpad_inputs": ...,
     **dict.fromkeys(("processing_kwargs", "model_args", "tokenizer_args", "config_args"), ({},)),
     **dict.fromkeys(("query_length", "document_length", "query_expansion"), ()),
@@ -48,6 +51,11 @@ _KEYS_OF_MODEL = {
     "similarity_fn_name": ...,
     "__version__": ...,
     "requirements": ...,
+}
+_KEYS_OF_RERANKER = {
+    "model_type": ("CrossEncoder",),
+    "default_prompt_name": (),
+    **dict.fromkeys(("activation_fn", "prompts", "__version__", "requirements"), ...),
 }
 _NEEDED = "take the whole folder that sentence-transformers wrote"
 _POOLINGS = {
@@ -85,6 +93,14 @@ class Modules:
         places = [paths.inside(folder, path, self._file) for _, path in named]
         self._places = dict(zip(self._kinds, places, strict=True))
         self.encoder = self._places.get("Transformer", folder).rstrip("/")
+
+    @functools.cached_property
+    def of_reranker(self) -> dict[str, Any]:
+        """What a config.json says if the model is a CrossEncoder, see `activation_of`; else {}."""
+        file = paths.join(self._folder, _PROMPTS_FILE)
+        if self._kinds != ["Transformer"] or _optional(file).get("model_type") != "CrossEncoder":
+            return {}
+        return {"sentence_transformers": {"activation_fn": _optional(file, _KEYS_OF_RERANKER).get("activation_fn")}}
 
     def task(self) -> dict[str, Any]:
         """Returns the settings of the task vectors, as in a task.json.

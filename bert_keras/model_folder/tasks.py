@@ -38,6 +38,8 @@ _OF_ANSWERS = {
     "null_score_diff_threshold": _NUMBER,
     "answer_text": _one_of("release", "offsets"),
 }
+# Texts of a question that are lists of texts.
+LISTS = ("choices", "texts")
 _IDS = ("input_ids", "input_mask", "segment_ids")
 
 
@@ -72,7 +74,7 @@ class Task:
     @property
     def form(self) -> str:
         """The form of a question: "text", "pair" (of texts) or "choices" (a text and a list of texts)."""
-        if "choices" in self.texts:
+        if self.texts[-1] in LISTS:
             return "choices"
         return "pair" if len(self.texts) == 2 else "text"
 
@@ -107,6 +109,14 @@ TASKS = {
         settings={},
         purpose="picks the text that best continues another text",
         texts=("text", "choices"),
+    ),
+    "rerank": Task(
+        predictor="Reranker",
+        head="classifier",
+        route="rerank",
+        settings={"activation": _one_of("sigmoid", "identity")},
+        purpose="scores how well a text fits a query",
+        texts=("query", "texts"),
     ),
     "question_answering": Task(
         predictor="QuestionAnswerer",

@@ -27,6 +27,9 @@ from bert_keras.prediction.tasks.question_answering import QuestionAnswer as Que
 from bert_keras.prediction.tasks.question_answering import QuestionAnswerer as QuestionAnswerer
 from bert_keras.prediction.tasks.question_answering import Span as Span
 from bert_keras.prediction.tasks.replaced_tokens import ReplacedTokenFinder as ReplacedTokenFinder
+from bert_keras.prediction.tasks.reranking import RankedText as RankedText
+from bert_keras.prediction.tasks.reranking import Ranking as Ranking
+from bert_keras.prediction.tasks.reranking import Reranker as Reranker
 from bert_keras.prediction.tasks.sentence_score import SentenceScore as SentenceScore
 from bert_keras.prediction.tasks.sentence_score import SentenceScorer as SentenceScorer
 from bert_keras.prediction.tasks.sentence_score import TokenScore as TokenScore

@@ -129,6 +129,7 @@ class CallOptions(TypedDict, total=False):
     prefix: str | None
     candidates: Sequence[str] | None
     pll: str | None
+    raw_scores: bool | None
 
 
 class PipeOptions(CallOptions, total=False):

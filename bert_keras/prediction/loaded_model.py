@@ -179,11 +179,16 @@ class LoadedModel(Generic[Text, Answer]):
         """Returns the values of the features `extra_specs` for the options of a call."""
         return {}
 
+    @classmethod
+    def is_for(cls, task: str) -> bool:
+        """Returns whether the class opens models of a task."""
+        return TASKS[task].head == cls.head
+
     def _task_of_class(self):
         """Returns the task.json of the model, which must be for this class."""
         settings = self.files.settings
-        if TASKS[settings["task"]].head != self.head:
-            tasks = [name for name, task in TASKS.items() if task.settings is not None and task.head == self.head]
+        if not self.is_for(settings["task"]):
+            tasks = [name for name, task in TASKS.items() if task.settings is not None and self.is_for(name)]
             raise ValueError(
                 f"{self.files.folder} is a model for {settings['task']}, and {type(self).__name__} is for "
                 f"{', '.join(tasks) or 'checkpoints of pre-training'}; open it with bert_keras.open_model"

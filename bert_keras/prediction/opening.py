@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # a call imports the class that it needs
         QuestionAnswerer,
         Regression,
         ReplacedTokenFinder,
+        Reranker,
         SentenceScorer,
         TextClassifier,
         Vectorizer,
@@ -50,6 +51,12 @@ def open_model(
 def open_model(
     path: _Path, batch_size: int = ..., *, task: Literal["multiple_choice"], **options: Unpack[OpenOptions]
 ) -> "ChoicePicker": ...
+
+
+@overload
+def open_model(
+    path: _Path, batch_size: int = ..., *, task: Literal["rerank"], **options: Unpack[OpenOptions]
+) -> "Reranker": ...
 
 
 @overload
@@ -119,8 +126,9 @@ def open_model(
         options: the other arguments of the class.
 
     Returns:
-        TextClassifier, ChoicePicker, QuestionAnswerer, EntityTagger or Vectorizer; for an export of a pre-trained
-        model also FillMask; for the heads of pre-training also NextSentence, SentenceScorer or ReplacedTokenFinder.
+        TextClassifier, ChoicePicker, Reranker, QuestionAnswerer, EntityTagger or Vectorizer; for an export of a
+        pre-trained model also FillMask; for the heads of pre-training also NextSentence, SentenceScorer or
+        ReplacedTokenFinder.
 
     Raises:
         FileNotFoundError: a part of the model is missing.

@@ -1,4 +1,4 @@
-"""The answers of the task routes: in this project's form, and in OpenAI's form of embeddings."""
+"""The answers of the task routes: in this project's form, and in those of OpenAI and text-embeddings-inference."""
 
 import base64
 from typing import Any
@@ -16,9 +16,11 @@ from bert_keras.serving.served_models import ServedModel
 _OF_OPENAI = ("input", "encoding_format", "user")
 # Maximum size of the answers to a request: a short request can have large ones.
 _MOST_ANSWER_BYTES = 16 << 20
+# Fields of a request for reranking in the form of text-embeddings-inference that only choose the form of the answer.
+OF_TEI = ("return_text", "truncate")
 
 
-def task_answer(model: ServedModel, body: dict[str, Any], ticket: Ticket, max_items: int) -> dict[str, Any]:
+def task_answer(model: ServedModel, body: dict[str, Any], ticket: Ticket, max_items: int) -> Any:
     """Returns the answers of a model to the items of a request's JSON.
 
     Raises:
@@ -26,6 +28,8 @@ def task_answer(model: ServedModel, body: dict[str, Any], ticket: Ticket, max_it
     """
     if model.task == "vectors" and "input" in body:
         return _openai_answer(model, body, ticket, max_items)
+    if model.task == "rerank" and "items" not in body:
+        return _tei_answer(model, body, max_items, ticket)
     items, options = split_body(body, max_items, model.options)
     return {"model": model.name, "answers": _written(model.answers(items, options), ticket)}
 
@@ -64,6 +68,24 @@ def _openai_answer(model, body, ticket, max_items):
     data = _written(entries(), ticket)
     usage = dict.fromkeys(("prompt_tokens", "total_tokens"), ticket.num_tokens)
     return {"object": "list", "model": model.name, "data": data, "usage": usage}
+
+
+def _tei_answer(model, body, max_items, ticket):
+    """Returns the texts sorted by their scores in the form of text-embeddings-inference."""
+    for name in OF_TEI:
+        if not isinstance(body.get(name, False), bool):
+            raise RefusedError(422, f'"{name}" is {shown(body[name])}, but must be true or false')
+    fields = {name: value for name, value in body.items() if name not in OF_TEI}
+    [answer] = model.answers(*split_body(fields, max_items, model.options))
+    ticket.check()
+    if answer["is_cut"] and not body.get("truncate", True):
+        raise RefusedError(
+            422,
+            f"a text is longer than the {model.predictor.max_seq_length} tokens that the model takes with its query; "
+            'make it shorter, or leave out "truncate"',
+        )
+    names = ("index", "score", *(["text"] if body.get("return_text") else []))
+    return [{name: getattr(text, name) for name in names} for text in answer["texts"]]
 
 
 def described(model: ServedModel, version: int | None) -> dict[str, Any]:

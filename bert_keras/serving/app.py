@@ -45,7 +45,7 @@ class _Row(NamedTuple):
     """The route POST /v1/name. Models of all tasks answer it if a request may name a task."""
 
     name: str
-    answer: Callable[[ServedModel, dict[str, Any], Ticket, int], dict[str, Any]]
+    answer: Callable[[ServedModel, dict[str, Any], Ticket, int], Any]
     schemas: Callable[..., tuple[Any, Any, Any]]
     takes_task: bool = False
 

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from bert_keras.data_prep.text.words import split_words
+from bert_keras.model_folder.tasks import LISTS
 from bert_keras.modeling import BertModel
 from bert_keras.prediction.arguments import shown
 from bert_keras.prediction.attention import HEAD_COLUMNS, looks_at
@@ -110,13 +111,13 @@ def _read(model, item):
     if any(len(question.positions) for question in questions):
         questions = _without_masks(questions)
     texts = model.fields_of(item)
-    tokens = {field: _tokens_of(model, text) for field, text in texts.items() if field != "choices"}
+    tokens = {field: _tokens_of(model, text) for field, text in texts.items() if field not in LISTS}
     windowed = "context" if model.task == "question_answering" else model.fields[0]
     starts = _windows(model, texts[windowed], encoded, questions)
     found = []
     for number, (question, start) in enumerate(zip(questions, starts, strict=True)):
-        if "choices" in texts:
-            tokens["choices"] = _tokens_of(model, texts["choices"][number])
+        for field in {*LISTS} & {*texts}:
+            tokens[field] = _tokens_of(model, texts[field][number])
         parts = [(field, tokens[field][start if field == windowed else 0 :]) for field in texts]
         found.append((_placed(question, parts), question))
     return found

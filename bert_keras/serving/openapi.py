@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bert_keras import prediction
-from bert_keras.model_folder.tasks import TASKS
+from bert_keras.model_folder.tasks import LISTS, TASKS
 from bert_keras.prediction.arguments import PLL_CHOICES
 from bert_keras.prediction.attention import HEAD_COLUMNS
+from bert_keras.serving.answers import OF_TEI
 from bert_keras.serving.served_models import ServedModel
 
 
@@ -35,8 +36,9 @@ _OPTIONS = {
     "prefix": {"type": "string"},
     "candidates": _array({"type": "string"}, minItems=1),
     "pll": {"enum": list(PLL_CHOICES)},
+    "raw_scores": {"type": "boolean"},
 }
-_FIELDS = {"choices": _array({"type": "string"}, minItems=2)}
+_FIELDS = {"choices": _array({"type": "string"}, minItems=2), "texts": _array({"type": "string"}, minItems=1)}
 _ADDED = {"num_tokens": {"type": "integer"}, "is_cut": {"type": "boolean"}}
 _CHOICES = ["It is.", "It was."]
 _TOKENS = _array({"$ref": "#/components/schemas/Token"})
@@ -100,8 +102,7 @@ def task_schemas(models: Sequence[ServedModel], schemas: dict[str, Any]) -> Sche
     # `_answer` describes the objects of the Python API, to which the server adds two fields.
     answer = {"allOf": [_any_of(answers), _open_object(**_ADDED)]}
     replies = [_object(model={"type": "string"}, answers=_array(answer))]
-    if any(model.task == "vectors" for model in models):
-        replies.append(_openai_reply())
+    replies += [_OTHER_REPLIES[task]() for task in sorted({model.task for model in models} & {*_OTHER_REPLIES})]
     return _any_of(bodies), example, _any_of(replies)
 
 
@@ -175,6 +176,8 @@ def _bodies(model, is_only):
     one = body(**fields)
     one["required"] = [name for name in one["required"] if name not in model.may_lack]
     bodies = [body(items=items), one]
+    if model.task == "rerank":
+        one["properties"] |= dict.fromkeys(OF_TEI, {"type": "boolean"})
     if model.task == "vectors":
         texts = _any_of([{"type": "string"}, _array({"type": "string"}, minItems=1)])
         openai = body(input=texts)
@@ -185,7 +188,7 @@ def _bodies(model, is_only):
 
 def _example(model):
     text = "Paris is [MASK]." if model.task == "fill_mask" else "Paris is big."
-    return {name: _CHOICES if name == "choices" else text for name in model.fields}
+    return {name: _CHOICES if name in LISTS else text for name in model.fields}
 
 
 def _openai_reply():
@@ -194,6 +197,16 @@ def _openai_reply():
     counts = {name: {"type": "integer"} for name in ("prompt_tokens", "total_tokens")}
     usage = {"type": "object", "properties": counts}
     return _open_object(object={"const": "list"}, data=_array(data), model={"type": "string"}, usage=usage)
+
+
+def _tei_reply():
+    score = _open_object(index={"type": "integer"}, score={"type": "number"})
+    score["properties"]["text"] = {"type": "string"}
+    return _array(score)
+
+
+# Task -> the reply in the form of another server.
+_OTHER_REPLIES = {"vectors": _openai_reply, "rerank": _tei_reply}
 
 
 def _answer(model, schemas):

@@ -20,7 +20,7 @@ _TASKS = {
     ("multiple_choice",): ("multiple_choice",),
     ("squad",): ("question_answering",),
     ("token_classifier",): ("token_classification",),
-    ("classifier",): ("classification", "multi_label", "regression"),
+    ("classifier",): ("classification", "multi_label", "regression", "rerank"),
 }
 _OF_PROBLEM_TYPES = dict(zip(PROBLEM_TYPES, ("classification", "multi_label", "regression"), strict=True))
 # How transformers finds answers, where its defaults and those of the original BERT agree; else as the original does.
@@ -30,6 +30,11 @@ _ANSWERS = {
     "version_2_with_negative": False,
     "null_score_diff_threshold": 0.0,
     "answer_text": "offsets",
+}
+# The activation of a reranker, by its class in PyTorch.
+_ACTIVATIONS = {
+    "torch.nn.modules.activation.Sigmoid": "sigmoid",
+    "torch.nn.modules.linear.Identity": "identity",
 }
 _LONGEST_WINDOW, _STRIDE, _LONGEST_QUESTION = 384, 128, 64
 
@@ -65,6 +70,9 @@ def task_of_config(
         raise Mistake(
             "{task}={} is not a task of {}, the class in {}; give one of {}", task, architecture, config_file, tasks
         )
+    activation = activation_of(config, config_file) if heads == ("classifier",) else None
+    if task == "rerank" or task is None and activation and len(_labels(config, config_file)) == 1:
+        return _of_reranker(config, config_file, length, activation, is_pair)
     if heads == ("classifier",):
         return _of_texts(config, config_file, task) | {"max_seq_length": length, "is_pair": is_pair, "doc_stride": None}
     if is_pair is not None:
@@ -81,6 +89,41 @@ def task_of_config(
     return settings
 
 
+def activation_of(config: dict[str, Any], config_file: str) -> str | None:
+    """Returns the activation of a model that sentence-transformers has marked as its CrossEncoder; else None.
+
+    Raises:
+        ValueError: the activation is not one of those that a reranker may have.
+    """
+    entry, older = config.get("sentence_transformers"), config.get("sbert_ce_default_activation_function")
+    found = entry["activation_fn"] if isinstance(entry, dict) and entry.get("activation_fn") else older
+    if found is None:
+        # Without an activation, sentence-transformers takes the sigmoid.
+        return None if entry is None else "sigmoid"
+    if found not in _ACTIVATIONS:
+        raise Mistake(
+            "{}: the activation of the scores is {}, but must be one of {}; take another model",
+            config_file,
+            found,
+            list(_ACTIVATIONS),
+        )
+    return _ACTIVATIONS[found]
+
+
+def with_activation(activation: str) -> dict[str, Any]:
+    """Returns the entry of a config.json from which sentence-transformers takes the activation of a reranker."""
+    [class_] = [class_ for class_, name in _ACTIVATIONS.items() if name == activation]
+    return {"sentence_transformers": {"activation_fn": class_}}
+
+
+def _of_reranker(config, config_file, length, activation, is_pair):
+    if (count := len(_labels(config, config_file))) != 1:
+        raise Mistake("{} has {} labels, but a reranker has one score; take a model with one label", config_file, count)
+    if is_pair is not None:
+        raise Mistake("{is_pair} is for classifiers, and {} is a reranker; leave it out", config_file)
+    return {"task": "rerank", "max_seq_length": length, "activation": activation or "sigmoid"}
+
+
 def _of_texts(config, config_file, task):
     """Returns the task of a classifier and its labels."""
     labels, problem_type = _labels(config, config_file), problem_type_of(config, config_file)
@@ -91,8 +134,9 @@ def _of_texts(config, config_file, task):
         task = found
     elif task is None and len(labels) == 1:
         raise OpenQuestion(
-            "{} has one label and no problem_type, so its number may have two meanings; give {task}=regression for a "
-            "number on any scale, or {task}=multi_label for the probability of {} (in training: {kind})",
+            "{} has one label and no problem_type, so its number may have several meanings; give {task}=regression for "
+            "a number on any scale, {task}=multi_label for the probability of {}, or {task}=rerank for the score of a "
+            "text for a query (in training: {kind})",
             config_file,
             labels[0],
         )

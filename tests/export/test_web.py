@@ -66,6 +66,18 @@ def test_choices(of_task):
     assert sum(found[0]["probabilities"]) == pytest.approx(1)
 
 
+def test_ranks(of_task, tmp_path):
+    items = [{"query": "he", "texts": ["ate", "was", "so so"]}, {"query": "a", "texts": [LONG, "b", ""]}]
+    for activation in ("sigmoid", "identity"):
+        web = of_task("rerank").changed(tmp_path / activation, activation=activation)
+        found = web.check(*items)
+        assert [each["score"] for each in found[0]["texts"]] == sorted(
+            (e["score"] for e in found[0]["texts"]), reverse=True
+        )
+        assert found[1] == "Text 1 has no word in its text 3; give a text 3."
+        web.check(items[0], raw_scores=True)
+
+
 @pytest.mark.parametrize("answer_text", ["release", "offsets"])
 @pytest.mark.parametrize("has_null", [True, False])
 def test_answers(of_task, tmp_path, answer_text, has_null):
@@ -182,6 +194,10 @@ MISTAKES = {
     "multiple_choice": [
         (choices("a", "b"), {}, "Text 1 has no list of choices; give two or more."),
         (choices("a", "b", ""), {}, "Text 1 has no word in its choice 2; give a choice 2."),
+    ],
+    "rerank": [
+        ({"query": "a", "texts": []}, {}, "Text 1 has no list of texts; give one or more."),
+        ({"query": "", "texts": ["a"]}, {}, "Text 1 has no word in its query; give a query."),
     ],
     "token_classification": [({"text": "\x01"}, {}, "Text 1 has no word in its text; give a text.")],
     "fill_mask": [

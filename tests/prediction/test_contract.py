@@ -28,11 +28,13 @@ from bert_keras.prediction import (
 
 TEXTS = ["he was hungry", "paris", "so he ate ."]
 PAIRS = [("he was hungry", "so he ate ."), ("paris", "is the capital"), ("a", "b")]
+QUERIES = [("he was", ["so he ate", "paris"]), ("paris is", ["a b"]), ("she", ["a", "b", "c"])]
 CHOICES = [("he was hungry", ["so he ate", "paris"]), ("paris is", ["a b", "c d"]), ("she", ["a", "b", "c"])]
 LONGER = "more than the 38 that the model takes; make it shorter, or"
 NO_MASK = r"has no \[MASK\]: "
 NO_PAIR = "but a pair of two texts is needed"
 NO_CHOICES = "is .* but a text and a list of two or more choices are needed$"
+NO_LIST = "is .* but a query and a list of one or more texts are needed$"
 NO_TEXT = "is .*, but a str is needed, or a tuple of two for a pair$"
 NO_WORD = "has no word in its text; give a text$"
 NONE = "is of type NoneType, but a str is needed$"
@@ -76,6 +78,15 @@ CASES = {
             *((value, NO_CHOICES) for value in ("he was", ("he was", "so"), ("he", ["so"]))),
             *((("", ["a", "b"]), NO_WORD), (("he", ["a", " "]), "has no word in its choice 2; give a choice 2$")),
             (("he", ["a"] * 1001), "has 1,001 choices, but max_sequences is 1,000; make it shorter, or raise"),
+        ],
+    ),
+    "rerank": Case(
+        QUERIES,
+        [
+            *((value, NO_LIST) for value in ("he was", ("he was", "so"), ("he", []), (None, None))),
+            *((("", ["a"]), "has no word in its query; give a query$"), (("he", ["a", None]), NONE)),
+            (("he", ["a", " "]), "has no word in its text 2; give a text 2$"),
+            (("he", ["a"] * 1001), "has 1,001 texts, but max_sequences is 1,000; make it shorter, or raise"),
         ],
     ),
     "question_answering": Case(

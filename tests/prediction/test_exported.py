@@ -35,6 +35,7 @@ LONG = "He was hungry , so she ate the capital of France . " * 4
 QUESTIONS = {
     "classification": [(LONG, "so"), ("he was hungry", ""), ("Paris", LONG)],
     "multiple_choice": [("he was hungry", ["so he ate", "she was the capital", "a"]), ("Paris", ["is", "was"])],
+    "rerank": [("he was hungry", ["so he ate", "she was the capital"]), ("Paris", ["is"])],
     "question_answering": [("who ate ?", LONG), ("what is Paris", "Paris is the capital of France.")],
     "token_classification": [LONG, "Paris is the capital of France."],
 }

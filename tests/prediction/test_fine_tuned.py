@@ -9,7 +9,7 @@ from tiny_exports import FINE_TUNED
 
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import IncompleteMatchError
-from bert_keras.prediction import ChoicePicker, EntityTagger, QuestionAnswerer, TextClassifier, open_model
+from bert_keras.prediction import ChoicePicker, EntityTagger, QuestionAnswerer, Reranker, TextClassifier, open_model
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 
@@ -46,6 +46,7 @@ def test_the_task_decides_the_class(tmp_path):
     assert found == {
         **dict.fromkeys(("classification", "regression", "multi_label"), TextClassifier),
         "multiple_choice": ChoicePicker,
+        "rerank": Reranker,
         "question_answering": QuestionAnswerer,
         "token_classification": EntityTagger,
     }
@@ -69,7 +70,7 @@ def test_a_folder_without_a_task_is_not_a_fine_tuned_model(tmp_path):
         (
             '{"task": "summary"}',
             'task.json: the task is "summary", but must be one of classification, regression, multi_label, '
-            "multiple_choice, question_answering, token_classification, vectors; give",
+            "multiple_choice, rerank, question_answering, token_classification, vectors; give",
         ),
         (
             '{"task": "fill_mask"}',

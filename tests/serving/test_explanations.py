@@ -22,6 +22,7 @@ CASES = {
     "regression": {"text": "paris"},
     "multi_label": {"text": LONG_TEXT},
     "multiple_choice": {"text": "he was hungry", "choices": ["so he ate", "paris", "so he ate"]},
+    "rerank": {"query": "he was hungry", "texts": ["so he ate", "paris", "so he ate"]},
     "question_answering": {"question": "where is he", "context": LONG_TEXT},
     "token_classification": {"text": LONG_TEXT + "walks-paris's \u200b x" + "s" * 40},
     "fill_mask": {"text": "[MASK] \U0001f600 is the [MASK]s of france"},

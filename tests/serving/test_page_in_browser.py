@@ -57,8 +57,8 @@ def answers_of(server, task):
     """Returns the answers of the server to the case of a task."""
     name, texts = CASES[task]
     items = [dict(texts)]
-    if task == "multiple_choice":
-        items = [texts | {"choices": texts["choices"].split("\n")}]
+    for field in {"choices", "texts"} & {*texts}:
+        items = [texts | {field: texts[field].split("\n")}]
     if task in ("score", "vectors"):
         items = texts["text"].split("\n")
     [model] = [model for model in server.models if (model.name, model.task) == (name, task)]
@@ -92,6 +92,11 @@ def test_numbers_choices_and_pairs(page, server):
     [answer] = answers_of(server, "multiple_choice")
     assert page.texts(".bar-value") == [percent(value) for value in answer["probabilities"]]
     assert page.text_of(".result") == page.text_of(".chosen .bar-name") == answer["choices"][answer["index"]]
+    page.open("rerank").run(**CASES["rerank"][1])
+    [answer] = answers_of(server, "rerank")
+    assert page.texts(".bar-name") == [each["text"] for each in answer["texts"]]
+    assert page.texts(".bar-value") == [f"{each['score']:.4f}" for each in answer["texts"]]
+    assert page.text_of(".chosen .bar-name") == answer["texts"][0]["text"]
     page.open("next_sentence").run(**CASES["next_sentence"][1])
     assert page.texts(".bar-value")[0] == percent(answers_of(server, "next_sentence")[0]["probability"])
 

@@ -32,6 +32,7 @@ CASES = {
     "regression": ("classify", ["paris", "he was hungry so he ate ."]),
     "multi_label": ("classify", ["london", {"text": "she was so hungry"}]),
     "multiple_choice": ("choose", [{"text": "he was hungry", "choices": ["so he ate", "paris", "a b c d e"]}]),
+    "rerank": ("rerank", [{"query": "he was hungry", "texts": ["so he ate", "paris", "a b c d e"]}]),
     "question_answering": ("answer", [{"question": "where is he", "context": "he is in paris " * 9}]),
     "token_classification": ("entities", ["he is in paris .", "she walks in london " * 9]),
     "fill_mask": ("fill-mask", ["paris is the [MASK] of france", "[MASK] [MASK]"]),
@@ -100,6 +101,28 @@ def test_vectors_in_the_form_of_openai(ask, answers_of):
     np.testing.assert_allclose(decoded, vectors[1], rtol=1e-5, atol=1e-5)
 
 
+def test_a_query_in_the_form_of_text_embeddings_inference(ask, answers_of):
+    body = {"query": "he was hungry", "texts": ["so he ate", "paris", "a b c d e"]}
+    for is_raw in (False, True):
+        [expected] = answers_of("rerank", [body], raw_scores=is_raw)
+        status, answer = ask("rerank", body | {"raw_scores": is_raw, "return_text": False, "truncate": True})
+        assert status == 200
+        assert_close(answer, [{"index": each["index"], "score": each["score"]} for each in expected["texts"]])
+    _, answer = ask("rerank", body | {"return_text": True})
+    assert [each["text"] for each in answer] == [body["texts"][each["index"]] for each in answer]
+    assert ask("rerank", body | {"texts": ["he " * 20]})[0] == 200
+    for wrong, message in (
+        ({"texts": ["he " * 20], "truncate": False}, "a text is longer than the 16 tokens that the model takes with"),
+        ({"return_text": 1}, '"return_text" is 1, but must be true or false'),
+        ({"raw_scores": "no"}, "raw_scores is 'no', but must be true or false"),
+        ({"texts": []}, "text 1 is ('he was hungry', []), but a query and a list of one or more texts are needed"),
+        ({"top_n": 1}, 'text 1 has "query", "texts", "top_n", but the model rerank needs "query" and "texts"'),
+    ):
+        status, answer = ask("rerank", body | wrong)
+        assert status == 422
+        assert answer["error"].startswith(message)
+
+
 # Task -> an item, the tokens of its texts, and whether the model ignores some of them.
 LENGTHS = [
     ("classification", {"text": LONG_TEXT, "text_pair": "he"}, None, False),  # windows
@@ -111,6 +134,8 @@ LENGTHS = [
     ("multi_label", "he " * 40, 40, False),
     ("multiple_choice", {"text": "he", "choices": ["he was", "paris"]}, 4, False),
     ("multiple_choice", {"text": "he", "choices": ["he", "he " * 15]}, 17, True),
+    ("rerank", {"query": "he", "texts": ["he was", "paris"]}, 4, False),
+    ("rerank", {"query": "he", "texts": ["he", "he " * 15]}, 17, True),
     ("question_answering", {"question": "he was", "context": "he " * 40}, 42, False),
     ("question_answering", {"question": "he " * 7, "context": "he"}, 8, True),
     ("token_classification", "he " * 40, 40, False),

@@ -37,6 +37,10 @@ FINE_TUNED = {
     "regression": (lambda: random_classifier(1, **_LAYERS), OF_TEXTS),
     "multi_label": (lambda: random_classifier(3, **_LAYERS), OF_TEXTS | _LABELS),
     "multiple_choice": (lambda: random_classifier(1, **_LAYERS), {"max_seq_length": 16}),
+    "rerank": (
+        lambda: random_classifier(1, seed=3, **_LAYERS),
+        {"max_seq_length": 16, "activation": "sigmoid"},
+    ),
     "question_answering": (lambda: random_answerer(**_LAYERS), OF_ANSWERS | {"version_2_with_negative": True}),
     "token_classification": (
         lambda: randomise(TokenClassifierModel(small_config(**_LAYERS), len(TAGS))),

@@ -23,6 +23,7 @@ CASES = {
     "regression": ("regression", {"text": "he was hungry"}),
     "multi_label": ("multi_label", {"text": "he was hungry"}),
     "multiple_choice": ("multiple_choice", {"text": "he was hungry", "choices": "so he ate\nparis\na b c"}),
+    "rerank": ("rerank", {"query": "he was hungry", "texts": "so he ate\nparis\na b c"}),
     "question_answering": ("question_answering", {"question": "where is he", "context": "he is in paris . " * 5}),
     "token_classification": ("token_classification", {"text": "she walks in paris ."}),
     "fill_mask": ("bert", {"text": "paris is the [MASK] of [MASK]"}),

@@ -13,6 +13,7 @@ _OUTPUTS = {
     "applies": "true if the probability is at least 0.5",
     "value": "the number, on the scale of the training data",
     "index": "the number of the best choice, from 0",
+    "scores": "the score of each text, in their order; higher is better",
     "answer": 'the answer; "" for no answer',
     "start": "start of the answer in the context, in characters (code points); -1 for no answer",
     "end": "end of the answer",
@@ -33,6 +34,8 @@ _TEXTS = {
     "text": "Paris is the capital of France.",
     "text_pair": "The capital of France is Paris.",
     "choices": ["It lies on the Seine.", "He was hungry, so he ate."],
+    "query": "What is the capital of France?",
+    "texts": ["Paris is the capital of France.", "He was hungry, so he ate."],
     "question": "What is the capital of France?",
     "context": "Paris is the capital of France.",
 }

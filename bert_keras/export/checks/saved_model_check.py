@@ -194,6 +194,7 @@ _EXPECTED = {
         _labels(answer) | {"applies": [label in answer.labels for label in answer.probabilities]}
     ),
     "multiple_choice": lambda answer: {"index": answer.index, "probabilities": answer.probabilities},
+    "rerank": lambda answer: {"scores": [each.score for each in sorted(answer.texts, key=lambda text: text.index)]},
     "question_answering": _of_question,
     "token_classification": _of_words,
     "fill_mask": _of_masks,

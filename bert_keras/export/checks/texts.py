@@ -4,6 +4,7 @@ import numpy as np
 
 from bert_keras.export.graph.text_model import text_names
 from bert_keras.mistakes import MissingFile, Mistake
+from bert_keras.model_folder.tasks import LISTS
 from bert_keras.storage import paths
 
 _MASK = b" [MASK] "
@@ -30,14 +31,14 @@ def built_in_texts(settings):
     inputs = {}
     for number, name in enumerate(text_names(settings)):
         rows = moved(number)
-        if name == "choices":
+        if name in LISTS:
             rows = list(zip(*(moved(number + choice) for choice in range(_NUM_CHOICES)), strict=True))
         inputs[name] = np.array(rows, object)
     return inputs
 
 
 def read_check_texts(path, settings):
-    """Reads a file of texts, one a line; tabs separate the texts of a pair, or a text and its choices.
+    """Reads a file of texts, one a line; tabs separate the texts of a pair, or a text and its list.
 
     Blank lines are skipped, and bytes that are not UTF-8 are kept. If the model takes single texts, tabs are part of
     the text.
@@ -51,12 +52,13 @@ def read_check_texts(path, settings):
     names = text_names(settings)
     if len(names) == 1:
         return {names[0]: np.array([b"\t".join(parts) for _, parts in rows], object)}
-    has_choices = "choices" in names
+    has_choices = names[1] in LISTS
     # All rows of a batch need the same number of choices; use that of the first.
-    num_parts = max(len(rows[0][1]), 3) if has_choices else len(names)
+    least = 2 if names[1] == "texts" else 3
+    num_parts = max(len(rows[0][1]), least) if has_choices else len(names)
     for number, parts in rows:
         if len(parts) != num_parts:
-            shape = "a text and its choices, the same number in all lines" if has_choices else "two texts"
+            shape = f"a {names[0]} and its {names[1]}, the same number in all lines" if has_choices else "two texts"
             raise ValueError(
                 f"{path} line {number} has {len(parts) - 1} tabs, but needs {num_parts - 1}: {shape}, with tabs between"
             )

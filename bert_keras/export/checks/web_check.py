@@ -155,12 +155,9 @@ def _difference(expected, found, place, tolerance):
 def _clear_parts(answer, expected):
     """Returns an answer without the guesses that rounding may put into another order, by their expected probability."""
 
-    def clear(guesses, reference):
-        ranks = [rank if _has_clear_rank(reference, rank) else None for rank in range(len(guesses))]
-        return [
-            guess if rank is not None else {"probability": guess["probability"]}
-            for guess, rank in zip(guesses, ranks, strict=True)
-        ]
+    def clear(guesses, reference, key="probability"):
+        ranks = [rank if _has_clear_rank(reference, rank, key) else None for rank in range(len(guesses))]
+        return [guess if rank is not None else {key: guess[key]} for guess, rank in zip(guesses, ranks, strict=True)]
 
     if "n_best" in answer:
         unclear = () if _has_clear_rank(expected["n_best"], 0) else ("text", "start", "end")
@@ -168,17 +165,19 @@ def _clear_parts(answer, expected):
     elif "masks" in answer:
         unclear = () if all(_has_clear_rank(guesses, 0) for guesses in expected["masks"]) else ("best",)
         answer = {**answer, "masks": list(map(clear, answer["masks"], expected["masks"]))}
+    elif isinstance(answer.get("texts"), list):
+        return {**answer, "texts": clear(answer["texts"], expected["texts"], "score")}
     else:
         return answer
     return {name: value for name, value in answer.items() if name not in unclear}
 
 
-def _has_clear_rank(guesses, rank):
-    """Returns whether the probability of a guess differs from those of its neighbours, of which the last lacks one."""
-    if rank >= len(guesses) - 1:
+def _has_clear_rank(guesses, rank, key="probability"):
+    """Returns whether the number of a guess differs from those of its neighbours; the last probable one lacks one."""
+    if rank >= len(guesses) - 1 and key == "probability":
         return len(guesses) == 1
-    nearest = [guesses[other]["probability"] for other in (rank - 1, rank + 1) if other >= 0]
-    return all(abs(guesses[rank]["probability"] - probability) > 2 * TOLERANCE for probability in nearest)
+    nearest = [guesses[other][key] for other in (rank - 1, rank + 1) if 0 <= other < len(guesses)]
+    return all(abs(guesses[rank][key] - value) > 2 * TOLERANCE for value in nearest)
 
 
 def _leaves(value, place="the answer"):

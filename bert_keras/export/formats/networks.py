@@ -14,7 +14,7 @@ class IdsNetwork(tf.Module):
     """A Keras model as a function of int32 tensors, for conversion to any format.
 
     Inputs are [B, T], and for fill_mask also masked_lm_positions [B, P]; B and T are dynamic. Outputs are float32:
-    "logits" [B, C] (regression and multiple choice [B, 1], token classification [B, T, C], fill_mask [B, P, V]),
+    "logits" [B, C] (regression, choices and reranking [B, 1], token classification [B, T, C], fill_mask [B, P, V]),
     "start_logits" and "end_logits" [B, T], "sequence_output" [B, T, H] and "pooled_output" [B, H].
 
     For vectors, the model is a BertModel that returns all layers, and layer is the number of an encoder layer or

@@ -5,7 +5,7 @@ import pathlib
 import tensorflow as tf
 
 from bert_keras.export.formats.choices import PLACES
-from bert_keras.export.graph.classes import ChoiceModel, ClassModel
+from bert_keras.export.graph.classes import ChoiceModel, ClassModel, RankModel
 from bert_keras.export.graph.spans import SpanModel
 from bert_keras.export.graph.tags import TagModel
 from bert_keras.export.graph.vectors import FillMaskModel, VectorModel
@@ -15,6 +15,7 @@ _CLASSES = {
     "regression": ClassModel,
     "multi_label": ClassModel,
     "multiple_choice": ChoiceModel,
+    "rerank": RankModel,
     "question_answering": SpanModel,
     "token_classification": TagModel,
     "fill_mask": FillMaskModel,

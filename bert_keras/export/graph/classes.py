@@ -36,25 +36,47 @@ class ClassModel(TextModel):
         return {"label": label, "labels": labels, "probabilities": probabilities}
 
 
-class ChoiceModel(TextModel):
+class _ListModel(TextModel):
+    """Scores each text of a list together with another text. `least` is the smallest number of texts in a list."""
+
+    least = 1
+
+    def _answer(self, texts):
+        text, several = texts.values()
+        num_rows, num_texts = tf.unstack(tf.shape(several))
+        told = f"each {next(iter(texts))} needs {self.least} or more {list(texts)[1]}"
+        with tf.control_dependencies([tf.debugging.assert_greater_equal(num_texts, self.least, told)]):
+            several = tf.identity(several)
+        rows = tf.repeat(tf.range(num_rows), num_texts)
+        ids_a = tf.gather(self.tokenizer.tokenize(text), rows)
+        features, is_cut = self._pack(ids_a, self.tokenizer.tokenize(tf.reshape(several, [-1])))
+        logits = tf.reshape(self.network(features)["logits"], [num_rows, num_texts])
+        is_cut = tf.reduce_any(tf.reshape(is_cut, [num_rows, num_texts]), axis=1)
+        return {**self._read_out(logits), "is_cut": is_cut}
+
+    def _read_out(self, logits):
+        raise NotImplementedError
+
+
+class ChoiceModel(_ListModel):
     """Picks the continuation that fits a text best.
 
     Inputs: "text" string [B]; "choices" string [B, K], two or more. Outputs: "index" int32 [B], the best choice from 0;
     "probabilities" float32 [B, K]. "is_cut" is true if the text or any of its choices was cut.
     """
 
-    def _answer(self, texts):
-        choices = texts["choices"]
-        num_rows, num_choices = tf.unstack(tf.shape(choices))
-        check = tf.debugging.assert_greater_equal(num_choices, 2, "each text needs two or more choices")
-        with tf.control_dependencies([check]):
-            choices = tf.identity(choices)
-        rows = tf.repeat(tf.range(num_rows), num_choices)
-        ids_a = tf.gather(self.tokenizer.tokenize(texts["text"]), rows)
-        features, is_cut = self._pack(ids_a, self.tokenizer.tokenize(tf.reshape(choices, [-1])))
-        logits = tf.reshape(self.network(features)["logits"], [num_rows, num_choices])
-        return {
-            "index": tf.argmax(logits, axis=1, output_type=tf.int32),
-            "probabilities": tf.nn.softmax(logits),
-            "is_cut": tf.reduce_any(tf.reshape(is_cut, [num_rows, num_choices]), axis=1),
-        }
+    least = 2
+
+    def _read_out(self, logits):
+        return {"index": tf.argmax(logits, axis=1, output_type=tf.int32), "probabilities": tf.nn.softmax(logits)}
+
+
+class RankModel(_ListModel):
+    """Scores how well texts fit a query.
+
+    Inputs: "query" string [B]; "texts" string [B, K]. Output: "scores" float32 [B, K], in the order of the texts.
+    "is_cut" is true if the query or any of its texts was cut.
+    """
+
+    def _read_out(self, logits):
+        return {"scores": tf.nn.sigmoid(logits) if self.settings["activation"] == "sigmoid" else logits}

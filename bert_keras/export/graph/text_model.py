@@ -4,7 +4,7 @@ import types
 
 import tensorflow as tf
 
-from bert_keras.model_folder.tasks import TASKS
+from bert_keras.model_folder.tasks import LISTS, TASKS
 
 
 class TextModel(tf.Module):
@@ -30,7 +30,7 @@ class TextModel(tf.Module):
     def text_signature(self):
         """The string `tf.TensorSpec` of each text by name."""
         return {
-            name: tf.TensorSpec([None, None] if name == "choices" else [None], tf.string, name)
+            name: tf.TensorSpec([None, None] if name in LISTS else [None], tf.string, name)
             for name in text_names(self.settings)
         }
 

@@ -132,6 +132,10 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
 
         def __init__(self, *arguments: Any, **options: Any) -> None: ...
 
+    @classmethod
+    def is_for(cls, task: str) -> bool:
+        return task != "rerank" and super().is_for(task)
+
     @property
     def num_classes(self) -> int:
         """Number of classes of the head; 1 for a regression."""

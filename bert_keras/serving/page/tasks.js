@@ -36,6 +36,21 @@ export const TASKS = {
       },
     ],
   },
+  rerank: {
+    title: "Sort texts by a query",
+    purpose: "The model reads the query with each text and gives the text a score; higher is better.",
+    button: "Sort",
+    fields: { query: { label: "Query", rows: 1 }, texts: { label: "Texts, one per line", rows: 5, isList: true } },
+    examples: [
+      {
+        name: "Password",
+        query: "How do I get a new password?",
+        texts:
+          "The bank opens at nine.\nClick on Forgotten, and we send you a link to choose another password.\n" +
+          "A good password has twelve characters.\nOur new shop sells books.",
+      },
+    ],
+  },
   question_answering: {
     title: "Answer a question from a text",
     purpose: "The model marks the words of the text that answer the question.",

@@ -27,6 +27,12 @@ export const VIEWS = {
     make("p", { className: "result", dir: "auto" }, choices[index]),
     bars(choices.map((choice, number) => [choice, probabilities[number], number]), ([, , number]) => number === index),
   ],
+  rerank: ({ answers: [{ texts }] }) => {
+    const areShares = texts.every(({ score }) => score >= 0 && score <= 1);
+    const shareOf = (score) => (areShares ? score : 1 / (1 + Math.exp(-score)));
+    const entries = texts.map(({ text, score }) => [text, shareOf(score), score]);
+    return [bars(entries, (entry) => entry === entries[0], ([, , score]) => score.toFixed(4))];
+  },
   next_sentence: ({ answers: [{ probability }] }) => [
     make("p", { className: "result" }, probability >= 0.5 ? "Follows" : "Does not follow"),
     bars([["follows", probability], ["does not follow", 1 - probability]], ([, value]) => value >= 0.5),
@@ -43,14 +49,14 @@ export const VIEWS = {
 
 const ranked = (probabilities) => Object.entries(probabilities).sort((one, other) => other[1] - one[1]);
 
-/** Returns a list of names with bars; long lists show their rest on a button. */
-function bars(entries, isChosen) {
+/** Returns a list of names with bars; long lists show their rest on a button. `shown` gives the text of a value. */
+function bars(entries, isChosen, shown = ([, value]) => percent(value)) {
   const row = (entry) =>
     make(
       "li",
       { className: isChosen(entry) ? "bar chosen" : "bar" },
       make("span", { className: "bar-name", dir: "auto" }, entry[0]),
-      make("span", { className: "bar-value" }, percent(entry[1])),
+      make("span", { className: "bar-value" }, shown(entry)),
       share(make("span", { className: "bar-line", ariaHidden: "true" }), entry[1]),
     );
   const list = make("ul", { className: "bars" }, entries.slice(0, MOST_BARS).map(row));

@@ -177,14 +177,34 @@ function encodeChoices(model, { text, choices }, source) {
     throw new Error(`${source} has no list of choices; give two or more`);
   }
   choices.forEach((choice, number) => checkText(model, choice, source, `choice ${number + 1}`));
-  const first = tokensOf(model, text, "text");
-  const found = choices.map((choice) => sequencesOf(model, first, tokensOf(model, choice, "choices")));
+  return encodeList(model, { text, choices });
+}
+
+/** Returns the sequences of a text and each text of a list. */
+function encodeList(model, item) {
+  const [[name, text], [listName, texts]] = Object.entries(item);
+  const first = tokensOf(model, text, name);
+  const found = texts.map((each) => sequencesOf(model, first, tokensOf(model, each, listName)));
   return { sequences: found.flatMap(({ sequences }) => sequences), isCut: found.some(({ isCut }) => isCut) };
 }
 
 function choose(model, { text, choices }, encoded, outputs) {
   const probabilities = softmax(outputs.map(({ logits }) => logits.data[0]));
   return { text, choices, index: probabilities.indexOf(Math.max(...probabilities)), probabilities };
+}
+
+function encodeQuery(model, { query, texts }, source) {
+  checkText(model, query, source, "query");
+  if (!Array.isArray(texts) || !texts.length) throw new Error(`${source} has no list of texts; give one or more`);
+  texts.forEach((text, number) => checkText(model, text, source, `text ${number + 1}`));
+  return encodeList(model, { query, texts });
+}
+
+function rank(model, { query, texts }, encoded, outputs, { raw_scores: isRaw }) {
+  const logits = outputs.map(({ logits: found }) => found.data[0]);
+  const scores = model.settings.activation === "sigmoid" && !isRaw ? sigmoid(logits) : logits;
+  const ranked = texts.map((text, index) => ({ index, text, score: scores[index] }));
+  return { query, texts: ranked.sort((one, other) => logits[other.index] - logits[one.index]) };
 }
 
 function encodeMasks(model, { text }, source) {
@@ -301,6 +321,7 @@ const TASKS = {
   regression: { encode: encodeTexts, answer: predictValue, options: () => ({}) },
   multi_label: { encode: encodeTexts, answer: findLabels, options: () => ({ top_k: null, threshold: 0.5 }) },
   multiple_choice: { encode: encodeChoices, answer: choose, options: () => ({}) },
+  rerank: { encode: encodeQuery, answer: rank, options: () => ({ raw_scores: false }) },
   question_answering: {
     encode: encodeQuestion,
     answer: answersOfSpans,
