@@ -18,10 +18,14 @@ from bert_keras import (
     QuestionAnswerer,
     SentenceScorer,
     TextClassifier,
+    TrainedModel,
     Unanswered,
     Vectorizer,
     export_model,
     open_model,
+    pretrain,
+    train_classifier,
+    train_squad,
 )
 from bert_keras.prediction import (
     Choice,
@@ -75,9 +79,19 @@ assert_type(FullTokenizer.from_checkpoint("model").encode("a"), list[int])
 
 export_model("run", export_dir="exported", format=["onnx", "litert"], quantize="int8")
 
+# Training takes the settings of its program, and `pretrain` also those of the examples.
+assert_type(train_classifier([("a", "b")], output_dir="run", learning_rate=[1e-5, 2e-5], seed=3), TrainedModel)
+train_classifier(unlabeled_data=["a"], output_dir="run", teacher="run", choice_columns=["a", "b"], on_step=print)
+train_squad("train.json", None, "dev.json", output_dir="run", train_batch_size=8)
+pretrain("text.txt", output_dir="run", bert_config_file="config.json", vocab_file="vocab.txt", dupe_factor=5)
+
 # Wrong names and values.
 export_model("run", export_dir="exported", formats=["onnx"])  # pyright: ignore[reportCallIssue]
 export_model("run")  # pyright: ignore[reportCallIssue]
+train_classifier([("a", "b")], output_dir="run", lerning_rate=1e-5)  # pyright: ignore[reportCallIssue]
+train_classifier([("a", "b")], output_dir="run", seed="3")  # pyright: ignore[reportArgumentType]
+train_squad("train.json")  # pyright: ignore[reportCallIssue]
+pretrain("text.txt", output_dir="run", bert_config_file="config.json", dupe=5)  # pyright: ignore[reportCallIssue]
 open_model("run", devise="cpu")  # pyright: ignore[reportCallIssue]
 open_model("run", batch_size="16")  # pyright: ignore[reportArgumentType]
 print(open_model("run", task="classification")("a").value)  # pyright: ignore[reportAttributeAccessIssue]
