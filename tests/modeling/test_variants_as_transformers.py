@@ -5,7 +5,6 @@ import pathlib
 
 import numpy as np
 import pytest
-from fine_tuned_models import FINE_TUNED, write_fine_tuned
 from tiny_bert import make_features, with_random_weights
 from tiny_variants import SWITCHES, make_variant
 
@@ -25,7 +24,6 @@ from bert_keras.modeling import (
     save_safetensors,
     weights_by_name,
 )
-from bert_keras.prediction import open_model
 
 torch = pytest.importorskip("torch", reason="PyTorch, of the extra [peers], is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers, of the extra [peers], is not installed")
@@ -144,22 +142,6 @@ def test_transformers_reads_the_discriminator_of_a_pre_training(tmp_path):
     peer, report = transformers.ElectraForPreTraining.from_pretrained(tmp_path / "copy", output_loading_info=True)
     assert not any(report.values())
     assert_same(model, peer.eval(), {"logits": "logits"})
-
-
-@pytest.mark.parametrize("task", ["classification", "multi_label", "regression"])
-def test_the_pipeline_of_transformers_gives_the_same_probabilities(tmp_path, task):
-    make, settings = FINE_TUNED[task]
-    run = write_fine_tuned(tmp_path / "run", make(), task, **settings | {"is_pair": False})
-    flags = [f"--input={run}", f"--output={tmp_path / 'safe'}", "--format=safetensors"]
-    convert_checkpoint.main(["convert_checkpoint.py", *flags])
-    text = "he was hungry so he ate ."
-    answer = open_model(run)(text)
-    tokenizer = transformers.BertTokenizer.from_pretrained(tmp_path / "safe")
-    classify = transformers.pipeline("text-classification", str(tmp_path / "safe"), tokenizer=tokenizer, top_k=None)
-    [found] = classify([text])
-    scores = {each["label"]: each["score"] for each in found}
-    expected = {"LABEL_0": answer.value} if task == "regression" else answer.probabilities
-    assert scores == pytest.approx(expected, abs=1e-5)
 
 
 def _check_config(folder, peer):

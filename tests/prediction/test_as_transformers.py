@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from fine_tuned_models import FINE_TUNED, write_fine_tuned
 from known_models import TOKENS
 
+import convert_checkpoint
 from bert_keras.mistakes import Mistake
 from bert_keras.prediction import open_model
 
@@ -164,3 +166,60 @@ def test_replaced_tokens(tmp_path):
         answer = model(text)
         assert [each.probability for each in answer.tokens] == pytest.approx(shares, abs=1e-5)
         assert [each.token for each in answer.tokens] == tokenizer.tokenize(text)
+
+
+class TestWrittenFolders:
+    """What we write opens in transformers, and, without the task.json, here, with the same answers."""
+
+    @pytest.fixture
+    def written(self, tmp_path):
+        def write(task, **changes):
+            make, settings = FINE_TUNED[task]
+            run = write_fine_tuned(tmp_path / "run", make(), task, **(settings | changes))
+            flags = [f"--input={run}", f"--output={tmp_path / 'safe'}", "--format=safetensors"]
+            convert_checkpoint.main(["convert_checkpoint.py", *flags])
+            (tmp_path / "safe" / "task.json").unlink()
+            return open_model(run), tmp_path / "safe", transformers.BertTokenizerFast.from_pretrained(tmp_path / "safe")
+
+        return write
+
+    @pytest.mark.parametrize("task", ["classification", "multi_label", "regression"])
+    def test_classifiers(self, written, task):
+        model, folder, tokenizer = written(task, is_pair=False)
+        classify = transformers.pipeline("text-classification", str(folder), tokenizer=tokenizer, top_k=None)
+        for text in TEXTS:
+            answer, reread = model(text), open_model(folder)(text)
+            ours, again = (
+                {"LABEL_0": each.value} if task == "regression" else each.probabilities for each in (answer, reread)
+            )
+            assert again == pytest.approx(ours, abs=1e-5)
+            found = {each["label"]: each["score"] for each in classify([text])[0]}
+            assert found == pytest.approx(ours, abs=1e-5)
+
+    def test_taggers(self, written):
+        model, folder, tokenizer = written("token_classification")
+        tag = transformers.pipeline("token-classification", str(folder), tokenizer=tokenizer, ignore_labels=[])
+        for text in TEXTS[:2]:
+            found = [(each["entity"], each["score"]) for each in tag(text) if not each["word"].startswith("##")]
+            words = model(text).words
+            assert [word.tag for word in words] == [label for label, _ in found]
+            assert [word.probability for word in words] == pytest.approx([score for _, score in found], abs=1e-5)
+            assert [word.tag for word in open_model(folder)(text).words] == [word.tag for word in words]
+
+    def test_choices(self, written):
+        model, folder, tokenizer = written("multiple_choice")
+        peer = transformers.AutoModelForMultipleChoice.from_pretrained(folder).eval()
+        encoded = tokenizer(["he was"] * 2, ["hungry", "so he ate"], return_tensors="pt", padding=True)
+        with torch.no_grad():
+            shares = torch.softmax(peer(**{name: values[None] for name, values in encoded.items()}).logits[0], -1)
+        question = ("he was", ["hungry", "so he ate"])
+        assert model(question).probabilities == pytest.approx(shares.numpy(), abs=1e-5)
+        assert open_model(folder)(question).probabilities == pytest.approx(shares.numpy(), abs=1e-5)
+
+    def test_answers(self, written):
+        model, folder, tokenizer = written("question_answering", version_2_with_negative=False)
+        answer = transformers.pipeline("question-answering", str(folder), tokenizer=tokenizer)
+        context = "he was hungry so he ate in paris"
+        found = answer(question="where is he", context=context, max_answer_len=5, top_k=1)
+        ours = model(("where is he", context))
+        assert (found["start"], found["end"]) == (ours.start, ours.end)
