@@ -15,6 +15,8 @@ from bert_keras.export.graph.vectors import FillMaskModel
 from bert_keras.modeling import SentenceModel, weights_by_name
 from bert_keras.prediction import FeatureExtractor
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 TASKS = [*FINE_TUNED, *PRETRAINED]
 
 
