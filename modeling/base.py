@@ -21,6 +21,7 @@ from bert_keras.modeling.checkpoints.loading import (
     weights_by_name,
 )
 from bert_keras.modeling.checkpoints.names import POOLER_PATTERNS, TOP_LEVEL_HEADS, is_of_encoder
+from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.dropout import draw_seed
 from bert_keras.modeling.layers import is_seeded, weights_to_load
@@ -95,6 +96,8 @@ class BaseModel(keras.Model):
                 f"there is no bert_config.json or config.json beside {checkpoint.prefix}; put it there, or give config"
             )
         check_sizes(config, checkpoint)
+        if cls.uses_pooler and checkpoint.format == "safetensors":
+            warn_about_pooler(config, checkpoint.names)
         if not has_new_head:
             options = cls._sizes_of_head(checkpoint, options) | options
         is_whole = not has_new_head and any(name.startswith("bert/pooler/") for name in checkpoint.names)
@@ -133,8 +136,10 @@ class BaseModel(keras.Model):
         weights = weights_by_name(self)
         of_head = [name for name in weights if not is_of_encoder(name)]
         others = [head for head in checkpoint.heads if head in TOP_LEVEL_HEADS and head != self.head_name]
-        # A head without the class in its config.json counts as one of a classifier.
-        is_of_another = self.head_name and others and others != ["classifier"]
+        # Without the class in its config.json, a head counts as that of a classifier.
+        classes = checkpoint.hugging_face_config.get("architectures") or ()
+        is_certain = others != ["classifier"] or any(name.endswith("ForSequenceClassification") for name in classes)
+        is_of_another = self.head_name and others and is_certain
         missing = [name for name in of_head if name not in checkpoint.names]
         missing = [f"the head {self.head_name}"] if is_of_another else missing
         if missing and not has_new_head:

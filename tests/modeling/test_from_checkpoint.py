@@ -102,6 +102,14 @@ def test_a_run_means_its_model(tmp_path, encoder):
     assert_same(BertModel.from_checkpoint(run / "bert_model.ckpt"), BertModel.from_checkpoint(open_checkpoint(run)))
 
 
+def test_a_pooler_that_other_libraries_read_from_another_token_is_reported(tmp_path, caplog):
+    config = dataclasses.replace(CONFIG, is_decoder=True)
+    save_safetensors(tmp_path / "model", weights_by_name(BertModel(config)), config)
+    caplog.clear()
+    BertModel.from_checkpoint(tmp_path / "model")
+    assert "transformers pools the first token and bert-keras the last" in caplog.messages[0]
+
+
 def test_a_config_may_differ_in_dropout_alone(encoder):
     model, folder = encoder
     config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.0)
@@ -135,12 +143,20 @@ def test_a_new_head_replaces_that_of_the_checkpoint(tmp_path):
     assert np.abs(values(new)["output_weights"] - values(model)["output_weights"]).max() > 0
 
 
-def test_the_head_of_another_task_with_the_same_names_is_refused(tmp_path):
-    model = TokenClassifierModel(CONFIG, 2)
-    save_safetensors(tmp_path / "model", weights_by_name(model), CONFIG, "BertForTokenClassification")
-    assert_same(TokenClassifierModel.from_checkpoint(tmp_path / "model"), model)
-    with pytest.raises(ValueError, match="the heads token_classifier, but ClassifierModel needs the head classifier;"):
-        ClassifierModel.from_checkpoint(tmp_path / "model")
+@pytest.mark.parametrize(
+    ("owner", "other", "architecture"),
+    [
+        (ClassifierModel, TokenClassifierModel, "BertForSequenceClassification"),
+        (TokenClassifierModel, ClassifierModel, "BertForTokenClassification"),
+    ],
+)
+def test_the_head_of_another_task_with_the_same_names_is_refused(tmp_path, owner, other, architecture):
+    model = owner(CONFIG, 2)
+    save_safetensors(tmp_path / "model", weights_by_name(model), CONFIG, architecture)
+    assert_same(owner.from_checkpoint(tmp_path / "model"), model)
+    message = f"the heads {owner.head_name}, but {other.__name__} needs the head {other.head_name};"
+    with pytest.raises(ValueError, match=message):
+        other.from_checkpoint(tmp_path / "model")
 
 
 def test_a_missing_pooler_is_new_where_nothing_needs_it(tmp_path, caplog):
