@@ -15,7 +15,7 @@ import os
 from typing import Any
 
 from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
-from bert_keras.modeling.config import read_json_object
+from bert_keras.modeling.config import BertConfig, read_json_object
 from bert_keras.storage import json_files, paths, text_files
 
 MODULES_FILE = "modules.json"
@@ -168,10 +168,11 @@ def length_of_encoder(encoder: str | os.PathLike) -> int:
     length = _of_encoder(encoder).get("max_seq_length")
     if length is not None:
         return length
-    longest = _optional(paths.join(encoder, "config.json")).get("max_position_embeddings")
+    config = _optional(paths.join(encoder, "config.json"))
+    longest = config.get("max_position_embeddings", BertConfig.max_position_embeddings)
     of_tokenizer = _optional(paths.join(encoder, TOKENIZER_FILE)).get("model_max_length")
     # Other libraries write a number of thirty digits if the length is unknown.
-    return min(of_tokenizer, longest) if type(of_tokenizer) is int and longest else longest
+    return min(of_tokenizer, longest) if type(of_tokenizer) is int else longest
 
 
 def _pooling(file):
