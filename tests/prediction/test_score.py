@@ -164,6 +164,7 @@ def expected_from_the_left(model, tokens, place):
     return plain_call(model, [*ids[:-1], ID["[MASK]"]], position=place)[0][ids[-1]]
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_from_left_to_right_a_text_needs_one_sequence(left_to_right):
     model, folder = left_to_right
     texts = ["paris is the capital of france .", "a", "he walk ##ed so", " ".join(TOKENS[5:19] * 2) + " ."]
@@ -180,6 +181,7 @@ def test_from_left_to_right_a_text_needs_one_sequence(left_to_right):
         assert len(scorer.sequences(text)[1]) == 1
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_from_left_to_right_windows_have_half_a_window_of_earlier_tokens(left_to_right, monkeypatch):
     model, folder = left_to_right
     tokens = [TOKENS[5 + i * i % 14] for i in range(60)]
