@@ -26,15 +26,15 @@ LENGTH = "a whole number above 0", _is_length
 _LENGTH_OR_NULL = "a whole number above 0, or null", lambda value: value is None or _is_length(value)
 _NUMBER = "a number", lambda value: type(value) in (int, float)
 _SWITCH = "true or false", lambda value: isinstance(value, bool)
+_SWITCH_OR_NULL = "true, false or null", lambda value: value is None or isinstance(value, bool)
 _NAMES = "a list of names, each of them once", _is_names
 _LAYER = 'a whole number or "embeddings"', lambda value: value == "embeddings" or type(value) is int
 
-_SWITCH_OR_NULL = "true, false or null", lambda value: value is None or isinstance(value, bool)
 _OF_TEXTS = {"is_pair": _SWITCH_OR_NULL, "doc_stride": _LENGTH_OR_NULL}
 _OF_LABELLED_TEXTS = {"labels": _NAMES, **_OF_TEXTS}
 _OF_ANSWERS = {
     **dict.fromkeys(("doc_stride", "max_query_length", "max_answer_length", "n_best_size"), LENGTH),
-    "version_2_with_negative": _SWITCH,
+    "version_2_with_negative": _SWITCH_OR_NULL,
     "null_score_diff_threshold": _NUMBER,
     "answer_text": _one_of("release", "offsets"),
 }

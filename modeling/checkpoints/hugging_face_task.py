@@ -27,7 +27,7 @@ _OF_PROBLEM_TYPES = dict(zip(PROBLEM_TYPES, ("classification", "multi_label", "r
 _ANSWERS = {
     "max_answer_length": 30,
     "n_best_size": 20,
-    "version_2_with_negative": False,
+    "version_2_with_negative": None,  # config.json does not say it
     "null_score_diff_threshold": 0.0,
     "answer_text": "offsets",
 }

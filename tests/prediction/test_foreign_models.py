@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from fine_tuned_models import CLASSIFIER, TASK_OF_CLASS, word_tagger, write_foreign
+from fine_tuned_models import CLASSIFIER, TASK_OF_CLASS, word_finder, word_tagger, write_foreign
 from known_models import random_model
 
 import convert_checkpoint
@@ -104,6 +104,17 @@ class TestOpenQuestions:
             predict.main(["predict.py", f"--model_dir={number}", "he was"])
         predict.main(["predict.py", f"--model_dir={number}", "--task=regression", "he was"])
         assert "he was" in capsys.readouterr().out
+
+
+def test_questions_have_an_answer_unless_a_threshold_is_given(tmp_path):
+    finder = word_finder({"paris": 5.0}, {"paris": 5.0})
+    model = open_model(write_foreign(tmp_path / "model", "question_answering", finder))
+    question = ("where is he", "he is in paris")
+    answer = model(question)
+    assert (answer.text, answer.null_odds, answer.null_threshold) == ("paris", None, None)
+    refused = model(question, threshold=-11)
+    assert (refused.is_impossible, refused.null_odds) == (True, pytest.approx(-10))
+    assert model(question, threshold=-9).text == "paris"
 
 
 class TestTags:

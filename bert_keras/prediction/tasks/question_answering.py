@@ -70,7 +70,7 @@ class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
 
     - `top_k`: number of the n best answers to return; by default all.
     - `threshold`: odds above it mean no answer; by default the one that the training found. Only for models that may
-      give no answer.
+      give no answer. A model of another library does not say whether it may: it always answers unless you give this.
     """
 
     head = "squad"
@@ -84,7 +84,7 @@ class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
         return 2
 
     def _default_options(self):
-        names = ("top_k", "threshold") if self.settings["version_2_with_negative"] else ("top_k",)
+        names = ("top_k",) if self.settings["version_2_with_negative"] is False else ("top_k", "threshold")
         return dict.fromkeys(names)  # None: as in the training
 
     def _check_options(self, options):
@@ -125,11 +125,11 @@ class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
         start_logits, end_logits = logits.swapaxes(0, 1)  # [W, T]
         settings = AnswerSettings(**{name: self.settings[name] for name in _SETTINGS})
         if threshold is not None:
-            settings = dataclasses.replace(settings, null_score_diff_threshold=threshold)
+            settings = dataclasses.replace(settings, null_score_diff_threshold=threshold, version_2_with_negative=True)
         rows = {**rows, "example_index": np.zeros(len(found), np.int32)}
         [answer] = find_answers([example], rows, start_logits, end_logits, self.tokenizer, settings)
         n_best = [Span(best.text, best.probability, best.start, best.end) for best in answer.candidates]
-        has_null = settings.version_2_with_negative
+        has_null = bool(settings.version_2_with_negative)
         is_impossible = answer.best is None or (has_null and not answer.text)
         chosen = answer.best
         if is_impossible:

@@ -163,7 +163,7 @@ def _settled(flag_values, stored, settled, fixed):
                 name,
                 stored[name],
             )
-    return {name: stored[name] for name in settled if name in stored and not flag_values[name].present}
+    return {name: stored[name] for name in settled if stored.get(name) is not None and not flag_values[name].present}
 
 
 def _start(settings: FineTuningSettings) -> ModelFolder:
