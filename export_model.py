@@ -10,28 +10,30 @@ The program compares the export with the model before the folder appears: the Sa
 TensorFlow and tensorflow-text, the other formats with their own runtimes, the page in Node.
 """
 
+import functools
 import sys
-
-from bert_keras.cli.start import start_tensorflow
-
-start_tensorflow()
-
-import tensorflow as tf
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
-from bert_keras.export.api import define_flags, run
+from bert_keras.cli.start import start_tensorflow
+from bert_keras.export.settings import define_flags
 
 
-def main(argv):
+def main(argv, hides_gpus=False):
     """Runs the program with its name and flags, a list of str. Returns the content of export.json."""
     values = define_flags()
     parse(values, argv, __doc__)
     open_console()
+    start_tensorflow()
+    import tensorflow as tf
+
+    from bert_keras.export.api import run  # loads TensorFlow
+
+    if hides_gpus:
+        tf.config.set_visible_devices([], "GPU")
     return run(values)
 
 
 if __name__ == "__main__":
     # The processes that convert and check run on the CPU, so the timings must be those of the CPU.
-    tf.config.set_visible_devices([], "GPU")
-    sys.exit(run_main(main, sys.argv))
+    sys.exit(run_main(functools.partial(main, hides_gpus=True), sys.argv))

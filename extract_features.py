@@ -23,8 +23,10 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.progress import Progress, ProgressBar
 from bert_keras.cli.start import start_tensorflow
-from bert_keras.prediction.arguments import POOLINGS, Limits, check_backend, parse_layers
+from bert_keras.model_folder.tasks import POOLINGS
+from bert_keras.prediction.arguments import Limits, parse_layers
 from bert_keras.prediction.feature_files import FORMATS, count_lines, format_of, open_feature_file, read_lines
+from bert_keras.settings.devices import check_backend
 from bert_keras.settings.fields import REQUIRED, make_flags, read_flags, setting
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths
@@ -46,7 +48,7 @@ class Extraction:
     pooling: str = setting(
         "One vector a text: of [CLS], the mean or the maximum over the tokens. none: one vector a token.",
         "none",
-        choices=POOLINGS,
+        choices=("none", *POOLINGS),
     )
     output_format: str | None = setting("If not given: by the ending of {output_file}.", None, choices=FORMATS)
     max_seq_length: int = setting("Maximum number of tokens in a line; the rest is cut off.", 128)

@@ -19,12 +19,13 @@ start_tensorflow()
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
 from bert_keras.training.api.pretraining import define_flags, open_run
-from bert_keras.training.demo import run_demo
 
 
 def main(argv):
     """Runs the program, and returns the metrics of the last evaluation or None."""
     if len(argv) == 1:
+        from bert_keras.training.demo import run_demo
+
         return run_demo(argv[0], main)
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)

@@ -1,4 +1,4 @@
-"""`export_model`, the flags of export_model.py and what it does with them."""
+"""`export_model`, and what export_model.py does."""
 
 import dataclasses
 import logging
@@ -6,26 +6,18 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from absl import flags
-
 from bert_keras.cli.flags import require, take_values
 from bert_keras.export.checks.texts import read_check_texts
 from bert_keras.export.export_folder import Source, write_export
-from bert_keras.export.formats.choices import (
-    FORMATS,
-    QUANTIZE_CHOICES,
-    check_formats,
-    check_packages,
-    quantization_of,
-)
+from bert_keras.export.formats.choices import check_formats, check_packages, quantization_of
 from bert_keras.export.formats.web_runtime import find_package
 from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation
+from bert_keras.export.settings import CASING, OF_PRETRAINED, OF_TASK, Export, define_flags
 from bert_keras.mistakes import MissingFile, Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.model_folder.tasks import EXPORTED_TASKS, FINE_TUNED_TASKS, PRETRAINED_TASKS, TASKS
+from bert_keras.model_folder.tasks import PRETRAINED_TASKS
 from bert_keras.prediction import FeatureExtractor, FillMask, open_model
-from bert_keras.prediction.arguments import POOLINGS, parse_layers
-from bert_keras.settings.fields import REQUIRED, make_flags, setting
+from bert_keras.prediction.arguments import parse_layers
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.settings.names import setting_name
 from bert_keras.storage import paths
@@ -34,40 +26,6 @@ from bert_keras.storage.writing import whole_folder
 from bert_keras.training.api.calls import naming_arguments, takes
 
 log = logging.getLogger("bert_keras")
-
-# Flags for the tasks of pre-trained models. A fine-tuned model stores all of these values.
-_OF_TASK = {name: TASKS[name].settings or {} for name in EXPORTED_TASKS if TASKS[name].is_pretrained}
-_CASING = ("do_lower_case", "strip_accents")
-_OF_PRETRAINED = ("vocab_file", "bert_config_file", *_CASING, "max_seq_length", "top_k", "pooling", "layer")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Export:
-    """The model, the folder to write, and what is in it."""
-
-    export_dir: str = setting("Required. Local folder to write; new or empty.", REQUIRED)
-    model_dir: str | None = setting("A fine-tuned model: the {output_dir} of its run.", None)
-    init_checkpoint: str | None = setting(
-        "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.", None
-    )
-    task: str | None = setting("Task of a head with several.", None, choices=(*_OF_TASK, *FINE_TUNED_TASKS))
-    is_pair: bool | None = setting("Whether a classifier of another library takes pairs of texts.", None)
-    format: tuple[str, ...] = setting(f"One or more of {', '.join(FORMATS)}.", ("saved_model",))
-    quantize: str | None = setting(
-        "Numbers of the weights. If not given: int8 for web, else float32.", None, choices=QUANTIZE_CHOICES
-    )
-    eval_file: str | None = setting("Data to measure {quantize} on. If not given: as in the run.", None)
-    check_file: str | None = setting("Texts to check the SavedModel with. If not given: built in.", None)
-    onnxruntime_web: str | None = setting("web: file of that package. If not given: from npm.", None)
-    max_seq_length: int | None = setting("Maximum tokens in a text. If not given: as many as fit.", None, lower_bound=5)
-    top_k: int = setting("fill_mask: number of guesses for each mask.", 5, lower_bound=1)
-    pooling: str = setting("vectors: how tokens become one.", "mean", choices=POOLINGS[1:])  # all but "none"
-    layer: str = setting("vectors: 0 for the first layer, -1 for the last, or embeddings.", "-1")
-
-
-def define_flags() -> flags.FlagValues:
-    """Returns the flags of this program."""
-    return make_flags({"Model and export": Export, "Files of the model": ModelSettings})
 
 
 def run(values):
@@ -140,7 +98,7 @@ def _check_flags(values):
     if values.model_dir and values.init_checkpoint:
         raise Mistake("there are both {model_dir} and {init_checkpoint}; give one of them")
     if values.model_dir:
-        if wrong := [Setting(name) for name in _OF_PRETRAINED if values[name].present]:
+        if wrong := [Setting(name) for name in OF_PRETRAINED if values[name].present]:
             raise Mistake("{}: a fine-tuned model sets this; leave it out with {model_dir}", wrong)
         if ModelFolder(values.model_dir).is_export:
             raise Mistake("{model_dir}={} is an export already; give the run that it was made from", values.model_dir)
@@ -148,12 +106,12 @@ def _check_flags(values):
         if not values.init_checkpoint:
             raise Mistake("missing: {model_dir}, or {init_checkpoint} and {task} ({help} says what each is for)")
         require(values, ("task",))
-        if values.task not in _OF_TASK or values.is_pair is not None:
+        if values.task not in OF_TASK or values.is_pair is not None:
             raise Mistake("{task}={} is for fine-tuned models; give one as {model_dir}", values.task)
         if values.eval_file:
             raise Mistake("{eval_file} is for fine-tuned models, which have a metric; leave it out")
-        for task in set(_OF_TASK) - {values.task}:
-            if wrong := [name for name in _OF_TASK[task] if values[name].present]:
+        for task in set(OF_TASK) - {values.task}:
+            if wrong := [name for name in OF_TASK[task] if values[name].present]:
                 raise Mistake("{} is for {task}={}; leave it out for {task}={}", Setting(wrong[0]), task, values.task)
     check_new_folder(values.export_dir, "export_dir")
     check_formats(values.format, values.quantize)
@@ -192,7 +150,7 @@ def _quantizes(values):
 def _open_pretrained(values, model):
     """Opens a pre-trained model for --task."""
     length = values.max_seq_length
-    options = {name: values[name].value for name in ("vocab_file", *_CASING)}
+    options = {name: values[name].value for name in ("vocab_file", *CASING)}
     options["config_file"] = values.bert_config_file
     if values.task == "fill_mask":
         predictor = FillMask(model, top_k=values.top_k, **options)

@@ -21,6 +21,8 @@ def _one_of(*choices):
     return f"{', '.join(others)} or {last}", lambda value: value in choices
 
 
+# Ways to make one vector of the vectors of tokens.
+POOLINGS = ("cls", "mean", "max")
 # Pairs: valid values in words, and the check of a value.
 LENGTH = "a whole number above 0", _is_length
 _LENGTH_OR_NULL = "a whole number above 0, or null", lambda value: value is None or _is_length(value)
@@ -170,7 +172,7 @@ TASKS = {
         predictor="Vectorizer",
         head=None,
         route="embeddings",
-        settings={"pooling": _one_of("cls", "mean", "max"), "layer": _LAYER},
+        settings={"pooling": _one_of(*POOLINGS), "layer": _LAYER},
         purpose="turns a text into a vector",
         is_pretrained=True,
         outputs=("sequence_output", "pooled_output"),

@@ -17,7 +17,6 @@ LONG_CHOICES = ("error", "truncate", "window")
 ON_ERROR = ("stop", "report")
 # Tokens that a sentence score masks: one, or also the rest of its word.
 PLL_CHOICES = ("original", "within_word_l2r")
-POOLINGS = ("none", "cls", "mean", "max")
 # Name of the input of the first layer, which the original BERT cannot extract.
 EMBEDDINGS = "embeddings"
 
@@ -28,15 +27,6 @@ _MOST_MARKS = 100
 _COMPOSED_MARKS = "\u0f73\u0f75\u0f81"
 # The original BERT's default.
 _DEFAULT_LAYERS = (-1, -2, -3, -4)
-
-
-def check_backend(backend: str) -> None:
-    """Checks that Keras runs on TensorFlow, given the name of its backend."""
-    if backend != "tensorflow":
-        raise ValueError(
-            f"Keras is set to run on {backend} (by KERAS_BACKEND or ~/.keras/keras.json), but prediction and training "
-            "need TensorFlow; set KERAS_BACKEND=tensorflow (only the network, `modeling`, also runs on JAX and PyTorch)"
-        )
 
 
 def check_choice(argument: str, value: object, choices: Sequence[str]) -> None:

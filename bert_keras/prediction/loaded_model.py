@@ -13,7 +13,7 @@ from bert_keras.model_folder.exported import OPENERS, open_exported
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import TASKS, shown_model
 from bert_keras.modeling.layers import dtype_policy
-from bert_keras.prediction.arguments import Limits, PipeOptions, check_backend, check_choice
+from bert_keras.prediction.arguments import Limits, PipeOptions, check_choice
 from bert_keras.prediction.containers import is_one, several
 from bert_keras.prediction.network import (
     Network,
@@ -23,6 +23,7 @@ from bert_keras.prediction.network import (
     lengths_up_to,
     on_device,
 )
+from bert_keras.settings.devices import check_backend
 
 # A text in the form that a task takes, and the answer to it.
 Text = TypeVar("Text")

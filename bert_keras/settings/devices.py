@@ -48,3 +48,12 @@ class Devices:
     gcp_project: str | None = free("Google Cloud project of {tpu_name}.", None)
     master: str | None = free("grpc:// address of the TPU, if you do not give {tpu_name}.", None)
     num_tpu_cores: int | None = free("Number of TPU cores; compared with the TPU if given.", 8, lower_bound=1)
+
+
+def check_backend(backend: str) -> None:
+    """Checks that Keras runs on TensorFlow, given the name of its backend."""
+    if backend != "tensorflow":
+        raise ValueError(
+            f"Keras is set to run on {backend} (by KERAS_BACKEND or ~/.keras/keras.json), but prediction and training "
+            "need TensorFlow; set KERAS_BACKEND=tensorflow (only the network, `modeling`, also runs on JAX and PyTorch)"
+        )

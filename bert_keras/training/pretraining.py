@@ -33,7 +33,6 @@ from bert_keras.modeling.layers import dtype_policy, initial_seed
 from bert_keras.modeling.replaced_tokens import generator_config
 from bert_keras.settings.devices import PRECISIONS
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes, vocabulary_digest
-from bert_keras.training.distillation.pretraining import PretrainingTeacher
 from bert_keras.training.distribution.devices import distribute, strategy_of
 from bert_keras.training.distribution.workers import Workers, open_run_dir
 from bert_keras.training.evaluation_pass import Evaluator, finish, write_eval_results
@@ -87,7 +86,10 @@ class Pretraining:
             teacher = None
             if settings.do_train:
                 part_of_batch(settings, strategy)
-                teacher = PretrainingTeacher(settings, config) if settings.teacher else None
+                if settings.teacher:
+                    from bert_keras.training.distillation.pretraining import PretrainingTeacher
+
+                    teacher = PretrainingTeacher(settings, config)
                 _claim(run_dir, settings, config, records, workers, teacher)
             with initial_seed(settings.seed):
                 loss = taught = _build(config, records, checkpoint, settings, strategy)

@@ -109,9 +109,8 @@ def not_found(path, sought):
 
 def _how_to_get(model, folder):
     is_default = paths.is_remote(folder) or os.path.abspath(folder) == os.path.abspath(model.name)
-    command = f"convert_checkpoint.py --download={model.name}"
-    if not is_default:
-        command = f"convert_checkpoint.py --download={model.name} --output={folder}"
+    command = f"convert_checkpoint.py --download={model.name} --output={folder}".split(" ", 2)
+    command = " ".join(command[: 2 if is_default else 3])
     unzip = "unzip" if model.has_folder else f"unzip -d {model.name}"
     return (
         f"the folder {folder} does not exist; to download this released model ({model.readable_size}), run: python "

@@ -262,6 +262,7 @@ class TestConfig:
         other = make_config(hidden_act="gelu_erf", layer_norm_eps=1e-6, num_attention_heads=4)
         check_config(other, checkpoint)  # the folder has no config
         CONFIG.to_json_file(tmp_path / "bert_config.json")
+        checkpoint = open_checkpoint(prefix)
         check_config(CONFIG, checkpoint)
         # Ignores fields that do not affect the network, or that the shapes of the weights determine.
         check_config(make_config(hidden_dropout_prob=0.5, initializer_range=1.0, vocab_size=41), checkpoint)

@@ -6,7 +6,6 @@ import platform
 
 from bert_keras.export.formats import web_runtime
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.exported import WEB_MODEL
 
 # Format -> its path in the export folder. TensorFlow Serving needs numbered versions.
 PLACES = {"saved_model": "1", "onnx": "model.onnx", "litert": "model.tflite", "web": "web"}
@@ -30,6 +29,8 @@ _EXTRAS = {"onnx": "onnx", "litert": "litert", "web": "onnx"}
 
 def network_place(name):
     """Returns the path of the network of a format in the export folder."""
+    from bert_keras.model_folder.exported import WEB_MODEL  # loads TensorFlow
+
     return f"{PLACES[name]}/{WEB_MODEL}" if name == "web" else PLACES[name]
 
 

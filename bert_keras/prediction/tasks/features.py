@@ -12,6 +12,7 @@ import tensorflow as tf
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.tasks import POOLINGS
 from bert_keras.modeling import (
     POOLER_PATTERNS,
     BertConfig,
@@ -25,7 +26,6 @@ from bert_keras.modeling.checkpoints.loading import Checkpoint, entries_of_other
 from bert_keras.modeling.heads import check_pooling, normalize, pool
 from bert_keras.prediction.arguments import (
     EMBEDDINGS,
-    POOLINGS,
     Limits,
     PipeOptions,
     check_choice,
@@ -134,7 +134,7 @@ class FeatureExtractor(Predictor[str | tuple[str, str], Features]):
         model: PretrainingModel | None = None,
         strip_accents: bool | None = None,
     ):
-        check_choice("pooling", pooling, POOLINGS)
+        check_choice("pooling", pooling, ("none", *POOLINGS))
         if strategy is not None and device is not None:
             raise Mistake("there are both {strategy} and {device}; give one of them")
         self._chosen_layers, self.pooling = layers, pooling

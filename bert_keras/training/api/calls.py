@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any, ParamSpec, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import rich.console
 import tensorflow as tf
@@ -16,15 +16,15 @@ import tensorflow as tf
 from bert_keras.cli.console import LogHandler, Messages
 from bert_keras.cli.flags import local_paths, take_values
 from bert_keras.mistakes import Mistake, Spelling
-from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.prediction import FillMask, open_model
-from bert_keras.prediction.predictor import Predictor
 from bert_keras.settings.names import setting_name
 from bert_keras.storage import paths
 from bert_keras.training.api.data import DataFiles
 from bert_keras.training.metrics_log import METRICS_FILE, read_metrics
 from bert_keras.training.report import Callbacks, in_words
 from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
+
+if TYPE_CHECKING:
+    from bert_keras.prediction.predictor import Predictor
 
 log = logging.getLogger("bert_keras")
 
@@ -70,14 +70,18 @@ class TrainedModel:
             for row in rows
         ]
 
-    def predictor(self, **options: Any) -> Predictor[Any, Any]:
+    def predictor(self, **options: Any) -> "Predictor[Any, Any]":
         """Opens the model for prediction: with `open_model`, or with `FillMask` after pre-training.
 
         `options` are arguments of the class, such as `batch_size`.
         """
+        from bert_keras.prediction import FillMask, open_model
+
         return (FillMask if self.program == "run_pretraining" else open_model)(self.folder, **options)
 
     def __repr__(self) -> str:
+        from bert_keras.model_folder.folder import ModelFolder  # --help does not need it
+
         return ModelFolder(self.folder).shown("TrainedModel", in_words(self.metrics) if self.metrics else "no metrics")
 
 

@@ -10,19 +10,15 @@ from typing import Any
 
 from bert_keras.cli.flags import given_flags, require, take_values
 from bert_keras.data_prep.cleaning.filters import Cleaning
-from bert_keras.data_prep.corpus.documents import find_text_files
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.pretraining import flags as text_flags
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
-from bert_keras.data_prep.text.chinese_words import Segmenter
-from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import REQUIRED, program_flags, read_flags
 from bert_keras.storage import paths, writing
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.api.calls import Arguments, Data, Program, TrainedModel, takes
 from bert_keras.training.api.data import iterate, to_json
-from bert_keras.training.pretraining import Pretraining
 from bert_keras.training.report import NO_CALLBACKS
 from bert_keras.training.settings.effects import check_effects
 from bert_keras.training.settings.programs import PretrainingSettings
@@ -39,6 +35,8 @@ define_flags = functools.partial(program_flags, PretrainingSettings)
 
 def open_run(flag_values, console, callbacks=NO_CALLBACKS):
     """Turns parsed flags of run_pretraining.py into a `Pretraining` to execute."""
+    from bert_keras.training.pretraining import Pretraining  # --help does not need it
+
     take_run_config(flag_values, flag_values.run_config, "run_pretraining")
     check_given_checkpoint(flag_values, "run_pretraining")
     is_only_evaluated = flag_values.eval_file and not flag_values.do_train
@@ -113,6 +111,11 @@ def _build_records(of_text, path, name, values, files):
                 f"{min(of_text)} is for texts, but {name} are records that were built before; leave it out"
             )
         return path
+    # Imported here, because training on records does not need the builder of examples.
+    from bert_keras.data_prep.corpus.documents import find_text_files
+    from bert_keras.data_prep.text.chinese_words import Segmenter
+    from bert_keras.data_prep.text.tokenization import FullTokenizer
+
     require(values, ("vocab_file",))
     shared = {flag: values[flag].value for flag in ("vocab_file", "max_seq_length", "max_predictions_per_seq")}
     flag_values = text_flags.define_flags()
@@ -131,7 +134,6 @@ def _build_records(of_text, path, name, values, files):
     ]
     records = files.path(name, json.dumps(facts).encode(), ".tfrecord")
     if not paths.is_file(records):  # it gets its name when it is complete
-        # Imported here, because training on records does not need the builder of examples.
         from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 
         num_workers = flag_values.num_workers

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from bert_keras.mistakes import Mistake
-from bert_keras.prediction.arguments import check_backend
+from bert_keras.settings.devices import check_backend
 from bert_keras.training.distribution.tpu import LOCAL, connect
 from bert_keras.training.settings.groups import RunSettings
 

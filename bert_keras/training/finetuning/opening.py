@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import math
 from collections.abc import Collection, Set
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from absl import flags
 
@@ -13,7 +13,6 @@ from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
 from bert_keras.modeling.lora import check_lora
-from bert_keras.training.distillation.teacher import Teacher, open_teacher
 from bert_keras.training.run_dir import RunDir
 from bert_keras.training.settings.effects import check_effects
 from bert_keras.training.settings.groups import FineTuningSettings, TeacherSettings
@@ -23,6 +22,9 @@ from bert_keras.training.settings.reading import (
     take_run_config,
     take_settings_of_run,
 )
+
+if TYPE_CHECKING:
+    from bert_keras.training.distillation.teacher import Teacher
 
 log = logging.getLogger("bert_keras")
 
@@ -44,7 +46,7 @@ class Opened(Generic[S]):
     files: ModelFolder
     stored: dict | None
     given: Set[str] = frozenset()
-    teacher: Teacher | None = None
+    teacher: "Teacher | None" = None
 
 
 def open_fine_tuning(
@@ -96,6 +98,8 @@ def open_fine_tuning(
     _check_lora(settings, files.config.hidden_size)
     if not (isinstance(settings, TeacherSettings) and settings.do_train and settings.teacher):
         return Opened(settings, files, stored, given)
+    from bert_keras.training.distillation.teacher import open_teacher
+
     teacher = open_teacher(settings, tasks, files, program)
     return Opened(settings, files, teacher.settings, given, teacher)
 

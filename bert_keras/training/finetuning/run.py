@@ -8,7 +8,7 @@ import dataclasses
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import rich.console
@@ -20,7 +20,6 @@ from bert_keras.modeling.layers import dtype_policy, initial_seed
 from bert_keras.modeling.lora import enable_lora, merge_lora
 from bert_keras.settings.devices import PRECISIONS
 from bert_keras.storage.vocabulary import vocabulary_digest
-from bert_keras.training.distillation.teacher import Teacher
 from bert_keras.training.distribution.devices import distribute
 from bert_keras.training.distribution.tpu import is_tpu
 from bert_keras.training.distribution.workers import Workers, open_run_dir
@@ -53,6 +52,9 @@ from bert_keras.training.settings.effects import EVALUATION_FACTS, check_effects
 from bert_keras.training.settings.groups import EvaluatedSettings, FineTuningSettings, free_settings, values_of
 from bert_keras.training.settings.programs import NerSettings
 from bert_keras.training.step import Trainer
+
+if TYPE_CHECKING:
+    from bert_keras.training.distillation.teacher import Teacher
 
 log = logging.getLogger("bert_keras")
 
@@ -226,7 +228,7 @@ class FineTuning:
         return task.write_evaluation(run_dir, evaluation.outputs)
 
     @explain_large_model()
-    def _build(self, settings: FineTuningSettings, teacher: Teacher | None = None) -> Any:
+    def _build(self, settings: FineTuningSettings, teacher: "Teacher | None" = None) -> Any:
         """Returns the network of the task with its loss, and with the losses against the teacher if there is one."""
         task = self.task
         with self.strategy.scope(), dtype_policy(PRECISIONS[settings.precision]):

@@ -7,8 +7,8 @@ from bert_keras.data_prep.tasks.columns import HEADERS
 from bert_keras.data_prep.tasks.examples import KINDS
 from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS
 from bert_keras.evaluation.squad import LANGUAGES
+from bert_keras.model_folder.tasks import POOLINGS
 from bert_keras.modeling import TAGGERS
-from bert_keras.prediction.arguments import POOLINGS
 from bert_keras.settings.fields import REQUIRED, free, setting
 from bert_keras.settings.numbers import NumberParser
 from bert_keras.training.settings.groups import (
@@ -232,7 +232,7 @@ class VectorSettings(EvaluatedSettings):
     score_column: str | None = free("Column with the score of each pair.", None)
     label_column: str | None = free("Column with the class of each text, or the inference of each pair.", None)
     pooling: str = setting(
-        "How the vectors of tokens become one: that of [CLS], mean, maximum.", "mean", choices=POOLINGS[1:]
+        "How the vectors of tokens become one: that of [CLS], mean, maximum.", "mean", choices=POOLINGS
     )
     normalize: bool = setting("Give all vectors the length 1.", True)
     prefix: str = setting('Text before each text, such as "query: ". The model stores it.', "")

@@ -10,7 +10,6 @@ from absl import flags
 
 from bert_keras.cli.flags import is_path
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling.config import released_names
 from bert_keras.settings.devices import Devices
 from bert_keras.settings.fields import read_flags, setting_fields
@@ -85,6 +84,8 @@ def check_given_checkpoint(flag_values, program):
         return
     is_own = False
     if not given.startswith("hf://"):
+        from bert_keras.model_folder.folder import ModelFolder  # --help does not need it
+
         prefix = ModelFolder(given).need_checkpoint().prefix
         # The run's checkpoint of the same step has the weights of its model.
         name = f"model.ckpt-{used.latest_step()}"

@@ -1,0 +1,44 @@
+"""The flags of export_model.py. Imports without TensorFlow."""
+
+import dataclasses
+
+from absl import flags
+
+from bert_keras.export.formats.choices import FORMATS, QUANTIZE_CHOICES
+from bert_keras.model_folder.tasks import EXPORTED_TASKS, FINE_TUNED_TASKS, POOLINGS, TASKS
+from bert_keras.settings.fields import REQUIRED, make_flags, setting
+from bert_keras.settings.model_files import ModelSettings
+
+# Flags for the tasks of pre-trained models. A fine-tuned model stores all of these values.
+OF_TASK = {name: TASKS[name].settings or {} for name in EXPORTED_TASKS if TASKS[name].is_pretrained}
+CASING = ("do_lower_case", "strip_accents")
+OF_PRETRAINED = ("vocab_file", "bert_config_file", *CASING, "max_seq_length", "top_k", "pooling", "layer")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Export:
+    """The model, the folder to write, and what is in it."""
+
+    export_dir: str = setting("Required. Local folder to write; new or empty.", REQUIRED)
+    model_dir: str | None = setting("A fine-tuned model: the {output_dir} of its run.", None)
+    init_checkpoint: str | None = setting(
+        "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.", None
+    )
+    task: str | None = setting("Task of a head with several.", None, choices=(*OF_TASK, *FINE_TUNED_TASKS))
+    is_pair: bool | None = setting("Whether a classifier of another library takes pairs of texts.", None)
+    format: tuple[str, ...] = setting(f"One or more of {', '.join(FORMATS)}.", ("saved_model",))
+    quantize: str | None = setting(
+        "Numbers of the weights. If not given: int8 for web, else float32.", None, choices=QUANTIZE_CHOICES
+    )
+    eval_file: str | None = setting("Data to measure {quantize} on. If not given: as in the run.", None)
+    check_file: str | None = setting("Texts to check the SavedModel with. If not given: built in.", None)
+    onnxruntime_web: str | None = setting("web: file of that package. If not given: from npm.", None)
+    max_seq_length: int | None = setting("Maximum tokens in a text. If not given: as many as fit.", None, lower_bound=5)
+    top_k: int = setting("fill_mask: number of guesses for each mask.", 5, lower_bound=1)
+    pooling: str = setting("vectors: how tokens become one.", "mean", choices=POOLINGS)
+    layer: str = setting("vectors: 0 for the first layer, -1 for the last, or embeddings.", "-1")
+
+
+def define_flags() -> flags.FlagValues:
+    """Returns the flags of this program."""
+    return make_flags({"Model and export": Export, "Files of the model": ModelSettings})
