@@ -122,7 +122,7 @@ class Reranker(FineTunedPredictor[tuple[str, list[str]], Ranking]):
             self._check_text(text, source, f"text {number}")
         return query, list(texts)
 
-    def _features(self, example, counts):
+    def _features(self, example, counts, options):
         query, texts = example
         return self._features_of([Example("", query, text) for text in texts], counts)
 
