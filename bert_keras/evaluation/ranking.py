@@ -52,5 +52,5 @@ def metrics_of_first(first: Sequence[ArrayLike], relevant: Sequence[ArrayLike]) 
         for k in (1, 10):
             found[f"recall_at_{k}"].append(is_hit[:k].sum() / len(of_relevant))
         found["mrr_at_10"].append(1 / (1 + is_hit.argmax()) if is_hit.any() else 0.0)
-        found["ndcg_at_10"].append((gains @ _DISCOUNTS[: len(gains)]) / (best @ _DISCOUNTS[: len(best)]))
+        found["ndcg_at_10"].append(float(gains @ _DISCOUNTS[: len(gains)] / (best @ _DISCOUNTS[: len(best)])))
     return {name: float(np.mean(values)) for name, values in found.items()}

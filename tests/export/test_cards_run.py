@@ -18,6 +18,7 @@ OTHERS = {
     "classification": {"max_seq_length": 24},
     "question_answering": {"max_query_length": 12},
     "multiple_choice": {"max_seq_length": 24},
+    "rerank": {"max_seq_length": 24},
 }
 
 
@@ -27,6 +28,10 @@ CHECKS = {
     "multi_label": lambda printed, answer: flat(ast.literal_eval(printed)) == flat(answer.probabilities),
     "regression": lambda printed, answer: flat(float(printed)) == flat(answer.value),
     "multiple_choice": lambda printed, answer: printed.strip() == answer.choices[answer.index],
+    "rerank": lambda printed, answer: (
+        flat([[float(line.split()[0]), line.split(maxsplit=1)[1]] for line in printed.splitlines()])
+        == flat([[each.score, each.text] for each in answer.texts])
+    ),
     "question_answering": lambda printed, answer: printed.strip() == answer.text,
     "token_classification": lambda printed, answer: (
         [line.split() for line in printed.splitlines()] == [[word.word, word.tag] for word in answer.words]

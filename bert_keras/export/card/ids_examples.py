@@ -71,9 +71,12 @@ def ids_example(name, path, settings, texts, preparation):
 
 def _rows(settings, texts):
     """Returns the lines that turn the texts into encodings, `rows`."""
-    if settings["task"] == "multiple_choice":
-        return ["tokenizer.enable_padding()", "rows = tokenizer.encode_batch([(text, choice) for choice in choices])"]
     first, *others = texts
+    if settings["task"] in ("multiple_choice", "rerank"):
+        return [
+            "tokenizer.enable_padding()",
+            f"rows = tokenizer.encode_batch([({first}, each) for each in {others[0]}])",
+        ]
     prefix = f"{json.dumps(settings['prefix'], ensure_ascii=False)} + " if settings.get("prefix") else ""
     return [f"rows = [tokenizer.encode({', '.join([prefix + first, *others])})]"]
 
@@ -87,6 +90,10 @@ def _reading(settings):
         return f"{vector}\nprint((vector{length}).tolist())"
     if task == "question_answering":
         return _reading_of_answers(settings)
+    if task == "rerank":
+        scores = 'outputs["logits"][:, 0]'
+        scores = f"1 / (1 + np.exp(-{scores}))" if settings["activation"] == "sigmoid" else scores
+        return f"for score, each in sorted(zip(({scores}).tolist(), texts), reverse=True):\n    print(score, each)"
     return _READ[task].replace("{top_k}", str(settings.get("top_k")))
 
 

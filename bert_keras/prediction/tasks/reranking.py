@@ -53,7 +53,7 @@ class Reranker(FineTunedPredictor[tuple[str, list[str]], Ranking]):
 
     @overload
     def __call__(
-        self, texts: str, candidates: Sequence[str], *, batch_size: int | None = None, **options: Unpack[PipeOptions]
+        self, texts: str, candidates: Sequence[str], /, *, batch_size: int | None = None, **options: Unpack[PipeOptions]
     ) -> Ranking: ...
 
     @overload
