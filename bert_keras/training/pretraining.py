@@ -50,7 +50,7 @@ from bert_keras.training.report import NO_CALLBACKS, Callbacks, Result
 from bert_keras.training.run_dir import ALL_STEPS
 from bert_keras.training.settings.effects import check_effects
 from bert_keras.training.settings.groups import free_settings, values_of
-from bert_keras.training.settings.programs import PretrainingSettings
+from bert_keras.training.settings.pretraining import PretrainingSettings
 
 log = logging.getLogger("bert_keras")
 

@@ -23,7 +23,7 @@ from bert_keras.training import pretraining
 from bert_keras.training.input.feature_batches import training_batches
 from bert_keras.training.input.packed_batches import PackedLoss, packed_training_batches
 from bert_keras.training.settings.groups import RunSettings
-from bert_keras.training.settings.programs import PretrainingSettings
+from bert_keras.training.settings.pretraining import PretrainingSettings
 from bert_keras.training.step import Trainer
 from check_tpu import lower
 

@@ -12,7 +12,7 @@ from bert_keras.training.distribution.devices import create_strategy
 from bert_keras.training.distribution.tpu import check_computing, check_paths, connect, is_tpu
 from bert_keras.training.input import feature_batches, pretraining_batches
 from bert_keras.training.settings.groups import RunSettings
-from bert_keras.training.settings.programs import PretrainingSettings
+from bert_keras.training.settings.pretraining import PretrainingSettings
 
 ON_THE_TPU = {"use_tpu": True, "tpu_name": "mine", "output_dir": "/data/run"}
 

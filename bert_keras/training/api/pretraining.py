@@ -21,7 +21,7 @@ from bert_keras.training.api.calls import Arguments, Data, Program, TrainedModel
 from bert_keras.training.api.data import iterate, to_json
 from bert_keras.training.report import NO_CALLBACKS
 from bert_keras.training.settings.effects import check_effects
-from bert_keras.training.settings.programs import PretrainingSettings
+from bert_keras.training.settings.pretraining import PretrainingSettings
 from bert_keras.training.settings.reading import check_given_checkpoint, settings_of, take_run_config
 
 _TEXT = re.compile(r"\.(txt|jsonl|ndjson|json|parquet|arrow)(\.\w+)?$")

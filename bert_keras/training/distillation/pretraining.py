@@ -9,7 +9,7 @@ from bert_keras.modeling import BertConfig, PretrainingModel, load_weights, weig
 from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.training.distillation.loss import DistillationLoss
 from bert_keras.training.distillation.recipe import check_same_input, recipe_of
-from bert_keras.training.settings.programs import PretrainingSettings
+from bert_keras.training.settings.pretraining import PretrainingSettings
 
 log = logging.getLogger("bert_keras")
 
