@@ -11,7 +11,6 @@ from typing import Any
 from bert_keras.cli.flags import given_flags, require, take_values
 from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus.raw_text import TextOptions
-from bert_keras.data_prep.pretraining import flags as text_flags
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import REQUIRED, program_flags, read_flags
@@ -78,6 +77,8 @@ def pretrain(train_data: Any = None, eval_data: Any = None, **settings: Any) -> 
         settings: the other flags of run_pretraining.py by name; for texts also the settings of the examples, which are
             flags of create_pretraining_data.py, such as `dupe_factor`.
     """
+    from bert_keras.data_prep.pretraining import flags as text_flags  # run_pretraining.py does not need them
+
     of_text = set(text_flags.define_flags()) - set(define_flags()) - _OF_FILES
     of_text = {name: settings.pop(name) for name in of_text & set(settings)}
     program = dataclasses.replace(_PROGRAM, prepare=functools.partial(_build_records, of_text))
@@ -113,6 +114,7 @@ def _build_records(of_text, path, name, values, files):
         return path
     # Imported here, because training on records does not need the builder of examples.
     from bert_keras.data_prep.corpus.documents import find_text_files
+    from bert_keras.data_prep.pretraining import flags as text_flags
     from bert_keras.data_prep.text.chinese_words import Segmenter
     from bert_keras.data_prep.text.tokenization import FullTokenizer
 
