@@ -37,6 +37,7 @@ PACKAGES = [
     "training.distribution",
     "training.finetuning",
     "training.input",
+    "training.reranking",
     "training.sentence_vectors",
     "training.settings",
 ]

@@ -14,6 +14,7 @@ from bert_keras.training.finetuning.data import EVALUATION_FILE
 from bert_keras.training.finetuning.model_dir import is_model_of
 from bert_keras.training.finetuning.ner import TokenClassification
 from bert_keras.training.finetuning.squad import QuestionAnswering
+from bert_keras.training.reranking.task import Reranking
 from bert_keras.training.run_dir import RUN_CONFIG, TRIES_FILE, read_run_config
 from bert_keras.training.sentence_vectors.task import SentenceVectors
 from bert_keras.training.settings.programs import ClassifierSettings, NerSettings, SquadSettings, VectorSettings
@@ -84,7 +85,8 @@ def reopen_evaluation(run, stored, files, eval_file=None):
     elif isinstance(settings, VectorSettings):
         task = SentenceVectors(settings, files)
     else:
-        task = Classification(settings, files, stored)
+        make_task = Reranking if stored["task"] == "rerank" else Classification
+        task = make_task(settings, files, stored)
     with tempfile.TemporaryDirectory() as scratch:
         task.prepare(scratch)
     return task

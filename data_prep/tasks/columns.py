@@ -122,7 +122,12 @@ def check_columns(argv: Sequence[str]) -> None:
     """
     values = dict(argument.lstrip("-").split("=", 1) for argument in argv[1:] if re.match("--?[a-z_]+=", argument))
     output_dir = values.get("output_dir", "")
-    if "run_config" in values or os.path.exists(os.path.join(output_dir, "run_config.json")):
+    # The columns of rerankers have other names.
+    if (
+        "run_config" in values
+        or values.get("kind") == "rerank"
+        or os.path.exists(os.path.join(output_dir, "run_config.json"))
+    ):
         return
     columns = (values.get(f"{name}_column") for name in ("text", "text_pair", "label", "id"))
     given = Columns(*columns, choices=tuple(filter(None, values.get("choice_columns", "").split(","))))

@@ -30,6 +30,7 @@ from bert_keras.modeling import (
 )
 from bert_keras.training.distillation.loss import DistillationLoss
 from bert_keras.training.distillation.recipe import Recipe
+from bert_keras.training.reranking.losses import ListwiseLoss
 from bert_keras.training.sentence_vectors.losses import CosineLoss, RankingLoss
 
 SIZES = {"num_hidden_layers": 1, "hidden_act": "tanh"}  # a smooth function, for slopes
@@ -184,6 +185,17 @@ CELLS = {
         model_of(MultipleChoiceModel, ClassificationLoss),
         {"label_ids": np.array([0, 1, 1], np.int32)},
         lambda net, label_ids: entropy(net.logits(net.pooled).reshape(3, 2), label_ids).mean(),
+        ("output_bias",),
+        2,
+    ),
+    "texts of a query": Cell(
+        model_of(MultipleChoiceModel, ListwiseLoss),
+        {"label_values": np.array([[1, 0], [0, 2], [3, 1]], np.float32)},
+        lambda net, label_values: np.mean(
+            -(label_values / label_values.sum(1, keepdims=True))
+            * np.log(softmax(net.logits(net.pooled).reshape(3, 2)))
+            * 2
+        ),
         ("output_bias",),
         2,
     ),

@@ -13,6 +13,7 @@ from bert_keras.training.finetuning.classification_settings import TASK_NAMES, c
 from bert_keras.training.finetuning.opening import open_fine_tuning
 from bert_keras.training.finetuning.run import FineTuning
 from bert_keras.training.report import NO_CALLBACKS
+from bert_keras.training.reranking.task import Reranking
 from bert_keras.training.settings.programs import ClassifierSettings
 
 define_flags = functools.partial(program_flags, ClassifierSettings)
@@ -25,7 +26,8 @@ def open_run(flag_values, console, callbacks=NO_CALLBACKS):
     settings = complete_settings(opened.settings, opened.given, opened.stored)
     opened = dataclasses.replace(opened, settings=settings)
     strategy = strategy_of(settings)
-    task = Classification(settings, opened.files, opened.stored)
+    make_task = Reranking if settings.kind == "rerank" else Classification
+    task = make_task(settings, opened.files, opened.stored)
     return FineTuning(task, opened, strategy, console, callbacks)
 
 
@@ -40,7 +42,7 @@ class _Arguments(Arguments, ClassifierSettings, PredictedData):
 def train_classifier(
     train_data: Any = None, eval_data: Any = None, predict_data: Any = None, **settings: Any
 ) -> TrainedModel:
-    """Fine-tunes a model for classes, numbers, several labels or multiple choice, as run_classifier.py does.
+    """Fine-tunes a model for classes, numbers, several labels, multiple choice or ranks, as run_classifier.py does.
 
     With `train_data` or `unlabeled_data` it trains, with `eval_data` (or `eval_share`) it evaluates, and with
     `predict_data` it predicts. Without data to train on, it uses the model in `output_dir`. The same call continues a

@@ -13,6 +13,7 @@ TASK_NAMES = {
     "regression": "regression",
     "multi_label": "multi_label",
     "multiple_choice": "multiple_choice",
+    "rerank": "rerank",
 }
 
 _OWN_FILES = ("train_file", "eval_file", "predict_file")
@@ -35,7 +36,7 @@ def complete_settings(settings: ClassifierSettings, given: Set[str], stored: dic
         if "kind" in given and settings.kind != kind:
             raise Mistake("{kind}={}, but the model is one of the kind {}; leave it out", settings.kind, kind)
         settings = dataclasses.replace(settings, kind=kind)
-    data = {"source": source_of(settings), "data_name": (settings.task_name or "").lower()}
+    data = {"program": "run_classifier", "source": source_of(settings), "data_name": (settings.task_name or "").lower()}
     check_effects(settings, given, data)
     _check_source(settings)
     _check_kind(settings)
@@ -83,6 +84,8 @@ def _check_source(settings: ClassifierSettings) -> None:
 
 
 def _check_kind(settings: ClassifierSettings) -> None:
+    if settings.kind == "rerank" and settings.tfds:
+        raise Mistake("{kind}=rerank needs your own files, not {tfds}")
     if settings.task_name or settings.kind != "multiple_choice":
         return
     if settings.tfds:

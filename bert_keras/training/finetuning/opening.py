@@ -146,7 +146,7 @@ def _with_task(path: str, settings: FineTuningSettings) -> ModelFolder:
     try:
         _ = model.task
     except OpenQuestion:
-        if kind not in ("regression", "multi_label"):
+        if kind not in ("regression", "multi_label", "rerank"):
             raise
         return ModelFolder(path, task=kind, **_casing(settings))
     return model

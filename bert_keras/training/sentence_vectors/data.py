@@ -22,7 +22,10 @@ from bert_keras.training.sentence_vectors.losses import NO_TEXT
 log = logging.getLogger("bert_keras")
 
 # Usual names of columns, in lower case.
-_FIRST_TEXTS = (("anchor", "positive"), ("query", "positive"), ("query", "document"), ("question", "answer"), *PAIRS)
+_FIRST_TEXTS = (
+    *(("anchor", "positive"), ("query", "positive"), ("query", "document"), ("query", "text"), ("question", "answer")),
+    *PAIRS,
+)
 _SCORES = ("score", "similarity", "similarity_score")
 _CLASSES = ("gold_label", "label", "class", "category")
 _ENTAILED, _CONTRADICTED = "entailment", "contradiction"

@@ -179,7 +179,7 @@ NO_EFFECT = (
     *_rows("label_smoothing", {"cannot_smooth": Other("")}, "spreads labels over classes, but {0}"),
     *_rows(
         "class_weights",
-        {"kind": {"regression", "multi_label", "multiple_choice"}},
+        {"kind": {"regression", "multi_label", "multiple_choice", "rerank"}},
         "is for data with one label each, but these are {0}",
     ),
     *_rows(
@@ -280,9 +280,27 @@ NO_EFFECT = (
     ),
     *_rows(
         "choice_columns",
-        {"source": Other("task_name"), "kind": Other("multiple_choice")},
-        "is for {kind}=multiple_choice, but it is {1}",
+        {"source": Other("task_name"), "kind": {"single_label", "regression", "multi_label"}},
+        "is for {kind}=multiple_choice or rerank, but it is {1}",
         **_ANY,
+    ),
+    *_rows(
+        "eval_share id_column has_header skip_bad_rows doc_stride teacher unlabeled_file",
+        {"kind": "rerank"},
+        "does not apply to {kind}=rerank",
+        **_ANY,
+    ),
+    *_rows(
+        "rerank_loss mine_negatives num_mined_negatives",
+        {"program": "run_classifier", "kind": Other("rerank")},
+        "is for {kind}=rerank, but it is {1}",
+        **_ANY,
+    ),
+    *_rows(
+        "num_mined_negatives",
+        {"mine_negatives": None},
+        "is for {mine_negatives}",
+        "give both, or leave it out",
     ),
     *_rows(
         "word_column tag_column",

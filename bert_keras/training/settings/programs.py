@@ -37,7 +37,7 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings):
     tfds: str | None = setting("A dataset of TensorFlow Datasets, such as glue/mrpc.", None)
     tfds_eval_split: str = free("Split of {tfds} to evaluate on.", "validation")
     tfds_predict_split: str = free("Split of {tfds} to predict.", "test")
-    kind: str = setting("Kind of labels in your own data.", "single_label", choices=KINDS)
+    kind: str = setting("Kind of labels in your own data.", "single_label", choices=(*KINDS, "rerank"))
     text_column: str | None = setting(
         "Column of the text: its name, or its number from 0; Subject,Body joins two. If not given: found by its name.",
         None,
@@ -56,15 +56,31 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings):
     )
     label_separator: str | None = setting("Text between the labels in a cell, for {kind}=multi_label.", None)
     choice_columns: Sequence[str] = setting(
-        "Columns of the choices, separated by commas, for {kind}=multiple_choice.", ()
+        "Columns of the choices, separated by commas, for {kind}=multiple_choice; of texts that do not fit, for "
+        "{kind}=rerank.",
+        (),
     )
     skip_bad_rows: bool = setting("Leave out rows that cannot be read, and count them.", False)
     xnli_language: str = setting("Language of XNLI.", "zh")
     metric: str | None = free(
         "Metric that selects the best model: accuracy, f1 (of the second of two labels), f1_macro or matthews; for "
-        "numbers spearman or pearson; for several labels f1_micro, f1_macro or accuracy. If not given: the first "
-        "metric of the task; for your own data accuracy, spearman or f1_micro.",
+        "numbers spearman or pearson; for several labels f1_micro, f1_macro or accuracy; for rerank mrr_at_10, "
+        "ndcg_at_10 or recall_at_10. If not given: the first metric of the task; for your own data accuracy, spearman, "
+        "f1_micro or mrr_at_10.",
         None,
+    )
+    rerank_loss: str = setting(
+        "Loss of {kind}=rerank. bce: each text alone, whether it fits. listwise: which texts of a query fit best.",
+        "listwise",
+        choices=("bce", "listwise"),
+    )
+    mine_negatives: str | None = free(
+        "Model for vectors that adds texts of {train_file} to each query: the most similar ones that do not fit. Also "
+        "to {eval_file} if all of its texts fit.",
+        None,
+    )
+    num_mined_negatives: int = setting(
+        "Maximum number of texts that {mine_negatives} adds to a query.", 4, lower_bound=1
     )
     class_weights: str | None = setting(
         "Weights of the classes in training: balanced, or a number for each label.", None

@@ -1,0 +1,1 @@
+"""Training of rerankers: scores of texts for a query."""

@@ -1,0 +1,175 @@
+"""Training of rerankers: the data, the loss, mined texts, and runs from files to a model that sorts."""
+
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+from known_models import TOKENS, make_config, write_model
+
+from bert_keras import FullTokenizer, Reranker, train_classifier, train_sentence_vectors
+from bert_keras.modeling import PretrainingModel
+from bert_keras.training.reranking.data import Queries, list_features, pair_features
+from bert_keras.training.reranking.losses import NO_TEXT, ListwiseLoss
+from bert_keras.training.reranking.mining import mine_negatives
+
+WORDS = ["paris", "london", "france", "he", "she", "walk", "hungry", "capital"]
+# A text that fits has the word "is".
+ROWS = [
+    {"query": f"{word} {other}", "positive": f"{other} is", "negative": f"{word} was", "negative_2": f"{other} ate"}
+    for word in WORDS
+    for other in WORDS
+    if other != word
+]
+SCORES = [
+    {"query": row["query"], "text": row[name], "score": 2.0 * (name == "positive")}
+    for row in ROWS
+    for name in ("positive", "negative", "negative_2")
+]
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """An untrained model."""
+    keras.utils.set_random_seed(1)
+    config = make_config(hidden_size=16, num_hidden_layers=1)
+    return write_model(tmp_path_factory.mktemp("start"), PretrainingModel(config), TOKENS)
+
+
+@pytest.fixture
+def train(tmp_path, start):
+    """Return a function of settings that trains a reranker in the folder `run`."""
+
+    def train(*data, **settings):
+        given = {"kind": "rerank", "max_seq_length": 16, "train_batch_size": 8, "learning_rate": 3e-3, "verbose": False}
+        given |= {"output_dir": tmp_path / "run", "init_checkpoint": start}
+        return train_classifier(*data, **(given | settings))
+
+    return train
+
+
+@pytest.mark.parametrize(("loss", "activation"), [("bce", "sigmoid"), ("listwise", "identity")])
+@pytest.mark.parametrize("rows", [ROWS, SCORES], ids=["negatives", "scores"])
+def test_a_trained_model_sorts(train, loss, activation, rows):
+    trained = train(rows, ROWS, SCORES, rerank_loss=loss, num_train_epochs=6)
+    assert trained.metrics["mrr_at_10"] > 0.9
+    assert set(trained.metrics) == {"loss", "mrr_at_10", "ndcg_at_10", "recall_at_10"}
+    rerank = trained.predictor()
+    assert isinstance(rerank, Reranker)
+    assert rerank.settings["activation"] == activation
+    assert rerank("paris he", ["london was", "he is", "he ate"]).texts[0].text == "he is"
+    expected = [each.score for row in SCORES for each in rerank(row["query"], [row["text"]]).texts]
+    np.testing.assert_allclose(trained.predictions, expected, atol=1e-5)
+    lines = pathlib.Path(trained.folder, "eval_predictions.tsv").read_text().splitlines()
+    assert lines[0].split("\t") == ["query", "text", "relevance", "score"]
+    assert len(lines) == 1 + len({(row["query"], row["text"]) for row in SCORES})
+
+
+def test_a_trained_model_is_evaluated_with_its_own_loss(train):
+    trained = train(ROWS, ROWS, rerank_loss="bce", max_steps=4)
+    again = train(None, ROWS, init_checkpoint=None)
+    assert again.metrics == pytest.approx(trained.metrics, abs=1e-5)
+
+
+def test_packed_rows_train_the_same(train, tmp_path):
+    found = train(ROWS, ROWS, rerank_loss="bce", max_steps=4, pack=True)
+    assert np.isfinite(found.metrics["loss"])
+
+
+def test_the_loss_of_lists_ignores_missing_texts():
+    logits = np.array([[1.0, 2.0, 9.0], [0.5, 0.25, -1.0]], np.float32)
+    relevance = np.array([[1, 0, NO_TEXT], [1, 0, 2]], np.float32)
+    values = ListwiseLoss(None)._values({"logits": logits}, {"label_values": relevance})
+    first = np.log(np.exp(1) + np.exp(2)) - 1
+    shares = np.exp(logits[1]) / np.exp(logits[1]).sum()
+    second = -(np.log(shares[0]) + 2 * np.log(shares[2])) / 3
+    np.testing.assert_allclose(values["loss"], [first, second], rtol=1e-6)
+    np.testing.assert_array_equal(values["accuracy"], [0, 1])
+
+
+def test_the_features_of_lists():
+    tokenizer = FullTokenizer(TOKENS)
+    queries = Queries("file", {"he": {"she": 1.0, "ate": 0.0}, "she": {"he": 0.0}, "ate": {"he": 2.0}}, [])
+    features = list_features(queries, tokenizer, 8, "the data")
+    assert features["label_values"].tolist() == [[1, 0], [2, NO_TEXT]]
+    expected = pair_features([("he", "she"), ("he", "ate"), ("ate", "he"), ("ate", "he")], tokenizer, 8, "the data")
+    for name, values in expected.items():
+        np.testing.assert_array_equal(features[name].reshape(4, 8), values)
+
+
+class Places:
+    """A model for vectors in which the texts lie on a circle in the order of their numbers."""
+
+    def pipe(self, texts):
+        for text in texts:
+            angle = float(text.split()[-1]) / 10
+            yield type("Answer", (), {"vector": [np.cos(angle), np.sin(angle)]})
+
+
+def test_mined_texts_are_the_nearest_ones_that_are_not_the_own():
+    texts = {
+        "query 0": {"text 1": 1.0, "text 9": 0.0},
+        "query 2": {"Text  1": 1.0},
+        "query 3": {"text 3": 1.0, "text 4": 1.0},
+    }
+    found = mine_negatives(Queries("file", texts, []), Places(), 2).texts
+    assert found == {
+        "query 0": {"text 1": 1.0, "text 9": 0.0, "text 3": 0.0, "text 4": 0.0},
+        "query 2": {"Text  1": 1.0, "text 3": 0.0, "text 4": 0.0},
+        "query 3": {"text 3": 1.0, "text 4": 1.0, "text 1": 0.0, "text 9": 0.0},
+    }
+    assert list(found["query 2"]) == ["Text  1", "text 3", "text 4"]
+
+
+def test_a_run_mines_for_training_and_for_an_evaluation_without_wrong_texts(train, start, messages, tmp_path):
+    rows = [{"query": row["query"], "positive": row["positive"]} for row in ROWS]
+    vectors = tmp_path / "vectors"
+    train_sentence_vectors(
+        [("paris", "paris is"), ("he", "she")],
+        output_dir=vectors,
+        init_checkpoint=start,
+        max_steps=1,
+        verbose=False,
+        train_batch_size=2,
+        max_seq_length=8,
+    )
+    trained = train(rows, rows, max_steps=2, mine_negatives=str(vectors), num_mined_negatives=3)
+    assert sum("hard negatives that were added, up to 3 for a query: 168" in line for line in messages) == 2
+    lines = pathlib.Path(trained.folder, "eval_predictions.tsv").read_text().splitlines()
+    assert len(lines) == 1 + 4 * len(rows)
+
+
+ONE = [{"query": "he", "positive": "she"}]
+MISTAKES = [
+    (
+        (ONE,),
+        {},
+        "all texts fit their queries, but training needs texts that do not; give columns such as negative, or",
+    ),
+    ((ROWS, ONE), {}, "all texts fit their queries, so every model would be perfect; give texts that do not fit, or"),
+    ((ROWS, [{"query": "he", "text": "a", "score": 0}]), {}, 'the query "he" has no text that fits; add one, or'),
+    (([{"query": "he", "text": "a", "score": 0}],), {}, "no text fits its query; give texts with a score above 0"),
+    (([{"query": "he", "text": "a", "score": -1}],), {}, "a score is -1, but scores of texts must be 0"),
+    (([{"text": "he"}],), {}, "no column of texts for the queries; name the columns with text_column and text_pair"),
+    ((ROWS,), {"text_column": "query"}, "need a column each; give both text_column and text_pair_column"),
+    ((ROWS, ROWS), {"metric": "f1"}, "metric=f1 is not one of the metrics of such data: mrr_at_10, ndcg_at_10, recall"),
+    ((ROWS,), {"pack": True}, "pack puts several examples into a row, but the texts of a query are rows that are"),
+    ((ROWS,), {"label_smoothing": 0.1}, "label_smoothing spreads labels over classes, but the listwise loss"),
+    ((ROWS,), {"num_mined_negatives": 2}, "num_mined_negatives is for mine_negatives; give both, or leave it out"),
+    ((ROWS,), {"eval_share": 0.5}, "eval_share does not apply to kind=rerank; leave it out"),
+    ((ROWS,), {"kind": "regression", "rerank_loss": "bce"}, "rerank_loss is for kind=rerank, but it is regression"),
+]
+
+
+@pytest.mark.parametrize(("data", "settings", "message"), MISTAKES)
+def test_mistakes(train, data, settings, message):
+    with pytest.raises(ValueError, match=message):
+        train(*data, **{"rerank_loss": "listwise", **settings})
+
+
+def test_the_highest_score_of_a_text_counts(train, messages):
+    rows = [*ROWS, ROWS[0] | {"negative": ROWS[0]["positive"]}]
+    train(rows, ROWS, max_steps=1)
+    assert any(
+        "rows whose text has another score in another row, of which the highest counts: 1" in m for m in messages
+    )
