@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from bert_keras.settings.fields import program_flags
@@ -12,8 +13,8 @@ from bert_keras.training.finetuning.classification import Classification
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES, complete_settings
 from bert_keras.training.finetuning.opening import open_fine_tuning
 from bert_keras.training.finetuning.run import FineTuning
+from bert_keras.training.finetuning.task import Task
 from bert_keras.training.report import NO_CALLBACKS
-from bert_keras.training.reranking.task import Reranking
 from bert_keras.training.settings.programs import ClassifierSettings
 
 define_flags = functools.partial(program_flags, ClassifierSettings)
@@ -26,9 +27,16 @@ def open_run(flag_values, console, callbacks=NO_CALLBACKS):
     settings = complete_settings(opened.settings, opened.given, opened.stored)
     opened = dataclasses.replace(opened, settings=settings)
     strategy = strategy_of(settings)
-    make_task = Reranking if settings.kind == "rerank" else Classification
-    task = make_task(settings, opened.files, opened.stored)
+    task = _task_of(settings)(settings, opened.files, opened.stored)
     return FineTuning(task, opened, strategy, console, callbacks)
+
+
+def _task_of(settings: ClassifierSettings) -> Callable[..., Task]:
+    if settings.kind != "rerank":
+        return Classification
+    from bert_keras.training.reranking.task import Reranking  # it also loads prediction, which others do not need
+
+    return Reranking
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
