@@ -177,7 +177,7 @@ TFDS = {"do_train": True, "tfds": "imdb_reviews"}
         ),
         (
             {**TRAIN, "choice_columns": ["a", "b"]},
-            "choice_columns is for kind=multiple_choice, but it is single_label; leave it out",
+            "choice_columns is for kind=multiple_choice or rerank, but it is single_label; leave it out",
         ),
         (
             {**TRAIN, "kind": "multiple_choice", "choice_columns": ["a"]},
