@@ -12,7 +12,7 @@ from bert_keras.prediction import open_model
 torch = pytest.importorskip("torch", reason="PyTorch, of the extra [peers], is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers, of the extra [peers], is not installed")
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("no_graphs")]
 
 FAMILIES = {"bert": "Bert", "distilbert": "DistilBert", "electra": "Electra", "albert": "Albert"}
 TEXTS = ["he was hungry so he ate .", "paris is the capital of france", "walked"]
