@@ -167,7 +167,7 @@ def test_a_safetensors_folder_of_another_library_teaches(folder, tmp_path):
     settings = TeacherSettings(max_seq_length=16, teacher=str(tmp_path / "safe"))
     student = ModelFolder(folder / "student", do_lower_case=True).check()
     opened = open_teacher(settings, ["classification"], student, "run_classifier")
-    assert opened.settings == {"task": "classification", "labels": ["bad", "good"]}
+    assert (opened.settings["task"], opened.settings["labels"]) == ("classification", ["bad", "good"])
     cased = ModelFolder(folder / "student", do_lower_case=False).check()
     with pytest.raises(ValueError, match="do_lower_case=True and strip_accents=True, and the student False and False"):
         open_teacher(settings, ["classification"], cased, "run_classifier")

@@ -102,7 +102,7 @@ def test_a_damaged_task_is_refused(tmp_path, content, message):
             ["O", "O"],
             "a list of names, each of them once",
         ),
-        ("regression", OF_TEXTS, "is_pair", None, "true or false"),
+        ("regression", OF_TEXTS, "is_pair", "no", "true, false or null"),
         ("classification", SETTINGS, "doc_stride", -1, "a whole number above 0, or null"),
         ("question_answering", OF_ANSWERS, "null_score_diff_threshold", "high", "a number"),
         ("question_answering", OF_ANSWERS, "answer_text", "all", '"release" or "offsets"'),

@@ -28,7 +28,7 @@ LOGITS = np.float32([[0, 2, 0], [3, 0, 0], [4, 0, 0], [0.1, 0, 0], [0, 1, 0]])
 def files(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("".join(f"{token}\n" for token in TOKENS))
-    return types.SimpleNamespace(tokenizer=FullTokenizer(path), preparation=Preparation(True, None, 40))
+    return types.SimpleNamespace(tokenizer=FullTokenizer(path), preparation=Preparation(True, None, 40), labels=None)
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ TAGS = ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]
 def make(tmp_path):
     """Return a function of the texts of its files and of settings that makes a task."""
     (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
-    files = types.SimpleNamespace(tokenizer=FullTokenizer(tmp_path / "vocab.txt"))
+    files = types.SimpleNamespace(tokenizer=FullTokenizer(tmp_path / "vocab.txt"), labels=None)
 
     def make(train=TRAIN, dev=None, test=None, ending="txt", stored=None, **changes):
         settings = {"max_seq_length": 12} | changes
@@ -208,7 +208,7 @@ def test_data_that_cannot_be_used_is_refused_at_once(make, arguments, message):
 def test_conll_2003_in_full_circle(shared_dir):
     """With the true tags as answers every metric is 1, for any windows."""
     dev = str(shared_dir("data/conll2003") / "dev.txt")
-    files = types.SimpleNamespace(tokenizer=FullTokenizer(shared_dir("data/vocab") / "uncased.txt"))
+    files = types.SimpleNamespace(tokenizer=FullTokenizer(shared_dir("data/vocab") / "uncased.txt"), labels=None)
     settings = {"max_seq_length": 32, "document_context": True, "train_file": dev, "eval_file": dev}
     settings |= {"do_train": True, "do_eval": True, "do_predict": False}
     task = TokenClassification(NerSettings(**settings), files)

@@ -36,7 +36,7 @@ export const models = withSentences(async () => {
 export const answers = withSentences(async (_, items, options) => {
   const model = await theModel();
   const chosen = optionsOf(model, options);
-  const encoded = items.map((item, number) => encode(model, item, `text ${number + 1}`));
+  const encoded = items.map((item, number) => encode(model, item, `text ${number + 1}`, chosen));
   const found = [];
   for (const [number, item] of items.entries()) {
     const made = await answer(model, item, encoded[number], chosen, (features) => run(model, features));

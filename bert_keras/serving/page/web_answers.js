@@ -29,6 +29,7 @@ export function optionsOf(model, given) {
   checkTopK(model, defaults.top_k);
   checkThreshold(model, defaults.threshold);
   candidateIds(model, defaults.candidates);
+  if (typeof (defaults.prefix ?? "") !== "string") throw new Error("the option prefix must be a text");
   return defaults;
 }
 
@@ -37,8 +38,8 @@ export function optionNames(settings) {
   return Object.keys(TASKS[settings.task].options(settings));
 }
 
-/** Checks an item and turns it into sequences of tokens. */
-export function encode(model, item, source) {
+/** Checks an item and turns it into sequences of tokens; some tasks need the options of the request. */
+export function encode(model, item, source, options = {}) {
   const fields = model.fields;
   const named = fields.map((field) => `"${field}"`).join(" and ");
   if (typeof item !== "object" || item === null || Array.isArray(item)) {
@@ -49,7 +50,7 @@ export function encode(model, item, source) {
     const found = has.map((name) => `"${name}"`).join(", ") || "nothing";
     throw new Error(`${source} has ${found}, but the model ${model.name} needs ${named}`);
   }
-  const encoded = TASKS[model.settings.task].encode(model, item, source);
+  const encoded = TASKS[model.settings.task].encode(model, item, source, options);
   checkLimit(model, "max_sequences", encoded.sequences.length, source, "sequences of the model's length");
   return encoded;
 }
@@ -293,9 +294,9 @@ function append(model, sentence, token) {
   return token.startsWith("##") && token !== "##" && codes.length ? textOf(codes) + token.slice(2) : sentence + token;
 }
 
-function encodeText(model, { text }, source) {
+function encodeText(model, { text }, source, { prefix }) {
   checkText(model, text, source);
-  const prefixed = (model.settings.prefix ?? "") + text;
+  const prefixed = (prefix ?? model.settings.prefix ?? "") + text;
   const tokens = tokensOf(model, prefixed, "text");
   const room = model.settings.max_seq_length - 2;
   return { sequences: [join(model, tokens.slice(0, room))], isCut: tokens.length > room };
@@ -325,9 +326,9 @@ const TASKS = {
   question_answering: {
     encode: encodeQuestion,
     answer: answersOfSpans,
-    options: (settings) => ({ top_k: null, ...(settings.version_2_with_negative ? { threshold: null } : {}) }),
+    options: (settings) => ({ top_k: null, ...(settings.version_2_with_negative === false ? {} : { threshold: null }) }),
   },
   token_classification: { encode: encodeWords, answer: answerOfTags, options: () => ({ threshold: 0 }) },
   fill_mask: { encode: encodeMasks, answer: fillMasks, options: () => ({ top_k: null, candidates: null }) },
-  vectors: { encode: encodeText, answer: makeVector, options: () => ({}) },
+  vectors: { encode: encodeText, answer: makeVector, options: () => ({ prefix: null }) },
 };

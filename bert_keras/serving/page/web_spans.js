@@ -69,7 +69,8 @@ function windowsOfMostContext(windows, numTokens) {
 
 export function answersOfSpans(model, { question }, encoded, outputs, { top_k: topK, threshold }) {
   const { settings } = model;
-  const hasNull = settings.version_2_with_negative;
+  // null: the model of another library does not say it, and has no answer only with a threshold.
+  const hasNull = settings.version_2_with_negative ?? threshold !== null;
   const nullThreshold = threshold ?? settings.null_score_diff_threshold;
   const null_ = hasNull ? scoreOfNoAnswer(outputs) : null;
   const found = distinct(rankedSpans(settings, encoded, outputs), null_, textFinder(model, encoded), settings);
