@@ -97,6 +97,7 @@ def described(model: ServedModel, version: int | None) -> dict[str, Any]:
         "version": version,
         "route": f"/v1/{TASKS[model.task].route}",
         "fields": model.fields,
+        "may_lack": sorted(model.may_lack),
         "options": model.options,
         "labels": model.predictor.labels or None,
         "max_seq_length": model.predictor.max_seq_length,

@@ -75,7 +75,10 @@ function choose() {
   at("purpose").textContent = `${task.purpose} Model: ${model.name}.${labelsOf(model)}`;
   at("run").textContent = task.button;
   at("run").title = "Ctrl+Enter";
-  at("fields").replaceChildren(...model.fields.map((name) => fieldOf(name, task.fields[name])));
+  const labelOf = (name) => task.fields[name].label + (model.may_lack?.includes(name) ? " (may be empty)" : "");
+  at("fields").replaceChildren(
+    ...model.fields.map((name) => fieldOf(name, { ...task.fields[name], label: labelOf(name) })),
+  );
   const options = Object.entries(task.options ?? {}).filter(([name]) => model.options.includes(name));
   at("options").replaceChildren(...options.map(([name, option]) => optionOf(name, option)));
   at("examples").replaceChildren(...examplesOf(model).map(exampleOf));
