@@ -152,7 +152,8 @@ def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> 
             f"{folder} is a SavedModel alone; give the folder of an export, which has an export.json, or serve the "
             "SavedModel with TensorFlow Serving (docs/guides/serve.md shows how)"
         )
-    if _has_task(model) or of_head or not tasks and (model.has_head or not path.exists()):
+    is_fine_tuned = _has_task(model) or of_head or (path.exists() and model.task and not model.has_modules)
+    if is_fine_tuned or not tasks and (model.has_head or not path.exists()):
         return [ServedModel(name, model.settings["task"], prediction.open_model(model, limits=limits))]
     if not tasks:
         raise Mistake(

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 from fine_tuned_models import CLASSIFIER, TASK_OF_CLASS, word_finder, word_tagger, write_foreign
-from known_models import random_model
+from known_models import TOKENS, random_model, write_model
+from tiny_variants import make_variant
 
 import convert_checkpoint
 import export_model
@@ -13,6 +14,7 @@ import predict
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import TASKS
+from bert_keras.modeling import ReplacedTokenModel
 from bert_keras.prediction import Limits, open_model
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
@@ -175,6 +177,26 @@ class TestPrograms:
         assert [answer["text_pair"] for answer in answers] == [None, None, None, "so"]
         with pytest.raises(ValueError, match='has "text_pair", but the model sentiment needs "text" and "text_pair"'):
             served.text_of({"text_pair": "so"}, "text 1")
+
+    def test_a_server_has_them_beside_pretrained_models(self, sentiment, tmp_path):
+        from bert_keras.serving.explanations import tokens_answer
+        from bert_keras.serving.versions import open_folders
+
+        electra = ReplacedTokenModel(make_variant("electra", vocab_size=len(TOKENS)))
+        folders = {
+            "electra": write_foreign(tmp_path / "electra", "replaced_tokens", electra, "ElectraForPreTraining"),
+            "sentiment": sentiment,
+        }
+        opened = open_folders({name: str(folder) for name, folder in folders.items()}, [], Limits())
+        served = [model for folder in opened for model in folder.models]
+        assert [model.task for model in served] == ["replaced_tokens", "classification"]
+        [answer] = served[0].answers(["he was"], {})
+        assert [each.token for each in answer["tokens"]] == ["he", "was"]
+        [sequence] = tokens_answer(served[0], {"item": "he was"}, None, 5)["sequences"]
+        assert [token["token"] for token in sequence["tokens"]] == ["[CLS]", "he", "was", "[SEP]"]
+        folders["bert"] = write_model(tmp_path / "bert", random_model(num_hidden_layers=1))
+        opened = open_folders({name: str(folders[name]) for name in ("bert", "sentiment")}, ["fill_mask"], Limits())
+        assert [model.task for folder in opened for model in folder.models] == ["fill_mask", "classification"]
 
 
 class TestTraining:

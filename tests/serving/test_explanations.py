@@ -92,7 +92,8 @@ def test_the_tokens_are_those_that_the_network_reads_with_their_places(server, a
             if token["text"] is None:
                 assert token["token"] in ("[CLS]", "[SEP]")
                 continue
-            text = item[token["text"]] if token["text"] != "choices" else item["choices"][number]
+            text = item[token["text"]]
+            text = text[number] if isinstance(text, list) else text
             words = text[token["start"] : token["end"]]
             # A token of the vocabulary is its characters; others are unknown.
             assert token["token"] in (words, words.lower(), f"##{words.lower()}", "[UNK]")

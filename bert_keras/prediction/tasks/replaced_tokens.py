@@ -60,7 +60,8 @@ class ReplacedTokenFinder(PretrainedPredictor[str, ReplacedTokens]):
             end = min(start + step, len(ids))
             first = window_start((start + end) // 2, len(ids), self.room)
             window = ids[first : first + self.room]
-            yield Question(*surround(self.tokenizer, window), range(1 + start - first, 1 + end - first))
+            positions = range(1 + start - first, 1 + end - first)
+            yield Question(*surround(self.tokenizer, window), positions, [0] * len(positions))
 
     def _read_out(self, outputs, features):
         # [B, P]
