@@ -39,6 +39,17 @@ def ranking_metrics(relevance: Sequence[ArrayLike], scores: Sequence[ArrayLike])
     return {name: found[name] for name in RANKING_METRICS}
 
 
+def unit_vectors(vectors: ArrayLike) -> np.ndarray:
+    """Returns vectors [N, H] with the length 1, float64; raises ValueError if a number is not finite."""
+    vectors = np.asarray(vectors, np.float64)
+    if not (is_finite := np.isfinite(vectors).all(axis=-1)).all():
+        raise ValueError(
+            f"{np.sum(~is_finite):,} of {is_finite.size:,} vectors have numbers that are not finite, the first is "
+            f"vector {int(np.argmin(is_finite))}; the weights of the model are broken, so take another checkpoint"
+        )
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+
+
 def metrics_of_first(first: Sequence[ArrayLike], relevant: Sequence[ArrayLike]) -> dict[str, float]:
     """Returns means over queries, given the relevance of their first ten texts in order, and of all relevant texts.
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn import cluster, metrics
 
 from bert_keras.evaluation.classification import regression_metrics
-from bert_keras.evaluation.ranking import metrics_of_first
+from bert_keras.evaluation.ranking import metrics_of_first, unit_vectors
 
 SIMILARITY_METRICS = ("pearson", "spearman")
 RETRIEVAL_METRICS = ("recall_at_1", "recall_at_10", "mrr_at_10")
@@ -23,7 +23,7 @@ _SCORES_AT_A_TIME = 1 << 24
 
 def cosines(first: ArrayLike, second: ArrayLike) -> np.ndarray:
     """Returns the cosine of each pair of vectors [N, H], float64 [N]; 0 for a vector of zeros."""
-    return np.sum(_unit(first) * _unit(second), axis=-1)
+    return np.sum(unit_vectors(first) * unit_vectors(second), axis=-1)
 
 
 def similarity_metrics(scores: ArrayLike, predicted: ArrayLike) -> dict[str, float]:
@@ -51,7 +51,7 @@ def retrieval_metrics(
     """
     if missing := [row for row, wanted in enumerate(relevant) if not wanted]:
         raise ValueError(f"query {missing[0]} has no relevant document; give one, or leave the query out")
-    unit_queries, unit_documents = _unit(queries), _unit(documents)
+    unit_queries, unit_documents = unit_vectors(queries), unit_vectors(documents)
     first, step = [], max(1, _SCORES_AT_A_TIME // len(unit_documents))
     for start in range(0, len(unit_queries), step):
         for row, scores in enumerate(unit_queries[start : start + step] @ unit_documents.T, start):
@@ -69,14 +69,4 @@ def clustering_metrics(vectors: ArrayLike, classes: Sequence[str]) -> dict[str, 
     Source: Rosenberg and Hirschberg 2007, "V-Measure". k-means keeps the best of ten starts from fixed seeds.
     """
     means = cluster.KMeans(len(set(classes)), n_init=10, random_state=0)
-    return {"v_measure": float(metrics.v_measure_score(classes, means.fit_predict(_unit(vectors))))}
-
-
-def _unit(vectors):
-    vectors = np.asarray(vectors, np.float64)
-    if not (is_finite := np.isfinite(vectors).all(axis=-1)).all():
-        raise ValueError(
-            f"{np.sum(~is_finite):,} of {is_finite.size:,} vectors have numbers that are not finite, the first is "
-            f"vector {int(np.argmin(is_finite))}; the weights of the model are broken, so take another checkpoint"
-        )
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+    return {"v_measure": float(metrics.v_measure_score(classes, means.fit_predict(unit_vectors(vectors))))}

@@ -23,7 +23,7 @@ _TASKS = {
     ("classifier",): ("classification", "multi_label", "regression", "rerank"),
 }
 _OF_PROBLEM_TYPES = dict(zip(PROBLEM_TYPES, ("classification", "multi_label", "regression"), strict=True))
-# How transformers finds answers, where its defaults and those of the original BERT agree; else as the original does.
+# The defaults of run_squad.py, but for the text of an answer, which is that of the context.
 _ANSWERS = {
     "max_answer_length": 30,
     "n_best_size": 20,

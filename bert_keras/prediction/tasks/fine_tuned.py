@@ -4,14 +4,15 @@ import collections
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from typing import Unpack
+from typing import ClassVar, Unpack
 
 import numpy as np
 
 from bert_keras.data_prep.tasks.encoding import make_features
+from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
-from bert_keras.modeling import POOLER_PATTERNS, load_weights, weights_by_name, weights_to_load
+from bert_keras.modeling import POOLER_PATTERNS, ClassifierModel, load_weights, weights_by_name, weights_to_load
 from bert_keras.prediction.arguments import CallOptions, Limits, renamed_labels, shown
 from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.network import Question
@@ -157,3 +158,39 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         for ids, segment_ids, mask in zip(rows["input_ids"], rows["segment_ids"], rows["input_mask"], strict=True):
             num_tokens = int(mask.sum())
             yield Question(ids[:num_tokens], segment_ids[:num_tokens])
+
+
+class TextsScorer(FineTunedPredictor[tuple[str, list[str]], Answer]):
+    """A model that gives a number to each of several texts, which it reads one by one, together with another text."""
+
+    takes_pairs = True
+    # Names of the first text, of one of the others and of all others; what is needed, in words; and how many others.
+    names: ClassVar[tuple[str, str, str]]
+    needed: ClassVar[str]
+    least: ClassVar[int]
+
+    @property
+    def num_classes(self) -> int:
+        return 1
+
+    def _make_model(self, config):
+        # A MultipleChoiceModel has the same weights.
+        return ClassifierModel(config, 1)
+
+    def _encode(self, question, source):
+        is_pair = isinstance(question, tuple | list) and len(question) == 2
+        if not is_pair or not isinstance(question[1], tuple | list) or len(question[1]) < self.least:
+            raise ValueError(f"{source} is {shown(question)}, but {self.needed} are needed")
+        (text, others), (name, of_other, of_others) = question, self.names
+        self._check_text(text, source, name)
+        self.limits.check("max_sequences", len(others), source, of_others)
+        for number, other in enumerate(others, 1):
+            self._check_text(other, source, f"{of_other} {number}")
+        return text, list(others)
+
+    def _features(self, example, counts, options):
+        text, others = example
+        return self._features_of([Example("", text, other) for other in others], counts)
+
+    def _read_out(self, outputs, features):
+        return (outputs["logits"][:, 0],)  # [B]

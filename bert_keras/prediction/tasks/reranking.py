@@ -7,11 +7,9 @@ from typing import Any, Unpack, overload
 import numpy as np
 import scipy.special
 
-from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.mistakes import Mistake
-from bert_keras.modeling import ClassifierModel
-from bert_keras.prediction.arguments import PipeOptions, shown
-from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
+from bert_keras.prediction.arguments import PipeOptions
+from bert_keras.prediction.tasks.fine_tuned import TextsScorer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Ranking:
         return "\n".join([self.query, *(f"  {each.score:.4f}  {each.text}" for each in self.texts)])
 
 
-class Reranker(FineTunedPredictor[tuple[str, list[str]], Ranking]):
+class Reranker(TextsScorer[Ranking]):
     """Scores how well each of several texts fits a query, with a model that reads both together.
 
     `Reranker("output")("who was hungry", ["Paris is big.", "He was hungry."]).texts[0].text`
@@ -48,7 +46,9 @@ class Reranker(FineTunedPredictor[tuple[str, list[str]], Ranking]):
     """
 
     head = "classifier"
-    takes_pairs = True
+    names = ("query", "text", "texts")
+    needed = "a query and a list of one or more texts"
+    least = 1
     cut_parts = "queries, each with its text,"
 
     @overload
@@ -97,37 +97,12 @@ class Reranker(FineTunedPredictor[tuple[str, list[str]], Ranking]):
     def is_for(cls, task: str) -> bool:
         return task == "rerank"
 
-    @property
-    def num_classes(self) -> int:
-        return 1
-
     def _default_options(self):
         return {"raw_scores": False}
 
     def _check_options(self, options):
         if not isinstance(options["raw_scores"], bool):
             raise Mistake("{raw_scores} is {!r}, but must be true or false", options["raw_scores"])
-
-    def _make_model(self, config):
-        return ClassifierModel(config, 1)
-
-    def _encode(self, question, source):
-        is_pair = isinstance(question, tuple | list) and len(question) == 2
-        if not is_pair or not isinstance(question[1], tuple | list) or not question[1]:
-            raise ValueError(f"{source} is {shown(question)}, but a query and a list of one or more texts are needed")
-        query, texts = question
-        self._check_text(query, source, "query")
-        self.limits.check("max_sequences", len(texts), source, "texts")
-        for number, text in enumerate(texts, 1):
-            self._check_text(text, source, f"text {number}")
-        return query, list(texts)
-
-    def _features(self, example, counts, options):
-        query, texts = example
-        return self._features_of([Example("", query, text) for text in texts], counts)
-
-    def _read_out(self, outputs, features):
-        return (outputs["logits"][:, 0],)  # [B]
 
     def _answer(self, text, encoded, found, raw_scores=False):
         (query, texts), _ = encoded

@@ -5,6 +5,7 @@ import logging
 
 import numpy as np
 
+from bert_keras.evaluation.ranking import unit_vectors
 from bert_keras.prediction import Vectorizer
 from bert_keras.training.reranking.data import Queries
 
@@ -47,5 +48,4 @@ def _words(text):
 
 def _unit(vectors, texts):
     """Returns the vectors of texts with the length 1, float32 [N, H]."""
-    found = np.array([answer.vector for answer in vectors.pipe(texts)], np.float32)
-    return found / np.maximum(np.linalg.norm(found, axis=-1, keepdims=True), 1e-12)
+    return unit_vectors([answer.vector for answer in vectors.pipe(texts)]).astype(np.float32)
