@@ -37,6 +37,12 @@ _KEYS_OF_ENCODER = {
     **dict.fromkeys(("processing_kwargs", "model_args", "tokenizer_args", "config_args"), ({},)),
     **dict.fromkeys(("query_length", "document_length", "query_expansion"), ()),
 }
+# The values of some of these keys in models for vectors.
+_KEYS_OF_VECTORS = {
+    "transformer_task": ("feature-extraction",),
+    "modality_config": ({"text": {"method": "forward", "method_output_name": "last_hidden_state"}},),
+    "module_output_name": ("token_embeddings",),
+}
 _KEYS_OF_POOLING = {
     "word_embedding_dimension": ...,
     "embedding_dimension": ...,
@@ -113,6 +119,7 @@ class Modules:
                 f"{self._file} has the modules {', '.join(self._kinds)}; bert-keras reads Transformer, Pooling and "
                 "Normalize, in this order, so take a model with these"
             )
+        _of_encoder(self.encoder, _KEYS_OF_ENCODER | _KEYS_OF_VECTORS)
         return {
             "task": "vectors",
             "max_seq_length": length_of_encoder(self.encoder),
@@ -158,9 +165,9 @@ def lower_cases_first(encoder: str | os.PathLike) -> bool:
     return bool(_of_encoder(encoder).get("do_lower_case"))
 
 
-def _of_encoder(encoder):
+def _of_encoder(encoder, keys=_KEYS_OF_ENCODER):
     files = (paths.join(encoder, name) for name in _LENGTH_FILES)
-    return _optional(next((file for file in files if paths.is_file(file)), ""), _KEYS_OF_ENCODER)
+    return _optional(next((file for file in files if paths.is_file(file)), ""), keys)
 
 
 def length_of_encoder(encoder: str | os.PathLike) -> int:

@@ -147,6 +147,16 @@ def test_texts_are_lower_cased_whatever_the_tokenizer_does(model_of, convert, ca
             '{"max_seq_length": 8, "query_length": 4}',
             "query_length is 4, which bert-keras",
         ),
+        (
+            "sentence_bert_config.json",
+            '{"transformer_task": "sequence-classification"}',
+            'transformer_task is "sequence-classification", which bert-keras',
+        ),
+        (
+            "sentence_bert_config.json",
+            '{"module_output_name": "scores"}',
+            'module_output_name is "scores", which bert-k',
+        ),
         ("sentence_bert_config.json", '{"tokenizer_args": {"a": 1}}', 'tokenizer_args is {"a": 1}, which bert-keras'),
         ("config_sentence_transformers.json", '{"truncate_dim": 4}', "truncate_dim is 4, which bert-keras does not"),
         (
