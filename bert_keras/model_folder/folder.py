@@ -17,7 +17,7 @@ from bert_keras.model_folder.tasks import EXPORTED_TASKS, FINE_TUNED_TASKS, LENG
 from bert_keras.modeling import BertConfig, check_config, check_sizes, open_checkpoint, read_config
 from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of_run
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE
-from bert_keras.modeling.checkpoints.hugging_face_task import task_of_config
+from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion, task_of_config
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
 from bert_keras.modeling.config import read_json_object, released_names
@@ -114,6 +114,16 @@ class ModelFolder(os.PathLike[str]):
         if not isinstance(path, ModelFolder):
             return cls(path, **given)
         return path if all(value is None for value in given.values()) else cls(path.path, **given)
+
+    def with_answer(self, task: str | None) -> "ModelFolder":
+        """Returns the model itself, or with this task if another library leaves it open; None: that is a Mistake."""
+        try:
+            _ = self.task
+        except OpenQuestion:
+            if task is None:
+                raise
+            return ModelFolder(self.path, **self._given, **(self._facts | {"task": task}))
+        return self
 
     def __fspath__(self) -> str:
         return os.fspath(self.path or "")

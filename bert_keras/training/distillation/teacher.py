@@ -8,7 +8,6 @@ from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.exported import open_exported
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, load_weights, weights_by_name, weights_to_load
-from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
 from bert_keras.modeling.losses import Loss
 from bert_keras.training.distillation.loss import DistillationLoss
 from bert_keras.training.distillation.recipe import Recipe, check_same_input, recipe_of
@@ -92,12 +91,8 @@ def open_teacher(settings: TeacherSettings, tasks: Collection[str], student: Mod
             layers that the losses compare.
     """
     path = settings.teacher or ""
-    files = ModelFolder(path)
-    try:
-        described = files.settings
-    except OpenQuestion:  # a student learns the number as it is
-        files = ModelFolder(path, task="regression")
-        described = files.settings
+    files = ModelFolder(path).with_answer("regression")  # a student learns a number as it is
+    described = files.settings
     if described["task"] not in tasks:
         raise Mistake(
             "{teacher}={} is a model for {}; give a model of {}.py, or an export of it",

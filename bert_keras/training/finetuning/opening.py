@@ -11,7 +11,6 @@ from absl import flags
 from bert_keras.cli.flags import given_flags, require
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
 from bert_keras.modeling.lora import check_lora
 from bert_keras.training.run_dir import RunDir
 from bert_keras.training.settings.effects import check_effects
@@ -136,20 +135,11 @@ def _trained_model(settings: FineTuningSettings, run_dir: RunDir) -> ModelFolder
     own = run_dir.path if run_dir.in_use() else None
     # A run that was interrupted before it wrote a model uses its own checkpoint, not --init_checkpoint.
     given = settings.init_checkpoint if not run_dir.latest_checkpoint() else None
-    models = (_with_task(path, settings) for path in (own, given) if path)
+    # If another library leaves the task of a model open, {kind} answers.
+    kind = getattr(settings, "kind", None)
+    task = kind if kind in ("regression", "multi_label", "rerank") else None
+    models = (ModelFolder(path, **_casing(settings)).with_answer(task) for path in (own, given) if path)
     return next((model for model in models if model.task), None)
-
-
-def _with_task(path: str, settings: FineTuningSettings) -> ModelFolder:
-    """Returns a model; if another library leaves its task open, {kind} answers."""
-    model, kind = ModelFolder(path, **_casing(settings)), getattr(settings, "kind", None)
-    try:
-        _ = model.task
-    except OpenQuestion:
-        if kind not in ("regression", "multi_label", "rerank"):
-            raise
-        return ModelFolder(path, task=kind, **_casing(settings))
-    return model
 
 
 def _casing(settings: FineTuningSettings) -> dict[str, Any]:
