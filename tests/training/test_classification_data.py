@@ -7,10 +7,12 @@ import warnings
 import pytest
 
 from bert_keras.data_prep.tasks.conll import read_conll
+from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.prediction.input_texts import read_table
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification_data import digest_of, read_classification_data
 from bert_keras.training.finetuning.classification_settings import complete_settings
+from bert_keras.training.reranking.data import read_queries
 from bert_keras.training.sentence_vectors.data import read_file
 from bert_keras.training.settings.programs import ClassifierSettings
 
@@ -56,10 +58,12 @@ def test_each_table_is_opened_once(write, monkeypatch, name, has_columns):
     monkeypatch.setattr(paths, "open_file", lambda path, *more: opened.append(path) or open_file(path, *more))
     columns = {"text_column": "text", "label_column": "label"} if has_columns else {}
     assert len(read(do_train=True, train_file=table, **columns).train) == 2
-    assert len(read_file(table, ["text"] if has_columns else ()).rows) == 2
+    assert len(read_file(Table(table), ["text"] if has_columns else ()).rows) == 2
     assert len(list(read_table(table, "text", {"text_column": columns.get("text_column")}, {}))) == 2
     assert len(read_conll(words)) == 1
-    assert opened == [table, table, table, words]
+    queries = write("queries.csv", "query,text,score", "a,b,1", "a,c,0")
+    assert len(read_queries(queries, ClassifierSettings(kind="rerank")).rows) == 2
+    assert opened == [table, table, table, words, queries]
 
 
 def test_what_is_held_out_is_the_same_every_time_and_the_rest_is_trained_on(write, messages):

@@ -56,7 +56,8 @@ def read_queries(path: str, settings: ClassifierSettings, has_relevance: bool = 
     given = [column for column in texts if column]
     if given and None in texts[:2]:
         raise Mistake("the query and its text need a column each; give both {text_column} and {text_pair_column}")
-    found = read_file(path, given, settings.label_column or _column_of_scores(path), has_labels=has_relevance)
+    table = Table(path)
+    found = read_file(table, given, settings.label_column or _column_of_scores(table), has_labels=has_relevance)
     if found.kind not in ("scores", "pairs"):
         raise Mistake(
             "{}: no column of texts for the queries; name the columns with {text_column} and {text_pair_column}", path
@@ -85,8 +86,8 @@ def read_queries(path: str, settings: ClassifierSettings, has_relevance: bool = 
     return Queries(path, dict(queries), rows)
 
 
-def _column_of_scores(path):
-    names = {name.strip().lower(): name for name in Table(path).names}
+def _column_of_scores(table):
+    names = {name.strip().lower(): name for name in table.names}
     if any(name.startswith("negative") for name in names):
         return None
     return next((names[name] for name in _SCORES if name in names), None)

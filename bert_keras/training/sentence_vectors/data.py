@@ -54,7 +54,7 @@ class Texts:
 
 
 def read_file(
-    path: str,
+    table: Table,
     text_columns: Sequence[str] = (),
     score: str | None = None,
     label: str | None = None,
@@ -63,13 +63,14 @@ def read_file(
     """Reads a file of texts: .csv, .tsv or JSON lines with columns, or .txt with a text on each line.
 
     Args:
+        table: the file; it is read to its end.
         text_columns: the columns of the texts; empty: found by their usual names, as `score` and `label` then are.
         score: column of the scores.
         label: column of the classes of single texts; for pairs, of their inference: entailment, contradiction or
             neutral. Such pairs become pairs and triplets, see `_from_inferences`.
         has_labels: False: read only the texts.
     """
-    table = Table(path)
+    path = table.path
     if path.endswith(".txt") and not text_columns:
         texts, has_header = ("0",), "false"
     else:

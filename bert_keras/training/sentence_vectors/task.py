@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.evaluation.sentence_vectors import (
     CLUSTERING_METRICS,
     RETRIEVAL_METRICS,
@@ -82,7 +83,7 @@ class SentenceVectors(Task):
     def _read(self, settings: VectorSettings, name: str) -> Any:
         path = getattr(settings, name)
         columns = settings.text_columns, settings.score_column, settings.label_column
-        texts = read_file(path, *columns, has_labels=name != "predict_file")
+        texts = read_file(Table(path), *columns, has_labels=name != "predict_file")
         log.info("%s: %s rows of %s", path, f"{len(texts.rows):,}", texts.kind)
         return texts
 
