@@ -122,7 +122,7 @@ class ModelFolder(os.PathLike[str]):
         except OpenQuestion:
             if task is None:
                 raise
-            return ModelFolder(self.path, **self._given, **(self._facts | {"task": task}))
+            return ModelFolder(self.path, **self._given, task=task, is_pair=self._facts["is_pair"])
         return self
 
     def __fspath__(self) -> str:

@@ -214,7 +214,7 @@ def _answer(model, schemas):
     if model.task == "vectors":
         return _schema(prediction.TextVector, schemas)
     predictor = getattr(prediction, TASKS[model.task].predictor)
-    _, answer = typing.get_args(predictor.__orig_bases__[0])
+    *_, answer = typing.get_args(predictor.__orig_bases__[0])
     return _schema(_ANSWERS.get(model.task, answer), schemas)
 
 
