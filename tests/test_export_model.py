@@ -117,7 +117,7 @@ class TestExport:
         folder, _ = exported
         saved_model, onnx, litert = run_card(folder)
         expected = open_model(folder)("Paris is the capital of France.").probabilities
-        found = re.search(r"'probabilities': <tf.Tensor: .* numpy=\s*array\(\[\[(.*?)\]\]", saved_model, re.DOTALL)
+        found = re.search(r"'probabilities': <tf.Tensor: .*? numpy=\s*array\(\[\[(.*?)\]\]", saved_model, re.DOTALL)
         assert_close([float(number) for number in found[1].split(",")], list(expected.values()))
         for printed in (onnx, litert):
             assert flat(ast.literal_eval(printed)) == flat(expected)
