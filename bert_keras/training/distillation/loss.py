@@ -4,6 +4,8 @@ Axes: B batch, T tokens, H hidden, N heads, C classes or other choices.
 """
 
 import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 from keras import ops
@@ -12,6 +14,7 @@ from bert_keras.modeling import MultiLabelLoss, RegressionLoss
 from bert_keras.modeling.checkpoints.names import LOSS_PREFIX
 from bert_keras.modeling.layers import truncated_normal
 from bert_keras.modeling.losses import Loss, weighted_sum
+from bert_keras.training.distillation.recipe import Recipe
 
 # Keeps the logarithm of an attention of 0 finite.
 _EPSILON = 1e-6
@@ -35,11 +38,17 @@ class DistillationLoss(Loss):
     Args:
         loss: a loss of `modeling.losses`, with the student as its model.
         teacher: a model of the same kind as the student, or a function of the features that returns its outputs.
-        recipe: a `training.distillation.recipe.Recipe`.
+        recipe: the losses and their weights.
         has_label_weights: whether the features hold "label_weights".
     """
 
-    def __init__(self, loss, teacher, recipe, has_label_weights=False):
+    def __init__(
+        self,
+        loss: Loss,
+        teacher: Callable[[dict[str, Any]], dict[str, Any]],
+        recipe: Recipe,
+        has_label_weights: bool = False,
+    ) -> None:
         super().__init__(loss.model)
         self._loss, self._teacher, self._recipe = loss, teacher, recipe
         self.metric_names = (*loss.metric_names, *recipe.extras)
@@ -56,15 +65,15 @@ class DistillationLoss(Loss):
                 self.own_weights = {f"{LOSS_PREFIX}projection": self._projection}
 
     @property
-    def label_smoothing(self):
+    def label_smoothing(self) -> float:
         return self._loss.label_smoothing
 
     @label_smoothing.setter
-    def label_smoothing(self, value):
+    def label_smoothing(self, value: float) -> None:
         self._loss.label_smoothing = value
 
-    def numerators(self, features, dropout_seed=None):
-        """Runs teacher and student, and returns the weighted sum of each metric, a dict of float32 scalars."""
+    def numerators(self, features: dict[str, Any], dropout_seed: Any = None) -> dict[str, Any]:
+        """Runs teacher and student, and returns the weighted sum of each metric, float32 scalars."""
         with self._all_layers(self._teacher):
             # Without the loss of a gradient through the teacher, TensorFlow would keep its activations.
             targets = keras.tree.map_structure(ops.stop_gradient, self._teacher(features))
@@ -74,18 +83,18 @@ class DistillationLoss(Loss):
         values |= self._comparisons(outputs, targets, features)
         return {name: ops.sum(weights * values[name]) for name, weights in self._weights(features).items()}
 
-    def value(self, numerators, denominators):
+    def value(self, numerators: dict[str, Any], denominators: dict[str, Any]) -> Any:
         """Returns the loss to minimise, see `Loss.value`: the weighted sum, without the losses of weight 0."""
         losses = [self._loss.value(numerators, denominators)]
         losses += [ops.divide_no_nan(numerators[name], denominators[name]) for name in self._recipe.extras]
         return weighted_sum((self._recipe.label, *self._recipe.extras.values()), losses)
 
-    def metrics(self, numerators, denominators):
+    def metrics(self, numerators: dict[str, Any], denominators: dict[str, Any]) -> dict[str, Any]:
         extras = {name: ops.divide_no_nan(numerators[name], denominators[name]) for name in self._recipe.extras}
         own = [{name: values[name] for name in self._loss.metric_names} for values in (numerators, denominators)]
         return self._loss.metrics(*own) | extras
 
-    def _weights(self, features):
+    def _weights(self, features: dict[str, Any]) -> dict[str, Any]:
         weights = self._loss._weights(features)
         counted = next(weights[name] for name in _COUNTED if name in weights)
         if "label_weights" in features:
@@ -99,7 +108,7 @@ class DistillationLoss(Loss):
         return weights | {name: counted if name == "soft_loss" else is_token for name in self._recipe.extras}
 
     @contextlib.contextmanager
-    def _all_layers(self, model):
+    def _all_layers(self, model: Any) -> Iterator[None]:
         """Makes a model return the outputs of all layers, if a loss needs them."""
         if not self._recipe.needs_layers:
             yield
@@ -110,7 +119,9 @@ class DistillationLoss(Loss):
         finally:
             model.bert.return_all_encoder_layers = before
 
-    def _comparisons(self, outputs, targets, features):
+    def _comparisons(
+        self, outputs: dict[str, Any], targets: dict[str, Any], features: dict[str, Any]
+    ) -> dict[str, Any]:
         """Returns the values of the losses against the teacher by metric, float32, before they are averaged."""
         recipe, values = self._recipe, {}
         if recipe.soft:
@@ -131,11 +142,13 @@ class DistillationLoss(Loss):
             values["cosine_loss"] = 1.0 - ops.sum(first * second, axis=-1)  # [B, T]
         return values
 
-    def _projected(self, hidden):
+    def _projected(self, hidden: Any) -> Any:
         hidden = _float(hidden)
         return hidden if self._projection is None else ops.matmul(hidden, self._projection)
 
-    def _attention_errors(self, layer, teacher_layer, hidden, teacher_hidden, features):
+    def _attention_errors(
+        self, layer: int, teacher_layer: int, hidden: Any, teacher_hidden: Any, features: dict[str, Any]
+    ) -> Any:
         """Returns the divergence of each token's attention, float32 [B, T]: the mean over the heads."""
         student = _attention(self.model, layer, hidden, features)  # [B, N, T, T]
         teacher = ops.stop_gradient(_attention(self._teacher, teacher_layer, teacher_hidden, features))
@@ -145,7 +158,9 @@ class DistillationLoss(Loss):
         return ops.mean(ops.sum(teacher * ratios, axis=-1), axis=1)
 
 
-def _soft_losses(loss, outputs, targets, temperature, features):
+def _soft_losses(
+    loss: Loss, outputs: dict[str, Any], targets: dict[str, Any], temperature: float, features: dict[str, Any]
+) -> Any:
     """Returns the loss of each prediction against that of the teacher, of the shape of the student's own losses."""
     if isinstance(loss, RegressionLoss):
         return loss.squared_errors(outputs["logits"][..., 0], targets["logits"][..., 0])
@@ -168,7 +183,7 @@ def _soft_losses(loss, outputs, targets, temperature, features):
     return temperature**2 * sum(losses) / len(losses)
 
 
-def _attention(model, layer, hidden, features):
+def _attention(model: Any, layer: int, hidden: Any, features: dict[str, Any]) -> Any:
     """Returns the attention probabilities of a layer (from 1) for its input float [B, T, H]; float32 [B, N, T, T]."""
     inputs = {"input_ids": _token_mask(features), "input_mask": _token_mask(features)}  # the ids give the shape alone
     inputs |= {name: features[name] for name in ("sequence_ids",) if name in features}
@@ -177,7 +192,7 @@ def _attention(model, layer, hidden, features):
     return _float(attention.probabilities(ops.reshape(hidden, (-1, hidden.shape[-1])), scores))
 
 
-def _token_mask(features):
+def _token_mask(features: dict[str, Any]) -> Any:
     """Returns [B, T], 1 for tokens and 0 for padding; the choices of an example are rows."""
     if "sequence_ids" in features:
         return ops.cast(features["sequence_ids"] > 0, "int32")
@@ -185,5 +200,5 @@ def _token_mask(features):
     return ops.reshape(mask, (-1, ops.shape(mask)[-1]))
 
 
-def _float(x):
+def _float(x: Any) -> Any:
     return ops.cast(x, "float32")

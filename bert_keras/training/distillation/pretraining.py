@@ -7,6 +7,7 @@ from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, PretrainingModel, load_weights, weights_by_name, weights_to_load
 from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
+from bert_keras.modeling.losses import Loss
 from bert_keras.training.distillation.loss import DistillationLoss
 from bert_keras.training.distillation.recipe import check_same_input, recipe_of
 from bert_keras.training.settings.pretraining import PretrainingSettings
@@ -18,10 +19,10 @@ class PretrainingTeacher:
     """A checkpoint with a masked-LM head that teaches a student of the same vocabulary.
 
     Args:
-        config: BertConfig of the student.
+        config: that of the student.
 
     Attributes:
-        files: ModelFolder of the teacher.
+        files: those of the teacher.
     """
 
     def __init__(self, settings: PretrainingSettings, config: BertConfig) -> None:
@@ -46,8 +47,8 @@ class PretrainingTeacher:
         vocab, ours = (load_vocab(file) if file else None for file in files)
         check_same_input(path, theirs, vocab, ours, files[1] or "", settings.max_seq_length)
 
-    def teach(self, loss):
-        """Adds the losses against the teacher to a loss of `modeling.losses`. Call it in the strategy's scope."""
+    def teach(self, loss: Loss) -> DistillationLoss:
+        """Adds the losses against the teacher to the student's loss. Call it in the strategy's scope."""
         with weights_to_load():
             model = PretrainingModel(self._config)
         weights, heads = weights_by_name(model), ("bert/pooler/*", "cls/seq_relationship/*")

@@ -1,7 +1,7 @@
 """The losses of a distillation that its settings choose."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling.config import BertConfig
@@ -45,11 +45,11 @@ class Recipe:
 
 
 def recipe_of(settings: DistillationSettings, teacher: BertConfig | None, config: BertConfig) -> Recipe:
-    """Returns the Recipe of the settings, and checks it.
+    """Returns the recipe of the settings, and checks it.
 
     Args:
-        teacher: BertConfig of the teacher; None for an export, whose layers are not known.
-        config: BertConfig of the student.
+        teacher: config of the teacher; None for an export, whose layers are not known.
+        config: that of the student.
     """
     if teacher is not None and teacher.is_decoder != config.is_decoder:
         readers = ("teacher", "student") if teacher.is_decoder else ("student", "teacher")
@@ -113,7 +113,7 @@ def check_same_input(
         )
 
 
-def _layers(given, ours, theirs):
+def _layers(given: Sequence[int] | None, ours: int, theirs: int) -> tuple[int, ...]:
     """Returns the teacher's layer for each layer of the student; by default they are evenly spaced, with the last."""
     if not given:
         if theirs % ours:

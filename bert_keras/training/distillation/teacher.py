@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 from collections.abc import Callable, Collection
+from typing import Any
 
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.exported import open_exported
@@ -23,12 +24,11 @@ class Teacher:
     """A fine-tuned model that teaches.
 
     Attributes:
-        settings: dict, its task.json.
-        files: ModelFolder.
+        settings: its task.json.
         recipe: the losses that the student minimises.
     """
 
-    settings: dict
+    settings: dict[str, Any]
     files: ModelFolder
     recipe: Recipe
 
@@ -63,7 +63,7 @@ class Teacher:
         recipe = self.recipe if has_labels else dataclasses.replace(self.recipe, label=0.0)
         return DistillationLoss(loss, self._network(make_network), recipe, has_label_weights)
 
-    def _network(self, make_network):
+    def _network(self, make_network: Callable[[BertConfig], Loss]) -> Callable[[dict[str, Any]], dict[str, Any]]:
         """Returns a function of the features of a batch that returns the outputs: a Keras model if not an export."""
         if self.files.checkpoint is None:
             exported = open_exported(self.files.folder)

@@ -6,28 +6,33 @@ Source: run_classifier.py of the original BERT.
 import collections
 import dataclasses
 import logging
+from typing import Any
 
 import numpy as np
 import scipy.special
 
 from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.tasks.encoding import make_features
+from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.evaluation.classification import classification_metrics, multi_label_metrics, regression_metrics
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import (
+    BertConfig,
     ClassificationLoss,
     ClassifierModel,
     MultiLabelLoss,
     MultipleChoiceModel,
     RegressionLoss,
 )
+from bert_keras.modeling.losses import Loss
 from bert_keras.storage import paths
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.finetuning.classification_data import ERRORS, digest_of, facts_of, read_classification_data
 from bert_keras.training.finetuning.classification_reports import write_evaluation, write_predictions
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES
 from bert_keras.training.finetuning.task import Task
+from bert_keras.training.run_dir import RunDir
 from bert_keras.training.settings.programs import ClassifierSettings
 
 log = logging.getLogger("bert_keras")
@@ -41,12 +46,12 @@ class Classification(Task):
 
     Args:
         settings: those of the program, from `training.finetuning.classification_settings.complete_settings`.
-        stored: dict, the task.json of the model if the run does not train, or of the teacher; None without either.
+        stored: the task.json of the model if the run does not train, or of the teacher; None without either.
     """
 
     program = "run_classifier"
 
-    def __init__(self, settings: ClassifierSettings, files: ModelFolder, stored: dict | None = None) -> None:
+    def __init__(self, settings: ClassifierSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
         self.data = read_classification_data(settings, stored, None if settings.new_head else files.labels)
         self.metric = self.data.metrics[0]
         self.metric_names = ("loss", *self.data.metrics)
@@ -68,7 +73,7 @@ class Classification(Task):
         self._preparation = files.preparation
 
     @property
-    def facts(self):
+    def facts(self) -> dict[str, Any]:
         """The labels, and the digests of the examples to train and to evaluate on."""
         unlabeled = self.data.unlabeled and digest_of(self.data.unlabeled)[:16]
         evaluation = self.data.dev and {
@@ -83,7 +88,7 @@ class Classification(Task):
             **{name: value for name, value in optional.items() if value},
         }
 
-    def describe(self):
+    def describe(self) -> dict[str, Any]:
         examples = self.data.train or self.data.unlabeled or self.data.dev or self.data.test or ()
         scale = {"label_scale": self.data.scale} if self.data.scale else {}
         return {
@@ -95,7 +100,7 @@ class Classification(Task):
             "doc_stride": self.doc_stride,
         }
 
-    def prepare(self, folder):
+    def prepare(self, folder: str) -> None:
         self.train_features = self._features(folder, "train", self.data.train)
         if self.data.unlabeled:
             unlabeled = self._features(folder, "unlabeled", self.data.unlabeled)
@@ -103,7 +108,7 @@ class Classification(Task):
         self.eval_features = self._features(folder, "eval", self.data.dev)
         self.predict_features = self._features(folder, "predict", self.data.test)
 
-    def make_network(self, config):
+    def make_network(self, config: BertConfig) -> Loss:
         if self.data.kind == "multiple_choice":
             return ClassificationLoss(MultipleChoiceModel(config))
         if self.data.kind == "regression":
@@ -113,7 +118,7 @@ class Classification(Task):
             return MultiLabelLoss(model)
         return ClassificationLoss(model, self.class_weights)
 
-    def evaluate(self, outputs):
+    def evaluate(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
         losses = self._losses(_logits(outputs))
         size = self._eval_batch_size
         metrics = {"loss": float(losses.mean()), **self._judge(self.answers(outputs, self.eval_features))}
@@ -124,14 +129,15 @@ class Classification(Task):
         return metrics
 
     @property
-    def baseline(self):
+    def baseline(self) -> dict[str, float]:
         """The metrics of the most frequent class, of no label (multi-label), or of the mean (regression).
 
         For regression these are the errors only, because a constant has no correlation with anything.
         """
-        size = len(self.data.dev or ())
+        truth = self._truth()
+        size = len(truth)
         if self.data.kind == "regression":
-            mean = (self.data.scale or {}).get("mean", np.mean([example.label for example in self.data.dev or [()]]))
+            mean = (self.data.scale or {}).get("mean", np.mean(truth))
             return {name: value for name, value in self._judge(np.full(size, mean)).items() if name in ERRORS}
         if self.data.kind == "multi_label":
             return self._judge(np.zeros((size, len(self.data.labels))))
@@ -139,13 +145,13 @@ class Classification(Task):
         most_frequent = self.data.labels.index(counts.most_common(1)[0][0])
         return self._judge(np.eye(len(self.data.labels))[[most_frequent] * size])
 
-    def write_evaluation(self, run_dir, outputs):
+    def write_evaluation(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> None:
         write_evaluation(run_dir, self.data, self.answers(outputs, self.eval_features))
 
-    def write_predictions(self, run_dir, outputs):
+    def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> list[dict[str, Any]]:
         return write_predictions(run_dir, self.data, self.answers(outputs, self.predict_features))
 
-    def answers(self, outputs, features):
+    def answers(self, outputs: dict[str, np.ndarray], features: dict[str, np.ndarray]) -> np.ndarray:
         """Returns the mean over the windows of each example: float64 [N, C] probabilities; for regression [N] values.
 
         Raises:
@@ -164,7 +170,7 @@ class Classification(Task):
         counts = np.bincount(index).reshape(-1, *[1] * (values.ndim - 1))
         return sums / counts
 
-    def _losses(self, logits):
+    def _losses(self, logits: np.ndarray) -> np.ndarray:
         """Returns the loss of each row, without class weights."""
         if self.data.kind == "regression":
             std = self.data.scale["std"] if self.data.scale else 1.0
@@ -175,19 +181,22 @@ class Classification(Task):
         labels = self.eval_features["label_ids"]
         return -scipy.special.log_softmax(logits, axis=-1)[np.arange(len(labels)), labels]
 
-    def _judge(self, answers):
-        examples, labels = self.data.dev or (), self.data.labels
+    def _truth(self) -> list[Any]:
+        return [example.label for example in self.data.dev or ()]
+
+    def _judge(self, answers: np.ndarray) -> dict[str, float]:
+        truth, labels = self._truth(), self.data.labels
         if self.data.kind == "regression":
-            metrics = regression_metrics([example.label for example in examples], answers)
+            metrics = regression_metrics(truth, answers)
         elif self.data.kind == "multi_label":
-            truth = np.array([[label in example.label for label in labels] for example in examples], np.int64)
-            metrics = multi_label_metrics(truth, (answers >= 0.5).astype(np.int64))
+            indicators = np.array([[label in of_example for label in labels] for of_example in truth], np.int64)
+            metrics = multi_label_metrics(indicators, (answers >= 0.5).astype(np.int64))
         else:
-            truth = [labels.index(example.label) for example in examples]
-            metrics = classification_metrics(truth, answers.argmax(-1), self.data.metrics)
+            ids = [labels.index(label) for label in truth]
+            metrics = classification_metrics(ids, answers.argmax(-1), self.data.metrics)
         return {name: metrics[name] for name in self.data.metrics}
 
-    def _features(self, folder, split, examples):
+    def _features(self, folder: str, split: str, examples: list[Example] | None) -> dict[str, np.ndarray] | None:
         if examples is None:
             return None
         if split == "predict":
@@ -204,13 +213,13 @@ class Classification(Task):
             "doc_stride": self.doc_stride,
         }
 
-        def build():
+        def build() -> dict[str, np.ndarray]:
             labels, kind = self.data.labels, self.data.kind
             return make_features(examples, labels, kind, self._tokenizer, self.max_seq_length, self.doc_stride, split)
 
         return cached_features(paths.join(folder, f"{split}.tf_record"), facts, build)
 
-    def _class_weights(self, text):
+    def _class_weights(self, text: str | None) -> list[float] | None:
         """Returns one weight per class from --class_weights: "balanced", or one number for each label in order."""
         if text is None or self.data.train is None or self.data.kind != "single_label":
             return None
@@ -234,8 +243,10 @@ class Classification(Task):
         return weights
 
 
-def _with_label_weights(labelled, unlabeled):
-    """Joins features; "label_weights", float32 [N], are 1 with labels and 0 without. `labelled` may be None."""
+def _with_label_weights(
+    labelled: dict[str, np.ndarray] | None, unlabeled: dict[str, np.ndarray] | None
+) -> dict[str, np.ndarray]:
+    """Joins features; "label_weights", float32 [N], are 1 with labels and 0 without."""
     parts = [
         {**features, "label_weights": np.full(len(features["input_ids"]), weight, np.float32)}
         for features, weight in ((labelled, 1.0), (unlabeled, 0.0))
@@ -244,7 +255,7 @@ def _with_label_weights(labelled, unlabeled):
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _logits(outputs):
+def _logits(outputs: dict[str, np.ndarray]) -> np.ndarray:
     """Returns the logits as float64; refuses numbers that are not finite."""
     logits = outputs["logits"].astype(np.float64)
     is_finite = np.isfinite(logits).reshape(len(logits), -1).all(-1)

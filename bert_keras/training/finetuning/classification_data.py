@@ -5,10 +5,11 @@ import dataclasses
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from bert_keras.data_prep.tasks.columns import Columns
-from bert_keras.data_prep.tasks.examples import check_labels, in_order, learn_labels, learn_scale
+from bert_keras.data_prep.tasks.examples import Example, check_labels, in_order, learn_labels, learn_scale
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file, read_tfds
@@ -38,28 +39,28 @@ class ClassificationData:
 
     Attributes:
         kind: one of `data_prep.tasks.examples.KINDS`.
-        labels: tuple of str in the order of their ids; () for regression.
-        metrics: tuple of metric names; the first one compares checkpoints, settings and seeds.
-        glue: GlueTask of a known task, else None.
-        scale: dict of "mean" and "std" of the labels that a regression trains on; None for GLUE's STS-B, whose numbers
-            are not scaled, as in the original BERT.
-        train, dev, test: lists of `data_prep.tasks.examples.Example`; None for splits that the run does not use.
-        unlabeled: list of Example to train on, whose labels mean nothing; None without such a file.
+        labels: in the order of their ids; () for regression.
+        metrics: their names; the first one compares checkpoints, settings and seeds.
+        glue: a known task.
+        scale: "mean" and "std" of the labels that a regression trains on; None for GLUE's STS-B, whose numbers are not
+            scaled, as in the original BERT.
+        train, dev, test: None for splits that the run does not use.
+        unlabeled: texts to train on, whose labels mean nothing; None without such a file.
     """
 
     kind: str
-    labels: tuple
-    metrics: tuple
+    labels: tuple[str, ...]
+    metrics: tuple[str, ...]
     glue: GlueTask | None
-    train: list | None
-    dev: list | None
-    test: list | None
-    scale: dict | None = None
-    unlabeled: list | None = None
+    train: list[Example] | None
+    dev: list[Example] | None
+    test: list[Example] | None
+    scale: dict[str, float] | None = None
+    unlabeled: list[Example] | None = None
 
 
 def read_classification_data(
-    settings: ClassifierSettings, stored: dict | None, held: Sequence[str] | None = None
+    settings: ClassifierSettings, stored: dict[str, Any] | None, held: Sequence[str] | None = None
 ) -> ClassificationData:
     """Reads and checks all examples of a run, see `training.finetuning.classification.Classification`.
 
@@ -88,7 +89,7 @@ def read_classification_data(
     return data
 
 
-def _read_unlabeled(settings: ClassifierSettings, data):
+def _read_unlabeled(settings: ClassifierSettings, data: ClassificationData) -> list[Example]:
     """Returns the examples of the file of texts without labels, with any label: its weight in the loss is 0."""
     label = {"regression": 0.0, "multi_label": ()}.get(data.kind, (*data.labels, None)[0])
     examples = _read_own(settings, "unlabeled_file")
@@ -96,7 +97,7 @@ def _read_unlabeled(settings: ClassifierSettings, data):
     return [dataclasses.replace(example, label=label) for example in examples]
 
 
-def digest_of(examples):
+def digest_of(examples: Iterable[Example]) -> str:
     """Returns the SHA-256 of the examples' ids, texts and labels."""
     digest = hashlib.sha256()
     for example in examples:
@@ -105,15 +106,15 @@ def digest_of(examples):
     return digest.hexdigest()
 
 
-def facts_of(labels, train):
-    """Returns a dict of JSON values that identifies the training data."""
+def facts_of(labels: Sequence[str], train: Sequence[Example]) -> dict[str, Any]:
+    """Returns JSON values that identify the training data."""
     return {"labels": list(labels), "training_examples": len(train), "their_sha256": digest_of(train)[:16]}
 
 
 def _read_known_task(settings: ClassifierSettings) -> ClassificationData:
     task = find_task(settings.task_name or "")
 
-    def read(split):
+    def read(split: str) -> list[Example]:
         examples = read_glue(task, settings.data_dir or "", split, settings.xnli_language, settings.skip_bad_rows)
         if split != "test":
             check_labels(examples, task.labels, task.kind)
@@ -122,7 +123,9 @@ def _read_known_task(settings: ClassifierSettings) -> ClassificationData:
     return _data(settings, task.kind, task.labels, task, *_wanted(settings, read, ("train", "dev", "test")))
 
 
-def _read_own_files(settings: ClassifierSettings, stored, held):
+def _read_own_files(
+    settings: ClassifierSettings, stored: dict[str, Any] | None, held: Sequence[str] | None
+) -> ClassificationData:
     for what, flag in (("do_train", "train_file"), ("do_predict", "predict_file")):
         if getattr(settings, what) and not getattr(settings, flag):
             other = ", or {teacher} and {unlabeled_file}" if what == "do_train" else ""
@@ -137,15 +140,15 @@ def _read_own_files(settings: ClassifierSettings, stored, held):
     dev = _read_own(settings, "eval_file") if settings.do_eval and settings.eval_file else None
     test = _read_own(settings, "predict_file") if settings.do_predict else None
     if holds_out and train is not None:
-        train, dev = hold_out(train, settings.eval_share, settings.train_file, settings.kind)
+        train, dev = hold_out(train, settings.eval_share, settings.train_file or "", settings.kind)
     if not settings.do_train:
-        if train is not None:
+        if train is not None and labels is not None:
             _check_same_training(settings, labels, train)
         train, labels = None, None
     return _with_labels(settings, labels, stored, train, dev if settings.do_eval else None, test)
 
 
-def _read_own(settings: ClassifierSettings, flag):
+def _read_own(settings: ClassifierSettings, flag: str) -> list[Example]:
     """Reads one of the user's files; ignores labels in a file to predict."""
     needs_label = flag not in ("predict_file", "unlabeled_file")
     label = settings.label_column if needs_label else None
@@ -164,7 +167,9 @@ def _read_own(settings: ClassifierSettings, flag):
     return read_own_file(table, columns, settings.kind, needs_label, settings.skip_bad_rows, has_header)
 
 
-def _read_tfds(settings: ClassifierSettings, stored, held):
+def _read_tfds(
+    settings: ClassifierSettings, stored: dict[str, Any] | None, held: Sequence[str] | None
+) -> ClassificationData:
     name = settings.tfds or ""
     task = next((task for task in GLUE_TASKS.values() if task.tfds is not None and task.tfds.name == name), None)
     splits = ("train", settings.tfds_eval_split, settings.tfds_predict_split)
@@ -176,7 +181,7 @@ def _read_tfds(settings: ClassifierSettings, stored, held):
         columns = Columns(text, pair, label, id_, settings.label_separator)
     names = []
 
-    def read(split):
+    def read(split: str) -> list[Example]:
         try:
             examples, labels = read_tfds(name, split, columns, settings.data_dir)
         except ImportError as error:
@@ -191,13 +196,22 @@ def _read_tfds(settings: ClassifierSettings, stored, held):
     return _with_labels(settings, labels, stored or {"labels": names[0]}, train, dev, test)
 
 
-def _wanted(settings: ClassifierSettings, read, splits):
+def _wanted(
+    settings: ClassifierSettings, read: Callable[[str], list[Example]], splits: Sequence[str]
+) -> list[list[Example] | None]:
     """Reads the splits that the run uses; None for the others."""
     wanted = (settings.do_train, settings.do_eval, settings.do_predict)
     return [read(split) if is_wanted else None for is_wanted, split in zip(wanted, splits, strict=True)]
 
 
-def _with_labels(settings: ClassifierSettings, labels, stored, train, dev, test):
+def _with_labels(
+    settings: ClassifierSettings,
+    labels: Sequence[str] | None,
+    stored: dict[str, Any] | None,
+    train: list[Example] | None,
+    dev: list[Example] | None,
+    test: list[Example] | None,
+) -> ClassificationData:
     """Returns the data with the labels of the training examples, else those of the model."""
     kind = settings.kind
     if labels is None:
@@ -216,12 +230,20 @@ def _with_labels(settings: ClassifierSettings, labels, stored, train, dev, test)
     return dataclasses.replace(_data(settings, kind, tuple(labels), None, train, dev, test), scale=scale)
 
 
-def _data(settings: ClassifierSettings, kind, labels, task, train, dev, test):
+def _data(
+    settings: ClassifierSettings,
+    kind: str,
+    labels: tuple[str, ...],
+    task: GlueTask | None,
+    train: list[Example] | None,
+    dev: list[Example] | None,
+    test: list[Example] | None,
+) -> ClassificationData:
     metrics = _metrics(settings.metric, kind, labels, task.metrics if task else _DEFAULT_METRICS[kind])
     return ClassificationData(kind, labels, metrics, task, train, dev, test)
 
 
-def _metrics(chosen, kind, labels, names):
+def _metrics(chosen: str | None, kind: str, labels: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
     """Returns the names of the metrics; the chosen one comes first."""
     names = tuple(dict.fromkeys((*names, *_DEFAULT_METRICS[kind][:1])))
     if chosen is None:
@@ -235,7 +257,7 @@ def _metrics(chosen, kind, labels, names):
     return tuple(dict.fromkeys((chosen, *names)))
 
 
-def _check_same_training(settings: ClassifierSettings, labels, train):
+def _check_same_training(settings: ClassifierSettings, labels: Sequence[str], train: Sequence[Example]) -> None:
     """Checks that the run in the output folder was trained on exactly the examples that are not held out."""
     try:
         stored = read_run_config(paths.join(settings.output_dir, RUN_CONFIG))["facts"].get("data")
@@ -250,26 +272,26 @@ def _check_same_training(settings: ClassifierSettings, labels, train):
         )
 
 
-def _log_labels(train, labels, kind, scale):
+def _log_labels(train: Sequence[Example], labels: Sequence[str], kind: str, scale: dict[str, float] | None) -> None:
     """Logs the labels, and warns of probable mistakes."""
-    if kind == "regression":
-        values = [example.label for example in train]
+    of_examples: list[Any] = [example.label for example in train]
+    if kind == "regression" and scale:
         message = (
             "the labels are numbers from %.6g to %.6g, with mean %.6g and standard deviation %.6g; the loss is in "
             "squared standard deviations, about 1 for a model that always predicts the mean"
         )
-        log.info(message, min(values), max(values), scale["mean"], scale["std"])
+        log.info(message, min(of_examples), max(of_examples), scale["mean"], scale["std"])
         return
     counts = collections.Counter()
-    for example in train:
-        counts.update(example.label if kind == "multi_label" else [example.label])
+    for label in of_examples:
+        counts.update(label if kind == "multi_label" else [label])
     shown = [f"{label} ({counts[label]:,})" for label in labels[:_LABELS_SHOWN]]
     rest = f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else ""
     log.info("%d labels, with their examples to train on: %s%s", len(labels), ", ".join(shown), rest)
     unseen = [label for label in labels if not counts[label]]
     if unseen:
         log.warning("no example to train on has the label %s", _listed(unseen))
-    if kind == "multi_label" and not any(len(example.label) > 1 for example in train):
+    if kind == "multi_label" and not any(len(label) > 1 for label in of_examples):
         log.warning(
             Message("no example has more than one label; name what separates them in a cell with {label_separator}")
         )
@@ -283,7 +305,7 @@ def _log_labels(train, labels, kind, scale):
         )
 
 
-def _check_pairs(data, stored):
+def _check_pairs(data: ClassificationData, stored: dict[str, Any] | None) -> None:
     """Checks that all examples are single texts, or all are pairs, as in the model's training data."""
     is_pair = stored.get("is_pair") if stored else None
     for examples in (data.train, data.dev, data.test, data.unlabeled):
@@ -301,10 +323,10 @@ def _check_pairs(data, stored):
             )
 
 
-def _form(is_pair):
+def _form(is_pair: bool) -> str:
     return "a pair of texts" if is_pair else "a single text"
 
 
-def _listed(labels):
+def _listed(labels: Sequence[str]) -> str:
     shown = ", ".join(labels[:_LABELS_SHOWN])
     return (shown or "none") + (f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else "")

@@ -1,9 +1,12 @@
 """The report files of a classifier: for people, for programs, and for the GLUE site."""
 
 import logging
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from bert_keras.data_prep.tasks.examples import Example, Label
 from bert_keras.evaluation.classification import class_report, confusion_matrix_table
 from bert_keras.evaluation.glue import SUBMISSION_FILES, submission_text, submission_zip
 from bert_keras.evaluation.report_files import (
@@ -13,13 +16,15 @@ from bert_keras.evaluation.report_files import (
     prediction_rows,
     predictions_table,
 )
+from bert_keras.training.finetuning.classification_data import ClassificationData
+from bert_keras.training.run_dir import RunDir
 
 log = logging.getLogger("bert_keras")
 
 _LABELS_SHOWN = 20
 
 
-def write_evaluation(run_dir, data, answers):
+def write_evaluation(run_dir: RunDir, data: ClassificationData, answers: np.ndarray) -> None:
     """Writes the reports of an evaluation.
 
     - eval_predictions.tsv: one row for each example.
@@ -30,18 +35,20 @@ def write_evaluation(run_dir, data, answers):
 
     `answers` are those of `Classification.answers`.
     """
-    truth = [_shown(example.label) for example in data.dev]
-    _write_predictions(run_dir, "eval_predictions.tsv", data, data.dev, answers)
+    dev = data.dev or []
+    labels: list[Any] = [example.label for example in dev]
+    truth = list(map(_shown, labels))
+    _write_predictions(run_dir, "eval_predictions.tsv", data, dev, answers)
     predicted = _names(data, answers)
     if data.kind == "regression":
-        confidences = np.abs(answers - np.array([example.label for example in data.dev]))
+        confidences = np.abs(answers - np.array(labels))
         by = "difference"
     else:
         # The confidence of the whole answer: with several labels, the confidence of the least certain one.
         confidences = np.maximum(answers, 1 - answers).min(-1) if data.kind == "multi_label" else answers.max(-1)
         by = "confidence"
     wrong = [row for row in range(len(truth)) if data.kind == "regression" or truth[row] != predicted[row]]
-    examples = [data.dev[row] for row in wrong]
+    examples = [dev[row] for row in wrong]
     table = errors_table(
         [example.id for example in examples],
         [example.source for example in examples],
@@ -53,10 +60,10 @@ def write_evaluation(run_dir, data, answers):
     )
     run_dir.write_text("eval_errors.tsv", table)
     if data.kind == "multi_label":
-        indicators = np.array([[label in example.label for label in data.labels] for example in data.dev], np.int64)
+        indicators = np.array([[label in of_example for label in data.labels] for of_example in labels], np.int64)
         run_dir.write_text("class_report.txt", class_report(indicators, (answers >= 0.5).astype(np.int64), data.labels))
     elif data.kind != "regression":
-        label_ids = [data.labels.index(example.label) for example in data.dev]
+        label_ids = list(map(data.labels.index, labels))
         predicted_ids = answers.argmax(-1)
         report = class_report(label_ids, predicted_ids, data.labels)
         run_dir.write_text("class_report.txt", report)
@@ -75,7 +82,7 @@ def write_evaluation(run_dir, data, answers):
             log.info("%s", "\n".join(report.splitlines()[:1] + report.splitlines()[-2:]))
 
 
-def write_predictions(run_dir, data, answers):
+def write_predictions(run_dir: RunDir, data: ClassificationData, answers: np.ndarray) -> list[dict[str, Any]]:
     """Writes the predictions.
 
     - test_results.tsv, as in the original BERT: one line for each example with the label probabilities in the order of
@@ -87,7 +94,7 @@ def write_predictions(run_dir, data, answers):
     """
     rows = np.reshape(answers, (len(answers), -1)).astype(np.float32)
     run_dir.write_text("test_results.tsv", "".join("\t".join(map(str, row)) + "\n" for row in rows))
-    predictions = _write_predictions(run_dir, "predictions.tsv", data, data.test, answers)
+    predictions = _write_predictions(run_dir, "predictions.tsv", data, data.test or [], answers)
     log.info("%s predictions: %s, see predictions.tsv", f"{len(answers):,}", _in_short(data, answers))
     if data.glue is not None and data.glue.name in SUBMISSION_FILES:
         name = SUBMISSION_FILES[data.glue.name]
@@ -98,7 +105,9 @@ def write_predictions(run_dir, data, answers):
     return predictions
 
 
-def _write_predictions(run_dir, name, data, examples, answers):
+def _write_predictions(
+    run_dir: RunDir, name: str, data: ClassificationData, examples: Sequence[Example], answers: np.ndarray
+) -> list[dict[str, Any]]:
     ids, texts = [example.id for example in examples], [_texts(example) for example in examples]
     probabilities = None if data.kind == "regression" else answers
     rows = prediction_rows(ids, texts, _names(data, answers), probabilities, data.labels)
@@ -106,16 +115,16 @@ def _write_predictions(run_dir, name, data, examples, answers):
     return rows
 
 
-def _names(data, answers):
+def _names(data: ClassificationData, answers: np.ndarray) -> list[str] | list[float]:
     """Returns the predictions as reports show them: label names, separated by commas, or numbers."""
     if data.kind == "regression":
         return [float(answer) for answer in answers]
     if data.kind == "multi_label":
-        return [_shown(tuple(np.array(data.labels)[answer >= 0.5])) for answer in answers]
+        return [",".join(sorted(np.array(data.labels)[answer >= 0.5])) for answer in answers]
     return [data.labels[index] for index in answers.argmax(-1)]
 
 
-def _in_short(data, answers):
+def _in_short(data: ClassificationData, answers: np.ndarray) -> str:
     """Returns a summary: the number of predictions of each label, or the range of the values."""
     if data.kind == "regression":
         return f"from {answers.min():.4g} to {answers.max():.4g}"
@@ -125,9 +134,9 @@ def _in_short(data, answers):
     return (", ".join(shown[:_LABELS_SHOWN]) or "no label at all") + rest
 
 
-def _shown(label):
+def _shown(label: Label) -> str | float:
     return ",".join(sorted(label)) if isinstance(label, tuple) else label
 
 
-def _texts(example):
+def _texts(example: Example) -> tuple[str | None, ...]:
     return (example.text_a, *example.choices) if example.choices else (example.text_a, example.text_b)

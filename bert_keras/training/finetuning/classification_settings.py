@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Set
+from typing import Any
 
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.training.settings.effects import COLUMNS, NO_EFFECT, check_effects
@@ -21,7 +22,9 @@ _OWN_FILES = ("train_file", "eval_file", "predict_file")
 _SOURCES = (("task_name",), ("tfds",), _OWN_FILES)
 
 
-def complete_settings(settings: ClassifierSettings, given: Set[str], stored: dict | None) -> ClassifierSettings:
+def complete_settings(
+    settings: ClassifierSettings, given: Set[str], stored: dict[str, Any] | None
+) -> ClassifierSettings:
     """Completes the settings, and checks that they are consistent.
 
     A data source on the command line replaces that of an earlier run. A trained model determines the kind.

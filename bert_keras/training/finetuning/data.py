@@ -3,17 +3,22 @@
 import hashlib
 import json
 import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 
 from bert_keras.mistakes import Message
 from bert_keras.storage import checks, paths, writing
 from bert_keras.training.report import in_words
+from bert_keras.training.run_dir import RunDir
 
 log = logging.getLogger("bert_keras")
 
 EVALUATION_FILE = "evaluation.json"
 
 
-def warn_of_trained_data(settings):
+def warn_of_trained_data(settings: Mapping[str, Any]) -> None:
     """Warns if the evaluation file is the training file or a copy of it."""
     train_file, eval_file = settings.get("train_file"), _eval_file(settings)
     if train_file and eval_file and _is_same_data(train_file, eval_file):
@@ -26,8 +31,8 @@ def warn_of_trained_data(settings):
         )
 
 
-def describe_evaluation_data(settings, features):
-    """Returns the entry "data" of evaluation.json, a dict: source, number of rows and digest of the features."""
+def describe_evaluation_data(settings: Mapping[str, Any], features: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Returns the entry "data" of evaluation.json: source, number of rows and digest of the features."""
     digest = hashlib.sha256()
     for name in sorted(features):
         digest.update(name.encode())
@@ -37,7 +42,7 @@ def describe_evaluation_data(settings, features):
     return {"source": source, "num_rows": len(features["input_ids"]), "sha256": digest.hexdigest()}
 
 
-def warn_of_replaced_reports(run_dir, data):
+def warn_of_replaced_reports(run_dir: RunDir, data: Mapping[str, Any]) -> None:
     """Warns if new reports replace reports on other data; `data` is from `describe_evaluation_data`."""
     try:
         stored = json.loads(paths.read_text(run_dir.file(EVALUATION_FILE)))
@@ -58,12 +63,12 @@ def warn_of_replaced_reports(run_dir, data):
         )
 
 
-def _eval_file(settings):
+def _eval_file(settings: Mapping[str, Any]) -> str | None:
     # run_squad.py has no --eval_share, and evaluates on a predict_file that has answers.
     return settings.get("eval_file") or ("eval_share" not in settings and settings.get("predict_file")) or None
 
 
-def _is_same_data(first, second):
+def _is_same_data(first: str, second: str) -> bool:
     if checks.is_same_file(first, second):
         return True
     if not (paths.is_file(first) and paths.is_file(second)) or paths.size(first) != paths.size(second):

@@ -3,7 +3,10 @@
 import collections
 import logging
 import random
+from collections.abc import Sequence
+from typing import Any
 
+from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 
@@ -13,19 +16,19 @@ log = logging.getLogger("bert_keras")
 _SPLIT_SEED = 12345
 
 
-def hold_out(examples, share, path, kind):
+def hold_out(examples: Sequence[Example], share: float, path: str, kind: str) -> tuple[list[Example], list[Example]]:
     """Splits examples into training and evaluation: at random, but always in the same way.
 
     Both parts have about the same share of each label, and training has at least one example of each.
 
     Args:
-        examples: list of `data_prep.tasks.examples.Example`.
+        examples: those of the file.
         share: of the examples to hold out.
         path: the file of the examples, for messages.
         kind: one of `data_prep.tasks.examples.KINDS`.
 
     Returns:
-        Two lists, both in the order of the file: the examples to train on, and those that are held out.
+        The examples to train on, and those that are held out, both in the order of the file.
 
     Raises:
         ValueError: one of the lists would be empty.
@@ -59,13 +62,14 @@ def hold_out(examples, share, path, kind):
     return train, [example for number, example in enumerate(examples) if number in held_out]
 
 
-def _labels_in(example, kind):
+def _labels_in(example: Example, kind: str) -> Sequence[str]:
     """Returns the labels of an example; one without a label counts as having a label of that kind."""
-    return (example.label or ("",)) if kind == "multi_label" else (example.label,)
+    label: Any = example.label
+    return (label or ("",)) if kind == "multi_label" else (label,)
 
 
-def _stratified(order, labels, wanted):
-    """Returns the numbers of the examples to hold out, a set: `wanted`, or fewer if labels are too rare.
+def _stratified(order: Sequence[int], labels: Sequence[Sequence[str]], wanted: int) -> set[int]:
+    """Returns the numbers of the examples to hold out: `wanted`, or fewer if labels are too rare.
 
     Rare labels come first, as in Sechidis et al. 2011, "On the Stratification of Multi-Label Data". First each label
     gets its whole part of the share, then the labels that miss most of a part get one more.
@@ -79,10 +83,10 @@ def _stratified(order, labels, wanted):
     num_left = {label: len(found) for label, found in numbers.items()}
     candidates, held_out = {label: iter(numbers[label]) for label in numbers}, set()
 
-    def missing(label):
+    def missing(label: str) -> float:
         return share * len(numbers[label]) - (len(numbers[label]) - num_left[label])
 
-    def take(label):
+    def take(label: str) -> bool:
         """Holds out one more example of a label, if training keeps one of each of its labels."""
         for number in candidates[label]:
             if number not in held_out and all(num_left[other] > 1 for other in labels[number]):

@@ -11,74 +11,82 @@ another run, whose metrics are different.
 
 import json
 import logging
+from collections.abc import Mapping
+from typing import Any
+
+import keras
 
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
 from bert_keras.modeling import POOLER_PATTERNS, load_weights, open_checkpoint, weights_by_name
 from bert_keras.modeling.checkpoints.files import ADAPTER_FILE
-from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
+from bert_keras.modeling.checkpoints.loading import Checkpoint, entries_of_other_heads
 from bert_keras.modeling.lora import adapter_bytes, has_lora, merged_weights
 from bert_keras.storage import paths
-from bert_keras.training.run_dir import MODEL_DIR
+from bert_keras.training.finetuning.task import Task
+from bert_keras.training.run_dir import MODEL_DIR, RunDir
 
 log = logging.getLogger("bert_keras")
 
 _DIGEST_FILE = "model.sha256"
 
 
-def write_model(run_dir, task, files, model, step, metrics):
+def write_model(
+    run_dir: RunDir, task: Task, files: ModelFolder, model: keras.Model, step: int, metrics: Mapping[str, float]
+) -> None:
     """Writes the model to use, and replaces an earlier one. `metrics` are those of this step's evaluation, or empty."""
     model_dir = run_dir.within(MODEL_DIR)
     model_dir.create()
     _write_surroundings(model_dir, files)
     if has_lora(model):
-        base = paths.name(paths.parent(files.checkpoint.prefix))
+        base = paths.name(paths.parent(files.need_checkpoint().prefix))
         model_dir.write_text(ADAPTER_FILE, adapter_bytes(model, base))
     model_dir.save(step, merged_weights(model), num_kept=1)
     _write_task(model_dir, task, step=step, metrics=metrics)
 
 
-def describe_run(run_dir, task, files):
+def describe_run(run_dir: RunDir, task: Task, files: ModelFolder) -> None:
     """Writes what the checkpoints of a run need to be used, so that a run that is interrupted is a model, too."""
     _write_surroundings(run_dir, files)
     _write_task(run_dir, task)
 
 
-def _write_surroundings(folder, files):
+def _write_surroundings(folder: RunDir, files: ModelFolder) -> None:
     for name, content in files.text_files().items():
         folder.write_text(name, content)
 
 
-def _write_task(folder, task, **results):
+def _write_task(folder: RunDir, task: Task, **results: Any) -> None:
     description = {"program": task.program, **task.describe(), **results}
     folder.write_text(TASK_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
 
 
-def has_model(run_dir):
+def has_model(run_dir: RunDir) -> bool:
     """Returns whether the run folder has a complete model."""
     model_dir = run_dir.within(MODEL_DIR)
     return paths.is_file(model_dir.file(TASK_FILE)) and bool(model_dir.latest_step())
 
 
-def note_model(run_dir):
+def note_model(run_dir: RunDir) -> None:
     """Stores the digest of the run's model in the run folder."""
     if run_dir.is_writable:
         run_dir.write_text(_DIGEST_FILE, f"{ModelFolder(run_dir.file(MODEL_DIR)).digest}\n")
 
 
-def is_model_of(run_folder, folder):
+def is_model_of(run_folder: str, folder: str) -> bool:
     """Returns whether `folder` holds the model that the run in `run_folder` wrote last."""
     file = paths.join(run_folder, _DIGEST_FILE)
     return paths.is_file(file) and paths.read_text(file).strip() == ModelFolder(folder).digest
 
 
-def load_model(model, run_dir, checkpoint):
+def load_model(model: keras.Model, run_dir: RunDir, checkpoint: Checkpoint | None) -> int:
     """Loads the weights to use, and returns their step; 0 for `checkpoint`.
 
     They are those of the run's model, else of its newest checkpoint, else of `checkpoint`.
     """
     used = run_dir.in_use()
-    checkpoint = open_checkpoint(used.latest_checkpoint()) if used else checkpoint
+    if used and (prefix := used.latest_checkpoint()):
+        checkpoint = open_checkpoint(prefix)
     if checkpoint is None:
         raise Mistake(
             "{output_dir}={} does not contain a model; train one with {do_train}, or give {init_checkpoint}",
@@ -92,11 +100,11 @@ def load_model(model, run_dir, checkpoint):
     return used.latest_step() if used else 0
 
 
-def load_start(model, files, new_head, labels=None):
+def load_start(model: keras.Model, files: ModelFolder, new_head: bool, labels: list[str] | None = None) -> None:
     """Loads the weights that training starts from: the encoder, and the head if the checkpoint has it.
 
-    Without a checkpoint all weights stay random; with `new_head` those of the head. `files` is the ModelFolder to start
-    from, and `labels` are those of the new head.
+    Without a checkpoint all weights stay random; with `new_head` those of the head. `files` is the model to start from,
+    and `labels` are those of the new head.
     """
     checkpoint = files.checkpoint
     if checkpoint is None:

@@ -4,19 +4,23 @@ import dataclasses
 import hashlib
 import json
 import logging
+from collections.abc import Sequence
 from typing import Any
 
-from bert_keras.data_prep.corpus.sentences import is_json_lines
+import numpy as np
+
+from bert_keras.data_prep.corpus.sentences import Sentence, is_json_lines
 from bert_keras.data_prep.tasks.conll import format_columns, read_conll, tagged_rows
 from bert_keras.data_prep.tasks.examples import in_order
 from bert_keras.data_prep.tasks.ner import collect_tags, make_features, tags_from_logits
 from bert_keras.evaluation.entities import entity_metrics, entity_report
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import TAGGERS, TokenClassificationLoss, TokenClassifierModel
+from bert_keras.modeling import TAGGERS, BertConfig, TokenClassificationLoss, TokenClassifierModel
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.report import in_words
+from bert_keras.training.run_dir import RunDir
 from bert_keras.training.settings.programs import NerSettings
 
 log = logging.getLogger("bert_keras")
@@ -35,7 +39,7 @@ class TokenClassification(Task):
     Every run makes its features, because that takes less time than reading them from records.
 
     Args:
-        stored: dict, the task.json of a trained model, whose tags are used; None: the tags of the training file.
+        stored: the task.json of a trained model, whose tags are used; None: the tags of the training file.
     """
 
     program = "run_ner"
@@ -43,7 +47,7 @@ class TokenClassification(Task):
     metric = "f1"
     metric_names = ("precision", "recall", "f1", "accuracy")
 
-    def __init__(self, settings: NerSettings, files: ModelFolder, stored: dict | None = None) -> None:
+    def __init__(self, settings: NerSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
         paths_by_flag = find_files(settings)
         train_file, eval_file, predict_file = (paths_by_flag.get(name) for name in _FILES)
         self.files = {"train_file": train_file, "eval_file": eval_file}
@@ -53,7 +57,7 @@ class TokenClassification(Task):
             self.frozen = ("bert/",) if self._model.is_frozen else ()
             self.cannot_pack = Message("the LSTMs of {tagger}={} read across the whole row", settings.tagger)
 
-        def read(path, needs_tags=True):
+        def read(path: str, needs_tags: bool = True) -> list[Sentence]:
             columns: dict[str, Any] = {"word_column": settings.word_column, "tag_column": settings.tag_column}
             return read_conll(path, needs_tags, **({} if is_json_lines(path) else columns))
 
@@ -70,7 +74,7 @@ class TokenClassification(Task):
             if sentences:
                 self.facts[f"{name}_sha256"] = _digest(sentences)
 
-        def features(sentences):
+        def features(sentences: list[Sentence]) -> dict[str, np.ndarray] | None:
             if not sentences:
                 return None
             length, has_context = settings.max_seq_length, settings.document_context
@@ -81,29 +85,29 @@ class TokenClassification(Task):
         # Without tags, because they may differ from those of training.
         untagged = [dataclasses.replace(sentence, tags=None) for sentence in self._predict]
         self.predict_features = features(untagged)
-        self.num_train_examples = len(self.train_features["input_ids"]) if train else 0
+        self.num_train_examples = len(self.train_features["input_ids"]) if self.train_features else 0
         log.info("tags: %s", ", ".join(self.tags))
 
-    def describe(self):
+    def describe(self) -> dict[str, Any]:
         return {"task": "token_classification", "labels": self.tags, "tag_scheme": "BIO", **self._settings}
 
-    def make_network(self, config):
+    def make_network(self, config: BertConfig) -> TokenClassificationLoss:
         return TokenClassificationLoss(self._model(config, len(self.tags)))
 
-    def evaluate(self, outputs):
+    def evaluate(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
         return entity_metrics(_tags_of(self._eval), self._predicted(outputs))
 
     @property
-    def baseline(self):
+    def baseline(self) -> dict[str, float]:
         """The metrics of predicting no entity: every word is O."""
         return entity_metrics(_tags_of(self._eval), [["O"] * len(sentence.words) for sentence in self._eval])
 
-    def write_evaluation(self, run_dir, outputs):
+    def write_evaluation(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> None:
         """Writes entity_report.txt, the metrics of each entity type."""
         predicted = self._predicted(outputs)
         run_dir.write_text("entity_report.txt", entity_report(_tags_of(self._eval), predicted))
 
-    def write_predictions(self, run_dir, outputs):
+    def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> list[dict[str, Any]] | None:
         """Writes predictions.txt or .jsonl in the format of the input file, and metrics if that file has tags.
 
         Returns the objects of predictions.jsonl; None for predictions.txt.
@@ -126,12 +130,12 @@ class TokenClassification(Task):
             run_dir.write_text("predict_entity_report.txt", entity_report(truth, predicted))
         return rows
 
-    def _predicted(self, outputs):
+    def _predicted(self, outputs: dict[str, np.ndarray]) -> list[list[str]]:
         return tags_from_logits(self.eval_features, outputs["logits"], self._eval, self.tags)[0]
 
 
 def find_files(settings: NerSettings) -> dict[str, str]:
-    """Returns the paths of the files that the actions of the settings need, a dict by flag name."""
+    """Returns the paths of the files that the actions of the settings need, by flag name."""
     files = {}
     for name, (action, usual_name) in _FILES.items():
         if not getattr(settings, action):
@@ -143,11 +147,11 @@ def find_files(settings: NerSettings) -> dict[str, str]:
     return files
 
 
-def _tags_of(sentences):
+def _tags_of(sentences: Sequence[Sentence]) -> list[Sequence[str]]:
     return [sentence.tags or () for sentence in sentences]
 
 
-def _digest(sentences):
+def _digest(sentences: Sequence[Sentence]) -> str:
     """Returns the SHA-256 of documents, words and tags; other columns and the file format do not matter."""
     digest = hashlib.sha256()
     for sentence in sentences:

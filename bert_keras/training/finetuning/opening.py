@@ -43,7 +43,7 @@ class Opened(Generic[S]):
 
     settings: S
     files: ModelFolder
-    stored: dict | None
+    stored: dict[str, Any] | None
     given: Set[str] = frozenset()
     teacher: "Teacher | None" = None
 
@@ -146,7 +146,9 @@ def _casing(settings: FineTuningSettings) -> dict[str, Any]:
     return {"do_lower_case": settings.do_lower_case, "strip_accents": settings.strip_accents}
 
 
-def _settled(flag_values, stored, settled, fixed):
+def _settled(
+    flag_values: flags.FlagValues, stored: dict[str, Any], settled: Collection[str], fixed: Collection[str]
+) -> dict[str, Any]:
     """Returns the values in the task of flags that are not given; refuses other values of fixed flags."""
     for name in (name for name in fixed if name in stored):
         if flag_values[name].present and flag_values[name].value != stored[name]:

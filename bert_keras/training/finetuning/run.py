@@ -225,7 +225,7 @@ class FineTuning:
         write_eval_results(run_dir, step, results)
         described = {"step": step, "metrics": metrics, "baseline": baseline, "data": data}
         run_dir.write_text(EVALUATION_FILE, json.dumps(described, indent=2) + "\n")
-        return task.write_evaluation(run_dir, evaluation.outputs)
+        return task.write_evaluation(run_dir, evaluation.outputs or {})
 
     @explain_large_model()
     def _build(self, settings: FineTuningSettings, teacher: "Teacher | None" = None) -> Any:
@@ -254,10 +254,10 @@ class FineTuning:
         num_layers = self.opened.files.config.num_layers_of_weights
         decay, num_frozen = settings.layer_decay, settings.freeze_layers
 
-        def rate_factor(name):
+        def rate_factor(name: str) -> float:
             return decay ** (num_layers + 1 - layer_of(name, num_layers))
 
-        def is_trained(name):
+        def is_trained(name: str) -> bool:
             is_frozen = num_frozen is not None and layer_of(name, num_layers) <= num_frozen
             return name in trained and not is_frozen and not name.startswith(self.task.frozen)
 
@@ -312,7 +312,7 @@ class FineTuning:
 _FACTS = ("kind", "has_labels", "has_head", "cannot_pack", "cannot_smooth")
 
 
-def _facts_of(task, opened):
+def _facts_of(task: Task, opened: Opened) -> dict[str, Any]:
     """Returns the facts of `training.run_settings.check_effects`."""
     settings, num_layers = opened.settings, opened.files.config.num_layers_of_weights
     num_frozen = settings.freeze_layers
@@ -347,7 +347,7 @@ def _count_steps(task: Task, settings: S, strategy: tf.distribute.Strategy) -> S
     return dataclasses.replace(settings, num_train_steps=num_steps, num_warmup_steps=num_warmup_steps)
 
 
-def _claim(run_dir, task, opened, tries, workers):
+def _claim(run_dir: RunDir, task: Task, opened: Opened, tries: list[dict[str, Any]], workers: Workers) -> None:
     """Claims the run folder. With several tries, compares only the settings that they share."""
     files, values, free = opened.files, values_of(opened.settings), free_settings(opened.settings)
     facts = {

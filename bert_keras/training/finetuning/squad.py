@@ -3,22 +3,32 @@
 import dataclasses
 import functools
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.tasks.squad import SquadExample, make_features
-from bert_keras.data_prep.tasks.squad_answers import AnswerSettings, answer_files, find_answers, report_unanswered
+from bert_keras.data_prep.tasks.squad_answers import (
+    Answer,
+    AnswerSettings,
+    answer_files,
+    find_answers,
+    report_unanswered,
+)
 from bert_keras.data_prep.tasks.squad_files import make_examples, read_articles, unanswered_ids
 from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics, warn_of_words
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import SquadLoss, SquadModel
+from bert_keras.modeling import BertConfig, SquadLoss, SquadModel
 from bert_keras.storage import paths
 from bert_keras.storage.checks import is_same_file
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.storage.writing import sha256
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.report import in_words
+from bert_keras.training.run_dir import RunDir
 from bert_keras.training.settings.programs import SquadSettings
 
 log = logging.getLogger("bert_keras")
@@ -80,7 +90,7 @@ class QuestionAnswering(Task):
         self._train = self._read(train_file, is_training=True)
         self._eval: Any = self._read(eval_file)
         is_same = eval_file and predict_file and is_same_file(eval_file, predict_file)
-        self._predict = self._eval if is_same else self._read(predict_file)
+        self._predict: Any = self._eval if is_same else self._read(predict_file)
         if self._eval:
             self._check_answers()
         self._judges_predictions = not is_same and self._predict is not None and self._is_answered(self._predict)
@@ -97,7 +107,7 @@ class QuestionAnswering(Task):
             if questions
         }
 
-    def describe(self):
+    def describe(self) -> dict[str, Any]:
         return {
             "task": "question_answering",
             **self._windows,
@@ -108,7 +118,7 @@ class QuestionAnswering(Task):
             "answer_text": self._answers.answer_text,
         }
 
-    def prepare(self, folder):
+    def prepare(self, folder: str) -> None:
         self.train_features = self._features(self._train, paths.join(folder, "train.tf_record"), is_training=True)
         self.eval_features = self._features(self._eval, paths.join(folder, "eval.tf_record"))
         if self._predict is not self._eval:
@@ -116,10 +126,10 @@ class QuestionAnswering(Task):
             name = "predict.tf_record" if self._is_evaluated else "eval.tf_record"
             self.predict_features = self._features(self._predict, paths.join(folder, name))
 
-    def make_network(self, config):
+    def make_network(self, config: BertConfig) -> SquadLoss:
         return SquadLoss(SquadModel(config))
 
-    def evaluate(self, outputs):
+    def evaluate(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
         """Returns the official metrics in percent, without the numbers of questions.
 
         In version 2: exact and f1 (also HasAns_ and NoAns_) with the threshold of the settings, and best_exact and
@@ -134,7 +144,7 @@ class QuestionAnswering(Task):
         return metrics
 
     @functools.cached_property
-    def baseline(self):
+    def baseline(self) -> dict[str, float]:
         """The metrics of an empty answer to every question."""
         ids = [example.question_id for example in self._eval.examples]
         if not self._answers.version_2_with_negative:
@@ -142,7 +152,7 @@ class QuestionAnswering(Task):
         empty, odds = dict.fromkeys(ids, ""), dict.fromkeys(ids, 0.0)
         return _without_totals(squad_v2_metrics(self._eval.articles, empty, odds, language=self._language))
 
-    def write_evaluation(self, run_dir, outputs):
+    def write_evaluation(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> dict[str, str] | None:
         """Writes the predictions of the evaluation, with the prefix "eval_" unless it is on the predict_file."""
         answers, is_predicted = self._answers_of_evaluation(outputs), self._predict is self._eval
         texts = self._write(run_dir, answers, "" if is_predicted else "eval_")
@@ -161,7 +171,7 @@ class QuestionAnswering(Task):
             )
         return texts if is_predicted else None
 
-    def write_predictions(self, run_dir, outputs):
+    def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> dict[str, str]:
         """Writes (nbest_)predictions.json, null_odds.json (version 2), and predict_results.txt (if scored).
 
         Returns the contents of predictions.json.
@@ -180,19 +190,19 @@ class QuestionAnswering(Task):
         return texts
 
     @property
-    def _threshold(self):
+    def _threshold(self) -> float:
         if self._is_threshold_given or self._found_threshold is None:
             return self._answers.null_score_diff_threshold
         return self._found_threshold
 
-    def _read(self, path, is_training=False) -> Any:
+    def _read(self, path: str | None, is_training: bool = False) -> _Questions | None:
         if path is None:
             return None
         articles = read_articles(path)
         examples = make_examples(articles, path, is_training, self._answers.version_2_with_negative)
         return _Questions(path, articles, examples, sha256(path))
 
-    def _check_answers(self):
+    def _check_answers(self) -> None:
         unanswered = unanswered_ids(self._eval.articles, self._answers.version_2_with_negative)
         if unanswered:
             advice = "" if self._answers.version_2_with_negative else ", or {version_2_with_negative} for SQuAD 2.0"
@@ -202,7 +212,7 @@ class QuestionAnswering(Task):
                 unanswered[0],
             )
 
-    def _is_answered(self, questions):
+    def _is_answered(self, questions: _Questions) -> bool:
         unanswered = unanswered_ids(questions.articles, self._answers.version_2_with_negative)
         if unanswered and len(unanswered) < len(questions.examples):
             advice = "" if self._answers.version_2_with_negative else "; for SQuAD 2.0 give {version_2_with_negative}"
@@ -217,7 +227,9 @@ class QuestionAnswering(Task):
             )
         return not unanswered
 
-    def _features(self, questions, path, is_training=False):
+    def _features(
+        self, questions: _Questions | None, path: str, is_training: bool = False
+    ) -> dict[str, np.ndarray] | None:
         if questions is None:
             return None
         if not any(example.passage.words for example in questions.examples):
@@ -233,25 +245,33 @@ class QuestionAnswering(Task):
             **self._windows,
         }
 
-        def build():
+        def build() -> dict[str, np.ndarray]:
             features = make_features(questions.examples, self._tokenizer, is_training=is_training, **self._windows)
             return {name: features[name] for name in _TRAINING_FEATURES} if is_training else features
 
         return cached_features(path, facts, build)
 
-    def _answers_of_evaluation(self, outputs):
+    def _answers_of_evaluation(self, outputs: dict[str, np.ndarray]) -> list[Answer]:
         # Cached: first evaluated, then written.
         if self._judged is None or self._judged[0] is not outputs:
             self._judged = outputs, self._find(self._eval, self.eval_features, outputs, self._answers)
         return self._judged[1]
 
-    def _find(self, questions, features, outputs, settings):
+    def _find(
+        self,
+        questions: _Questions,
+        features: dict[str, np.ndarray],
+        outputs: dict[str, np.ndarray],
+        settings: AnswerSettings,
+    ) -> list[Answer]:
         logits = outputs["start_logits"], outputs["end_logits"]
         answers = find_answers(questions.examples, features, *logits, self._tokenizer, settings)
         report_unanswered(answers)
         return answers
 
-    def _metrics(self, questions, answers, threshold=None):
+    def _metrics(
+        self, questions: _Questions, answers: Sequence[Answer], threshold: float | None = None
+    ) -> dict[str, float]:
         if not self._answers.version_2_with_negative:
             return squad_v1_metrics(
                 questions.articles, {answer.question_id: answer.text for answer in answers}, self._language
@@ -260,18 +280,17 @@ class QuestionAnswering(Task):
             threshold = self._answers.null_score_diff_threshold
         return _without_totals(self._judge(questions, answers, threshold))
 
-    def _judge(self, questions, answers, threshold):
+    def _judge(self, questions: _Questions, answers: Sequence[Answer], threshold: float) -> dict[str, float]:
         """Returns the official SQuAD 2.0 metrics, computed from the best answers before any threshold."""
         best = {answer.question_id: answer.best.text if answer.best else "" for answer in answers}
-        odds = {answer.question_id: answer.null_odds for answer in answers}
-        return squad_v2_metrics(questions.articles, best, odds, threshold, self._language)
+        return squad_v2_metrics(questions.articles, best, _odds_of(answers), threshold, self._language)
 
-    def _best_threshold(self, answers, metrics):
+    def _best_threshold(self, answers: Sequence[Answer], metrics: Mapping[str, float]) -> float:
         """Returns the threshold with the best F1. The official one for "never answer" is 0, which answers some."""
-        candidates = (metrics["best_f1_thresh"], min(answer.null_odds for answer in answers) - 1.0)
+        candidates = (metrics["best_f1_thresh"], min(_odds_of(answers).values()) - 1.0)
         return max(candidates, key=lambda threshold: self._judge(self._eval, answers, threshold)["f1"])
 
-    def _write(self, run_dir, answers, prefix):
+    def _write(self, run_dir: RunDir, answers: Sequence[Answer], prefix: str) -> dict[str, str]:
         files = answer_files(answers)
         for name, text in files.items():
             run_dir.write_text(f"{prefix}{name}", text)
@@ -280,5 +299,9 @@ class QuestionAnswering(Task):
         return {answer.question_id: answer.text for answer in answers}
 
 
-def _without_totals(metrics):
+def _odds_of(answers: Sequence[Answer]) -> dict[str, float]:
+    return {answer.question_id: answer.null_odds for answer in answers if answer.null_odds is not None}
+
+
+def _without_totals(metrics: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in metrics.items() if not name.endswith("total")}

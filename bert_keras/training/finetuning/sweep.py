@@ -11,10 +11,14 @@ import json
 import logging
 import math
 import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from bert_keras.storage import paths
+from bert_keras.training.finetuning.task import Task
 from bert_keras.training.metrics_log import METRICS_FILE, read_metrics
-from bert_keras.training.run_dir import MODEL_DIR, TRIES_DIR, TRIES_FILE
+from bert_keras.training.run_dir import MODEL_DIR, TRIES_DIR, TRIES_FILE, RunDir
+from bert_keras.training.settings.groups import FineTuningSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -31,7 +35,9 @@ class Selection:
         keep: function of the step and the metrics of an evaluation, called for each new best one.
     """
 
-    def __init__(self, run_dir, metric, patience, keep):
+    def __init__(
+        self, run_dir: RunDir, metric: str, patience: int, keep: Callable[[int, dict[str, float]], None]
+    ) -> None:
         self._metric = metric
         self._patience = patience
         self._keep = keep
@@ -40,7 +46,7 @@ class Selection:
         values = {int(row["step"]): float(row[metric]) for row in rows}
         self._values = {step: value for step, value in values.items() if step <= last_step}
 
-    def __call__(self, step, metrics):
+    def __call__(self, step: int, metrics: dict[str, float]) -> bool:
         """Records an evaluation and returns whether training is over."""
         value = float(f"{metrics[self._metric]:.8g}")  # as in metrics.csv
         is_best = self.best is None or value > self.best
@@ -50,17 +56,17 @@ class Selection:
         return self.is_over
 
     @property
-    def best(self):
-        """The best value so far, a float; None before the first evaluation."""
+    def best(self) -> float | None:
+        """The best value so far; None before the first evaluation."""
         return max(self._values.values(), default=None)
 
     @property
-    def best_step(self):
+    def best_step(self) -> int | None:
         """The first step with the best value; None before the first evaluation."""
         return max(self._values, key=lambda step: self._values[step], default=None)
 
     @property
-    def is_over(self):
+    def is_over(self) -> bool:
         """True if patience has run out."""
         num_waited = sum(step > (self.best_step or 0) for step in self._values)
         return 0 < self._patience <= num_waited
@@ -70,19 +76,25 @@ class Selection:
 class _Result:
     """The result of a try. If it failed, `value` is None and `status` is the error message."""
 
-    settings: dict
+    settings: dict[str, Any]
     value: float | None
     status: str
 
 
-def list_tries(settings):
-    """Returns a list of dicts with one value for each setting that may have several, and a seed."""
+def list_tries(settings: FineTuningSettings) -> list[dict[str, Any]]:
+    """Returns for each try one value of each setting that may have several, and a seed."""
     seeds = range(settings.seed, settings.seed + settings.num_seeds)
     combinations = itertools.product(*(getattr(settings, name) for name in TRIED), seeds)
     return [dict(zip((*TRIED, "seed"), combination, strict=True)) for combination in combinations]
 
 
-def try_all(tries, settings, run_dir, task, train):
+def try_all(
+    tries: list[dict[str, Any]],
+    settings: FineTuningSettings,
+    run_dir: RunDir,
+    task: Task,
+    train: Callable[[FineTuningSettings, RunDir], Any],
+) -> bool:
     """Trains every try that has no result yet, and copies the best model into the run folder.
 
     `train` is `FineTuning.train`. Returns False after SIGTERM.
@@ -116,7 +128,12 @@ def try_all(tries, settings, run_dir, task, train):
     return True
 
 
-def _one_try(one, settings, run_dir, train):
+def _one_try(
+    one: dict[str, Any],
+    settings: FineTuningSettings,
+    run_dir: RunDir,
+    train: Callable[[FineTuningSettings, RunDir], Any],
+) -> _Result | None:
     """Trains one try; returns None after a request to stop."""
     run_dir.create()
     try:
@@ -134,7 +151,7 @@ def _one_try(one, settings, run_dir, train):
     return result
 
 
-def _stored_result(try_dir, one):
+def _stored_result(try_dir: RunDir, one: dict[str, Any]) -> _Result | None:
     try:
         stored = json.loads(paths.read_text(try_dir.file(_RESULT)))
     except FileNotFoundError:
@@ -142,13 +159,13 @@ def _stored_result(try_dir, one):
     return _Result(one, stored["value"], stored["status"])
 
 
-def _try_dir(run_dir, one):
-    """Returns the RunDir of a try. Its name has all settings that may differ, so commands do not mix their tries."""
+def _try_dir(run_dir: RunDir, one: dict[str, Any]) -> RunDir:
+    """Returns the folder of a try. Its name has all settings that may differ, so commands do not mix their tries."""
     name = ",".join(f"{setting}={one[setting]}" for setting in (*TRIED, "seed"))
     return run_dir.within(f"{TRIES_DIR}/{name}")
 
 
-def _by_combination(results):
+def _by_combination(results: Sequence[_Result]) -> list[list[_Result]]:
     """Returns lists of results that differ only in their seed."""
     groups = {}
     for result in results:
@@ -156,15 +173,15 @@ def _by_combination(results):
     return list(groups.values())
 
 
-def _rank(result):
+def _rank(result: _Result) -> float:
     return -math.inf if result.value is None else result.value
 
 
-def _median(group):
+def _median(group: Sequence[_Result]) -> float:
     return statistics.median(map(_rank, group))
 
 
-def _forget_all_but_best(results, run_dir):
+def _forget_all_but_best(results: Sequence[_Result], run_dir: RunDir) -> None:
     """Removes models that cannot win: in each combination, all but the best seed."""
     for group in _by_combination(results):
         best = max(group, key=_rank)
@@ -173,7 +190,7 @@ def _forget_all_but_best(results, run_dir):
                 _try_dir(run_dir, result.settings).remove_dir(MODEL_DIR)
 
 
-def _choose(results, varied, metric, baseline):
+def _choose(results: Sequence[_Result], varied: Sequence[str], metric: str, baseline: float) -> _Result:
     """Logs the results of each combination, and returns the best try of the best one."""
     groups = sorted(_by_combination(results), key=lambda group: (_median(group), max(map(_rank, group))), reverse=True)
     for group in groups:
@@ -193,7 +210,7 @@ def _choose(results, varied, metric, baseline):
     return max(groups[0], key=_rank)
 
 
-def _table(results, varied, metric, baseline):
+def _table(results: Sequence[_Result], varied: Sequence[str], metric: str, baseline: float) -> str:
     lines = ["\t".join([*varied, metric, "status"])]
     for result in results:
         is_failed = result.value is not None and result.value <= baseline

@@ -6,6 +6,13 @@ docs/guides/your_own_task.md shows how to write one.
 import functools
 from typing import Any
 
+import numpy as np
+
+from bert_keras.mistakes import Message
+from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.losses import Loss
+from bert_keras.training.run_dir import RunDir
+
 
 class Task:
     """A fine-tuning task: its data, its network and its evaluation.
@@ -38,54 +45,47 @@ class Task:
 
     program = ""
     metric = ""
-    metric_names = ()
+    metric_names: tuple[str, ...] = ()
     train_features: Any = None
     eval_features: Any = None
     predict_features: Any = None
     num_train_examples = 0
     baseline_name = ""
-    results = None
+    results: dict[str, Any] | None = None
     kind = ""
     has_labels = True
     has_head = True
-    frozen = ()
+    frozen: tuple[str, ...] = ()
     is_trimmed = True
-    cannot_pack = ""
-    cannot_smooth = ""
+    cannot_pack: str | Message = ""
+    cannot_smooth: str | Message = ""
 
     # Each task has its own dicts. A subclass may set them, or define attributes of these names.
     facts = functools.cached_property(lambda self: {})
     files = functools.cached_property(lambda self: {})
     baseline = functools.cached_property(lambda self: {})
 
-    def prepare(self, folder):
+    def prepare(self, folder: str) -> None:
         """Makes the features, or reads them from the run folder. Not needed if the constructor makes them."""
 
-    def describe(self):
-        """Returns a dict of JSON values for task.json: all that predictions need besides the model's other files."""
+    def describe(self) -> dict[str, Any]:
+        """Returns JSON values for task.json: all that predictions need besides the model's other files."""
         raise NotImplementedError
 
-    def make_network(self, config):
-        """Builds the network for a BertConfig. Returns it with its loss: one of `modeling.losses`."""
+    def make_network(self, config: BertConfig) -> Loss:
+        """Builds the network, and returns its loss, one of `modeling.losses`, which holds it as `model`."""
         raise NotImplementedError
 
-    def evaluate(self, outputs):
-        """Computes the metrics.
-
-        Args:
-            outputs: dict of arrays; the network's outputs for the rows of `eval_features`.
-
-        Returns:
-            dict of float by name, none of them NaN.
-        """
+    def evaluate(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
+        """Computes the metrics, none of them NaN, from the network's outputs for the rows of `eval_features`."""
         raise NotImplementedError
 
-    def write_evaluation(self, run_dir, outputs):
-        """Writes reports of the evaluation into a `training.run_dir.RunDir`; see `evaluate` for `outputs`.
+    def write_evaluation(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> Any:
+        """Writes reports of the evaluation into the run folder; see `evaluate` for `outputs`.
 
         Returns the predictions, see `write_predictions`, if the data are also those to predict.
         """
 
-    def write_predictions(self, run_dir, outputs):
-        """Writes the predictions for `predict_features` into a `training.run_dir.RunDir`; returns them for Python."""
+    def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> Any:
+        """Writes the predictions for `predict_features` into the run folder; returns them for Python."""
         raise NotImplementedError

@@ -10,6 +10,7 @@ import numpy as np
 
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.training.reranking.losses import NO_TEXT
 from bert_keras.training.sentence_vectors.data import read_file
@@ -86,7 +87,7 @@ def read_queries(path: str, settings: ClassifierSettings, has_relevance: bool = 
     return Queries(path, dict(queries), rows)
 
 
-def _column_of_scores(table):
+def _column_of_scores(table: Table) -> str | None:
     names = {name.strip().lower(): name for name in table.names}
     if any(name.startswith("negative") for name in names):
         return None
@@ -106,7 +107,9 @@ def check_trainable(queries: Queries) -> None:
         )
 
 
-def pair_features(rows: list[tuple[str, str]], tokenizer, max_seq_length: int, what: str) -> dict[str, np.ndarray]:
+def pair_features(
+    rows: list[tuple[str, str]], tokenizer: FullTokenizer, max_seq_length: int, what: str
+) -> dict[str, np.ndarray]:
     """Returns the features of (query, text) pairs, int32 "input_ids", int8 "input_mask" and "segment_ids" [N, T]."""
     encoded = [encode_pair(tokenizer, query, text, max_seq_length) for query, text in rows]
     if num_cut := sum(cut > 0 for _, _, cut in encoded):
@@ -116,7 +119,7 @@ def pair_features(rows: list[tuple[str, str]], tokenizer, max_seq_length: int, w
     return pad_rows(ids, [segments.count(0) for _, segments, _ in encoded], max_seq_length)
 
 
-def list_features(queries: Queries, tokenizer, max_seq_length: int, what: str) -> dict[str, np.ndarray]:
+def list_features(queries: Queries, tokenizer: FullTokenizer, max_seq_length: int, what: str) -> dict[str, np.ndarray]:
     """Returns the features of the texts of each query [B, K, T], and float32 "label_values" [B, K].
 
     Queries of which no text fits are left out, because their loss has no meaning; the log reports their number.

@@ -3,6 +3,8 @@
 Axes: B queries, K texts of a query.
 """
 
+from typing import Any
+
 from keras import ops
 
 from bert_keras.modeling.losses import Loss
@@ -24,7 +26,7 @@ class ListwiseLoss(Loss):
 
     label_names = ("label_values",)
 
-    def _values(self, outputs, features):
+    def _values(self, outputs: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
         relevance = features["label_values"]
         logits = ops.where(relevance < 0, _EXCLUDED, outputs["logits"])
         gains = ops.maximum(relevance, 0.0)

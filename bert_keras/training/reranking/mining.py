@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -42,10 +43,10 @@ def mine_negatives(queries: Queries, vectors: Vectorizer, count: int) -> Queries
     return dataclasses.replace(queries, texts=found)
 
 
-def _words(text):
+def _words(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _unit(vectors, texts):
+def _unit(vectors: Vectorizer, texts: Sequence[str]) -> np.ndarray:
     """Returns the vectors of texts with the length 1, float32 [N, H]."""
     return unit_vectors([answer.vector for answer in vectors.pipe(texts)]).astype(np.float32)

@@ -1,6 +1,7 @@
 """Reranking as a fine-tuning run: a model reads a query and a text together and gives a score."""
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,14 @@ from bert_keras.evaluation.ranking import RANKING_METRICS, ranking_metrics
 from bert_keras.evaluation.tables import tab_separated
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import ClassifierModel, MultiLabelLoss, MultipleChoiceModel
+from bert_keras.modeling import BertConfig, ClassifierModel, MultiLabelLoss, MultipleChoiceModel
+from bert_keras.modeling.losses import Loss
 from bert_keras.prediction import Vectorizer
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.reranking.data import Queries, check_trainable, list_features, pair_features, read_queries
 from bert_keras.training.reranking.losses import ListwiseLoss
 from bert_keras.training.reranking.mining import mine_negatives
+from bert_keras.training.run_dir import RunDir
 from bert_keras.training.settings.programs import ClassifierSettings
 
 log = logging.getLogger("bert_keras")
@@ -32,14 +35,14 @@ class Reranking(Task):
     Args:
         settings: those of the program.
         files: the model to train or to use.
-        stored: dict, the task.json of the model if the run does not train; else None.
+        stored: the task.json of the model if the run does not train; else None.
     """
 
     program = "run_classifier"
     kind = "rerank"
     metric_names = ("loss", *RANKING_METRICS)
 
-    def __init__(self, settings: ClassifierSettings, files: ModelFolder, stored: dict | None = None) -> None:
+    def __init__(self, settings: ClassifierSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
         for name, action in _FILES.items():
             if getattr(settings, action) and not getattr(settings, name):
                 raise Mistake("{} needs {}; give the file", Setting(action), Setting(name))
@@ -112,22 +115,22 @@ class Reranking(Task):
                 queries.path,
             )
 
-    def _rows(self, rows, what):
+    def _rows(self, rows: list[tuple[str, str]], what: str) -> dict[str, np.ndarray]:
         features = pair_features(rows, self._tokenizer, self.max_seq_length, what)
         if self._loss == "bce":
             return features
         return {name: values[:, np.newaxis] for name, values in features.items()}
 
-    def describe(self):
+    def describe(self) -> dict[str, Any]:
         activation = "sigmoid" if self._loss == "bce" else "identity"
         return {"task": "rerank", "max_seq_length": self.max_seq_length, "activation": activation}
 
-    def make_network(self, config):
+    def make_network(self, config: BertConfig) -> Loss:
         if self._loss == "listwise":
             return ListwiseLoss(MultipleChoiceModel(config))
         return MultiLabelLoss(ClassifierModel(config, 1))
 
-    def evaluate(self, outputs):
+    def evaluate(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
         scores, relevance, start = _scores(outputs), [], 0
         found = []
         for texts in self._queries().values():
@@ -139,14 +142,14 @@ class Reranking(Task):
     def _queries(self) -> dict[str, dict[str, float]]:
         return self._eval.texts if self._eval else {}
 
-    def _mean_loss(self, scores, relevance):
+    def _mean_loss(self, scores: Sequence[np.ndarray], relevance: Sequence[np.ndarray]) -> float:
         if self._loss == "bce":
             labels, logits = np.concatenate(relevance), np.concatenate(scores)
             return float(np.mean(np.logaddexp(0, logits) - logits * labels / labels.max()))
         pairs = zip(relevance, scores, strict=True)
         return float(np.mean([-(gains / gains.sum()) @ scipy.special.log_softmax(logits) for gains, logits in pairs]))
 
-    def write_evaluation(self, run_dir, outputs):
+    def write_evaluation(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> None:
         """Writes eval_predictions.tsv: each text with its query, its relevance and its score."""
         triples = [(query, *item) for query, texts in self._queries().items() for item in texts.items()]
         rows = [
@@ -155,23 +158,23 @@ class Reranking(Task):
         ]
         run_dir.write_text("eval_predictions.tsv", tab_separated(["query", "text", "relevance", "score"], rows))
 
-    def write_predictions(self, run_dir, outputs):
-        """Writes predictions.tsv: each text with its query and its score. Returns the scores, a list of float."""
+    def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> list[float]:
+        """Writes predictions.tsv: each text with its query and its score. Returns the scores."""
         scores = self._shown(outputs)
-        pairs: Any = self._predict.rows if self._predict else []
+        pairs = self._predict.rows if self._predict else []
         rows = [[*pair, f"{score:.6f}"] for pair, score in zip(pairs, scores, strict=True)]
         run_dir.write_text("predictions.tsv", tab_separated(["query", "text", "score"], rows))
         return scores.tolist()
 
-    def _shown(self, outputs):
+    def _shown(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
         return scipy.special.expit(_scores(outputs)) if self._loss == "bce" else _scores(outputs)
 
 
-def _pairs_of(queries):
+def _pairs_of(queries: Queries) -> list[tuple[str, str]]:
     return [(query, text) for query, texts in queries.texts.items() for text in texts]
 
 
-def _scores(outputs):
+def _scores(outputs: dict[str, np.ndarray]) -> np.ndarray:
     """Returns the logits as float64 [N]; refuses numbers that are not finite."""
     logits = outputs["logits"].astype(np.float64)[:, 0]
     if not np.isfinite(logits).all():

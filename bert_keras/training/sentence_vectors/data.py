@@ -14,6 +14,7 @@ from bert_keras.data_prep.tasks.columns import PAIRS, TEXT_NAMES, Columns, list_
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 from bert_keras.storage.text_files import is_blank
@@ -99,7 +100,7 @@ def read_file(
     return Texts("pairs", rows if label is None else _from_inferences(path, label, rows, labels), [])
 
 
-def _find_columns(table, score, label):
+def _find_columns(table: Table, score: str | None, label: str | None) -> tuple[tuple[str, ...], str | None, str | None]:
     """Returns the columns of the texts, the scores and the labels, by their usual names."""
     path, names = table.path, table.names
     by_name = {name.strip().lower(): name for name in names}
@@ -124,7 +125,9 @@ def _find_columns(table, score, label):
     return texts, score, label
 
 
-def _from_inferences(path, column, rows, labels):
+def _from_inferences(
+    path: str, column: str, rows: Sequence[tuple[str, ...]], labels: Sequence[Any]
+) -> list[tuple[str, ...]]:
     """Makes pairs and triplets of inferences, as Sentence-BERT does.
 
     A premise and a hypothesis that it entails are a pair. A contradicted hypothesis of the same premise is the third
@@ -156,7 +159,7 @@ def _from_inferences(path, column, rows, labels):
 
 
 def make_features(
-    rows: Sequence[Sequence[str]], tokenizer: Any, max_seq_length: int, prefix: str, what: str
+    rows: Sequence[Sequence[str]], tokenizer: FullTokenizer, max_seq_length: int, prefix: str, what: str
 ) -> dict[str, np.ndarray]:
     """Returns the features of N examples of up to K texts, each with the prefix before it.
 

@@ -3,8 +3,11 @@
 Axes: B examples, K texts of an example, H hidden, C candidates.
 """
 
+from typing import Any
+
 import tensorflow as tf
 
+from bert_keras.modeling import SentenceModel
 from bert_keras.modeling.heads import normalize
 from bert_keras.modeling.losses import Loss
 
@@ -25,7 +28,7 @@ class CosineLoss(Loss):
     metric_names = ("loss",)
     label_names = ("label_values",)
 
-    def _values(self, outputs, features):
+    def _values(self, outputs: dict[str, tf.Tensor], features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         vectors = normalize(outputs["vectors"])  # [B, 2, H]
         cosines = tf.reduce_sum(vectors[:, 0] * vectors[:, 1], axis=-1)
         return {"loss": tf.square(cosines - features["label_values"])}
@@ -52,19 +55,19 @@ class RankingLoss(Loss):
 
     label_names = ("text_numbers",)
 
-    def __init__(self, model, scale=20.0):
+    def __init__(self, model: SentenceModel, scale: float = 20.0) -> None:
         super().__init__(model)
         self._scale = scale
 
-    def compare(self, vectors, features):
+    def compare(self, vectors: tf.Tensor, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Compares the examples of a whole batch.
 
         Args:
             vectors: float32 [B, K, H].
-            features: dict with "text_numbers" [B, K].
+            features: "text_numbers" [B, K], and others that are not used.
 
         Returns:
-            dict of what `numerators` needs of each example, all float32: the gradient of the sum of the losses
+            What `numerators` needs of each example, all float32: the gradient of the sum of the losses
             "vector_gradients" [B, K, H], and the value of each metric [B].
         """
         with tf.GradientTape() as tape:
@@ -73,7 +76,7 @@ class RankingLoss(Loss):
         gradients = tape.gradient(values["loss"], vectors)
         return {"vector_gradients": gradients, **{f"compared_{name}": value for name, value in values.items()}}
 
-    def numerators(self, features, dropout_seed=None):
+    def numerators(self, features: dict[str, tf.Tensor], dropout_seed: Any = None) -> dict[str, tf.Tensor]:
         """See `Loss.numerators`. With the features of `compare`, the loss has its value and gradient from there."""
         if "vector_gradients" not in features:
             return super().numerators(features, dropout_seed)
@@ -82,7 +85,7 @@ class RankingLoss(Loss):
         product = tf.reduce_sum(features["vector_gradients"] * vectors)
         return sums | {"loss": sums["loss"] + product - tf.stop_gradient(product)}
 
-    def _values(self, outputs, features):
+    def _values(self, outputs: dict[str, tf.Tensor], features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         vectors, numbers = normalize(outputs["vectors"]), features["text_numbers"]
         num_examples = tf.shape(vectors)[0]
         # The second texts of all examples, then their third texts, and so on.
@@ -95,7 +98,7 @@ class RankingLoss(Loss):
         return {"loss": losses, "accuracy": tf.cast(hits, tf.float32)}
 
 
-def _is_excluded(numbers):
+def _is_excluded(numbers: tf.Tensor) -> tf.Tensor:
     """Returns bool [B, C]: which candidates are not negatives of an example, other than its own second text."""
     num_examples, num_texts = tf.shape(numbers)[0], numbers.shape[1]
     first, second = numbers[:, :1], numbers[:, 1:2]  # [B, 1]

@@ -19,10 +19,12 @@ from bert_keras.evaluation.sentence_vectors import (
 from bert_keras.evaluation.tables import tab_separated
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import SentenceModel
+from bert_keras.modeling import BertConfig, SentenceModel
 from bert_keras.modeling.heads import check_pooling
+from bert_keras.modeling.losses import Loss
 from bert_keras.training.finetuning.task import Task
-from bert_keras.training.sentence_vectors.data import make_features, read_file
+from bert_keras.training.run_dir import RunDir
+from bert_keras.training.sentence_vectors.data import Texts, make_features, read_file
 from bert_keras.training.sentence_vectors.losses import NO_TEXT, CosineLoss, RankingLoss
 from bert_keras.training.settings.programs import VectorSettings
 
@@ -61,7 +63,7 @@ class SentenceVectors(Task):
         self.kind = self._train.kind if self._train else ""
         self.facts = {f"{name}_sha256": texts.digest for name, texts in found.items() if name != "predict_file"}
 
-        def features(name):
+        def features(name: str) -> dict[str, np.ndarray]:
             rows = found[name].rows
             return make_features(
                 rows, files.tokenizer, settings.max_seq_length, settings.prefix, getattr(settings, name)
@@ -80,14 +82,14 @@ class SentenceVectors(Task):
         if self._predict:
             self.predict_features = features("predict_file")
 
-    def _read(self, settings: VectorSettings, name: str) -> Any:
+    def _read(self, settings: VectorSettings, name: str) -> Texts:
         path = getattr(settings, name)
         columns = settings.text_columns, settings.score_column, settings.label_column
         texts = read_file(Table(path), *columns, has_labels=name != "predict_file")
         log.info("%s: %s rows of %s", path, f"{len(texts.rows):,}", texts.kind)
         return texts
 
-    def _prepare_training(self, settings: VectorSettings, features: dict) -> None:
+    def _prepare_training(self, settings: VectorSettings, features: dict[str, np.ndarray]) -> None:
         self.num_train_examples = len(features["input_ids"])
         if self._train.kind == "scores":
             highest = settings.max_score or max(map(abs, self._train.labels))
@@ -107,15 +109,15 @@ class SentenceVectors(Task):
             )
         self.train_features = features
 
-    def describe(self):
+    def describe(self) -> dict[str, Any]:
         return {"task": "vectors", "layer": -1, **self._settings}
 
-    def make_network(self, config):
+    def make_network(self, config: BertConfig) -> Loss:
         model = SentenceModel(config, self._settings["pooling"], self._settings["normalize"])
         is_scored = self._train is not None and self._train.kind == "scores"
         return CosineLoss(model) if is_scored else RankingLoss(model, self._scale)
 
-    def evaluate(self, outputs):
+    def evaluate(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
         vectors, kind = outputs["vectors"], self._eval.kind
         if kind == "scores":
             return similarity_metrics(self._eval.labels, cosines(vectors[:, 0], vectors[:, 1]))
@@ -123,10 +125,10 @@ class SentenceVectors(Task):
             return clustering_metrics(vectors[:, 0], self._eval.labels)
         return _retrieval(vectors, self.eval_features["text_numbers"])
 
-    def write_predictions(self, run_dir, outputs):
+    def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> np.ndarray | list[float]:
         """Writes vectors.npy, float32 [N, H]; or for pairs predictions.tsv, the texts and their cosine.
 
-        Returns the vectors, or the cosines as a list of float.
+        Returns the vectors, or the cosines.
         """
         vectors = outputs["vectors"]
         run_dir.remove("vectors.npy", "predictions.tsv")
@@ -162,7 +164,7 @@ def _check_others(settings: VectorSettings, numbers: np.ndarray) -> None:
         )
 
 
-def _retrieval(vectors, numbers):
+def _retrieval(vectors: np.ndarray, numbers: np.ndarray) -> dict[str, float]:
     """Returns the metrics of finding the second text of each first text among the second and further texts."""
     flat_numbers, flat = numbers[:, 1:].reshape(-1), vectors[:, 1:].reshape(-1, vectors.shape[-1])
     documents, places = np.unique(flat_numbers[flat_numbers >= 0], return_index=True)
