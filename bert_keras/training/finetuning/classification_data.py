@@ -41,7 +41,7 @@ class ClassificationData:
         kind: one of `data_prep.tasks.examples.KINDS`.
         labels: in the order of their ids; () for regression.
         metrics: their names; the first one compares checkpoints, settings and seeds.
-        glue: a known task.
+        glue: the known task that the data are of; None for other data.
         scale: "mean" and "std" of the labels that a regression trains on; None for GLUE's STS-B, whose numbers are not
             scaled, as in the original BERT.
         train, dev, test: None for splits that the run does not use.
