@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -49,4 +50,5 @@ def _words(text: str) -> str:
 
 def _unit(vectors: Vectorizer, texts: Sequence[str]) -> np.ndarray:
     """Returns the vectors of texts with the length 1, float32 [N, H]."""
-    return unit_vectors([answer.vector for answer in vectors.pipe(texts)]).astype(np.float32)
+    answers: Any = vectors.pipe(texts)  # of single texts, so each has a vector
+    return unit_vectors([answer.vector for answer in answers]).astype(np.float32)

@@ -176,6 +176,6 @@ def make_features(
         share = f"{100 * num_cut / len(encoded):.1f} % of the {len(encoded):,} texts of {what}"
         log.info("%s are longer than %d tokens and are cut", share, max_seq_length)
     # NO_TEXT, -1, is the index of the last row.
-    sequences = [ids for ids, _, _ in encoded] + [[tokenizer.cls_id, tokenizer.sep_id]]
+    sequences = [ids for ids, _, _ in encoded] + [[tokenizer.vocab["[CLS]"], tokenizer.vocab["[SEP]"]]]
     features = pad_rows(sequences, list(map(len, sequences)), max_seq_length)
     return {name: values[numbers] for name, values in features.items()} | {"text_numbers": numbers}
