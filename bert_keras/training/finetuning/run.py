@@ -18,6 +18,7 @@ from bert_keras.mistakes import Message, Mistake
 from bert_keras.modeling import layer_of, weights_by_name
 from bert_keras.modeling.layers import dtype_policy, initial_seed
 from bert_keras.modeling.lora import enable_lora, merge_lora
+from bert_keras.modeling.losses import Loss
 from bert_keras.settings.devices import PRECISIONS
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.distribution.devices import distribute
@@ -228,7 +229,7 @@ class FineTuning:
         return task.write_evaluation(run_dir, evaluation.outputs or {})
 
     @explain_large_model()
-    def _build(self, settings: FineTuningSettings, teacher: "Teacher | None" = None) -> Any:
+    def _build(self, settings: FineTuningSettings, teacher: "Teacher | None" = None) -> Loss:
         """Returns the network of the task with its loss, and with the losses against the teacher if there is one."""
         task = self.task
         with self.strategy.scope(), dtype_policy(PRECISIONS[settings.precision]):
@@ -240,7 +241,7 @@ class FineTuning:
         network.label_smoothing = settings.label_smoothing
         return network
 
-    def _adapt(self, network: Any, settings: FineTuningSettings) -> None:
+    def _adapt(self, network: Loss, settings: FineTuningSettings) -> None:
         if not settings.lora_rank:
             return
         targets = settings.lora_targets.split(",")
@@ -248,7 +249,7 @@ class FineTuning:
             enable_lora(network.model, settings.lora_rank, settings.lora_alpha, targets)
         log.info("LoRA of rank %d on %s", settings.lora_rank, ", ".join(targets))
 
-    def _make_trainer(self, network: Any, settings: FineTuningSettings) -> Trainer:
+    def _make_trainer(self, network: Loss, settings: FineTuningSettings) -> Trainer:
         weights = {**weights_by_name(network.model), **network.own_weights}
         trained = {name for name, weight in weights.items() if weight.trainable}
         num_layers = self.opened.files.config.num_layers_of_weights
@@ -264,7 +265,7 @@ class FineTuning:
         loss = PackedLoss(network) if settings.pack else network
         return make_trainer(loss, self.strategy, settings, None if decay == 1.0 else rate_factor, is_trained)
 
-    def _batches(self, network: Any, settings: FineTuningSettings, start_step: int) -> Iterable:
+    def _batches(self, network: Loss, settings: FineTuningSettings, start_step: int) -> Iterable:
         features = {name: self.task.train_features[name] for name in network.feature_names}
         if settings.pack:
             is_fixed = is_tpu(self.strategy) or settings.jit
@@ -281,10 +282,10 @@ class FineTuning:
         # A TPU needs static shapes, so its batches keep their full length.
         return self.task.is_trimmed and not is_tpu(self.strategy)
 
-    def _inference(self, network: Any, settings: FineTuningSettings, batch_size: int) -> Inference:
+    def _inference(self, network: Loss, settings: FineTuningSettings, batch_size: int) -> Inference:
         return Inference(network.model, self.strategy, batch_size, self._is_trimmed, settings.jit)
 
-    def _evaluator(self, network: Any, settings: FineTuningSettings) -> Callable[[], Iterator[Evaluation | None]]:
+    def _evaluator(self, network: Loss, settings: FineTuningSettings) -> Callable[[], Iterator[Evaluation | None]]:
         """Returns a function that starts an evaluation of the network."""
         flag = "eval_batch_size" if isinstance(settings, EvaluatedSettings) else "predict_batch_size"
         inference = self._inference(network, settings, getattr(settings, flag))
@@ -296,7 +297,7 @@ class FineTuning:
 
         return evaluate
 
-    def _load_model(self, run_dir: RunDir, network: Any) -> tuple[Any, int]:
+    def _load_model(self, run_dir: RunDir, network: Loss | None) -> tuple[Loss, int]:
         """Loads the weights to use, into a new network if there is none; returns it and their step."""
         settings = self.opened.settings
         with initial_seed(settings.seed):
