@@ -107,12 +107,12 @@ class BaseModel(keras.Model):
         return model
 
     @classmethod
-    def _sizes_of_head(cls, checkpoint, options):
+    def _sizes_of_head(cls, checkpoint: Checkpoint, options: dict[str, Any]) -> dict[str, Any]:
         """Returns the arguments of the class that the weights of a head set; `options` are those given by the user."""
         return {}
 
     @classmethod
-    def _num_classes(cls, checkpoint, bias, given):
+    def _num_classes(cls, checkpoint: Checkpoint, bias: str, given: int | None) -> int:
         """Returns the size of a head, whose bias has the name `bias`. Another size is refused, unless it is None."""
         if bias not in checkpoint.names:
             raise cls._without_head(checkpoint, [bias])
@@ -125,14 +125,14 @@ class BaseModel(keras.Model):
         return found
 
     @classmethod
-    def _without_head(cls, checkpoint, missing):
+    def _without_head(cls, checkpoint: Checkpoint, missing: list[str]) -> ValueError:
         held = f"the heads {', '.join(checkpoint.heads)}" if checkpoint.heads else "no head"
         return ValueError(
             f"{checkpoint.prefix} has {held}, but {cls.__name__} needs {', '.join(missing)}; take a checkpoint with "
             "this head, or give has_new_head=True for a head with random weights"
         )
 
-    def _load(self, checkpoint, has_new_head):
+    def _load(self, checkpoint: Checkpoint, has_new_head: bool) -> None:
         weights = weights_by_name(self)
         of_head = [name for name in weights if not is_of_encoder(name)]
         others = [head for head in checkpoint.heads if head in TOP_LEVEL_HEADS and head != self.head_name]
@@ -192,30 +192,30 @@ class BaseModel(keras.Model):
         outer = encoder.rpartition("/")[0]
         return path.removeprefix(f"{outer}/") if outer else path
 
-    def _encoder(self):
+    def _encoder(self) -> keras.Model:
         return self.bert
 
-    def _encode(self, features, dropout_seed):
+    def _encode(self, features: dict[str, Any], dropout_seed: Any) -> dict[str, Any]:
         """Returns the outputs of the encoder for the inputs among the features."""
         inputs = {name: features[name] for name in self.bert.input_names if name in features}
         return self.bert(inputs, dropout_seed=dropout_seed)
 
-    def _with_all_layers(self, outputs, encoded):
+    def _with_all_layers(self, outputs: dict[str, Any], encoded: dict[str, Any]) -> dict[str, Any]:
         """Returns the outputs of the heads, with those of all layers if the encoder returns them."""
         return outputs | {name: encoded[name] for name in ("embedding_output", "all_encoder_layers") if name in encoded}
 
-    def _finish(self):
+    def _finish(self) -> None:
         """Ends each constructor: Keras need not build the model, and `trainable` holds for the layers made since."""
         self.built = True
         if not self.trainable:
             for layer in self.layers:
                 layer.trainable = False
 
-    def _dropout_seed(self, dropout_seed, training):
+    def _dropout_seed(self, dropout_seed: Any, training: bool | None) -> Any:
         """Returns the given seed; without one, a new seed in training and None otherwise."""
         return draw_seed(self._seeds) if dropout_seed is None and training else dropout_seed
 
-    def _features(self, input_ids, named):
+    def _features(self, input_ids: Any, named: dict[str, Any]) -> dict[str, Any]:
         """Returns the inputs of a call as a dict without None."""
         named = {name: values for name, values in named.items() if values is not None}
         if not isinstance(input_ids, dict):
@@ -240,7 +240,7 @@ class BaseModel(keras.Model):
         self._check({name: features[name] for name in _TOKEN_AXES if name in features})
         return features
 
-    def _as_array(self, name, values):
+    def _as_array(self, name: str, values: Any) -> Any:
         try:
             values = values if hasattr(values, "dtype") else np.asarray(values)
         except ValueError:
@@ -251,7 +251,7 @@ class BaseModel(keras.Model):
         is_cast = name in self.input_names and "float" in str(values.dtype)
         return ops.cast(values, "int32") if is_cast else values
 
-    def _check(self, inputs):
+    def _check(self, inputs: dict[str, Any]) -> None:
         shapes = {name: tuple(values.shape) for name, values in inputs.items()}
         for name, shape in shapes.items():
             if len(shape) != len(self.input_axes):

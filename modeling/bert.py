@@ -7,7 +7,7 @@ A packed row of a batch holds several sequences. They do not see each other, and
 Axes: B batch, T tokens, H hidden, N heads, S sequences of a packed row.
 """
 
-from typing import Any
+from typing import Any, Self
 
 import keras
 from keras import ops
@@ -151,14 +151,14 @@ class BertModel(BaseModel):
             scores = padding_scores(features["input_mask"] if "input_mask" in features else ops.ones_like(input_ids))
         return scores + later_token_scores(ops.shape(input_ids)[1]) if self.config.is_decoder else scores
 
-    def _pooled_tokens(self, sequence_output, features):
+    def _pooled_tokens(self, sequence_output: Any, features: dict[str, Any]) -> Any:
         """Returns the vectors that the pooler reads: float [B, H], or [B, S, H] of packed rows."""
         positions = features.get("cls_positions")  # [B, S]
         if self.config.is_decoder:
             return self._last_tokens(sequence_output, positions, features)
         return sequence_output[:, 0] if positions is None else rows_at(sequence_output, positions)
 
-    def _last_tokens(self, sequence_output, positions, features):
+    def _last_tokens(self, sequence_output: Any, positions: Any, features: dict[str, Any]) -> Any:
         if positions is None:
             mask = features["input_mask"] if "input_mask" in features else ops.ones_like(features["input_ids"])
             return rows_at(sequence_output, ops.expand_dims(last_positions(ops.cast(mask, "int32")), 1))[:, 0]
@@ -167,10 +167,10 @@ class BertModel(BaseModel):
         is_own = ops.equal(ops.expand_dims(ids, 1), ops.expand_dims(ids_of_sequences, 2))  # [B, S, T]
         return rows_at(sequence_output, last_positions(ops.cast(is_own, "int32")))
 
-    def _encoder(self):
+    def _encoder(self) -> Self:
         return self
 
-    def _hidden_states(self, features, dropout_seed):
+    def _hidden_states(self, features: dict[str, Any], dropout_seed: Any) -> tuple[list[Any], Any]:
         """Returns the embeddings and the output of each layer, float [B * T, H], and the scores of the mask."""
         input_ids, mask_scores = features["input_ids"], self.mask_scores(features)
         segment_ids = features["segment_ids"] if "segment_ids" in features else ops.zeros_like(input_ids)
@@ -185,7 +185,7 @@ class BertModel(BaseModel):
                 states.append(self._run(layer, states[-1], mask_scores, dropout_seed))
         return states, mask_scores
 
-    def _run(self, layer, hidden, mask_scores, dropout_seed):
+    def _run(self, layer: EncoderLayer, hidden: Any, mask_scores: Any, dropout_seed: Any) -> Any:
         if not self.is_recomputed or dropout_seed is None:
             return layer(hidden, mask_scores, dropout_seed=dropout_seed)
         return keras.remat(lambda hidden: layer(hidden, mask_scores, dropout_seed=dropout_seed))(hidden)

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from bert_keras.mistakes import Mistake, closest
@@ -102,7 +102,7 @@ class BertConfig:
     classifier_dropout: float = FINE_TUNING_DROPOUT
     released_extras: tuple[tuple[str, object], ...] = ()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in (*_SIZES, "embedding_size"):
             value = getattr(self, name)
             least = 0 if name == "type_vocab_size" else 1
@@ -262,15 +262,15 @@ def check_names(names: Sequence[str], place: str) -> None:
 
 
 def released_names() -> list[str]:
-    """Returns the names for `BertConfig.from_name`, a list of str, aliases first."""
+    """Returns the names for `BertConfig.from_name`, aliases first."""
     models = released_models()
     return [*(model.alias for model in models if model.alias), *(model.name for model in models)]
 
 
-def _suggestion(word, known):
+def _suggestion(word: str, known: Collection[str]) -> str:
     close = closest(word, known)
     return f'did you mean "{close}"?' if close else f"known are {', '.join(known)}"
 
 
-def _is_number(value):
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -108,7 +108,7 @@ class SpanBoundaryHead(keras.layers.Layer):
         return _scores_of_vocabulary(x, embedding_table, self.output_bias)
 
 
-def _scores_of_vocabulary(x, embedding_table, output_bias):
+def _scores_of_vocabulary(x: Any, embedding_table: Any, output_bias: Any) -> Any:
     """Maps float [B, P, E] to float32 [B, P, V] with the word-embedding table [V, E] and a bias [V]."""
     logits = ops.matmul(x, ops.transpose(ops.cast(embedding_table, x.dtype))) + output_bias
     return ops.cast(logits, "float32")

@@ -59,7 +59,7 @@ class Embeddings(keras.layers.Layer):
         self.dropout = Dropout(config.hidden_dropout_prob, dropout_index)
         mark_built(self, (None, None, config.hidden_size))
 
-    def _table(self, name, num_rows, config, tied):
+    def _table(self, name: str, num_rows: int, config: BertConfig, tied: "Embeddings | None") -> keras.Variable:
         if tied is not None:
             return getattr(tied, name)
         # Autocast would cast the whole table; without it, only the embeddings of the batch are cast.
@@ -137,10 +137,10 @@ class SelfAttention(keras.layers.Layer):
         query, key = (self._heads(layer(hidden), mask_scores) for layer in (self.query, self.key))  # [B, T, N, D]
         return self._probabilities(query, key, ops.cast(mask_scores, self.compute_dtype))
 
-    def _heads(self, x, mask_scores):
+    def _heads(self, x: Any, mask_scores: Any) -> Any:
         return ops.reshape(x, (-1, ops.shape(mask_scores)[-1], self.num_heads, self.head_size))  # [B, T, N, D]
 
-    def _probabilities(self, query, key, mask_scores):
+    def _probabilities(self, query: Any, key: Any, mask_scores: Any) -> Any:
         query = ops.transpose(query, (0, 2, 1, 3))  # [B, N, T, D]
         key = ops.transpose(key, (0, 2, 3, 1))  # [B, N, D, T]
         # In compute_dtype, because TensorFlow fuses these three operations.
@@ -148,7 +148,7 @@ class SelfAttention(keras.layers.Layer):
         # The softmax is in float32 for every compute_dtype.
         return ops.cast(ops.softmax(ops.cast(scores, "float32")), self.compute_dtype)
 
-    def _attend(self, query, key, value, mask_scores, dropout_seed):
+    def _attend(self, query: Any, key: Any, value: Any, mask_scores: Any, dropout_seed: Any) -> Any:
         probabilities = self._probabilities(query, key, mask_scores)  # [B, N, T, T]
         value = ops.transpose(value, (0, 2, 1, 3))  # [B, N, T, D]
         context = ops.matmul(self.dropout(probabilities, dropout_seed), value)  # [B, N, T, D]
@@ -197,7 +197,7 @@ class EncoderLayer(keras.layers.Layer):
         inner = self._activate(self.intermediate(attended), dropout_seed is not None)  # [B * T, I]
         return self.feed_forward_output(inner, attended, dropout_seed=dropout_seed)  # [B * T, H]
 
-    def _activate(self, x, is_training):
+    def _activate(self, x: Any, is_training: bool) -> Any:
         # Training uses float32: without XLA, the operations of a gelu and its gradient then take half the time.
         # Prediction uses compute_dtype, because TensorFlow then fuses the gelu. TensorFlow finds the operations only if
         # their names come after "intermediate/dense" in the alphabet.

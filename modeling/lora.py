@@ -15,7 +15,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -179,23 +179,23 @@ def load_lora(model: keras.Model, file: str | os.PathLike) -> dict[str, Any]:
     return {name: facts[name] for name in ("rank", "alpha", "targets", "base")}
 
 
-def _encoders_of(model):
+def _encoders_of(model: keras.layers.Layer) -> list[BertModel]:
     if isinstance(model, BertModel):
         return [model]
     return [encoder for layer in getattr(model, "layers", ()) for encoder in _encoders_of(layer)]
 
 
-def _layers(model, targets=TARGETS):
+def _layers(model: keras.Model, targets: Sequence[str] = TARGETS) -> list[keras.layers.Dense]:
     """Returns the dense layers with these names in the encoders of a model."""
     layers = dict.fromkeys(layer for encoder in _encoders_of(model) for layer in encoder.encoder_layers)
     return [_DENSE[target](layer) for layer in layers for target in targets]
 
 
-def _adapted_layers(model):
+def _adapted_layers(model: keras.Model) -> list[keras.layers.Dense]:
     return [dense for dense in _layers(model) if dense.lora_enabled]
 
 
-def _check(model, rank, alpha, targets):
+def _check(model: keras.Model, rank: int, alpha: float, targets: Sequence[str]) -> None:
     encoders = _encoders_of(model)
     if not encoders:
         raise ValueError(f"{model.name} has no BertModel among its layers; give the BertModel itself")
@@ -204,7 +204,7 @@ def _check(model, rank, alpha, targets):
     check_lora(rank, alpha, targets, min(encoder.config.hidden_size for encoder in encoders))
 
 
-def check_lora(rank, alpha, targets, hidden_size):
+def check_lora(rank: int, alpha: float, targets: Sequence[str], hidden_size: int) -> None:
     """Raises a ValueError if a rank, an alpha or the targets are not possible for a model of this size."""
     unknown = [target for target in targets if target not in TARGETS]
     if unknown or not targets:
@@ -215,7 +215,13 @@ def check_lora(rank, alpha, targets, hidden_size):
         raise ValueError(f"alpha is {alpha}, but must be above 0")
 
 
-def _check_fit(model, weights, facts, held, file):
+def _check_fit(
+    model: keras.Model,
+    weights: Mapping[str, keras.Variable],
+    facts: dict[str, Any],
+    held: Mapping[str, np.ndarray],
+    file: str | os.PathLike,
+) -> None:
     """Checks that an adapter has exactly the weights to train, and belongs to the frozen ones."""
     kernels = [_kernel(dense) for dense in _layers(model, facts["targets"])]
     shapes = {name: list(weight.shape) for name, weight in weights.items()}
@@ -240,11 +246,11 @@ def _check_fit(model, weights, facts, held, file):
         )
 
 
-def _kernel(dense):
+def _kernel(dense: keras.layers.Dense) -> keras.Variable:
     return next(weight for weight in dense.weights if weight.name == "kernel")
 
 
-def _merged_kernel(dense):
+def _merged_kernel(dense: keras.layers.Dense) -> Any:
     """Returns W + alpha / rank * A B in the type of W; the kernel of the layer has compute_dtype."""
     kernel = _kernel(dense)
     product = ops.matmul(dense.lora_kernel_a, dense.lora_kernel_b)
@@ -252,7 +258,7 @@ def _merged_kernel(dense):
 
 
 @contextlib.contextmanager
-def _frozen_objects():
+def _frozen_objects() -> Iterator[None]:
     """Keeps the garbage collector from the objects that exist now: Keras collects after each deleted weight."""
     were_frozen = gc.get_freeze_count() > 0
     gc.freeze()
@@ -263,17 +269,17 @@ def _frozen_objects():
             gc.unfreeze()
 
 
-def _names_of(kernels, weights):
+def _names_of(kernels: Iterable[keras.Variable], weights: Mapping[str, keras.Variable]) -> list[str]:
     chosen = {id(kernel) for kernel in kernels}
     return [name for name, weight in weights.items() if id(weight) in chosen]
 
 
-def _digest(weights, kernels):
+def _digest(weights: Mapping[str, keras.Variable], kernels: Iterable[keras.Variable]) -> str:
     digest = hashlib.sha256()
     for name in sorted(_names_of(kernels, weights)):
         digest.update(_array(weights[name]).tobytes())
     return digest.hexdigest()
 
 
-def _array(weight):
+def _array(weight: keras.Variable) -> np.ndarray:
     return np.ascontiguousarray(weight.numpy(), np.float32)

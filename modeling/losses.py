@@ -11,6 +11,7 @@ Axes: B batch, T tokens, P predictions, V vocabulary, C classes, K choices, S se
 """
 
 import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import keras
@@ -46,39 +47,39 @@ class Loss:
     own_weights = functools.cached_property(lambda self: {})
     weight_units = functools.cached_property(lambda self: {})
 
-    def __init__(self, model):
-        self.model = model
+    def __init__(self, model: Callable[..., dict[str, Any]]) -> None:
+        self.model: Any = model
 
     @property
-    def feature_names(self):
-        """The keys of the features that training reads, a tuple of str."""
+    def feature_names(self) -> tuple[str, ...]:
+        """The keys of the features that training reads."""
         return ("input_ids", "input_mask", "segment_ids", *self.label_names)
 
-    def denominators(self, features):
+    def denominators(self, features: dict[str, Any]) -> dict[str, Any]:
         """Returns the divisor of each metric, a dict of float32 scalars, such as the number of examples or labels."""
         return {name: ops.sum(weights) for name, weights in self._weights(features).items()}
 
-    def numerators(self, features, dropout_seed=None):
+    def numerators(self, features: dict[str, Any], dropout_seed: Any = None) -> dict[str, Any]:
         """Runs the model and returns the weighted sum of each metric, a dict of float32 scalars."""
         values = self._values(self.model(features, dropout_seed=dropout_seed), features)
         return {name: ops.sum(weights * values[name]) for name, weights in self._weights(features).items()}
 
-    def value(self, numerators, denominators):
+    def value(self, numerators: dict[str, Any], denominators: dict[str, Any]) -> Any:
         """Returns the loss to minimise, a float32 scalar.
 
         If the denominators are those of the whole batch, the losses of its parts add up to the loss of the batch.
         """
         return ops.divide_no_nan(numerators["loss"], denominators["loss"])
 
-    def metrics(self, numerators, denominators):
+    def metrics(self, numerators: dict[str, Any], denominators: dict[str, Any]) -> dict[str, Any]:
         """Returns the mean of each metric, a dict of float32 scalars; 0 where nothing was counted."""
         return {name: ops.divide_no_nan(numerators[name], denominators[name]) for name in numerators}
 
-    def _weights(self, features):
+    def _weights(self, features: dict[str, Any]) -> dict[str, Any]:
         """Returns the weights of the values of each metric, a dict of float32 tensors."""
         return dict.fromkeys(self.metric_names, _sequence_weights(features))
 
-    def _values(self, outputs, features):
+    def _values(self, outputs: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
         """Returns the values of each metric before averaging, a dict of float32 tensors."""
         raise NotImplementedError
 
@@ -100,7 +101,13 @@ class PretrainingLoss(Loss):
     metric_names = ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss", "next_sentence_accuracy")
     label_names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights", "next_sentence_labels")
 
-    def __init__(self, model, has_sentence_task=True, masked_lm_loss_weight=1.0, next_sentence_loss_weight=1.0):
+    def __init__(
+        self,
+        model: Callable[..., dict[str, Any]],
+        has_sentence_task: bool = True,
+        masked_lm_loss_weight: float = 1.0,
+        next_sentence_loss_weight: float = 1.0,
+    ) -> None:
         super().__init__(model)
         self._loss_weights = masked_lm_loss_weight, next_sentence_loss_weight if has_sentence_task else 0.0
         if not any(self._loss_weights):
@@ -108,21 +115,21 @@ class PretrainingLoss(Loss):
                 "no loss has a weight above 0; give one to the masked LM, or to a sentence task with labels"
             )
 
-    def value(self, numerators, denominators):
+    def value(self, numerators: dict[str, Any], denominators: dict[str, Any]) -> Any:
         """Returns the loss to minimise, see `Loss.value`: the weighted sum of the mean losses of the two tasks."""
         masked_lm = numerators["masked_lm_loss"] / (denominators["masked_lm_loss"] + MASKED_LM_EPSILON)
         # The maximum avoids a division by 0 for a batch of padding rows.
         sentence = numerators["next_sentence_loss"] / ops.maximum(denominators["next_sentence_loss"], 1.0)
         return weighted_sum(self._loss_weights, (masked_lm, sentence))
 
-    def _weights(self, features):
+    def _weights(self, features: dict[str, Any]) -> dict[str, Any]:
         masked = masked_lm_weights(features)  # [B, P]
         sentence = _sequence_weights(features)  # [B] or [B, S]
         is_labelled = ops.reshape(features["next_sentence_labels"], ops.shape(sentence)) >= 0
         sentence = sentence * ops.cast(is_labelled, "float32")
         return dict(zip(PretrainingLoss.metric_names, (masked, masked, sentence, sentence), strict=True))
 
-    def _values(self, outputs, features):
+    def _values(self, outputs: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
         masked = losses_and_hits(outputs["masked_lm_logits"], features["masked_lm_ids"])  # [B, P]
         sentence_logits = outputs["next_sentence_logits"]  # [B, 2]; [B, S, 2] of packed rows
         labels = ops.reshape(features["next_sentence_labels"], ops.shape(sentence_logits)[:-1])
@@ -149,20 +156,20 @@ class SpanBoundaryLoss(PretrainingLoss):
         *("masked_lm_left_positions", "masked_lm_right_positions", "masked_lm_boundary_weights"),
     )
 
-    def __init__(self, model, masked_lm_loss_weight=1.0):
+    def __init__(self, model: Callable[..., dict[str, Any]], masked_lm_loss_weight: float = 1.0) -> None:
         super().__init__(model, False, masked_lm_loss_weight)
 
-    def value(self, numerators, denominators):
+    def value(self, numerators: dict[str, Any], denominators: dict[str, Any]) -> Any:
         """Returns the loss to minimise, see `Loss.value`: the sum of the mean losses of the two objectives."""
         of_spans = numerators["span_boundary_loss"] / (denominators["span_boundary_loss"] + MASKED_LM_EPSILON)
         return super().value(numerators, denominators) + of_spans
 
-    def _weights(self, features):
+    def _weights(self, features: dict[str, Any]) -> dict[str, Any]:
         of_examples = ops.expand_dims(_example_weights(features), -1)
         weights = ops.cast(features["masked_lm_boundary_weights"], "float32") * of_examples  # [B, P]
         return super()._weights(features) | dict.fromkeys(self._OWN_METRICS, weights)
 
-    def _values(self, outputs, features):
+    def _values(self, outputs: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
         values = losses_and_hits(outputs["span_boundary_logits"], features["masked_lm_ids"])  # [B, P]
         return super()._values(outputs, features) | dict(zip(self._OWN_METRICS, values, strict=True))
 
@@ -178,18 +185,18 @@ class ClassificationLoss(Loss):
             weights are equal, as in the original BERT.
     """
 
-    def __init__(self, model, class_weights=None):
+    def __init__(self, model: Callable[..., dict[str, Any]], class_weights: Sequence[float] | None = None) -> None:
         super().__init__(model)
         self.class_weights = class_weights
 
-    def _weights(self, features):
+    def _weights(self, features: dict[str, Any]) -> dict[str, Any]:
         weights = super()._weights(features)  # [B]
         if self.class_weights is not None:
             of_class = ops.take(ops.convert_to_tensor(self.class_weights, "float32"), features["label_ids"])
             weights["loss"] = weights["loss"] * of_class
         return weights
 
-    def _values(self, outputs, features):
+    def _values(self, outputs: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
         losses, hits = losses_and_hits(outputs["logits"], features["label_ids"], self.label_smoothing)  # [B]
         return {"loss": losses, "accuracy": hits}
 
@@ -208,7 +215,7 @@ class RegressionLoss(Loss):
     metric_names = ("loss",)
     label_names = ("label_values",)
 
-    def __init__(self, model, mean=0.0, std=1.0):
+    def __init__(self, model: keras.Model, mean: float = 0.0, std: float = 1.0) -> None:
         super().__init__(model)
         self.std = std
         if (mean, std) != (0.0, 1.0):
@@ -216,11 +223,11 @@ class RegressionLoss(Loss):
             model.head.output_weights.assign(model.head.output_weights * std)
             model.head.output_bias.assign(ops.full_like(model.head.output_bias, mean))
 
-    def squared_errors(self, predicted, expected):
+    def squared_errors(self, predicted: Any, expected: Any) -> Any:
         """Returns squared differences of numbers in the unit of the labels, in squared deviations."""
         return ops.square((predicted - expected) / self.std)
 
-    def _values(self, outputs, features):
+    def _values(self, outputs: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
         return {"loss": self.squared_errors(outputs["logits"][..., 0], features["label_values"])}
 
 
@@ -233,7 +240,7 @@ class MultiLabelLoss(Loss):
 
     label_names = ("label_values",)
 
-    def _values(self, outputs, features):
+    def _values(self, outputs: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
         logits, labels = outputs["logits"], features["label_values"]  # [B, C]
         hits = ops.cast(ops.equal(logits > 0, labels > 0.5), "float32")
         if self.label_smoothing:
@@ -249,10 +256,10 @@ class TokenClassificationLoss(Loss):
         model: TokenClassifierModel; the labels are int32 [B, T] "label_ids", -1 for tokens without a label.
     """
 
-    def _weights(self, features):
+    def _weights(self, features: dict[str, Any]) -> dict[str, Any]:
         return dict.fromkeys(self.metric_names, ops.cast(features["label_ids"] >= 0, "float32"))  # [B, T]
 
-    def _values(self, outputs, features):
+    def _values(self, outputs: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
         labels = ops.maximum(features["label_ids"], 0)
         losses, hits = losses_and_hits(outputs["logits"], labels, self.label_smoothing)  # [B, T]
         return {"loss": losses, "accuracy": hits}
@@ -272,7 +279,7 @@ class SquadLoss(Loss):
     metric_names = ("loss", "start_accuracy", "end_accuracy")
     label_names = ("start_positions", "end_positions")
 
-    def _values(self, outputs, features):
+    def _values(self, outputs: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
         smoothing = self.label_smoothing, features["input_mask"] if self.label_smoothing else None
         starts, ends = features["start_positions"], features["end_positions"]
         start_losses, start_hits = losses_and_hits(outputs["start_logits"], starts, *smoothing)  # [B]
@@ -280,7 +287,7 @@ class SquadLoss(Loss):
         return {"loss": (start_losses + end_losses) / 2.0, "start_accuracy": start_hits, "end_accuracy": end_hits}
 
 
-def weighted_sum(weights, losses):
+def weighted_sum(weights: Iterable[float], losses: Iterable[Any]) -> Any:
     """Returns the sum of losses times their weights, without those of weight 0."""
     weighted = [weight * loss for weight, loss in zip(weights, losses, strict=True) if weight]
     return sum(weighted[1:], weighted[0])
@@ -316,14 +323,14 @@ def masked_lm_weights(features: dict[str, Any]) -> Any:
     return is_masked * ops.expand_dims(_example_weights(features), -1)
 
 
-def _example_weights(features):
+def _example_weights(features: dict[str, Any]) -> Any:
     """Returns float32 [B]: 1 for examples, 0 for padding rows of the batch."""
     if "is_real_example" in features:
         return ops.reshape(ops.cast(features["is_real_example"], "float32"), (-1,))
     return ops.ones(ops.shape(features["input_ids"])[:1], dtype="float32")
 
 
-def _sequence_weights(features):
+def _sequence_weights(features: dict[str, Any]) -> Any:
     """Returns float32 [B], or [B, S] for packed rows: 1 for sequences, 0 for unused places and padding rows."""
     weights = _example_weights(features)
     if "sequence_weights" in features:

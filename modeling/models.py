@@ -29,6 +29,7 @@ from keras import ops
 
 from bert_keras.modeling.base import TOKEN_INPUTS, BaseModel
 from bert_keras.modeling.bert import BertModel
+from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.heads import (
     LinearHead,
@@ -68,7 +69,7 @@ class PretrainingModel(BaseModel):
         encoded = self._encode(features, self._dropout_seed(dropout_seed, training))
         return self._with_all_layers(self._outputs(encoded, features), encoded)
 
-    def _outputs(self, encoded, features):
+    def _outputs(self, encoded: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
         return {
             "masked_lm_logits": self.masked_lm_head(
                 encoded["sequence_output"], features["masked_lm_positions"], self.bert.embedding_table
@@ -95,7 +96,7 @@ class SpanBoundaryModel(PretrainingModel):
             self.span_boundary_head = SpanBoundaryHead(config)
         self._finish()
 
-    def _outputs(self, encoded, features):
+    def _outputs(self, encoded: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
         positions = (features[f"masked_lm_{name}positions"] for name in ("", "left_", "right_"))
         head, table = self.span_boundary_head, self.bert.embedding_table
         logits = head(encoded["sequence_output"], *positions, embedding_table=table)
@@ -162,7 +163,7 @@ class _ModelOfClasses(FineTunedModel):
         return super().get_config() | {"num_classes": self.num_classes}
 
     @classmethod
-    def _sizes_of_head(cls, checkpoint, options):
+    def _sizes_of_head(cls, checkpoint: Checkpoint, options: dict[str, Any]) -> dict[str, Any]:
         return {"num_classes": cls._num_classes(checkpoint, "output_bias", options.get("num_classes"))}
 
 
@@ -274,7 +275,7 @@ class SentenceModel(BaseModel):
         return super().get_config() | {"pooling": self.pooling, "is_normalized": self.is_normalized}
 
     @classmethod
-    def _sizes_of_head(cls, checkpoint, options):
+    def _sizes_of_head(cls, checkpoint: Checkpoint, options: dict[str, Any]) -> dict[str, Any]:
         if "pooling" not in options:
             raise ValueError(
                 f'the weights in {checkpoint.prefix} do not say how vectors are made; give pooling="cls", "mean" or '

@@ -82,10 +82,10 @@ class LearningRateSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def get_config(self) -> dict[str, Any]:
         return dict(vars(self))
 
-    def _warmup(self, step):
+    def _warmup(self, step: Any) -> Any:
         return self.learning_rate * (step / self.num_warmup_steps)
 
-    def _decay(self, step):
+    def _decay(self, step: Any) -> Any:
         if self.shape == "constant":
             return self.learning_rate + 0.0 * step  # a tensor for a tensor
         if self.shape != "linear" and self.num_warmup_steps < self.num_train_steps:
@@ -207,7 +207,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         rate_factor = keras.saving.deserialize_keras_object(config["rate_factor"], custom_objects)
         return super().from_config(config | {"rate_factor": rate_factor}, custom_objects)
 
-    def _warn_of_ended_schedule(self, is_at_start):
+    def _warn_of_ended_schedule(self, is_at_start: bool) -> None:
         """Warns once if `fit` updates weights after the last step of the schedule, with a learning rate of 0.
 
         JAX knows the step only at the end of a `fit`, and TensorFlow comes here at the start only to compile.
@@ -227,7 +227,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
                 step,
             )
 
-    def _known_step(self, is_at_start):
+    def _known_step(self, is_at_start: bool) -> int | None:
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
@@ -236,7 +236,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         is_compiling = keras.backend.backend() == "jax" and is_at_start
         return None if is_compiling else int(ops.convert_to_numpy(self.iterations))
 
-    def _clipped(self, gradients):
+    def _clipped(self, gradients: Sequence[Any]) -> Sequence[Any]:
         """Returns dense gradients, clipped by the norm of their sum over TensorFlow's replicas.
 
         Keras sums over the replicas only after this. Each replica therefore returns its share of the clipped sum.

@@ -59,7 +59,7 @@ class ReleasedModel:
 
 
 def released_models() -> tuple["ReleasedModel", ...]:
-    """Returns all released models, a tuple of ReleasedModel: English, other languages, miniatures."""
+    """Returns all released models: English, other languages, miniatures."""
     return _MODELS
 
 
@@ -73,7 +73,7 @@ def find_on_hugging_face(name: str) -> "ReleasedModel | None":
     return next((model for model in _MODELS if name in (model.hugging_face, model.hugging_face.split("/")[1])), None)
 
 
-def _miniature(layers, width):
+def _miniature(layers: int, width: int) -> ReleasedModel:
     name = f"uncased_L-{layers}_H-{width}_A-{width // 64}"
     alias, advice = _MINIATURES.get((layers, width), (None, "To study depth and width."))
     return ReleasedModel(
@@ -90,7 +90,16 @@ def _miniature(layers, width):
     )
 
 
-def _full_size(folder, family, size, vocab_size, hugging_face, advice, alias=None, do_lower_case=False):
+def _full_size(
+    folder: str,
+    family: str,
+    size: str,
+    vocab_size: int,
+    hugging_face: str,
+    advice: str,
+    alias: str | None = None,
+    do_lower_case: bool = False,
+) -> ReleasedModel:
     layers, width = (12, 768) if size == "base" else (24, 1024)
     name = f"{family}_L-{layers}_H-{width}_A-{width // 64}"
     address, hugging_face = f"{_HOST}/{folder}/{name}.zip", f"google-bert/bert-{size}-{hugging_face}"

@@ -108,7 +108,7 @@ def replace_tokens(features: dict[str, Any], samples: Any) -> tuple[Any, Any]:
     is_at = ops.equal(ops.expand_dims(positions, -1), ops.arange(ops.shape(ids)[1], dtype="int32"))  # [B, P, T]
     is_at = ops.logical_and(is_at, ops.expand_dims(features["masked_lm_weights"] > 0, -1))
 
-    def placed(values):
+    def placed(values: Any) -> Any:
         return ops.max(ops.where(is_at, ops.expand_dims(values, -1), -1), axis=1)  # [B, T], -1 elsewhere
 
     replaced, original = placed(samples), placed(features["masked_lm_ids"])
@@ -141,13 +141,19 @@ class ReplacedTokenLoss(Loss):
     )
     label_names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 
-    def __init__(self, model, generator_size=0.25, masked_lm_loss_weight=1.0, replaced_token_loss_weight=50.0):
+    def __init__(
+        self,
+        model: keras.Model,
+        generator_size: float = 0.25,
+        masked_lm_loss_weight: float = 1.0,
+        replaced_token_loss_weight: float = 50.0,
+    ) -> None:
         super().__init__(model)
         self.generator = Generator(model, generator_size)
         self.own_weights = self.generator.own_weights
         self._loss_weights = masked_lm_loss_weight, replaced_token_loss_weight
 
-    def numerators(self, features, dropout_seed=None):
+    def numerators(self, features: dict[str, Any], dropout_seed: Any = None) -> dict[str, Any]:
         seed = _seed_of_batch(features) if dropout_seed is None else ops.convert_to_tensor(dropout_seed)
         logits = self.generator(features, None if dropout_seed is None else shifted(seed, _GENERATOR))  # [B, P, V]
         samples = argmax(logits + gumbel_noise(ops.shape(logits), shifted(seed, _SAMPLES)))  # [B, P]
@@ -157,13 +163,13 @@ class ReplacedTokenLoss(Loss):
         values = self._values(outputs, features)
         return {name: ops.sum(weights * values[name]) for name, weights in self._weights(features).items()}
 
-    def value(self, numerators, denominators):
+    def value(self, numerators: dict[str, Any], denominators: dict[str, Any]) -> Any:
         """Returns the weighted sum of the losses of generator and discriminator, see `Loss.value`."""
         masked_lm = numerators["masked_lm_loss"] / (denominators["masked_lm_loss"] + MASKED_LM_EPSILON)
         replaced = ops.divide_no_nan(numerators["replaced_token_loss"], denominators["replaced_token_loss"])
         return weighted_sum(self._loss_weights, (masked_lm, replaced))
 
-    def metrics(self, numerators, denominators):
+    def metrics(self, numerators: dict[str, Any], denominators: dict[str, Any]) -> dict[str, Any]:
         """Returns `Loss.metrics`; precision and recall are 0 without predicted or replaced tokens."""
         hits = numerators["replaced_token_precision"]
         return super().metrics(numerators, denominators) | {
@@ -171,11 +177,11 @@ class ReplacedTokenLoss(Loss):
             "replaced_token_recall": ops.divide_no_nan(hits, numerators["replaced_share"]),
         }
 
-    def _weights(self, features):
+    def _weights(self, features: dict[str, Any]) -> dict[str, Any]:
         masked, is_token = masked_lm_weights(features), ops.cast(features["input_mask"], "float32")
         return {name: masked if name.startswith("masked_lm") else is_token for name in self.metric_names}
 
-    def _values(self, outputs, features):
+    def _values(self, outputs: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
         masked = losses_and_hits(outputs["masked_lm_logits"], features["masked_lm_ids"])  # [B, P]
         labels, logits = ops.cast(outputs["is_replaced"], "float32"), outputs["logits"]  # [B, T]
         predicted = ops.cast(logits > 0, "float32")
@@ -185,7 +191,7 @@ class ReplacedTokenLoss(Loss):
         return dict(zip(self.metric_names, values, strict=True))
 
 
-def _seed_of_batch(features):
+def _seed_of_batch(features: dict[str, Any]) -> Any:
     """Returns a seed for `Dropout` that depends on the tokens alone, so each evaluation draws the same samples."""
     dtype = "uint32" if keras.backend.backend() == "jax" else "int32"
     return ops.cast(ops.stack([ops.sum(features[name]) for name in ("input_ids", "masked_lm_ids")]), dtype)

@@ -10,6 +10,7 @@ from keras import ops
 
 from bert_keras.modeling.base import TOKEN_INPUTS, BaseModel
 from bert_keras.modeling.bert import BertModel
+from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.config import FINE_TUNING_DROPOUT, BertConfig
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.heads import FINE_TUNING_INITIALIZER_RANGE
@@ -75,7 +76,7 @@ class FeatureBasedTagger(BaseModel):
         return super().get_config() | {"num_classes": self.num_classes, "units": self.units}
 
     @classmethod
-    def _sizes_of_head(cls, checkpoint, options):
+    def _sizes_of_head(cls, checkpoint: Checkpoint, options: dict[str, Any]) -> dict[str, Any]:
         num_classes = cls._num_classes(checkpoint, "tagger/output/bias", options.get("num_classes"))
         units, _ = checkpoint.shape("tagger/layer_0/forward/lstm_cell/recurrent_kernel")
         return {"num_classes": num_classes, "units": units}
@@ -119,7 +120,7 @@ class LstmTagger(FeatureBasedTagger):
         super().__init__(config, num_classes, units or config.hidden_size, name=name, **kwargs)
 
 
-def _with_a_token(is_token):
+def _with_a_token(is_token: Any) -> Any:
     """Marks the first position of rows without tokens (padding of a batch) as a token: cuDNN rejects empty rows."""
     is_first = ops.expand_dims(ops.arange(ops.shape(is_token)[1], dtype="int32") == 0, 0)  # [1, T]
     return is_token | (is_first & ~ops.any(is_token, axis=-1, keepdims=True))
@@ -146,7 +147,7 @@ class BidirectionalLstm(keras.layers.Layer):
         return self.dropout(ops.concatenate([forward, backward], axis=-1), dropout_seed)
 
 
-def _lstm(units, **options):
+def _lstm(units: int, **options: Any) -> keras.layers.LSTM:
     seeds = {
         "kernel_initializer": keras.initializers.GlorotUniform(next_seed()),
         "recurrent_initializer": keras.initializers.Orthogonal(seed=next_seed()),

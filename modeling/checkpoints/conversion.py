@@ -1,11 +1,13 @@
 """Conversion of checkpoints between formats: selects the entries, adds rows for new words, and writes the copy."""
 
-import collections.abc
 import copy
 import dataclasses
 import fnmatch
 import logging
+import os
 import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -51,21 +53,23 @@ class Contents:
     """A checkpoint with all that is needed to write it.
 
     Attributes:
-        checkpoint: Checkpoint; all its entries are written.
-        heads: tuple of the heads it has, see `Checkpoint.heads`.
-        config: BertConfig.
-        labels: list of str, the class names of its head, or None.
-        problem_type: str, how other libraries make probabilities of a classifier's logits, or None.
+        checkpoint: all its entries are written.
+        heads: those it has, see `Checkpoint.heads`.
+        config: of its network.
+        labels: the class names of its head, or None.
+        problem_type: how other libraries make probabilities of a classifier's logits, or None.
     """
 
     checkpoint: Checkpoint
-    heads: tuple
+    heads: tuple[str, ...]
     config: BertConfig
-    labels: list | None = None
+    labels: list[str] | None = None
     problem_type: str | None = None
 
 
-def without_other_entries(checkpoint, heads=None, with_training_state=False):
+def without_other_entries(
+    checkpoint: Checkpoint, heads: Collection[str] | None = None, with_training_state: bool = False
+) -> Checkpoint:
     """Returns a checkpoint without the entries of other heads (None: all heads stay) or of the training state.
 
     Unknown entries stay, so that `load_weights` rejects them instead of losing them.
@@ -80,11 +84,11 @@ def without_other_entries(checkpoint, heads=None, with_training_state=False):
     return selected
 
 
-def _is_of_some_head(name):
+def _is_of_some_head(name: str) -> bool:
     return is_tied(name) or any(fnmatch.fnmatchcase(weight_of(name), pattern) for pattern in HEAD_PATTERNS)
 
 
-def _entries_of_unknown_heads(checkpoint):
+def _entries_of_unknown_heads(checkpoint: Checkpoint) -> list[str]:
     """Returns the names of entries outside the encoder and its known heads, other than training state."""
     return [
         name
@@ -93,11 +97,11 @@ def _entries_of_unknown_heads(checkpoint):
     ]
 
 
-def _is_state_of_run(name):
+def _is_state_of_run(name: str) -> bool:
     return is_training_state(name) and (weight_of(name) == name or name.startswith(LOSS_PREFIX))
 
 
-def _is_of(head, name):
+def _is_of(head: str, name: str) -> bool:
     """Returns whether an entry belongs to the head; untied projections belong to the masked-LM head."""
     if head == "masked_lm":
         return is_tied(name) or name.startswith("cls/predictions/")
@@ -112,16 +116,16 @@ class _ExtendedCheckpoint(Checkpoint):
     `sources` maps the number of such a row to the numbers of the rows whose mean it starts as. Adam's slots start at 0.
     """
 
-    def __init__(self, checkpoint, num_rows, sources):
+    def __init__(self, checkpoint: Checkpoint, num_rows: int, sources: Mapping[int, Sequence[int]]) -> None:
         super().__init__(checkpoint.prefix, reader=checkpoint)
         self._num_rows = num_rows
         self._sources = sources
 
-    def shape(self, name):
+    def shape(self, name: str) -> tuple[int, ...]:
         shape = super().shape(name)
         return (self._num_rows, *shape[1:]) if _VOCABULARY_TABLES.fullmatch(name) else shape
 
-    def read(self, name):
+    def read(self, name: str) -> np.ndarray:
         value = super().read(name)
         if not _VOCABULARY_TABLES.fullmatch(name):
             return value
@@ -136,7 +140,7 @@ class _ExtendedCheckpoint(Checkpoint):
 class _CheckpointOfLayers(Checkpoint):
     """A checkpoint with some of the encoder layers of another, numbered from 0 again."""
 
-    def __init__(self, checkpoint, layers):
+    def __init__(self, checkpoint: Checkpoint, layers: Sequence[int]) -> None:
         super().__init__(checkpoint.prefix, reader=checkpoint)
         self._sources = {}
         for name in checkpoint.names:
@@ -148,51 +152,59 @@ class _CheckpointOfLayers(Checkpoint):
                     self._sources[f"{match[1]}{number}{name[match.end() :]}"] = name
         self.names = sorted(self._sources)
 
-    def shape(self, name):
+    def shape(self, name: str) -> tuple[int, ...]:
         return super().shape(self._sources[name])
 
-    def dtype(self, name):
+    def dtype(self, name: str) -> str:
         return super().dtype(self._sources[name])
 
-    def read(self, name):
+    def read(self, name: str) -> np.ndarray:
         return super().read(name) if name not in self._sources else self._reader.read(self._sources[name])
 
 
-class _Tensors(collections.abc.Mapping):
+class _Tensors(Mapping[str, np.ndarray]):
     """The values of a checkpoint by name. Each access reads the value, to save memory."""
 
-    def __init__(self, checkpoint):
+    def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> np.ndarray:
         return self._checkpoint.read(name)
 
-    def __contains__(self, name):
+    def __contains__(self, name: object) -> bool:
         return name in self._checkpoint.names
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._checkpoint.names)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._checkpoint.names)
 
 
-def check_labels(labels):
-    """Rejects empty and repeated names of classes, a list of str or None."""
+def check_labels(labels: Sequence[str] | None) -> None:
+    """Rejects empty and repeated names of classes."""
     if labels is not None:
         check_names(labels or [""], Setting("labels"))
 
 
-def select(checkpoint, config, format_, head, keep_optimizer, task=None, head_of_task=None):
+def select(
+    checkpoint: Checkpoint,
+    config: BertConfig | None,
+    format_: str,
+    head: str | None,
+    keep_optimizer: bool,
+    task: str | None = None,
+    head_of_task: str | None = None,
+) -> Contents:
     """Selects the parts of a checkpoint to write, as Contents.
 
     Args:
-        checkpoint: Checkpoint.
-        config: BertConfig, or None if there is none.
+        checkpoint: the input.
+        config: of its network, or None if there is none.
         format_: "tensorflow" or "safetensors".
         head: the one head to keep, "none" for the encoder alone, or None for all heads.
-        keep_optimizer: bool; True: keep the training state.
-        task, head_of_task: str; the task that the model was fine-tuned for and the head of that task, or None.
+        keep_optimizer: whether to keep the training state.
+        task, head_of_task: the task that the model was fine-tuned for and the head of that task, or None.
     """
     if config is None:
         raise Mistake("{} has no config next to it; give the {bert_config_file} that belongs to it", checkpoint.prefix)
@@ -240,7 +252,7 @@ def select(checkpoint, config, format_, head, keep_optimizer, task=None, head_of
     return Contents(selected, heads, config)
 
 
-def _chosen_heads(checkpoint, head):
+def _chosen_heads(checkpoint: Checkpoint, head: str) -> tuple[str, ...]:
     if head == "none":
         return ()
     if head == "multiple_choice" and "output_bias" in checkpoint.names and checkpoint.shape("output_bias") != (1,):
@@ -259,11 +271,11 @@ def _chosen_heads(checkpoint, head):
     raise Mistake("{head}={}: {} has no such head, {}; choose what is there, or none", head, checkpoint.prefix, held)
 
 
-def extend(contents, extended):
+def extend(contents: Contents, extended: Any) -> Contents:
     """Returns Contents with a row for each added word, the mean of the rows of its former pieces; logs the words.
 
     Args:
-        contents: Contents.
+        contents: those of the checkpoint.
         extended: `ExtendedVocabulary` of data_prep.
     """
     if extended.present:
@@ -289,7 +301,7 @@ def extend(contents, extended):
     )
 
 
-def keep_layers(contents, layers):
+def keep_layers(contents: Contents, layers: Sequence[str]) -> Contents:
     """Returns Contents with some encoder layers only: a list of their numbers from 1, as text, in their new order."""
     num_layers = contents.config.num_hidden_layers
     checkpoint = contents.checkpoint
@@ -309,7 +321,7 @@ def keep_layers(contents, layers):
     )
 
 
-def write_contents(contents, folder, format_):
+def write_contents(contents: Contents, folder: str | os.PathLike, format_: str) -> None:
     """Writes weights and config: `bert_model.ckpt` and `bert_config.json`, or `model.safetensors` and `config.json`."""
     config, tensors = contents.config, _Tensors(contents.checkpoint)
     if format_ == "safetensors":
@@ -329,7 +341,7 @@ def write_contents(contents, folder, format_):
         log.warning("the config has values that the original BERT lacks, so it cannot run this model; bert-keras can")
 
 
-def log_lost_facts(contents):
+def log_lost_facts(contents: Contents) -> None:
     """Logs the facts that a TensorFlow checkpoint without a task.json cannot store."""
     if contents.labels:
         log.warning("a TensorFlow checkpoint cannot store the names of classes: %s", ",".join(contents.labels))

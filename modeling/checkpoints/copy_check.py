@@ -4,12 +4,15 @@ Axes: B batch, T tokens, H hidden, P predictions.
 """
 
 import logging
+import os
+from collections.abc import Mapping
 
 import numpy as np
 
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.checkpoints.conversion import LINEAR_HEADS, Contents
-from bert_keras.modeling.checkpoints.loading import load_weights, open_checkpoint, weights_by_name
+from bert_keras.modeling.checkpoints.loading import Checkpoint, load_weights, open_checkpoint, weights_by_name
+from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.heads import MaskedLmHead, ReplacedTokenHead, SpanBoundaryHead
 from bert_keras.modeling.layers import dtype_policy
 
@@ -22,7 +25,7 @@ _NUM_CLASSES = {"next_sentence": 2, "squad": 2, "multiple_choice": 1}
 _TOLERANCE = 1e-5
 
 
-def check_copy(folder, contents, computed):
+def check_copy(folder: str | os.PathLike, contents: Contents, computed: Mapping[str, np.ndarray]) -> float:
     """Compares the files that `write_contents` wrote with the input; returns the largest difference of the outputs.
 
     Raises:
@@ -48,18 +51,18 @@ def check_copy(folder, contents, computed):
     return difference
 
 
-def _differing_entries(first, second):
+def _differing_entries(first: Checkpoint, second: Checkpoint) -> list[str]:
     """Returns the sorted names of entries that are not in both checkpoints or not bit-identical."""
     common = set(first.names) & set(second.names)
     differing = [name for name in common if not _is_same(first.read(name), second.read(name))]
     return sorted(differing + list(set(first.names) ^ set(second.names)))
 
 
-def _is_same(first, second):
+def _is_same(first: np.ndarray, second: np.ndarray) -> bool:
     return first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
 
 
-def run_network(contents):
+def run_network(contents: Contents) -> dict[str, np.ndarray]:
     """Runs the network with all its heads on a fixed input, the same for all models of the same sizes.
 
     Returns a dict of "sequence_output" float32 [B, T, H], "pooled_output" [B, H] if the checkpoint has a pooler, and
@@ -71,7 +74,7 @@ def run_network(contents):
         return _outputs_of(contents)
 
 
-def _outputs_of(contents):
+def _outputs_of(contents: Contents) -> dict[str, np.ndarray]:
     bert = BertModel(contents.config)
     weights = weights_by_name(bert)
     has_pooler = any(name.startswith("bert/pooler/") for name in contents.checkpoint.names)
@@ -107,7 +110,7 @@ def _outputs_of(contents):
     return outputs
 
 
-def _check_head(head, contents):
+def _check_head(head: str, contents: Contents) -> None:
     """Rejects a linear head unless its weights are [C, H] and [C], with the C that the head needs."""
     if head not in LINEAR_HEADS:
         return
@@ -124,11 +127,11 @@ def _check_head(head, contents):
         )
 
 
-def _in_words(shape):
+def _in_words(shape: tuple[int | str, ...] | None) -> str:
     return "missing" if shape is None else f"[{', '.join(map(str, shape))}]"
 
 
-def largest_difference(first, second):
+def largest_difference(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> float:
     """Returns the largest absolute difference of two results of `run_network`; two NaN count as equal."""
     differences = [
         np.max(np.where(np.isnan(first[name]) & np.isnan(second[name]), 0, np.abs(first[name] - second[name])))
@@ -137,7 +140,7 @@ def largest_difference(first, second):
     return float(np.max(differences))
 
 
-def _fixed_input(config):
+def _fixed_input(config: BertConfig) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Makes two random sequences of different lengths, int32 [B, T], and masked positions, int32 [B, P]."""
     random = np.random.default_rng(1)
     num_tokens = min(16, config.max_position_embeddings)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import pathlib
 import tempfile
 
 from bert_keras.mistakes import Mistake, closest
@@ -10,7 +11,7 @@ from bert_keras.modeling.checkpoints.hugging_face_config import RELEASED_FILE, r
 from bert_keras.modeling.checkpoints.loading import open_checkpoint
 from bert_keras.modeling.checkpoints.vocabulary import check_vocabulary
 from bert_keras.modeling.config import BertConfig, released_names
-from bert_keras.modeling.released import find_released
+from bert_keras.modeling.released import ReleasedModel, find_released
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_new_folder
 from bert_keras.storage.download import download, unpack
@@ -64,7 +65,7 @@ def download_model(name: str, folder: str | os.PathLike | None = None) -> str:
     return folder
 
 
-def _unpack_model(zip_file, folder, source, model):
+def _unpack_model(zip_file: str, folder: pathlib.Path, source: str, model: ReleasedModel) -> None:
     """Unpacks a zip file from a source, a file or an address; raises ValueError unless it has the released model."""
     unpack(zip_file, folder, source)
     if missing := [name for name in _FILES if not paths.is_file(folder / name)]:
@@ -76,7 +77,7 @@ def _unpack_model(zip_file, folder, source, model):
         raise ValueError(f"{source} is not the released model {model.name}: {reason}") from error
 
 
-def _check_contents(folder, model):
+def _check_contents(folder: pathlib.Path, model: ReleasedModel) -> None:
     config, released = read_config(folder / RELEASED_FILE), BertConfig.from_name(model.name)
     for field in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"):
         found, needed = getattr(config, field), getattr(released, field)

@@ -4,13 +4,14 @@ All are the same network with other values in the config. Only the names of weig
 """
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from typing import Any
 
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling.config import LAYER_NORM_EPS, BertConfig
 
 # The heads of the classes that all families have.
-_CLASSES = {
+_CLASSES: dict[tuple[str, ...], str] = {
     (): "Model",
     ("masked_lm",): "ForMaskedLM",
     ("squad",): "ForQuestionAnswering",
@@ -18,7 +19,7 @@ _CLASSES = {
     ("token_classifier",): "ForTokenClassification",
     ("multiple_choice",): "ForMultipleChoice",
 }
-_PRETRAINING = {("masked_lm", "next_sentence"): "ForPreTraining"}
+_PRETRAINING: dict[tuple[str, ...], str] = {("masked_lm", "next_sentence"): "ForPreTraining"}
 # Heads on the pooled token.
 _POOLED_HEADS = ("next_sentence", "classifier", "multiple_choice")
 # Config fields with which a model belongs to another family.
@@ -44,23 +45,23 @@ class Family:
 
     model_type: str
     class_prefix: str
-    more_classes: dict = dataclasses.field(default_factory=dict)
-    parts: dict = dataclasses.field(default_factory=dict)
-    parts_of_heads: dict = dataclasses.field(default_factory=dict)
-    tied: dict = dataclasses.field(default_factory=dict)
-    config_keys: dict = dataclasses.field(default_factory=dict)
-    defaults: dict = dataclasses.field(default_factory=dict)
-    switches: dict = dataclasses.field(default_factory=dict)
-    needed: dict = dataclasses.field(default_factory=dict)
-    written: dict = dataclasses.field(default_factory=dict)
+    more_classes: dict[tuple[str, ...], str] = dataclasses.field(default_factory=dict)
+    parts: dict[str, str] = dataclasses.field(default_factory=dict)
+    parts_of_heads: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
+    tied: dict[str, str] = dataclasses.field(default_factory=dict)
+    config_keys: dict[str, str] = dataclasses.field(default_factory=dict)
+    defaults: dict[str, Any] = dataclasses.field(default_factory=dict)
+    switches: dict[str, Any] = dataclasses.field(default_factory=dict)
+    needed: dict[str, Any] = dataclasses.field(default_factory=dict)
+    written: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
-    def classes(self):
-        """The Hugging Face classes, a dict from tuples of heads to names."""
+    def classes(self) -> dict[tuple[str, ...], str]:
+        """The names of the Hugging Face classes by their heads."""
         classes = {(): _CLASSES[()]} | self.more_classes | _CLASSES
         return {heads: self.class_prefix + end for heads, end in classes.items()}
 
-    def rename(self, name, heads):
+    def rename(self, name: str, heads: Iterable[str]) -> str | None:
         """Translates a Hugging Face name of BERT, for a model with these heads; None if the model has no such weight.
 
         Without the heads of a pooler, only the pooler has no name.

@@ -5,7 +5,7 @@ import os
 import re
 
 from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING
-from bert_keras.modeling.released import find_on_hugging_face, find_released
+from bert_keras.modeling.released import ReleasedModel, find_on_hugging_face, find_released
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -25,7 +25,7 @@ _SHARD = re.compile(r"-\d+-of-\d+\.safetensors$")
 _PICKLED_MODEL = re.compile(r"pytorch_model(-\d+-of-\d+)?\.bin$")
 
 
-def find_in_folder(folder):
+def find_in_folder(folder: str) -> str:
     """Finds the checkpoint named in a folder's `checkpoint` file, or the only checkpoint of the folder.
 
     Returns the path of a safetensors file, of the index of its shards, or the prefix of a TensorFlow checkpoint.
@@ -45,7 +45,7 @@ def find_in_folder(folder):
     return paths.join(folder, prefixes[0])
 
 
-def _named_by_state_file(folder):
+def _named_by_state_file(folder: str) -> str | None:
     state_file = paths.join(folder, "checkpoint")
     if not paths.is_file(state_file):
         return None
@@ -54,7 +54,7 @@ def _named_by_state_file(folder):
     return paths.name(named[1]) if named else None
 
 
-def _nothing_to_open(folder, stale):
+def _nothing_to_open(folder: str, stale: str) -> FileNotFoundError | ValueError:
     names = paths.list_dir(folder)
     for name in names:
         if _SHARD.search(name):
@@ -70,7 +70,7 @@ def _nothing_to_open(folder, stale):
     return FileNotFoundError(f"the folder {folder} has no checkpoint; {reason}{contents_of(folder)}")
 
 
-def _prefixes(folder):
+def _prefixes(folder: str) -> list[str]:
     """Returns the names of the checkpoints in a folder: prefixes, safetensors files and indexes of shards."""
     names = [name for name in paths.list_dir(folder) if name[0] != "."]
     prefixes = [name.removesuffix(".index") for name in names if name.endswith(".index")]
@@ -79,7 +79,7 @@ def _prefixes(folder):
     return sorted(prefixes + files)
 
 
-def pickle_refusal(path):
+def pickle_refusal(path: str) -> ValueError:
     """Makes the error for a PyTorch file, with a command that converts it and its shards to safetensors."""
     name = paths.name(path)
     match = _PICKLED_MODEL.match(name)
@@ -93,7 +93,7 @@ def pickle_refusal(path):
     )
 
 
-def not_found(path, sought):
+def not_found(path: str, sought: str) -> FileNotFoundError:
     """Makes the error for a checkpoint that does not exist; for a released model, it says how to get the model.
 
     `sought` names the checkpoint and the files that would show it.
@@ -107,7 +107,7 @@ def not_found(path, sought):
     return FileNotFoundError(f"the checkpoint {sought} does not exist; {contents_of(paths.parent(path))}")
 
 
-def _how_to_get(model, folder):
+def _how_to_get(model: ReleasedModel, folder: str) -> str:
     is_default = paths.is_remote(folder) or os.path.abspath(folder) == os.path.abspath(model.name)
     command = f"convert_checkpoint.py --download={model.name} --output={folder}".split(" ", 2)
     command = " ".join(command[: 2 if is_default else 3])
@@ -120,7 +120,7 @@ def _how_to_get(model, folder):
     )
 
 
-def contents_of(folder):
+def contents_of(folder: str) -> str:
     """Returns the contents of a folder as the end of an error message."""
     if not paths.is_dir(folder):
         return f"the folder {folder} does not exist; {_LAYOUT}"

@@ -60,7 +60,7 @@ def model_of_run(path: str | os.PathLike) -> str:
 
 
 @functools.cache
-def _download(name):
+def _download(name: str) -> str:
     repository, _ = split_name(name)
     folder = fetch(name, _SMALL_FILES)
     commit = os.path.basename(folder)
@@ -74,11 +74,11 @@ def _download(name):
     return folder
 
 
-def _has_weights(folder):
+def _has_weights(folder: str) -> bool:
     return any(file.endswith(".safetensors") for file in paths.list_dir(folder))
 
 
-def _without_weights(name, repository):
+def _without_weights(name: str, repository: str) -> str:
     model = find_on_hugging_face(repository)
     other = f"or download the original: convert_checkpoint.py --download={model.name}; " if model else ""
     return (

@@ -5,6 +5,8 @@ They look alike, but "gelu" is the tanh form in the first and the exact form in 
 
 import dataclasses
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bert_keras.modeling.checkpoints.families import BERT, ELECTRA, FAMILIES, check_pooled_token, family_of
 from bert_keras.modeling.checkpoints.names import heads_of
@@ -69,14 +71,14 @@ def read_config(path: str | os.PathLike) -> BertConfig:
     return config_of_folder(held)
 
 
-def read_config_files(folder):
+def read_config_files(folder: str | os.PathLike) -> dict[str, dict[str, Any]]:
     """Returns the contents of the config files in a folder, dicts by the paths of those that exist."""
     files = (paths.join(folder, name) for name in (RELEASED_FILE, HUGGING_FACE_FILE))
     return {file: read_json_object(file) for file in files if paths.is_file(file)}
 
 
-def config_of_folder(held):
-    """Returns the BertConfig of one or two files of a folder, given by `read_config_files`, which must agree."""
+def config_of_folder(held: Mapping[str, dict[str, Any]]) -> BertConfig:
+    """Returns the config of one or two files of a folder, given by `read_config_files`, which must agree."""
     files = list(held)
     configs = [_config_of(values, file) for file, values in held.items()]
     differing = [
@@ -93,8 +95,8 @@ def config_of_folder(held):
     return configs[0]
 
 
-def labels_of(values, json_file):
-    """Returns the class names in the values of a `config.json`, a list of str in the order of the logits, or None."""
+def labels_of(values: Mapping[str, Any], json_file: str) -> list[str] | None:
+    """Returns the class names in the values of a `config.json`, in the order of the logits, or None."""
     labels = values.get("id2label")
     if labels is None:
         return None
@@ -109,7 +111,7 @@ def labels_of(values, json_file):
     return names
 
 
-def problem_type_of(values, json_file):
+def problem_type_of(values: Mapping[str, Any], json_file: str) -> str | None:
     """Returns the problem type in the values of a `config.json`: how a classifier makes probabilities, or None."""
     problem_type = values.get("problem_type")
     if problem_type not in (None, *PROBLEM_TYPES):
@@ -119,7 +121,9 @@ def problem_type_of(values, json_file):
     return problem_type
 
 
-def to_hugging_face_config(config, architecture, labels=None, problem_type=None):
+def to_hugging_face_config(
+    config: BertConfig, architecture: str, labels: Sequence[str] | None = None, problem_type: str | None = None
+) -> dict[str, Any]:
     """Makes the values of a `config.json` for a Hugging Face class, and the class names and problem type of a head."""
     activations = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
     family = family_of(config)
@@ -145,7 +149,7 @@ def to_hugging_face_config(config, architecture, labels=None, problem_type=None)
     return values
 
 
-def _config_of(values, path):
+def _config_of(values: dict[str, Any], path: str) -> BertConfig:
     if paths.name(path) != HUGGING_FACE_FILE and not any(mark in values for mark in _MARKS):
         return BertConfig.from_dict(values, source=path)
     family = FAMILIES.get(values.get("model_type") or "bert")

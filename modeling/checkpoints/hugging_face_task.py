@@ -22,7 +22,9 @@ _TASKS = {
     ("token_classifier",): ("token_classification",),
     ("classifier",): ("classification", "multi_label", "regression", "rerank"),
 }
-_OF_PROBLEM_TYPES = dict(zip(PROBLEM_TYPES, ("classification", "multi_label", "regression"), strict=True))
+_OF_PROBLEM_TYPES: dict[str, str] = dict(
+    zip(PROBLEM_TYPES, ("classification", "multi_label", "regression"), strict=True)
+)
 # The defaults of run_squad.py, but for the text of an answer, which is that of the context.
 _ANSWERS = {
     "max_answer_length": 30,
@@ -116,7 +118,9 @@ def with_activation(activation: str) -> dict[str, Any]:
     return {"sentence_transformers": {"activation_fn": class_}}
 
 
-def _of_reranker(config, config_file, length, activation, is_pair):
+def _of_reranker(
+    config: dict[str, Any], config_file: str, length: int, activation: str | None, is_pair: bool | None
+) -> dict[str, Any]:
     if (count := len(_labels(config, config_file))) != 1:
         raise Mistake("{} has {} labels, but a reranker has one score; take a model with one label", config_file, count)
     if is_pair is not None:
@@ -124,7 +128,7 @@ def _of_reranker(config, config_file, length, activation, is_pair):
     return {"task": "rerank", "max_seq_length": length, "activation": activation or "sigmoid"}
 
 
-def _of_texts(config, config_file, task):
+def _of_texts(config: dict[str, Any], config_file: str, task: str | None) -> dict[str, Any]:
     """Returns the task of a classifier and its labels."""
     labels, problem_type = _labels(config, config_file), problem_type_of(config, config_file)
     if problem_type is not None:
@@ -152,7 +156,7 @@ def _of_texts(config, config_file, task):
     return {"task": task, "labels": labels}
 
 
-def _labels(config, config_file):
+def _labels(config: dict[str, Any], config_file: str) -> list[str]:
     """Returns the names of the classes; transformers leaves out the names of two classes without names."""
     labels = labels_of(config, config_file)
     if labels is None:

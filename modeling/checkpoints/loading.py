@@ -6,7 +6,7 @@ import functools
 import glob
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -57,7 +57,7 @@ class Checkpoint:
         names: original names of the entries, a sorted list of str.
     """
 
-    def __init__(self, prefix, reader):
+    def __init__(self, prefix: str, reader: "SafetensorsReader | TensorFlowReader | Checkpoint") -> None:
         self.prefix = str(prefix)
         self.names = reader.names
         self._reader = reader
@@ -124,7 +124,7 @@ class Checkpoint:
         return vocabulary_in(self._folder)
 
     @functools.cached_property
-    def _config_files(self):
+    def _config_files(self) -> dict[str, dict[str, Any]]:
         return read_config_files(self._folder)
 
 
@@ -144,7 +144,7 @@ class LoadReport:
     new: list[str]
     unused: list[str]
 
-    def __str__(self):
+    def __str__(self) -> str:
         parts = [f"loaded {len(self.loaded)} of {len(self.loaded) + len(self.new)} weights from {self.prefix}"]
         if self.new:
             parts.append(f"new: {', '.join(self.new)}")
@@ -327,7 +327,7 @@ def load_weights(
     return report
 
 
-def _check_shapes(report, checkpoint, variables_by_name):
+def _check_shapes(report: LoadReport, checkpoint: Checkpoint, variables_by_name: Mapping[str, keras.Variable]) -> None:
     if not report.loaded:
         reason = "it has none of the model's weights"
         if _OBJECT_GRAPH in checkpoint.names:
@@ -336,7 +336,7 @@ def _check_shapes(report, checkpoint, variables_by_name):
     _refuse_other_shapes(checkpoint, {name: tuple(variables_by_name[name].shape) for name in report.loaded})
 
 
-def _refuse_other_shapes(checkpoint, shapes):
+def _refuse_other_shapes(checkpoint: Checkpoint, shapes: Mapping[str, tuple[int, ...]]) -> None:
     mismatches = [
         f"{name} is {list(checkpoint.shape(name))} in the checkpoint and {list(shape)} in the model"
         for name, shape in shapes.items()
@@ -349,7 +349,7 @@ def _refuse_other_shapes(checkpoint, shapes):
         )
 
 
-def _check_types(report, checkpoint):
+def _check_types(report: LoadReport, checkpoint: Checkpoint) -> None:
     """Rejects weights that are not of a floating type, such as those of a quantised model."""
     wrong = [f"{name} is {dtype}" for name in report.loaded if (dtype := checkpoint.dtype(name)) not in _FLOATING_TYPES]
     if wrong:
@@ -359,7 +359,7 @@ def _check_types(report, checkpoint):
         )
 
 
-def _check_complete(report, num_weights, new_allowed, ignored):
+def _check_complete(report: LoadReport, num_weights: int, new_allowed: Sequence[str], ignored: Sequence[str]) -> None:
     if missing := _unmatched(report.new, new_allowed):
         raise IncompleteMatchError(
             f"{report.prefix} lacks {len(missing)} of the model's {num_weights} weights: {_some(missing)}; "
@@ -371,7 +371,7 @@ def _check_complete(report, num_weights, new_allowed, ignored):
         )
 
 
-def _advice_on(left):
+def _advice_on(left: Sequence[str]) -> str:
     """Returns the reason why a model lacks weights, or what to do."""
     if any(name.endswith(("/lora_kernel_a", "/lora_kernel_b")) for name in left):
         return "they belong to LoRA; finish the run, whose folder model then holds the merged weights"
@@ -384,10 +384,10 @@ def _advice_on(left):
     return "take the config file that belongs to the checkpoint"
 
 
-def _some(items, separator=", "):
+def _some(items: list[str], separator: str = ", ") -> str:
     more = [f"and {len(items) - _NUM_SHOWN} more"] if len(items) > _NUM_SHOWN else []
     return separator.join(items[:_NUM_SHOWN] + more)
 
 
-def _unmatched(names, patterns):
+def _unmatched(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
     return [name for name in names if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]

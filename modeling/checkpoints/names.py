@@ -5,8 +5,9 @@ has the names of BERT; `families` derives those of its variants.
 """
 
 import re
+from collections.abc import Collection, Iterable, Sequence
 
-from bert_keras.modeling.checkpoints.families import BERT, FAMILIES
+from bert_keras.modeling.checkpoints.families import BERT, FAMILIES, Family
 
 # Original -> Hugging Face; {i} is the number of a layer.
 _NAMES = {
@@ -103,32 +104,34 @@ _HEAD_WEIGHTS = {
 TOP_LEVEL_HEADS = ("classifier", "token_classifier", "multiple_choice")
 
 
-def is_training_state(name):
+def is_training_state(name: str) -> bool:
     """Returns whether an entry of a checkpoint is training state rather than a weight."""
     return name in _STATE_OF_TRAINING or name.startswith(LOSS_PREFIX) or bool(_SLOT.search(name))
 
 
-def weight_of(name):
+def weight_of(name: str) -> str:
     """Returns the name of a weight from its own name or that of one of its slots."""
     return _SLOT.sub("", name)
 
 
-def is_transposed(name):
+def is_transposed(name: str) -> bool:
     """Returns whether the Hugging Face layout transposes the entry with this original name."""
     return weight_of(name).endswith("/kernel")
 
 
-def is_tied(name):
+def is_tied(name: str) -> bool:
     """Returns whether a Hugging Face name is the second name of a tied tensor."""
     return name.removeprefix(_FAIRSEQ_PREFIX) in _TIED_NAMES
 
 
-def is_of_encoder(name):
+def is_of_encoder(name: str) -> bool:
     """Returns whether an entry belongs to the encoder, by its original or Hugging Face name, also an unknown one."""
     return re.split(r"[/.]", name.removeprefix(_FAIRSEQ_PREFIX), maxsplit=1)[0] in _ENCODER_PARTS
 
 
-def to_hugging_face(name, is_encoder_only=False, family=BERT, heads=()):
+def to_hugging_face(
+    name: str, is_encoder_only: bool = False, family: Family = BERT, heads: Iterable[str] = ()
+) -> str | None:
     """Translates the original name of a weight or a slot; None if the Hugging Face layout has no such weight.
 
     Other training state keeps its name. With `is_encoder_only`, "bert." is left out, as in the files of a Hugging Face
@@ -144,7 +147,7 @@ def to_hugging_face(name, is_encoder_only=False, family=BERT, heads=()):
     return theirs.removeprefix(f"{family.model_type}.") if is_encoder_only else theirs
 
 
-def from_hugging_face(name):
+def from_hugging_face(name: str) -> str:
     """Translates a Hugging Face name of a weight or a slot, with or without a prefix such as "bert." or "decoder.".
 
     LayerNorm weights may have the old or the new names.
@@ -163,8 +166,8 @@ def from_hugging_face(name):
     return ours.replace("{i}", layer or "0") + (f"/{slot}" if slot else "")
 
 
-def find_heads(names, architecture=None):
-    """Returns the heads of a checkpoint, a tuple of str, from the original names of its entries.
+def find_heads(names: Collection[str], architecture: str | None = None) -> tuple[str, ...]:
+    """Returns the heads of a checkpoint from the original names of its entries.
 
     Without the Hugging Face class of the saved model, a head with the weight `output_weights` is a "classifier".
     """
@@ -177,7 +180,7 @@ def find_heads(names, architecture=None):
     return tuple(heads)
 
 
-def architecture_of(heads, family=BERT):
+def architecture_of(heads: Sequence[str], family: Family = BERT) -> str:
     """Returns the Hugging Face class that has exactly these heads; raises ValueError if there is none."""
     if len(heads) == 1 and tuple(heads) not in family.classes:
         raise ValueError(f"no {family.class_prefix} class of the Hugging Face layout has the head {heads[0]}")
@@ -188,15 +191,15 @@ def architecture_of(heads, family=BERT):
     return family.classes[tuple(heads)]
 
 
-def heads_of(architecture, family=BERT):
-    """Returns the heads of a Hugging Face class, a tuple of str; raises ValueError if the class is not supported."""
+def heads_of(architecture: str | None, family: Family = BERT) -> tuple[str, ...]:
+    """Returns the heads of a Hugging Face class; raises ValueError if the class is not supported."""
     heads = {name: heads for heads, name in family.classes.items()}
     if architecture not in heads:
         raise ValueError(f'the class "{architecture}" is not one of {", ".join(heads)}')
     return heads[architecture]
 
 
-def _split(name, layer_pattern, template):
+def _split(name: str, layer_pattern: str, template: str) -> tuple[str, str, str]:
     """Splits a name into the weight's name with {i} for the layer, the layer number and the slot; "" if missing."""
     slot = _SLOT.search(name)
     layer = re.search(layer_pattern, name)

@@ -10,7 +10,7 @@ import os
 import pathlib
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,10 +59,10 @@ class SafetensorsReader:
     Other trainers put a prefix before the names, such as "module."; it does not count.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         _check_local(path)
-        self._entries = {}  # original name -> (file, name in the file)
-        self._headers = {}  # original name -> (type, shape in the file)
+        self._entries: dict[str, tuple[str, str]] = {}  # original name -> (file, name in the file)
+        self._headers: dict[str, tuple[str, tuple[int, ...]]] = {}  # original name -> (type, shape in the file)
         tensors = _stored_tensors(path)
         prefix = _prefix([stored for _, stored in tensors], path)
         # Tied names come last.
@@ -78,16 +78,16 @@ class SafetensorsReader:
             self._headers[name] = header
         self.names = sorted(self._entries)
 
-    def shape(self, name):
+    def shape(self, name: str) -> tuple[int, ...]:
         shape = self._headers[name][1]
         return shape[::-1] if is_transposed(name) else shape
 
-    def dtype(self, name):
+    def dtype(self, name: str) -> str:
         stored = self._headers[name][0]
         kinds = {"I": "int", "U": "uint"}
         return kinds[stored[0]] + stored[1:] if stored[0] in kinds else _FLOATS.get(stored, stored.lower())
 
-    def read(self, name):
+    def read(self, name: str) -> np.ndarray:
         """Returns an entry: floating types as float32, integer training state as stored."""
         file, stored = self._entries[name]
         dtype, _ = self._headers[name]
@@ -170,7 +170,7 @@ def warn_about_pooler(config: BertConfig, names: Iterable[str]) -> None:
         log.warning("is_decoder: transformers pools the first token and bert-keras the last; do not use pooler_output")
 
 
-def _check_local(path):
+def _check_local(path: str | os.PathLike) -> None:
     if paths.is_remote(path):
         raise ValueError(
             f"{path} is remote, and a safetensors checkpoint is read and written on a local disk only; copy the folder "
@@ -178,7 +178,7 @@ def _check_local(path):
         )
 
 
-def _checked_labels(labels, num_labels):
+def _checked_labels(labels: Sequence[str] | None, num_labels: int) -> list[str]:
     if labels is None:
         return [f"LABEL_{i}" for i in range(num_labels)]
     if len(labels) != num_labels:
@@ -186,14 +186,14 @@ def _checked_labels(labels, num_labels):
     return list(labels)
 
 
-def _to_array(value, transposed):
+def _to_array(value: Any, transposed: bool) -> np.ndarray:
     value = np.asarray(value)
     dtype = value.dtype if value.dtype.kind == "i" else np.float32
     return np.asarray(value.T if transposed else value, dtype=dtype, order="C")
 
 
 @contextlib.contextmanager
-def open_tensors(file):
+def open_tensors(file: str | os.PathLike) -> Iterator[safe_open]:
     """Opens a file for one access, so that only the values read stay in memory."""
     paths.check_readable(file)
     try:
@@ -207,7 +207,7 @@ def open_tensors(file):
         raise ValueError(f"{file} {reason}") from None
 
 
-def _stored_tensors(path):
+def _stored_tensors(path: str) -> dict[tuple[str, str], tuple[str, tuple[int, ...]]]:
     """Returns a dict from (file, name in the file) to (type, shape)."""
     shards = _read_index(path) if path.endswith(INDEX_ENDING) else {path: None}
     headers = {}
@@ -228,7 +228,7 @@ def _stored_tensors(path):
     return headers
 
 
-def _prefix(names, path):
+def _prefix(names: Iterable[str], path: str) -> str:
     """Returns what another trainer put before the names of the encoder's weights, such as "module."; "" for nothing."""
     found = sorted({match[1] for name in names if (match := _WORD_EMBEDDINGS.fullmatch(name))})
     if "" in found or not found:
@@ -241,7 +241,7 @@ def _prefix(names, path):
     return found[0]
 
 
-def _read_index(path):
+def _read_index(path: str) -> dict[str, list[str]]:
     """Returns a dict from the path of each shard to the names of its tensors."""
     weight_map = read_json_object(path).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
@@ -255,7 +255,7 @@ def _read_index(path):
     return shards
 
 
-def _are_equal(first, second):
+def _are_equal(first: tuple[str, str], second: tuple[str, str]) -> bool:
     """Returns whether two tensors, each (file, name), have the same bits; reads a few rows at a time."""
     with open_tensors(first[0]) as first_file, open_tensors(second[0]) as second_file:
         a, b = first_file.get_slice(first[1]), second_file.get_slice(second[1])

@@ -24,15 +24,15 @@ class DamagedCheckpointError(ValueError):
     """A file of a checkpoint is damaged or truncated. The message names the other checkpoints of its folder.
 
     Attributes:
-        damage: str, a description of the damage.
+        damage: a description of the damage.
     """
 
-    def __init__(self, prefix, damage):
+    def __init__(self, prefix: str, damage: str) -> None:
         super().__init__(f"{damage}, get it again{others_of(prefix)}")
         self.damage = damage
 
 
-def others_of(prefix):
+def others_of(prefix: str) -> str:
     """Returns the end of an error message that names the other checkpoints of a folder, or "" without any."""
     folder = paths.parent(prefix)
     names = [name.removesuffix(_INDEX) for name in paths.list_dir(folder) if name.endswith(_INDEX)]
@@ -43,7 +43,7 @@ def others_of(prefix):
 class TensorFlowReader:
     """Reads the name-based checkpoint of a prefix, see `loading.Checkpoint`; the files must exist."""
 
-    def __init__(self, prefix):
+    def __init__(self, prefix: str) -> None:
         if "[" in prefix:
             raise ValueError(
                 f"{prefix}: TensorFlow takes the bracket in this path for a pattern; rename the file or folder"
@@ -62,13 +62,13 @@ class TensorFlowReader:
         self._dtypes = self._reader.get_variable_to_dtype_map()
         self.names = sorted(self._shapes)
 
-    def shape(self, name):
+    def shape(self, name: str) -> tuple[int, ...]:
         return tuple(self._shapes[name])
 
-    def dtype(self, name):
+    def dtype(self, name: str) -> str:
         return self._dtypes[name].name
 
-    def read(self, name):
+    def read(self, name: str) -> np.ndarray:
         """Returns an entry: floating types as float32, other types as stored."""
         import tensorflow as tf
 
@@ -79,7 +79,7 @@ class TensorFlowReader:
             raise DamagedCheckpointError(self._prefix, damage) from None
         return value.astype(np.float32, copy=False) if self._dtypes[name].is_floating else value
 
-    def num_bytes(self):
+    def num_bytes(self) -> int:
         """Returns the total bytes of all values: the smallest possible size of the data files."""
         return sum(
             int(np.prod(self._shapes[name], dtype=np.int64)) * self._dtypes[name].size
@@ -88,7 +88,7 @@ class TensorFlowReader:
         )
 
 
-def find_damage(prefix):
+def find_damage(prefix: str) -> str | None:
     """Checks the sizes and checksums of a checkpoint; returns a description of the damage, or None if it is intact.
 
     For a remote checkpoint it checks only the sizes, because object stores check the contents themselves.
@@ -139,7 +139,7 @@ def save_checkpoint(prefix: str | os.PathLike, tensors_by_name: Mapping[str, Any
     return prefix
 
 
-def _save_and_rename(prefix, tensors_by_name):
+def _save_and_rename(prefix: str, tensors_by_name: Mapping[str, Any]) -> None:
     with writing.scratch(prefix) as folder:
         saved = paths.join(folder, paths.name(prefix))
         _save(saved, tensors_by_name)
@@ -149,7 +149,7 @@ def _save_and_rename(prefix, tensors_by_name):
             writing.publish(f"{saved}{suffix}", f"{prefix}{suffix}")
 
 
-def _save(prefix, tensors_by_name):
+def _save(prefix: str, tensors_by_name: Mapping[str, Any]) -> None:
     import tensorflow as tf
 
     with tf.device("CPU"):
@@ -161,7 +161,7 @@ def _save(prefix, tensors_by_name):
         )
 
 
-def _to_tensor(value):
+def _to_tensor(value: Any) -> Any:
     import tensorflow as tf
 
     if isinstance(value, keras.Variable):

@@ -1,15 +1,23 @@
 """Checks that a vocabulary belongs to a model: it has a token for each embedding row, and the right casing."""
 
 import logging
+import os
+from collections.abc import Sequence
 
 from bert_keras.mistakes import Message, Mistake
+from bert_keras.modeling.config import BertConfig
 from bert_keras.storage.casing import changes_many, is_cased
 from bert_keras.storage.vocabulary import read_tokens
 
 log = logging.getLogger("bert_keras")
 
 
-def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None):
+def check_vocabulary(
+    vocab_file: str | os.PathLike | Sequence[str],
+    config: BertConfig,
+    do_lower_case: bool | None = None,
+    strip_accents: bool | None = None,
+) -> None:
     """Checks the size of a vocabulary file, and that the text has the same casing as the vocabulary.
 
     If the text keeps its capitals and the vocabulary has none, the function only logs a warning.
@@ -19,9 +27,9 @@ def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None)
 
     Args:
         vocab_file: path of a vocabulary, see `storage.vocabulary.read_tokens`.
-        config: BertConfig.
-        do_lower_case: bool, whether the text is lower-cased; None: unknown.
-        strip_accents: bool, whether the text loses its accents; None: as do_lower_case.
+        config: of the model.
+        do_lower_case: whether the text is lower-cased; None: unknown.
+        strip_accents: whether the text loses its accents; None: as do_lower_case.
 
     Raises:
         FileNotFoundError: the file does not exist.
