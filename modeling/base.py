@@ -41,16 +41,16 @@ class BaseModel(keras.Model):
         **kwargs: `name`, `dtype` (a dtype or the name of a policy, for all layers) and `trainable` of a Keras model.
 
     Attributes:
-        input_names: names of the inputs, a tuple of str.
+        input_names: names of the inputs.
         required_inputs: those without a default.
-        input_axes: names of the axes of the inputs of tokens, a tuple of str.
+        input_axes: names of the axes of the inputs of tokens.
         head_name: name of its head in `Checkpoint.heads`, if heads of several classes have the same weights.
         uses_pooler: whether an output depends on the pooler of the encoder.
     """
 
-    input_names = (*TOKEN_INPUTS, *PACKED_INPUTS)
-    required_inputs = ("input_ids",)
-    input_axes = ("batch", "tokens")
+    input_names: ClassVar[tuple[str, ...]] = (*TOKEN_INPUTS, *PACKED_INPUTS)
+    required_inputs: ClassVar[tuple[str, ...]] = ("input_ids",)
+    input_axes: ClassVar[tuple[str, ...]] = ("batch", "tokens")
     head_name: ClassVar[str | None] = None
     uses_pooler: ClassVar[bool] = False
 

@@ -40,8 +40,8 @@ class Loss:
             update in its unit, so that a weight of any scale learns like one around 1.
     """
 
-    metric_names = ("loss", "accuracy")
-    label_names = ("label_ids",)
+    metric_names: tuple[str, ...] = ("loss", "accuracy")
+    label_names: tuple[str, ...] = ("label_ids",)
     label_smoothing = 0.0
     # Each loss has its own dicts.
     own_weights = functools.cached_property(lambda self: {})

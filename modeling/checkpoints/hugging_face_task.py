@@ -22,9 +22,7 @@ _TASKS = {
     ("token_classifier",): ("token_classification",),
     ("classifier",): ("classification", "multi_label", "regression", "rerank"),
 }
-_OF_PROBLEM_TYPES: dict[str, str] = dict(
-    zip(PROBLEM_TYPES, ("classification", "multi_label", "regression"), strict=True)
-)
+_OF_PROBLEM_TYPES = dict(zip(PROBLEM_TYPES, ("classification", "multi_label", "regression"), strict=True))
 # The defaults of run_squad.py, but for the text of an answer, which is that of the context.
 _ANSWERS = {
     "max_answer_length": 30,
