@@ -34,7 +34,7 @@ def classification_metrics(
     return {name: _classification_metric(name, labels, predicted) for name in names}
 
 
-def _classification_metric(name, labels, predicted):
+def _classification_metric(name: str, labels: np.ndarray, predicted: np.ndarray) -> float:
     if name == "accuracy":
         return float(np.mean(labels == predicted))
     if name == "f1_macro":
@@ -127,7 +127,9 @@ def confusion_matrix_table(label_ids: ArrayLike, predicted_ids: ArrayLike, label
     return tab_separated(["label, prediction:", *labels], rows)
 
 
-def _scores_of_classes(truth, predicted, num_classes):
+def _scores_of_classes(
+    truth: np.ndarray, predicted: np.ndarray, num_classes: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Returns precision, recall, F1 and number of examples of each class, four arrays [C]."""
     wanted = range(num_classes)
     if truth.ndim == 2 and num_classes == 1:
@@ -136,7 +138,7 @@ def _scores_of_classes(truth, predicted, num_classes):
     return metrics.precision_recall_fscore_support(truth, predicted, labels=wanted, zero_division=0)
 
 
-def _in_step(labels, predicted):
+def _in_step(labels: ArrayLike | Sequence[Any], predicted: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Returns both as arrays and checks that their shapes match."""
     labels, predicted = np.asarray(labels), np.asarray(predicted)
     if labels.shape != predicted.shape:
@@ -147,13 +149,13 @@ def _in_step(labels, predicted):
     return labels, predicted
 
 
-def _indicators(what, values):
+def _indicators(what: str, values: np.ndarray) -> np.ndarray:
     if values.ndim != 2 or not np.isin(values, (0, 1)).all():
         raise ValueError(f"{what} must be 0 or 1, with a row for each example and a column for each label")
     return values.astype(np.int64)
 
 
-def _check_ids(truth, predicted, labels):
+def _check_ids(truth: np.ndarray, predicted: np.ndarray, labels: Sequence[str]) -> None:
     for what, ids in (("label", truth), ("prediction", predicted)):
         if ids.min() < 0 or ids.max() >= len(labels):
             wrong = ids.min() if ids.min() < 0 else ids.max()

@@ -61,7 +61,7 @@ def to_bio(tags: Sequence[str]) -> list[str]:
     return converted
 
 
-def entities(tags):
+def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     """Returns the entities of a sentence: (type, start, end) of the words start to end - 1, in their order.
 
     `B` and `I` without a type are entities of the type "". Raises ValueError for other tags.
@@ -125,7 +125,9 @@ def entity_report(true_tags: Sequence[Sequence[str]], predicted_tags: Sequence[S
     return text_table(["", *columns], [*rows, [], ["all", *(total[name] for name in columns)]])
 
 
-def _count(true_tags, predicted_tags):
+def _count(
+    true_tags: Sequence[Sequence[str]], predicted_tags: Sequence[Sequence[str]]
+) -> dict[str, collections.Counter]:
     """Returns a Counter of the gold, predicted and right entities of each type."""
     if len(true_tags) != len(predicted_tags):
         raise ValueError(
@@ -150,7 +152,7 @@ def _count(true_tags, predicted_tags):
     return counts
 
 
-def _scores(count):
+def _scores(count: collections.Counter) -> dict[str, float]:
     right, predicted, there = count["right"], count["predicted"], count["entities"]
     precision = right / predicted if predicted else 0.0
     recall = right / there if there else 0.0

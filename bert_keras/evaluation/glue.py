@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 log = logging.getLogger("bert_keras")
 
@@ -84,7 +85,7 @@ def submission_zip(texts: Mapping[str, str]) -> bytes:
     return file.getvalue()
 
 
-def _clipped(predictions):
+def _clipped(predictions: ArrayLike) -> list[str]:
     values = np.asarray(predictions, np.float64)
     if np.isnan(values).any():
         place = int(np.argmax(np.isnan(values))) + 1

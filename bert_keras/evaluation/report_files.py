@@ -4,12 +4,16 @@ import functools
 import io
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import confusion_matrix
 
 from bert_keras.evaluation.tables import tab_separated
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 log = logging.getLogger("bert_keras")
 
@@ -21,7 +25,11 @@ _MOST_INCHES = 24
 
 
 def prediction_rows(
-    ids: Sequence, texts: Sequence, predictions: Sequence, probabilities: Any = None, labels: Sequence[str] = ()
+    ids: Sequence,
+    texts: Sequence[str | tuple[str | None, ...]],
+    predictions: Sequence,
+    probabilities: Any = None,
+    labels: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Returns all predictions (class names or numbers) with their texts, a list of dicts by the columns of the table.
 
@@ -30,11 +38,11 @@ def prediction_rows(
     """
     columns = [f"probability of {label}" for label in labels] if probabilities is not None else []
     shares = [[]] * len(ids) if probabilities is None else [[float(f"{x:.6f}") for x in row] for row in probabilities]
-    texts, text_columns = _text_columns(texts)
+    texts_of_rows, text_columns = _text_columns(texts)
     header = ["id", "prediction", *columns, *text_columns]
     return [
         dict(zip(header, (id_, prediction, *shares_of_row, *text), strict=True))
-        for id_, prediction, shares_of_row, text in zip(ids, predictions, shares, texts, strict=True)
+        for id_, prediction, shares_of_row, text in zip(ids, predictions, shares, texts_of_rows, strict=True)
     ]
 
 
@@ -49,14 +57,22 @@ def predictions_table(rows: Sequence[dict[str, Any]]) -> str:
     return tab_separated(list(rows[0]), [[shown(*cell) for cell in row.items()] for row in rows])
 
 
-def errors_table(ids, sources, texts, labels, predictions, confidences, by="confidence"):
+def errors_table(
+    ids: Sequence[object],
+    sources: Sequence[str],
+    texts: Sequence[str | tuple[str | None, ...]],
+    labels: Sequence[str | float],
+    predictions: Sequence[str | float],
+    confidences: Sequence[float] | np.ndarray,
+    by: str = "confidence",
+) -> str:
     """Formats the wrong predictions as a tab-separated table, the most confident first.
 
     The first rows point to doubtful labels, or to texts that mislead the model. `sources` are the places of the
     examples, such as "dev.tsv line 41". `by` is the header of `confidences`, float [N], by which rows are sorted; for
     regression these are the absolute errors.
     """
-    texts, text_columns = _text_columns(texts)
+    texts_of_rows, text_columns = _text_columns(texts)
     order = np.argsort(-np.asarray(confidences, np.float64), kind="stable")
     rows = [
         [
@@ -65,7 +81,7 @@ def errors_table(ids, sources, texts, labels, predictions, confidences, by="conf
             _shown(labels[i]),
             _shown(predictions[i]),
             f"{confidences[i]:.6f}" if by == "confidence" else _shown(confidences[i]),
-            *texts[i],
+            *texts_of_rows[i],
         ]
         for i in order
         if labels[i] != predictions[i]
@@ -73,7 +89,7 @@ def errors_table(ids, sources, texts, labels, predictions, confidences, by="conf
     return tab_separated(["id", "source", "label", "prediction", by, *text_columns], rows)
 
 
-def confusion_picture(label_ids, predicted_ids, labels):
+def confusion_picture(label_ids: ArrayLike, predicted_ids: ArrayLike, labels: Sequence[str]) -> bytes:
     """Draws the confusion matrix as bytes of a PNG.
 
     The shade is the share of the gold class, which makes rare classes visible.
@@ -96,21 +112,21 @@ def confusion_picture(label_ids, predicted_ids, labels):
     return file.getvalue()
 
 
-def _drawable(label):
+def _drawable(label: str) -> str:
     """Returns a label of at most 24 characters; `\\u4e2d` for a character that the font of the picture lacks."""
     label = "".join(char if char in " \t" or _has_glyph(char) else ascii(char)[1:-1] for char in label)
     return label if len(label) <= 24 else label[:23] + "\u2026"
 
 
 @functools.cache
-def _has_glyph(char):
+def _has_glyph(char: str) -> bool:
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
     font = get_font(findfont(FontProperties()))
     return char.isprintable() and font.get_char_index(ord(char)) != 0
 
 
-def _draw_confusions(figure, counts, labels):
+def _draw_confusions(figure: "Figure", counts: np.ndarray, labels: Sequence[str]) -> None:
     axes = figure.subplots()
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
@@ -130,13 +146,13 @@ def _draw_confusions(figure, counts, labels):
         axes.text(column, row, str(counts[row, column]), ha="center", va="center", color=colour, fontsize=size)
 
 
-def _text_columns(texts):
+def _text_columns(texts: Sequence[str | tuple[str | None, ...]]) -> tuple[list[list[str]], list[str]]:
     """Returns the texts as lists of the same length, and the headers of their columns."""
-    texts = [[text] if isinstance(text, str) else [part for part in text if part is not None] for text in texts]
-    width = max(map(len, texts), default=1)
+    rows = [[text] if isinstance(text, str) else [part for part in text if part is not None] for text in texts]
+    width = max(map(len, rows), default=1)
     columns = {1: ["text"], 2: ["text_a", "text_b"]}.get(width) or [f"text_{number + 1}" for number in range(width)]
-    return [text + [""] * (width - len(text)) for text in texts], columns
+    return [row + [""] * (width - len(row)) for row in rows], columns
 
 
-def _shown(value):
+def _shown(value: str | float) -> str:
     return value if isinstance(value, str) else f"{value:.8g}"

@@ -6,7 +6,7 @@ import math
 import re
 import string
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -137,7 +137,7 @@ def normalize_answer(text: str, language: str | None = None) -> str:
     return " ".join(text.split())
 
 
-def questions_of(dataset):
+def questions_of(dataset: dict[str, Any] | list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yields the dict of each question, after checking the levels above it."""
     articles = dataset.get("data") if isinstance(dataset, dict) else dataset
     for article in _members({"data": articles}, "data", "the gold file"):
@@ -150,7 +150,7 @@ def is_version_2(dataset: dict[str, Any] | list[dict[str, Any]]) -> bool:
     return any("is_impossible" in entry or not entry.get("answers") for entry in questions_of(dataset))
 
 
-def warn_of_words(dataset, name):
+def warn_of_words(dataset: dict[str, Any] | list[dict[str, Any]], name: str) -> None:
     """Warns if most gold answers of a file have no spaces, because the official scripts split answers at spaces."""
     text = " ".join(answer for answers in _gold_answers(dataset).values() for answer in answers)
     num_without = len(_WITHOUT_SPACES.findall(text))
@@ -165,15 +165,15 @@ def warn_of_words(dataset, name):
         )
 
 
-def _has_text(answer):
+def _has_text(answer: Any) -> bool:
     return isinstance(answer, dict) and isinstance(answer.get("text"), str)
 
 
-def _is_punctuation(character):
+def _is_punctuation(character: str) -> bool:
     return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
-def _gold_answers(dataset):
+def _gold_answers(dataset: dict[str, Any] | list[dict[str, Any]]) -> dict[str, tuple[str, ...]]:
     """Returns the texts of the gold answers of each question by its id, in the file's order; () if it has none."""
     gold = {}
     for entry in questions_of(dataset):
@@ -194,7 +194,7 @@ def _gold_answers(dataset):
     return gold
 
 
-def _members(parent, key, where):
+def _members(parent: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:
     members = parent.get(key)
     if not isinstance(members, list) or not all(isinstance(member, dict) for member in members):
         title = f' ("{parent["title"]}")' if "title" in parent else ""
@@ -202,7 +202,7 @@ def _members(parent, key, where):
     return members
 
 
-def _answered(gold, predictions, consequence):
+def _answered(gold: Mapping[str, Sequence[str]], predictions: Mapping[str, str], consequence: str) -> dict[str, str]:
     """Returns the predictions of the questions of the gold file; logs those missing, and those for no question."""
     answered = {id_: predictions[id_] for id_ in gold if id_ in predictions}
     if not answered:
@@ -219,12 +219,14 @@ def _answered(gold, predictions, consequence):
     return answered
 
 
-def _shown(value):
+def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
-def _scores(gold, texts, f1_of_nothing, language):
+def _scores(
+    gold: Sequence[Sequence[str]], texts: Sequence[str], f1_of_nothing: int, language: str | None
+) -> tuple[list[int], list[float]]:
     """Returns exact match and F1 of each text, the best over its gold answers.
 
     `f1_of_nothing` is the F1 of two texts that are both empty after normalization; it differs between the two scripts.
@@ -238,7 +240,7 @@ def _scores(gold, texts, f1_of_nothing, language):
     return exact, f1
 
 
-def _f1(gold_words, predicted_words, f1_of_nothing):
+def _f1(gold_words: list[str], predicted_words: list[str], f1_of_nothing: int) -> float:
     if not gold_words and not predicted_words:
         return f1_of_nothing
     num_same = sum((collections.Counter(gold_words) & collections.Counter(predicted_words)).values())
@@ -248,7 +250,7 @@ def _f1(gold_words, predicted_words, f1_of_nothing):
     return 2 * precision * recall / (precision + recall)
 
 
-def _finite_odds(ids, na_probs):
+def _finite_odds(ids: Iterable[str], na_probs: Mapping[str, float]) -> np.ndarray:
     for id_ in ids:
         value = na_probs.get(id_)
         is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
@@ -258,7 +260,7 @@ def _finite_odds(ids, na_probs):
     return np.array([na_probs[id_] for id_ in ids], np.float64)
 
 
-def _best_threshold(gains, odds, num_without_answer):
+def _best_threshold(gains: np.ndarray, odds: np.ndarray, num_without_answer: int) -> tuple[float, float]:
     """Returns the best mean score in percent, and its threshold; the threshold is 0 if answering no question is best.
 
     `gains` are sorted by ascending odds: the change of the summed scores from answering each question, too. The sum is

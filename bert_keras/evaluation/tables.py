@@ -1,10 +1,12 @@
 """Formats report tables: plain text for people, tab-separated for programs."""
 
+from collections.abc import Iterable, Sequence
+
 _LINE_ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _ESCAPES = {**_LINE_ESCAPES, ord("\\"): "\\\\"}
 
 
-def text_table(header, rows):
+def text_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Formats a table for people: the first column is left-aligned, the others, numbers, are right-aligned.
 
     A float has four digits after the point. An empty row is a blank line. No line has trailing spaces. Tabs and line
@@ -20,7 +22,7 @@ def text_table(header, rows):
     return "".join(f"{line}\n" for line in lines)
 
 
-def tab_separated(header, rows):
+def tab_separated(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Formats a table of any values for programs: one line for each row, even if values contain line ends.
 
     Nothing is quoted. Tabs, line feeds and carriage returns become `\\t`, `\\n` and `\\r`, a backslash `\\\\`.

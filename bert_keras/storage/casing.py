@@ -28,5 +28,5 @@ def changes_many(change: Callable[[str], str], tokens: Collection[str]) -> bool:
     return sum(word != change(word) for word in words) > _CASED_SHARE * len(words)
 
 
-def _lower_cased(token):
+def _lower_cased(token: str) -> str:
     return "".join(char for char in unicodedata.normalize("NFD", token.lower()) if unicodedata.category(char) != "Mn")

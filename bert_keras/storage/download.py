@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
+from collections.abc import Sequence
 
 _SECONDS_TO_ANSWER = 15
 _CHUNK = 1 << 16
@@ -51,7 +52,7 @@ def download(address: str, folder: str | os.PathLike) -> str:
         raise _failed(address, error.__context__ or error) from error
 
 
-def _failed(address, error):
+def _failed(address: str, error: BaseException) -> ConnectionError:
     """Returns the error for a download that did not succeed."""
     if isinstance(error, urllib.error.HTTPError):
         return ConnectionError(f"{address} cannot be downloaded: the server answered {error.code} {error.reason}")
@@ -61,7 +62,7 @@ def _failed(address, error):
     )
 
 
-def _check_room(name, needed, folder):
+def _check_room(name: str, needed: int, folder: str | os.PathLike) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise OSError(
@@ -93,12 +94,12 @@ def unpack(zip_file: str | os.PathLike, folder: str | os.PathLike, name: str) ->
         raise ValueError(f"{name} is damaged ({error}); download it again") from error
 
 
-def _is_junk(name):
+def _is_junk(name: str) -> bool:
     """Returns whether a member is a file that macOS adds."""
     return name.startswith("__MACOSX/") or os.path.basename(name) == ".DS_Store"
 
 
-def _check_members(members, name):
+def _check_members(members: Sequence[zipfile.ZipInfo], name: str) -> None:
     for member in members:
         # On Windows, a backslash separates folders too.
         parts = re.split(r"[/\\]", member.filename)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 SCHEME = "hf://"
 _NAME = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
@@ -42,7 +43,7 @@ def fetch(name: str, patterns: Sequence[str], commit: str | None = None, is_quie
         raise ValueError(f"{name} needs a package: pip install 'bert-keras[hf]' (or huggingface_hub)") from None
 
     class Bar(hub.utils.tqdm):
-        def __init__(self, *arguments, **options):
+        def __init__(self, *arguments: Any, **options: Any):
             super().__init__(*arguments, **(options | {"disable": is_quiet or options.get("disable")}))
 
     try:

@@ -15,6 +15,7 @@ import posixpath
 import re
 import shutil
 import stat
+from collections.abc import Iterator
 from typing import Any
 
 _BUFFER_SIZE = 1 << 20  # large, because every remote read costs a request
@@ -218,7 +219,7 @@ def reason_of(error: Any) -> str:
 class _RemoteFile(io.RawIOBase):
     """A remote file as a raw stream for Python's buffered readers and writers."""
 
-    def __init__(self, path, mode):
+    def __init__(self, path: str, mode: str):
         super().__init__()
         import tensorflow as tf
 
@@ -230,39 +231,39 @@ class _RemoteFile(io.RawIOBase):
             else:
                 self._file.write(b"")
 
-    def readable(self):
+    def readable(self) -> bool:
         return self._mode == "rb"
 
-    def writable(self):
+    def writable(self) -> bool:
         return self._mode != "rb"
 
-    def seekable(self):
+    def seekable(self) -> bool:
         return self._mode == "rb"
 
-    def readinto(self, buffer):
+    def readinto(self, buffer: bytearray | memoryview) -> int:
         with _as_os_errors(self._path):
             data = self._file.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
-    def seek(self, offset, whence=io.SEEK_SET):
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         with _as_os_errors(self._path):
             start = {io.SEEK_SET: 0, io.SEEK_CUR: self._file.tell(), io.SEEK_END: self._file.size()}[whence]
             self._file.seek(start + offset)
         return start + offset
 
-    def tell(self):
+    def tell(self) -> int:
         if self.writable():
             raise io.UnsupportedOperation("the position in a remote file is unknown while it is written")
         with _as_os_errors(self._path):
             return self._file.tell()
 
-    def write(self, data):
+    def write(self, data: bytes | bytearray | memoryview) -> int:
         with _as_os_errors(self._path):
             self._file.write(bytes(data))
         return len(data)
 
-    def close(self):
+    def close(self) -> None:
         if not self.closed:
             try:
                 with _as_os_errors(self._path):
@@ -271,7 +272,7 @@ class _RemoteFile(io.RawIOBase):
                 super().close()
 
 
-def _mode(path):
+def _mode(path: str | os.PathLike) -> int | None:
     """Returns the mode of a local file or folder; None if it does not exist."""
     try:
         return os.stat(path).st_mode
@@ -281,7 +282,7 @@ def _mode(path):
         return None
 
 
-def _gfile(function, path, *args, **kwargs):
+def _gfile(function: str, path: str | os.PathLike, *args: Any, **kwargs: Any) -> Any:
     import tensorflow as tf
 
     with _as_os_errors(path):
@@ -289,7 +290,7 @@ def _gfile(function, path, *args, **kwargs):
 
 
 @contextlib.contextmanager
-def _as_os_errors(path):
+def _as_os_errors(path: str | os.PathLike) -> Iterator[None]:
     """Converts TensorFlow's file errors into the exceptions that Python raises for local files."""
     import tensorflow as tf
 

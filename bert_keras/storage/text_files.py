@@ -69,7 +69,7 @@ def without_invisible(text: str) -> str:
     return "".join(char for char in text if char.isspace() or not _is_invisible(char))
 
 
-def _is_invisible(char):
+def _is_invisible(char: str) -> bool:
     return unicodedata.category(char) in ("Cc", "Cf") or _NO_INK.match(char) is not None
 
 
@@ -93,7 +93,7 @@ def iterate_lines(blocks: Iterable[bytes], most_bytes: int = 0) -> Iterator[Any]
     """
     begun, size, held = [], 0, b""
 
-    def line_of(parts, size):
+    def line_of(parts: list[bytes], size: int) -> bytes | None:
         return None if 0 < most_bytes < size else b"".join(parts)
 
     for number, block in enumerate(itertools.chain(blocks, [b""])):  # the empty block is the end

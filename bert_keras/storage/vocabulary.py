@@ -5,7 +5,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bert_keras.storage import json_files, paths, text_files
@@ -140,30 +140,30 @@ def check_tokenizer_files(folder: str | os.PathLike) -> None:
         raise _unsupported(file, "another template than [CLS] A [SEP] B [SEP]")
 
 
-def _places(template):
+def _places(template: Any) -> list[tuple[Any, Any]]:
     return [(part.get("id"), part.get("type_id")) for item in template or () for part in item.values()]
 
 
-def _content(token):
+def _content(token: Any) -> Any:
     """Returns the text of a special or added token, which is stored as a str or as an object."""
     return token.get("content") if isinstance(token, dict) else token
 
 
-def _check_added(file, tokens):
+def _check_added(file: str, tokens: Iterable[Any]) -> None:
     added = [str(content) for token in tokens if (content := _content(token)) not in _SPECIAL_TOKENS]
     if added:
         more = f" and {len(added) - 5} more" if len(added) > 5 else ""
         raise _unsupported(file, f"the added tokens {', '.join(added[:5])}{more}, which bert-keras would split")
 
 
-def _unsupported(file, found):
+def _unsupported(file: str, found: str) -> ValueError:
     return ValueError(
         f"{file} has {found}; bert-keras makes the tokens of a plain BERT, so take another model, or remove this from "
         "the file if your texts never need it"
     )
 
 
-def _optional(file):
+def _optional(file: str) -> dict[str, Any]:
     needed = "give the file that belongs to the model"
     values = (
         json_files.parse_json(text_files.read_text(file, needed), os.fspath(file), needed)
@@ -190,16 +190,16 @@ def read_tokenizer_json(path: str | os.PathLike) -> dict[str, Any]:
     return values
 
 
-def _is_json(path):
+def _is_json(path: str | os.PathLike) -> bool:
     return os.fspath(path).endswith(".json")
 
 
-def _has_word_pieces(values):
+def _has_word_pieces(values: Mapping[str, Any]) -> bool:
     # Early files do not tell the type.
     return values["model"].get("type", "WordPiece") == "WordPiece" and isinstance(values["model"]["vocab"], dict)
 
 
-def _tokens_of_json(name):
+def _tokens_of_json(name: str) -> list[str]:
     values = read_tokenizer_json(name)
     if not _has_word_pieces(values):
         raise ValueError(f"{name} has tokens of {values['model'].get('type')}, but a BERT has word pieces")
@@ -219,7 +219,7 @@ def _tokens_of_json(name):
     return _checked(tokens)
 
 
-def _tokens_of_lines(name):
+def _tokens_of_lines(name: str) -> list[str]:
     content = paths.read_bytes(name).removeprefix(codecs.BOM_UTF8)
     try:
         lines = content.decode("utf-8").removesuffix("\n").split("\n")
@@ -231,7 +231,7 @@ def _tokens_of_lines(name):
     return [line.strip() for line in lines]
 
 
-def _checked(tokens):
+def _checked(tokens: Sequence[str]) -> list[str]:
     """Returns a list of tokens as a file would give them."""
     for number, token in enumerate(tokens):
         if not isinstance(token, str) or "\n" in token.strip():

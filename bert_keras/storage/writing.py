@@ -223,11 +223,11 @@ def lock(path: str | os.PathLike) -> Any:
     return file
 
 
-def _prefix(path):
+def _prefix(path: str | os.PathLike) -> str:
     return f".{paths.name(path).lstrip('.')}.unfinished-"
 
 
-def _host():
+def _host() -> str:
     try:
         # Containers may share the name of their host, but each counts its processes from 1.
         namespace = os.readlink("/proc/self/ns/pid")
@@ -236,7 +236,7 @@ def _host():
     return "-".join([re.sub(r"[^\w.-]", "_", socket.gethostname()), *re.findall(r"\d+", namespace)])
 
 
-def _is_running(process, name):
+def _is_running(process: int, name: str) -> bool:
     if process == os.getpid() or os.name == "nt":  # Windows has no signal that only asks
         return process != os.getpid() or name in _written
     try:
@@ -248,6 +248,6 @@ def _is_running(process, name):
     return True
 
 
-def _flush_all(path):
+def _flush_all(path: pathlib.Path) -> None:
     for file in [path, *path.rglob("*")] if path.is_dir() else [path]:
         flush(file)

@@ -50,7 +50,7 @@ class Cleaning:
     )
     random_seed: int = 12345
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_choices(self)
         if self.drop_repeated_lines < 0 or self.drop_repeated_lines == 1:
             raise Mistake(

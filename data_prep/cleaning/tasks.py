@@ -62,7 +62,7 @@ def _documents_of(folder: WorkFolder, task: Task, dropped: Dropped) -> Iterator[
         yield document
 
 
-def list_lines(context, folder: WorkFolder, name: str, task: Task) -> dict:
+def list_lines(context: object, folder: WorkFolder, name: str, task: Task) -> dict:
     """Writes the hashes of each line and its document, uint64 [pairs, 2], sorted by line."""
     dropped, pairs = Dropped(), set()
     for lines in _documents_of(folder, task, dropped):
@@ -74,7 +74,7 @@ def list_lines(context, folder: WorkFolder, name: str, task: Task) -> dict:
     return folder.finish(name, {}, [file])
 
 
-def clean_documents(context, folder: WorkFolder, name: str, task: Task) -> dict:
+def clean_documents(context: object, folder: WorkFolder, name: str, task: Task) -> dict:
     """Writes the documents that stay: their text, and an index.
 
     The index has the hash, lines, characters and last byte of each document, uint64 [documents, 4].
@@ -108,7 +108,7 @@ def _add(counts: collections.Counter, lines: list[str], num_documents: int = 1) 
     counts.update(documents=num_documents, lines=len(lines), characters=sum(map(len, lines)))
 
 
-def write_kept(context, folder: WorkFolder, name: str, sides: bytes) -> dict:
+def write_kept(context: object, folder: WorkFolder, name: str, sides: bytes) -> dict:
     """Writes the documents of a chunk to one file for each side."""
     source = folder.file(name.replace("kept-", "documents-"))
     ends = np.fromfile(f"{source}.index", np.uint64).reshape(-1, 4)[:, 3].tolist()

@@ -8,8 +8,8 @@
 import collections
 import functools
 import os
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, UnusableTe
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_texts
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder, in_groups
+from bert_keras.data_prep.text.chinese_words import CorpusTokenizer
 from bert_keras.storage.inspection import FileForm
 
 CHUNK_BYTES = 4 << 20
@@ -106,7 +107,7 @@ def clean_texts(
 
 def tokenize_clean(
     forms: Sequence[FileForm],
-    tokenizer,
+    tokenizer: CorpusTokenizer,
     strict_utf8: bool,
     workers: Workers,
     folders: Sequence[WorkFolder],
@@ -136,7 +137,16 @@ def tokenize_clean(
     return corpora, {"cleaning": folders[0].result("cleaned")}
 
 
-def _run(function, prefix, tasks, sizes, folder, run, progress, doing) -> dict[str, dict]:
+def _run(
+    function: Callable,
+    prefix: str,
+    tasks: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    folder: WorkFolder,
+    run: Callable,
+    progress: Progress,
+    doing: str,
+) -> dict[str, dict]:
     progress.start(doing, sum(sizes.values()), "bytes")
     results = {}
     for name, result in run(function, folder, {f"{prefix}{name}": task for name, task in tasks.items()}):

@@ -33,7 +33,7 @@ class BeamWorkers(contextlib.AbstractContextManager):
         except (ValueError, ImportError) as error:
             raise ValueError(f"Apache Beam rejects {' '.join(options)}: {error}") from error
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         pass
 
     def run(self, function: Callable, folder: WorkFolder, tasks: Mapping[str, Any]) -> Iterator[tuple[str, dict]]:

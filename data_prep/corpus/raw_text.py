@@ -47,7 +47,7 @@ class TextOptions:
         "Join the lines up to a blank line before splitting: for text with a fixed width.", False
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_choices(self)
         if self.join_lines and not self.split_sentences:
             raise Mistake(

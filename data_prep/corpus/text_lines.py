@@ -43,7 +43,7 @@ class Dropped:
     first_invalid: Place | None = None
     first_return: Place | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.first_invalid = self.first_invalid and Place(*self.first_invalid)
         self.first_return = self.first_return and Place(*self.first_return)
 

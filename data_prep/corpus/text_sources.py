@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, BinaryIO
 
 from bert_keras.cli.progress import Progress
@@ -48,7 +48,7 @@ def inspect_text(file: str, options: TextOptions = RELEASE) -> FileForm:
 
 
 @contextlib.contextmanager
-def received(files: Sequence[str], folder: str | None = None, stream: BinaryIO | None = None):
+def received(files: Sequence[str], folder: str | None = None, stream: BinaryIO | None = None) -> Iterator[list[str]]:
     """Yields the files, where the file "-" is a temporary copy of a stream, by default standard input.
 
     The copy has the same name and time for the same content, so an interrupted build can continue.
@@ -139,7 +139,7 @@ def _can_be_cut(form: FileForm, options: TextOptions) -> bool:
     return _is_plain(form) and (form.format == "json" or (form.format == "text" and not options.join_lines))
 
 
-def _copy(context, folder: WorkFolder, name: str, task: Sequence[tuple]) -> dict:
+def _copy(context: object, folder: WorkFolder, name: str, task: Sequence[tuple]) -> dict:
     copies = []
     try:
         for copy_name, form, options, start, end in task:
@@ -169,7 +169,7 @@ def _converted(
         return
     place = Place(form.file, form.file, 0)
 
-    def blocks():
+    def blocks() -> Iterator[bytes]:
         nonlocal place
         for offset, line in read_byte_lines(TextFile(form.file, form.file), start, end):
             place = Place(form.file, form.file, offset)

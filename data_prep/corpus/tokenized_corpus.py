@@ -6,7 +6,7 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, pieces_of, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder, in_groups
-from bert_keras.data_prep.text.chinese_words import count_unknown
+from bert_keras.data_prep.text.chinese_words import CorpusTokenizer, count_unknown
 from bert_keras.mistakes import Message
 from bert_keras.storage.inspection import FileForm
 
@@ -40,7 +40,7 @@ class Chunk(NamedTuple):
 
 def tokenize_corpus(
     forms: Sequence[FileForm],
-    tokenizer,
+    tokenizer: CorpusTokenizer,
     strict_utf8: bool,
     workers: Workers,
     folder: WorkFolder,
@@ -64,7 +64,7 @@ def tokenize_corpus(
 
 def tokenize_texts(
     get_texts: Callable[[], Sequence[TextFile]],
-    tokenizer,
+    tokenizer: CorpusTokenizer,
     strict_utf8: bool,
     workers: Workers,
     folder: WorkFolder,
@@ -110,7 +110,7 @@ def cut(texts: Sequence[TextFile]) -> dict[str, list[Chunk]]:
     return {f"text-{number:06}": group for number, group in enumerate(groups)}
 
 
-def _tokenize_chunk(context, folder: WorkFolder, name: str, task: tuple) -> dict:
+def _tokenize_chunk(context: Sequence[Any], folder: WorkFolder, name: str, task: tuple[list[Chunk], bool]) -> dict:
     tokenizer, (chunks, strict_utf8) = context[0], task
     documents, dropped = Documents(tokenizer.vocab_size), Dropped()
     ends_a_document = False  # a document that started in an earlier task

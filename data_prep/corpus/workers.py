@@ -7,16 +7,21 @@ import itertools
 import json
 import logging
 import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import tempfile
 import threading
 import zlib
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bert_keras.mistakes import SystemFailure
 from bert_keras.storage import paths, writing
+
+if TYPE_CHECKING:
+    import numpy as np
 
 log = logging.getLogger("bert_keras")
 
@@ -47,7 +52,7 @@ class NotedFile(contextlib.AbstractContextManager):
         self._hidden = os.path.join(os.path.dirname(self._path), writing.hidden_name(name))
         self._file = open(self._hidden, "wb")  # noqa: SIM115 (closed by __exit__)
 
-    def __exit__(self, kind, *exception) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
         try:
             self._file.close()
             if kind is None:
@@ -55,7 +60,7 @@ class NotedFile(contextlib.AbstractContextManager):
         finally:
             paths.remove(self._hidden)
 
-    def write(self, data) -> None:
+    def write(self, data: "bytes | array | np.ndarray") -> None:
         """Writes bytes or an array of numbers."""
         if len(data):  # an empty array cannot be cast
             view = memoryview(data).cast("B")
@@ -98,7 +103,7 @@ class WorkFolder:
             stack.pop_all()
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._lock is not None:
             self._lock.close()
 
@@ -176,7 +181,7 @@ class WorkFolder:
         replaced_by = {name: task for task, note in notes.items() for name in note["replaces"]}
 
         @functools.cache
-        def first_damaged(task):
+        def first_damaged(task: str) -> str | None:
             for name, (num_bytes, checksum) in notes[task]["files"].items():
                 is_replaced = name in replaced_by and first_damaged(replaced_by[name]) is None
                 if not is_replaced and not _is_whole(self.file(name), num_bytes, checksum):
@@ -217,7 +222,7 @@ class ThisProcess(contextlib.AbstractContextManager):
     def __init__(self, context: Any):
         self._context = context
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         pass
 
     def run(self, function: Callable, folder: WorkFolder, tasks: Mapping[str, Any]) -> Iterator[tuple[str, dict]]:
@@ -240,7 +245,7 @@ class Workers(contextlib.AbstractContextManager):
         leaves, self._alive = method.Pipe(duplex=False)
         self._executor = concurrent.futures.ProcessPoolExecutor(number, method, _start, (context, leaves))
 
-    def __exit__(self, kind, *exception) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
         if kind is not None:
             self._alive.close()
         self._executor.shutdown(cancel_futures=True)
@@ -279,12 +284,12 @@ class Workers(contextlib.AbstractContextManager):
                 yield running.pop(future), future.result()
 
 
-def _start(context: Any, leaves) -> None:
+def _start(context: Any, leaves: multiprocessing.connection.Connection) -> None:
     global _context
     _context = context
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main process stops the workers
 
-    def end_with_the_leader():
+    def end_with_the_leader() -> None:
         with contextlib.suppress(OSError):
             leaves.poll(None)
         os._exit(1)

@@ -93,11 +93,11 @@ def lone_and_cut_shares(documents: Documents, settings: PretrainingDataSettings)
     return num_lone / len(documents), num_cut / len(documents.tokens)
 
 
-def differences(starts) -> Iterator[np.ndarray]:
+def differences(starts: array | memoryview) -> Iterator[np.ndarray]:
     """Yields the differences between consecutive starts, in parts."""
-    starts = np.frombuffer(starts, np.uint64)
-    for first in range(0, len(starts) - 1, _AT_ONCE):
-        yield np.diff(starts[first : first + _AT_ONCE + 1])
+    numbers = np.frombuffer(starts, np.uint64)
+    for first in range(0, len(numbers) - 1, _AT_ONCE):
+        yield np.diff(numbers[first : first + _AT_ONCE + 1])
 
 
 def _tell_room(documents: Documents, settings: PretrainingDataSettings, folder: str) -> None:

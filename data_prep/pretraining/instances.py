@@ -63,7 +63,7 @@ class PretrainingDataSettings:
     )
     strict_utf8: bool = setting("Refuse text that is not UTF-8 instead of dropping bytes.", False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         # [CLS], two [SEP], and one token per segment; the shortest target length is 2.
         if self.max_seq_length < 5:
             raise Mistake(

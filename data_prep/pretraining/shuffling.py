@@ -121,7 +121,7 @@ class _Run(contextlib.AbstractContextManager):
         # Unbuffered: records of consecutive keys may be far from each other.
         self._file = open(f"{path}.records", "rb", buffering=0)  # noqa: SIM115 (closed by __exit__)
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         del self._index  # closes the memory map, because this is the only reference
         self._file.close()
 

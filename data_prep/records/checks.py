@@ -6,10 +6,12 @@ import re
 import struct
 import time
 import zlib
+from collections.abc import Iterable, Mapping, Sequence
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.records.tfrecord_format import checksums
 from bert_keras.data_prep.records.writing import metadata_file
 from bert_keras.mistakes import Mistake
@@ -21,7 +23,7 @@ _HEADER = _LENGTH + _CHECKSUM
 _RECORDS_AT_ONCE = 1024
 
 
-def count_records(path, is_compressed, progress=None):
+def count_records(path: str, is_compressed: bool, progress: Progress | None = None) -> int:
     """Counts the records of a file by their length prefixes; raises ValueError if the file ends inside a record."""
     count, position, told, size = 0, 0, 0, paths.size(path)
     with (
@@ -51,7 +53,13 @@ def count_records(path, is_compressed, progress=None):
     return count
 
 
-def check_example(path, is_compressed, number, lengths, ranges):
+def check_example(
+    path: str,
+    is_compressed: bool,
+    number: int,
+    lengths: Mapping[str, tf.io.FixedLenFeature],
+    ranges: Mapping[str, tuple[int, int]],
+) -> None:
     """Raises ValueError if an example is damaged, of another kind or length, or has an invalid value.
 
     Example 0 is the first of the file. By name, `lengths` has the `tf.io.FixedLenFeature`, and `ranges` the lowest
@@ -78,7 +86,7 @@ def check_example(path, is_compressed, number, lengths, ranges):
             raise ValueError(f"{path} example {number}: {_out_of_range(name, wrong, end)}")
 
 
-def _read_record(path, is_compressed, number):
+def _read_record(path: str, is_compressed: bool, number: int) -> bytes:
     """Returns a record of a file by its number from 0, without a pipeline of tf.data: that takes 20 times as long."""
     with paths.open_file(path) as stored, gzip.open(stored) if is_compressed else stored as file:
         position = 0
@@ -100,12 +108,14 @@ def _read_record(path, is_compressed, number):
     return record[:-_CHECKSUM]
 
 
-def _is_intact(content):
+def _is_intact(content: bytes) -> bool:
     """Returns whether the checksum at the end of some bytes is that of the others."""
     return struct.pack("<I", checksums([content[:-_CHECKSUM]])[0]) == content[-_CHECKSUM:]
 
 
-def find_damage(files, compression_types, error, seconds=60.0):
+def find_damage(
+    files: Sequence[str], compression_types: Sequence[str], error: tf.errors.DataLossError, seconds: float = 60.0
+) -> ValueError | tf.errors.OpError:
     """Returns a ValueError with the damaged file, which TensorFlow reports without its name, or the error itself.
 
     TensorFlow reports the position in the file. A record at this position with a valid length and a wrong checksum
@@ -130,7 +140,12 @@ def find_damage(files, compression_types, error, seconds=60.0):
     return error
 
 
-def find_other_record(files, compression_types, error, seconds=60.0):
+def find_other_record(
+    files: Sequence[str],
+    compression_types: Sequence[str],
+    error: UnicodeDecodeError | tf.errors.OpError,
+    seconds: float = 60.0,
+) -> ValueError | tf.errors.OpError:
     """Finds the record that is not a `tf.train.Example`; returns an error like `find_damage`."""
     deadline = time.monotonic() + seconds
     for path, compression in zip(files, compression_types, strict=True):
@@ -147,16 +162,16 @@ def find_other_record(files, compression_types, error, seconds=60.0):
     return error
 
 
-def damaged(path, position):
+def damaged(path: str, position: int | None) -> ValueError:
     return ValueError(f"{path} is damaged at byte {position}; build it again")
 
 
-def _position(error):
+def _position(error: tf.errors.OpError) -> int | None:
     found = re.search(r"record at (\d+)", error.message)
     return int(found[1]) if found else None
 
 
-def _is_damaged_at(path, position):
+def _is_damaged_at(path: str, position: int) -> bool:
     """Returns whether a valid length ends at a position and the record after it is truncated or damaged."""
     if not _HEADER <= position <= paths.size(path):
         return False
@@ -170,7 +185,7 @@ def _is_damaged_at(path, position):
     return len(content) < length + _CHECKSUM or not _is_intact(content)
 
 
-def _out_of_range(name, value, end):
+def _out_of_range(name: str, value: int, end: int) -> str:
     if name in ("input_ids", "masked_lm_ids"):
         return (
             f"id {value} is outside the vocabulary of {end} entries; "
@@ -179,7 +194,7 @@ def _out_of_range(name, value, end):
     return f"{name} has {value}, but needs numbers from 0 to {end - 1}; build the file again"
 
 
-def _read_example(path, number, serialized, names):
+def _read_example(path: str, number: int, serialized: bytes, names: Iterable[str]) -> Mapping[str, tf.train.Feature]:
     try:
         features = tf.train.Example.FromString(serialized).features.feature
     except DecodeError as error:

@@ -6,7 +6,8 @@ every run. A note (`.json`) next to each file records its sources.
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -40,7 +41,7 @@ def cached_features(path: str, facts: dict, build: Callable[[], dict[str, np.nda
     return features
 
 
-def _stored_note(path):
+def _stored_note(path: str) -> dict[str, Any] | None:
     """Returns the note of a file; None if it is missing or damaged."""
     try:
         return writing.read_metadata(path)
@@ -49,7 +50,7 @@ def _stored_note(path):
         return None
 
 
-def _write(path, features, notes):
+def _write(path: str, features: Mapping[str, np.ndarray], notes: Mapping[str, Any]) -> None:
     num_rows = len(next(iter(features.values())))
     flat = {name: np.reshape(values, (num_rows, -1)) for name, values in features.items()}
     layout = {name: {"shape": values.shape[1:], "dtype": str(values.dtype)} for name, values in features.items()}
@@ -57,7 +58,7 @@ def _write(path, features, notes):
     writing.write_records(path, map(writing.serialize_example, rows), {**notes, "features": layout})
 
 
-def _read(path, stored):
+def _read(path: str, stored: Mapping[str, Any]) -> dict[str, np.ndarray] | None:
     """Returns the features of a file; None if they do not match the note."""
     layout, num_rows = stored["features"], stored["num_examples"]
     features = {name: np.empty((num_rows, *feature["shape"]), feature["dtype"]) for name, feature in layout.items()}

@@ -8,6 +8,8 @@ import collections
 import dataclasses
 import logging
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -30,28 +32,30 @@ PLACE_PREFIX = "record-"
 class PretrainingRecords:
     """TFRecord files of pre-training examples, checked by `open_records`."""
 
-    files: tuple
-    num_examples: tuple  # of each file
-    compression_types: tuple  # "GZIP" or "" for each file, as in `tf.data.TFRecordDataset`
+    files: tuple[str, ...]
+    num_examples: tuple[int, ...]  # of each file
+    compression_types: tuple[str, ...]  # "GZIP" or "" for each file, as in `tf.data.TFRecordDataset`
     max_seq_length: int
     max_predictions_per_seq: int
     vocab_size: int  # every token id is below it
     # The first metadata that the builder stored next to a file; empty without any.
-    metadata: dict = dataclasses.field(default_factory=dict, compare=False, hash=False)
+    metadata: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False, hash=False)
     has_sentence_task: bool = True  # False if all files were built with `--sentence_task=none`
     has_spans: bool = False  # True if all files were built with masked spans in single segments
 
     @property
-    def total_examples(self):
+    def total_examples(self) -> int:
         return sum(self.num_examples)
 
     @property
-    def masking(self):
-        """dict, arguments of `mask_batch` for records without masks; None for records with masks."""
+    def masking(self) -> dict[str, Any] | None:
+        """The arguments of `mask_batch` for records without masks; None for records with masks."""
         return self.metadata.get("masking")
 
 
-def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size):
+def open_records(
+    input_file: str, max_seq_length: int, max_predictions_per_seq: int, vocab_size: int
+) -> PretrainingRecords:
     """Finds record files and checks them against the settings of a run, before training.
 
     Args:
@@ -98,7 +102,9 @@ def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size
     return records
 
 
-def check_same_vocabulary(file, metadata, other_file, other_metadata):
+def check_same_vocabulary(
+    file: str, metadata: Mapping[str, Any], other_file: str, other_metadata: Mapping[str, Any]
+) -> None:
     """Raises ValueError if the builder's metadata of two record files shows different vocabularies or casing."""
     for name in ("vocab_sha256", "do_lower_case", "strip_accents"):
         if name in metadata and metadata[name] != other_metadata.get(name, metadata[name]):
@@ -106,7 +112,9 @@ def check_same_vocabulary(file, metadata, other_file, other_metadata):
             raise Mistake("{} and {} were built with different {}; build them with the same", file, other_file, what)
 
 
-def explain_failure(records, error):
+def explain_failure(
+    records: PretrainingRecords, error: UnicodeDecodeError | tf.errors.OpError
+) -> ValueError | tf.errors.OpError:
     """Returns a ValueError with the file and example that made reading fail; `error` if it is not about the records.
 
     Takes seconds, or at most about a minute. `error` is the `tf.errors.OpError` of a step, or a UnicodeDecodeError if
@@ -127,8 +135,8 @@ def explain_failure(records, error):
     return error
 
 
-def example_features(records):
-    """Returns the features for `tf.io.parse_example`: dict of `tf.io.FixedLenFeature` by name."""
+def example_features(records: PretrainingRecords) -> dict[str, tf.io.FixedLenFeature]:
+    """Returns the features for `tf.io.parse_example` by name."""
     tokens = tf.io.FixedLenFeature([records.max_seq_length], tf.int64)
     features = {"input_ids": tokens, "input_mask": tokens, "segment_ids": tokens}
     if not records.masking:
@@ -138,7 +146,7 @@ def example_features(records):
     return {**features, "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64)}
 
 
-def feature_ranges(records):
+def feature_ranges(records: PretrainingRecords) -> dict[str, tuple[int, int]]:
     """Returns the valid ranges of feature values: (lowest, first invalid above) by name."""
     ranges = {
         "input_ids": (0, records.vocab_size),
@@ -149,7 +157,7 @@ def feature_ranges(records):
     return {name: ends for name, ends in ranges.items() if name in example_features(records)}
 
 
-def _find_files(patterns):
+def _find_files(patterns: str) -> list[str]:
     files = []
     for pattern in (part.strip() for part in patterns.split(",")):
         if not pattern:
@@ -173,7 +181,9 @@ def _find_files(patterns):
     return files
 
 
-def _check_metadata(path, metadata, max_seq_length, max_predictions_per_seq, vocab_size):
+def _check_metadata(
+    path: str, metadata: Mapping[str, Any], max_seq_length: int, max_predictions_per_seq: int, vocab_size: int
+) -> None:
     asked = {"max_seq_length": max_seq_length, "max_predictions_per_seq": max_predictions_per_seq}
     for name, value in asked.items():
         if metadata.get(name, value) != value:
@@ -191,7 +201,9 @@ def _check_metadata(path, metadata, max_seq_length, max_predictions_per_seq, voc
         )
 
 
-def _count_examples(files, compression_types, stored):
+def _count_examples(
+    files: Sequence[str], compression_types: Sequence[str], stored: Sequence[Mapping[str, Any]]
+) -> tuple[int, ...]:
     """Returns the number of examples in each file; counts only files without matching metadata."""
     is_noted = [
         "num_examples" in metadata and metadata.get("num_bytes") == paths.size(path)
@@ -211,7 +223,7 @@ def _count_examples(files, compression_types, stored):
     return tuple(counts)
 
 
-def _check(records, number_of_file, number):
+def _check(records: PretrainingRecords, number_of_file: int, number: int) -> None:
     check_example(
         records.files[number_of_file],
         bool(records.compression_types[number_of_file]),
