@@ -63,7 +63,7 @@ def errors_table(
     texts: Sequence[str | tuple[str | None, ...]],
     labels: Sequence[str | float],
     predictions: Sequence[str | float],
-    confidences: Sequence[float] | np.ndarray,
+    confidences: Sequence[float],
     by: str = "confidence",
 ) -> str:
     """Formats the wrong predictions as a tab-separated table, the most confident first.

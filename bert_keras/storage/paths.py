@@ -16,7 +16,10 @@ import re
 import shutil
 import stat
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 _BUFFER_SIZE = 1 << 20  # large, because every remote read costs a request
 
@@ -258,10 +261,11 @@ class _RemoteFile(io.RawIOBase):
         with _as_os_errors(self._path):
             return self._file.tell()
 
-    def write(self, data: bytes | bytearray | memoryview) -> int:
+    def write(self, data: "ReadableBuffer") -> int:
+        content = bytes(data)
         with _as_os_errors(self._path):
-            self._file.write(bytes(data))
-        return len(data)
+            self._file.write(content)
+        return len(content)
 
     def close(self) -> None:
         if not self.closed:

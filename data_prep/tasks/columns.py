@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.tasks.examples import to_number
@@ -138,12 +138,14 @@ def check_columns(argv: Sequence[str]) -> None:
             find_columns(Table(path), given)
 
 
-def _parts_of(given, names):
+def _parts_of(given: Columns, names: Sequence[str]) -> set[str]:
     columns = (given.text, given.pair, given.label, given.id)
     return {part for column in columns if column is not None for part in parts_of(column, names)}
 
 
-def _missing_columns(names, given, needs_label, has_numbers):
+def _missing_columns(
+    names: Sequence[str], given: Columns, needs_label: bool, has_numbers: bool
+) -> dict[str, str | None]:
     """Returns the given columns that do not exist, a dict to the column that is probably meant or None."""
     columns = (given.text, given.pair, given.label if needs_label else None, given.id)
     parts = [part for column in columns if column is not None for part in parts_of(column, names)]
@@ -154,7 +156,13 @@ def _missing_columns(names, given, needs_label, has_numbers):
     }
 
 
-def _guessed_flags(names, given, needs_label, rows, missing):
+def _guessed_flags(
+    names: Sequence[str],
+    given: Columns,
+    needs_label: bool,
+    rows: Sequence[Sequence[Any]] | None,
+    missing: Mapping[str, str | None],
+) -> Message:
     """Returns advice: the flags that probably name the columns, to be copied.
 
     The column of the longest cells is the text, and of the others that of the fewest different values the label.
@@ -170,7 +178,7 @@ def _guessed_flags(names, given, needs_label, rows, missing):
     chosen = {role: tuple(missing.get(part) or part for part in parts) for role, parts in chosen.items()}
     chosen = {role: parts for role, parts in chosen.items() if all(part in cells for part in parts)}
 
-    def free():
+    def free() -> list[str]:
         return [name for name in cells if name not in itertools.chain.from_iterable(chosen.values())]
 
     if "text" not in chosen and free():
@@ -191,7 +199,7 @@ def _guessed_flags(names, given, needs_label, rows, missing):
     return Message("a guess is {}{}", guess, more)
 
 
-def _settings(columns):
+def _settings(columns: Mapping[str, Iterable[str]]) -> Message:
     """Returns the settings that name the columns of each role, to be copied."""
     parts = [
         Message("{}={}", Setting(f"{role}_column"), shlex.quote(",".join(names))) for role, names in columns.items()
@@ -199,7 +207,7 @@ def _settings(columns):
     return Message(" ".join("{}" for _ in parts), *parts)
 
 
-def _is_text(cells):
+def _is_text(cells: Sequence[str]) -> bool:
     """Returns whether the cells of a column are texts: mostly different, with several words."""
     return len(set(cells)) > len(cells) / 2 and sum(cell.count(" ") for cell in cells) >= len(cells)
 
@@ -248,7 +256,7 @@ def list_columns(columns: Sequence[str]) -> str:
     return ", ".join(name if len(name) <= 40 else f"{name[:40]}..." for name in columns)
 
 
-def _wanted(columns, names, needs_label):
+def _wanted(columns: Columns, names: Sequence[str], needs_label: bool) -> tuple[list[str], list[str]]:
     """Returns the columns that a file needs and the one that it may lack, two lists; those of a joined text singly."""
     given = [column for column in (columns.text, columns.pair) if column is not None]
     needed = [part for column in given for part in parts_of(column, names)]
@@ -257,7 +265,7 @@ def _wanted(columns, names, needs_label):
     return (needed + label, []) if needs_label else (needed, label)
 
 
-def _find_text(names, given):
+def _find_text(names: Sequence[str], given: Columns) -> tuple[str | None, str | None, str | None]:
     """Returns the columns of the text and of the second text, which is None if not found, and the problem or None."""
     taken = _parts_of(given, names)
     free = {name.strip().lower(): name for name in names if name not in taken}
@@ -272,7 +280,9 @@ def _find_text(names, given):
     return text, None, problem
 
 
-def _find_one(names, known, what, taken):
+def _find_one(
+    names: Iterable[str], known: Collection[str], what: str, taken: Collection[str | None]
+) -> tuple[str | None, str | None]:
     """Returns the only column with a known name, and None; or None and the problem."""
     matches = [name for name in names if name.strip().lower() in known and name not in taken]
     if len(matches) == 1:
@@ -280,7 +290,7 @@ def _find_one(names, known, what, taken):
     return None, f"{'several columns' if matches else 'no column'} could be the {what}"
 
 
-def _find_places(names, columns, is_counting):
+def _find_places(names: Iterable[str], columns: Sequence[str], is_counting: bool) -> dict[str, int]:
     """Returns the index of each column given by name or number; absent columns are left out."""
     places = {}
     for name in names:
@@ -291,7 +301,14 @@ def _find_places(names, columns, is_counting):
     return places
 
 
-def _is_header(first, rows, places, needed, label, name):
+def _is_header(
+    first: Sequence[str],
+    rows: Iterable[Row],
+    places: dict[str, int],
+    needed: Sequence[str],
+    label: str | None,
+    name: str,
+) -> bool:
     """Returns whether the first row of a file names its columns; logs a decision that the flags leave open.
 
     `rows` is a list if `label` is a number, because this function iterates over it.
@@ -315,8 +332,8 @@ def _is_header(first, rows, places, needed, label, name):
     return False
 
 
-def _why_no_label(first, labels):
-    """Returns why a cell is not a label like the others, a str; None if it may be a label."""
+def _why_no_label(first: str, labels: Sequence[str]) -> str | None:
+    """Returns why a cell is not a label like the others; None if it may be a label."""
     if len(labels) < 2 or not first:
         return None
     if to_number(first) is None and all(to_number(label) is not None for label in labels):
@@ -327,7 +344,7 @@ def _why_no_label(first, labels):
     return None
 
 
-def _of_same_length(rows, num_cells, name):
+def _of_same_length(rows: Iterable[Row], num_cells: int, name: str) -> Iterator[Row | BadRow]:
     """Yields rows; a BadRow for each row with another number of cells."""
     for row in rows:
         if len(row.cells) == num_cells:

@@ -6,7 +6,8 @@ import json
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bert_keras.data_prep.corpus.sentences import Sentence, is_json_lines
 from bert_keras.data_prep.tasks.tables import iterate_rows
@@ -121,12 +122,12 @@ def tagged_rows(
     ]
 
 
-def _format_separator(line, blank):
+def _format_separator(line: str, blank: str) -> str:
     is_row = line.startswith(_DOCUMENT_START) and len(line.split()) > 1
     return line.rstrip(_BLANKS) + blank + "O" if is_row else line
 
 
-def _read_json_lines(path, lines, tag_keys):
+def _read_json_lines(path: str, lines: Sequence[str], tag_keys: Sequence[str]) -> list[Sentence]:
     sentences, document, last_key = [], 0, None
     for number, values in iterate_objects(lines, lambda number: f"{path} line {number}", _NEEDED_JSON):
         if isinstance(values, ValueError):
@@ -138,7 +139,7 @@ def _read_json_lines(path, lines, tag_keys):
     return sentences
 
 
-def _read_csv(path, needs_tags, has_flags):
+def _read_csv(path: str, needs_tags: bool, has_flags: bool) -> list[Sentence]:
     rows = iterate_rows(path)
     header = [cell.strip() for cell in next(rows).cells]
     folded = [cell.lower().replace("_", " ") for cell in header]
@@ -176,7 +177,9 @@ def _read_csv(path, needs_tags, has_flags):
     return sentences
 
 
-def _check_object(place, values, tag_keys):
+def _check_object(
+    place: str, values: Mapping[str, Any], tag_keys: Sequence[str]
+) -> tuple[list[str], list[str] | None, Any]:
     """Returns the words, the tags (None without them) and the document of a line."""
     if "words" not in values:
         raise ValueError(f'{place} has no "words"; {_NEEDED_JSON}')
@@ -193,7 +196,7 @@ def _check_object(place, values, tag_keys):
     return values["words"], values.get(tag_key), values.get("document")
 
 
-def _problem_with_tags(sentences, tag_key):
+def _problem_with_tags(sentences: Sequence[Sentence], tag_key: str) -> tuple[str, str | Message] | None:
     """Returns the problem of the first word without a usable tag, and advice; None if all words have one."""
     is_json = is_json_lines(sentences[0].path)
     for sentence in sentences:
@@ -212,19 +215,21 @@ def _problem_with_tags(sentences, tag_key):
     return None
 
 
-def _to_bio(sentences, is_bio):
+def _to_bio(sentences: list[Sentence], is_bio: bool) -> tuple[list[Sentence], str]:
     """Returns the sentences, with BIO tags if `is_bio`, and a description of their tags for the log."""
-    scheme = find_scheme([sentence.tags for sentence in sentences])
+    tag_lists = [sentence.tags or () for sentence in sentences]
+    scheme = find_scheme(tag_lists)
     if scheme == "BIO" or not is_bio:
         return sentences, "tags are BIO and IOB1 mixed" if scheme == "mixed" else f"tags are {scheme}"
-    converted = [dataclasses.replace(sentence, tags=to_bio(sentence.tags)) for sentence in sentences]
+    bio = list(map(to_bio, tag_lists))
+    converted = [dataclasses.replace(sentence, tags=tags) for sentence, tags in zip(sentences, bio, strict=True)]
     if scheme != "mixed":
         return converted, f"tags are {scheme}, converted to BIO"
     changed = [
-        f'{old.place(word)} has "{tag}" where an entity begins'
-        for old, new in zip(sentences, converted, strict=True)
-        for word, tag in enumerate(old.tags)
-        if tag != new.tags[word]
+        f'{sentence.place(word)} has "{old}" where an entity begins'
+        for sentence, tags, of_bio in zip(sentences, tag_lists, bio, strict=True)
+        for word, (old, new) in enumerate(zip(tags, of_bio, strict=True))
+        if old != new
     ]
     return converted, f"tags are BIO and IOB1 mixed ({changed[0]}), converted to BIO at {len(changed):,} words"
 
@@ -245,7 +250,9 @@ class _Layout:
     tag: int | None = None
 
 
-def _read_columns(path, lines, word_column, tag_column, needs_tags):
+def _read_columns(
+    path: str, lines: Sequence[str], word_column: int | None, tag_column: int | None, needs_tags: bool
+) -> list[Sentence]:
     is_row = [bool(line.strip(_BLANKS)) and not line.startswith(_DOCUMENT_START) for line in lines]
     if not any(is_row):
         return []
@@ -265,7 +272,14 @@ def _read_columns(path, lines, word_column, tag_column, needs_tags):
     return [sentence for sentence in sentences if sentence.words]
 
 
-def _find_layout(path, lines, is_row, word_column, tag_column, needs_tags):
+def _find_layout(
+    path: str,
+    lines: Sequence[str],
+    is_row: Sequence[bool],
+    word_column: int | None,
+    tag_column: int | None,
+    needs_tags: bool,
+) -> _Layout:
     rows = [number for number, is_one in enumerate(is_row) if is_one]
     rows = [number for number in rows if not lines[number].startswith(_COMMENT)] or rows
     is_tabbed = all("\t" in lines[number] for number in rows)
@@ -286,7 +300,7 @@ def _find_layout(path, lines, is_row, word_column, tag_column, needs_tags):
     return layout
 
 
-def _resolve(path, layout, flag, column):
+def _resolve(path: str, layout: _Layout, flag: str, column: int) -> int:
     """Returns the index of a column from 0."""
     if not -layout.num_columns <= column < layout.num_columns:
         columns = f"{_in_columns(layout.num_columns)}, counted from 0"
@@ -296,7 +310,7 @@ def _resolve(path, layout, flag, column):
     return column % layout.num_columns
 
 
-def _is_numbered(lines, is_row, is_tabbed):
+def _is_numbered(lines: Sequence[str], is_row: Sequence[bool], is_tabbed: bool) -> bool:
     """Returns whether the first column counts the words of each sentence from 1, and the second has words."""
     longest, are_all_tags = 0, True
     for is_sentence, group in itertools.groupby(zip(lines, is_row, strict=True), lambda pair: pair[1]):
@@ -312,18 +326,18 @@ def _is_numbered(lines, is_row, is_tabbed):
     return longest > 1 and not are_all_tags
 
 
-def _tell_layout(path, rows, layout, tag_column):
+def _tell_layout(path: str, rows: Sequence[str], layout: _Layout, tag_column: int | None) -> None:
     tags = "" if layout.tag is None else f" and column {layout.tag} the tags"
     message = "%s: %d columns, counted from 0; column %d has the words%s"
     log.info(message, path, layout.num_columns, layout.word, tags)
     other = None if layout.tag is None else layout.tag - 1
     if tag_column is None and layout.is_numbered and other is not None and other > layout.word:
-        rows = [_split(line, layout.is_tabbed) for line in rows]
-        if all(len(row) == layout.num_columns and is_tag(row[other]) for row in rows):
+        cells = [_split(line, layout.is_tabbed) for line in rows]
+        if all(len(row) == layout.num_columns and is_tag(row[other]) for row in cells):
             log.warning(Message("{}: column {} also has tags; {tag_column}={} reads these", path, other, other))
 
 
-def _leave_out_comments(path, lines, is_row, layout):
+def _leave_out_comments(path: str, lines: Sequence[str], is_row: list[bool], layout: _Layout) -> None:
     """Clears `is_row` for lines before a sentence that begin with # and do not look like a word."""
     count = 0
     usual = _split(lines[layout.first_line - 1], layout.is_tabbed)
@@ -338,7 +352,9 @@ def _leave_out_comments(path, lines, is_row, layout):
         log.info("%s: %s comment lines (#) are skipped", path, f"{count:,}")
 
 
-def _make_sentence(path, lines, start, end, layout, document, before):
+def _make_sentence(
+    path: str, lines: Sequence[str], start: int, end: int, layout: _Layout, document: int, before: Sequence[str]
+) -> Sentence:
     rows, numbers, skipped = [], [], {}
     for number in range(start, end):
         row = _split(lines[number], layout.is_tabbed)
@@ -365,11 +381,11 @@ def _make_sentence(path, lines, start, end, layout, document, before):
     )
 
 
-def _split(line, is_tabbed):
+def _split(line: str, is_tabbed: bool) -> list[str]:
     if is_tabbed:
         return [column.strip(" ") for column in line.rstrip(_BLANKS).split("\t")]
     return re.split(f"[{_BLANKS}]+", line.strip(_BLANKS))
 
 
-def _in_columns(count):
+def _in_columns(count: int) -> str:
     return f"{count} column{'s' * (count != 1)}"

@@ -3,11 +3,13 @@
 import collections
 import logging
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.examples import Example, check_labels
+from bert_keras.data_prep.tasks.examples import Example, Label, check_labels
 from bert_keras.data_prep.text.model_inputs import SHORTEST, encode_pair, join_pair, pad_rows
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 from bert_keras.mistakes import Mistake
 
@@ -23,7 +25,7 @@ def make_features(
     examples: Sequence[Example],
     labels: Sequence[str],
     kind: str,
-    tokenizer,
+    tokenizer: FullTokenizer,
     max_seq_length: int,
     doc_stride: int | None = None,
     what: str = "the data",
@@ -72,7 +74,7 @@ def make_features(
     return features | {name: values[example_index] for name, values in label_arrays.items()}
 
 
-def _check_lengths(max_seq_length, doc_stride, kind):
+def _check_lengths(max_seq_length: int, doc_stride: int | None, kind: str) -> None:
     if max_seq_length < SHORTEST:
         raise Mistake(
             "{max_seq_length} is {}, but [CLS], [SEP] and a token of each text need {} or more",
@@ -93,7 +95,7 @@ def _check_lengths(max_seq_length, doc_stride, kind):
         )
 
 
-def _num_choices(examples):
+def _num_choices(examples: Sequence[Example]) -> int:
     num_choices = len(examples[0].choices)
     for example in examples:
         if len(example.choices) != num_choices or num_choices < 2:
@@ -104,10 +106,13 @@ def _num_choices(examples):
     return num_choices
 
 
-# Rows are (input_ids, length of the first segment, index of the example).
+# input_ids, length of the first segment, index of the example
+_Row = tuple[list[int], int, int]
 
 
-def _cut_rows(examples, tokenizer, max_seq_length, num_choices):
+def _cut_rows(
+    examples: Sequence[Example], tokenizer: FullTokenizer, max_seq_length: int, num_choices: int | None
+) -> tuple[list[_Row], int]:
     """Returns the rows, one for each choice of an example, and the number of truncated examples."""
     rows, num_cut = [], 0
     for index, example in enumerate(examples):
@@ -120,7 +125,9 @@ def _cut_rows(examples, tokenizer, max_seq_length, num_choices):
     return rows, num_cut
 
 
-def _window_rows(examples, tokenizer, max_seq_length, doc_stride):
+def _window_rows(
+    examples: Sequence[Example], tokenizer: FullTokenizer, max_seq_length: int, doc_stride: int
+) -> tuple[list[_Row], int, int]:
     """Returns the rows, the number of examples that were too long, and that of truncated second texts."""
     rows, num_long, num_cut = [], 0, 0
     cls_id, sep_id = tokenizer.vocab["[CLS]"], tokenizer.vocab["[SEP]"]
@@ -138,7 +145,7 @@ def _window_rows(examples, tokenizer, max_seq_length, doc_stride):
     return rows, num_long, num_cut
 
 
-def _label_arrays(examples, labels, kind, what):
+def _label_arrays(examples: Sequence[Example], labels: Sequence[str], kind: str, what: str) -> dict[str, np.ndarray]:
     """Returns the labels by the name of their feature; nothing if an example has none."""
     num_unlabelled = sum(example.label is None for example in examples)
     if num_unlabelled:
@@ -149,10 +156,10 @@ def _label_arrays(examples, labels, kind, what):
     check_labels(examples, labels, kind)
     if kind == "regression":
         return {"label_values": np.array([example.label for example in examples], np.float32)}
-    ids = {label: number for number, label in enumerate(labels)}
+    ids: dict[Label | None, int] = {label: number for number, label in enumerate(labels)}
     if kind != "multi_label":
         return {"label_ids": np.array([ids[example.label] for example in examples], np.int32)}
     values = np.zeros((len(examples), len(labels)), np.float32)
     for row, example in zip(values, examples, strict=True):
-        row[[ids[name] for name in example.label]] = 1.0
+        row[[ids[name] for name in cast(tuple[str, ...], example.label)]] = 1.0
     return {"label_values": values}

@@ -116,12 +116,12 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     return f'; did you mean "{close}"?' if close else ""
 
 
-def _looks(name):
+def _looks(name: str) -> str:
     """Returns what one sees of a name: the same for two Unicode forms of a letter, and without invisible characters."""
     return " ".join(text_files.without_invisible(unicodedata.normalize("NFC", name)).split())
 
 
-def _sounds(name):
+def _sounds(name: str) -> str:
     return unicodedata.normalize("NFKC", _looks(name)).casefold()
 
 

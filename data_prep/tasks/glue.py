@@ -6,11 +6,12 @@
 import dataclasses
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bert_keras.data_prep.tasks.columns import list_columns
 from bert_keras.data_prep.tasks.examples import Example, to_number
-from bert_keras.data_prep.tasks.tables import BadRow, iterate_rows, without_bad_rows
+from bert_keras.data_prep.tasks.tables import BadRow, Row, iterate_rows, without_bad_rows
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -75,7 +76,15 @@ class GlueTask:
     other_spellings: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def _indexed_task(name, text_a, text_b, labels, label="label", id: str | None = "index", **options):
+def _indexed_task(
+    name: str,
+    text_a: str,
+    text_b: str | None,
+    labels: tuple[str, ...],
+    label: str = "label",
+    id: str | None = "index",
+    **options: Any,
+) -> GlueTask:
     """Returns a task whose files have the same named columns; the test file has no label."""
     files = {split: GlueFile(f"{split}.tsv", text_a, text_b, label, id) for split in ("train", "dev")}
     files["test"] = GlueFile("test.tsv", text_a, text_b, None, id or "index")
@@ -83,7 +92,7 @@ def _indexed_task(name, text_a, text_b, labels, label="label", id: str | None = 
     return GlueTask(name, files, labels, tfds, **options)
 
 
-def _mnli_task(name, genres):
+def _mnli_task(name: str, genres: str) -> GlueTask:
     files = {
         "train": GlueFile("train.tsv", 8, 9, label=-1, id=0),
         "dev": GlueFile(f"dev_{genres}.tsv", 8, 9, label=-1, id=0),
@@ -93,7 +102,7 @@ def _mnli_task(name, genres):
     return GlueTask(name, files, _THREE_WAY, TfdsSource("glue/mnli", "premise", "hypothesis", splits))
 
 
-def _swag_file(name, label=None):
+def _swag_file(name: str, label: str | None = None) -> GlueFile:
     endings = tuple(f"ending{number}" for number in range(4))
     return GlueFile(name, "sent1", "sent2", label=label, choices=endings, is_csv=True)
 
@@ -228,13 +237,13 @@ def read_glue_file(
     return examples
 
 
-def _file_of(task, split):
+def _file_of(task: GlueTask, split: str) -> GlueFile:
     if split not in task.files:
         raise ValueError(f"the task {task.name} has no {split} file, only {', '.join(task.files)}; leave this step out")
     return task.files[split]
 
 
-def _find_places(file, first, name):
+def _find_places(file: GlueFile, first: Row, name: str) -> dict[Column, int]:
     """Returns the index of each column of a file, given its first row."""
     columns = [file.text_a, file.text_b, file.label, file.id, file.language, *file.choices]
     places, advice = {}, "give the file as distributed"
@@ -253,12 +262,13 @@ def _find_places(file, first, name):
     return places
 
 
-def _make_example(task, file, places, cells, number, source):
-    """Returns the example of a row, or a BadRow."""
+def _make_example(
+    task: GlueTask, file: GlueFile, places: Mapping[Column, int], cells: Sequence[Any], number: int, source: str
+) -> Example | BadRow:
     num_cells = max(places.values()) + 1
     if len(cells) < num_cells:
         return BadRow(source, f"{len(cells)} of at least {num_cells} cells; restore the row")
-    values = {column: cells[place] for column, place in places.items()}
+    values: dict[Column | None, Any] = {column: cells[place] for column, place in places.items()}
     label, text_b = values.get(file.label), values.get(file.text_b)
     if label is not None and task.kind == "regression":
         label = to_number(label)
@@ -274,7 +284,7 @@ def _make_example(task, file, places, cells, number, source):
     )
 
 
-def _rows_of_language(rows, place, language, name):
+def _rows_of_language(rows: Sequence[Row], place: int, language: str, name: str) -> list[Row]:
     languages = sorted({row.cells[place] for row in rows if len(row.cells) > place})
     if language not in languages:
         raise ValueError(f'{name} has no rows of the language "{language}"; it has {", ".join(languages)}')

@@ -107,7 +107,7 @@ def score_minimal_pairs(data_file: str, predictions_file: str) -> tuple[dict[str
     return metrics, "\n".join(tables)
 
 
-def _read_scores(path):
+def _read_scores(path: str) -> dict[str, float]:
     scores = {}
     needed = 'each line needs "text" and "log_probability", as predict.py --task=score --json writes them'
     for number, value in read_json_lines(path, needed):
@@ -120,7 +120,7 @@ def _read_scores(path):
     return scores
 
 
-def _read_paradigm(path, groups):
+def _read_paradigm(path: str, groups: Mapping[str, str]) -> Paradigm:
     ending = ending_of(path)
     name = paths.name(path)[: paths.name(path).lower().rfind(ending)]
     group = groups.get(name, name.rpartition("-")[0])
@@ -145,11 +145,11 @@ def _read_paradigm(path, groups):
     return Paradigm(name, group, pairs)
 
 
-def _lines_of(path):
+def _lines_of(path: str) -> list[str]:
     return text_files.unify_line_ends(text_files.read_text(path, _NEEDED)).removesuffix("\n").split("\n")
 
 
-def _check_object(path, number, value):
+def _check_object(path: str, number: int, value: dict[str, Any] | ValueError) -> dict[str, Any]:
     if isinstance(value, ValueError):
         raise value
     if not all(isinstance(value.get(key), str) for key in ("sentence_good", "sentence_bad")):
@@ -157,7 +157,7 @@ def _check_object(path, number, value):
     return value
 
 
-def _split(line, place):
+def _split(line: str, place: str) -> tuple[str, str]:
     sentences = line.split("\t")
     if len(sentences) != 2:
         raise ValueError(f"{place} has {len(sentences) - 1} tabs, but a pair has one; {_NEEDED}")

@@ -11,7 +11,8 @@ import collections
 import dataclasses
 import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import scipy.special
@@ -25,6 +26,7 @@ from bert_keras.mistakes import Mistake
 log = logging.getLogger("bert_keras")
 
 NOT_COUNTED = -1
+_Value = TypeVar("_Value")
 
 
 def collect_tags(sentences: Sequence[Sentence]) -> list[str]:
@@ -133,7 +135,9 @@ def tags_from_logits(
     return _split(best, sentences), _split(confidences.tolist(), sentences)
 
 
-def _scores_of_words(features, logits, sentences):
+def _scores_of_words(
+    features: Mapping[str, np.ndarray], logits: np.ndarray, sentences: Sequence[Sentence]
+) -> np.ndarray:
     """Returns the logits at the first token of each word in the window where it counts, float32 [words, C]."""
     rows, columns = np.nonzero(features["word_index"] >= 0)
     starts = np.cumsum([0, *(len(sentence.words) for sentence in sentences)])
@@ -150,12 +154,14 @@ def _scores_of_words(features, logits, sentences):
     return scores
 
 
-def _split(values, sentences):
+def _split(values: Iterable[_Value], sentences: Sequence[Sentence]) -> list[list[_Value]]:
     iterator = iter(values)
     return [list(itertools.islice(iterator, len(sentence.words))) for sentence in sentences]
 
 
-def _encode_words(sentences, tokenizer, unk_id, room):
+def _encode_words(
+    sentences: Sequence[Sentence], tokenizer: FullTokenizer, unk_id: int, room: int
+) -> tuple[dict[str, list[int]], set[str]]:
     """Returns the token ids of each distinct word, at least one and at most `room`, and the set of truncated words."""
     ids_of_words, cut_words = {}, set()
     for word in itertools.chain.from_iterable(sentence.words for sentence in sentences):
@@ -177,7 +183,7 @@ class _Window:
     columns: list[int]
 
 
-def _texts(sentences, document_context):
+def _texts(sentences: Sequence[Sentence], document_context: bool) -> Iterator[tuple[int, list[Sentence]]]:
     """Yields documents or single sentences, each with the index of its first sentence."""
     if not document_context:
         yield from ((number, [sentence]) for number, sentence in enumerate(sentences))
@@ -189,7 +195,9 @@ def _texts(sentences, document_context):
         first += len(text)
 
 
-def _windows_of_text(first, sentences, ids_of_words, room, document_context):
+def _windows_of_text(
+    first: int, sentences: Sequence[Sentence], ids_of_words: Mapping[str, list[int]], room: int, document_context: bool
+) -> list[_Window]:
     ids = [ids_of_words[word] for sentence in sentences for word in sentence.words]
     offsets = [0, *itertools.accumulate(map(len, ids))]
     windows, start = [], 0
@@ -205,7 +213,9 @@ def _windows_of_text(first, sentences, ids_of_words, room, document_context):
     return windows
 
 
-def _split_sentence(offsets, start, end, room):
+def _split_sentence(
+    offsets: Sequence[int], start: int, end: int, room: int
+) -> list[tuple[tuple[int, int], Sequence[int]]]:
     """Splits the words [start, end) into windows that fit, each beginning half a room after the previous one.
 
     `offsets` is the number of tokens before each word, and at the end of all. Returns pairs of a window (left, right)
@@ -231,7 +241,7 @@ def _split_sentence(offsets, start, end, room):
     return [(window, words) for window, words in zip(windows, words_of, strict=True) if words]
 
 
-def _widen(offsets, left, right, room):
+def _widen(offsets: Sequence[int], left: int, right: int, room: int) -> tuple[int, int]:
     """Widens a window by words on both sides until it is full, as evenly as the text allows."""
     spare = room - (offsets[right] - offsets[left])
     before, after = offsets[left], offsets[-1] - offsets[right]
@@ -241,7 +251,9 @@ def _widen(offsets, left, right, room):
     return wide_left, min(wide_right, len(offsets) - 1)
 
 
-def _report(sentences, windows, cut_words, room, document_context):
+def _report(
+    sentences: Sequence[Sentence], windows: Sequence[_Window], cut_words: set[str], room: int, document_context: bool
+) -> None:
     """Logs a missing division into documents, the sentences with several windows, and the truncated words."""
     where = f"{sentences[0].path}: " if sentences[0].path else ""
     if document_context and len({sentence.document for sentence in sentences}) == 1:

@@ -5,13 +5,15 @@ Each function returns a dict of metrics, and the same as a table for people. Err
 
 import logging
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from bert_keras.data_prep.corpus.sentences import is_json_lines
+from bert_keras.data_prep.corpus.sentences import Sentence, is_json_lines
 from bert_keras.data_prep.tasks.conll import read_conll
-from bert_keras.data_prep.tasks.examples import check_labels, to_number
-from bert_keras.data_prep.tasks.glue import read_glue_file
+from bert_keras.data_prep.tasks.examples import Example, Label, check_labels, to_number
+from bert_keras.data_prep.tasks.glue import GlueTask, read_glue_file
 from bert_keras.data_prep.tasks.squad_files import read_articles
-from bert_keras.data_prep.tasks.tables import iterate_rows
+from bert_keras.data_prep.tasks.tables import Row, iterate_rows
 from bert_keras.evaluation.classification import class_report, classification_metrics, regression_metrics
 from bert_keras.evaluation.entities import entity_metrics, entity_metrics_by_type, entity_report, find_scheme, to_bio
 from bert_keras.evaluation.squad import is_version_2, squad_v1_metrics, squad_v2_metrics, warn_of_words
@@ -23,7 +25,14 @@ from bert_keras.storage.json_files import read_json
 log = logging.getLogger("bert_keras")
 
 
-def score_squad(data_file, predictions_file, version_2_with_negative, na_prob_file, na_prob_thresh, language):
+def score_squad(
+    data_file: str,
+    predictions_file: str,
+    version_2_with_negative: bool | None,
+    na_prob_file: str | None,
+    na_prob_thresh: float | None,
+    language: str | None,
+) -> tuple[dict[str, float], str]:
     """Scores a predictions.json as the official scripts do.
 
     `version_2_with_negative` is None to detect the version of the data; `na_prob_thresh` is None for the default.
@@ -62,7 +71,7 @@ def score_squad(data_file, predictions_file, version_2_with_negative, na_prob_fi
     return metrics, _squad_table(metrics)
 
 
-def score_glue(task, data_file, predictions_file, xnli_language):
+def score_glue(task: GlueTask, data_file: str, predictions_file: str, xnli_language: str) -> tuple[dict[str, Any], str]:
     """Scores the predictions for the dev file of a GLUE task, XNLI or SWAG; the report has a row for each class."""
     if "dev" not in task.files:
         raise Mistake("{task}={} has no file with labels; only GLUE's site can score it", task.name)
@@ -74,14 +83,17 @@ def score_glue(task, data_file, predictions_file, xnli_language):
         metrics, report = regression_metrics(labels, values), ""
         metrics = {name: metrics[name] for name in task.metrics}
     else:
-        label_ids, predicted_ids = ([task.labels.index(name) for name in names] for names in (labels, values))
+        ids: dict[Label | None, int] = {label: number for number, label in enumerate(task.labels)}
+        label_ids, predicted_ids = ([ids[name] for name in names] for names in (labels, values))
         metrics = classification_metrics(label_ids, predicted_ids, task.metrics)
         report = "\n" + class_report(label_ids, predicted_ids, task.labels)
     table = text_table([task.name, f"{len(examples):,} examples"], metrics.items())
     return {"task": task.name, "examples": len(examples), **metrics}, table + report
 
 
-def score_entities(data_file, predictions_file, word_column, tag_column):
+def score_entities(
+    data_file: str | None, predictions_file: str, word_column: int | None, tag_column: int | None
+) -> tuple[dict[str, Any], str]:
     """Scores tags like conlleval; the dict has the metrics of each type under `types`.
 
     The predicted tags are in the last column of the predictions, or in "predicted_tags" of JSON lines. Without a
@@ -108,14 +120,14 @@ def score_entities(data_file, predictions_file, word_column, tag_column):
     return {"task": "ner", "sentences": len(truth), "words": num_words, **metrics, "types": types}, report
 
 
-def _read_json_object(path, needed):
+def _read_json_object(path: str, needed: str) -> dict[str, Any]:
     content = read_json(path, needed)
     if not isinstance(content, dict):
         raise ValueError(f"{path} is JSON, but not an object; {needed}")
     return content
 
 
-def _read_predictions(path, examples, labels):
+def _read_predictions(path: str, examples: Sequence[Example], labels: Sequence[str]) -> list[str | float]:
     """Returns the prediction for each example: a class name, or a float if there are no labels.
 
     A file of any program is tab-separated and has one of these forms:
@@ -147,7 +159,7 @@ def _read_predictions(path, examples, labels):
     return [value for _, _, value in entries]
 
 
-def _read_entries(rows, name, labels):
+def _read_entries(rows: Sequence[Row], name: str, labels: Sequence[str]) -> list[tuple[int, str | None, str]]:
     """Returns (line, id or None, prediction as text) of each row."""
     first = [cell.strip().lower() for cell in rows[0].cells]
     has_ids = first[0] in ("index", "id")
@@ -173,12 +185,12 @@ def _read_entries(rows, name, labels):
     return [(line, cells[0].strip() if has_ids else None, cells[place].strip()) for line, cells in rows]
 
 
-def _is_distribution(cells):
+def _is_distribution(cells: Sequence[str]) -> bool:
     values = [number for cell in cells if (number := to_number(cell)) is not None]
     return len(values) == len(cells) and all(0 <= value <= 1 for value in values) and abs(sum(values) - 1) < 1e-3
 
 
-def _read_prediction(text, place, labels):
+def _read_prediction(text: str, place: str, labels: Sequence[str]) -> str | float:
     if labels:
         if text not in labels:
             raise ValueError(f'{place}: prediction "{text}" is not one of {", ".join(labels)}')
@@ -192,7 +204,9 @@ def _read_prediction(text, place, labels):
     return number
 
 
-def _by_id(entries, name, examples):
+def _by_id(
+    entries: Sequence[tuple[int, str | None, str | float]], name: str, examples: Sequence[Example]
+) -> list[str | float]:
     by_id = {}
     for line, id_, value in entries:
         if id_ in by_id:
@@ -214,7 +228,7 @@ def _by_id(entries, name, examples):
     return [by_id[id_][1] for id_ in ids]
 
 
-def _squad_table(metrics):
+def _squad_table(metrics: Mapping[str, float]) -> str:
     names = {"": "all", "HasAns_": "with answer", "NoAns_": "without"}
     groups = [name for name in names if f"{name}total" in metrics]
     rows = {"exact": "exact", "f1": "f1", "questions": "total"}
@@ -226,12 +240,15 @@ def _squad_table(metrics):
     return table + "\n" + text_table(["", "at best", "threshold"], best)
 
 
-def _read_sentences(path, word_column, tag_column, tag_keys=("tags",)):
-    columns = {} if is_json_lines(path) else {"word_column": word_column, "tag_column": tag_column}
-    return read_conll(path, is_bio=False, tag_keys=tag_keys, **columns)
+def _read_sentences(
+    path: str, word_column: int | None, tag_column: int | None, tag_keys: Sequence[str] = ("tags",)
+) -> list[Sentence]:
+    if is_json_lines(path):
+        word_column = tag_column = None
+    return read_conll(path, word_column=word_column, tag_column=tag_column, is_bio=False, tag_keys=tag_keys)
 
 
-def _check_same_words(gold, predicted):
+def _check_same_words(gold: Sequence[Sentence], predicted: Sequence[Sentence]) -> None:
     for right, other in zip(gold, predicted, strict=False):
         for word, (expected, found) in enumerate(zip(right.words, other.words, strict=False)):
             if expected != found:
@@ -252,7 +269,7 @@ def _check_same_words(gold, predicted):
         )
 
 
-def _tag_lists(sentences):
+def _tag_lists(sentences: Sequence[Sentence]) -> Sequence[Sequence[str]]:
     """Returns the tags of sentences for conlleval: IOBES and BILOU become BIO, others stay."""
     tag_lists = [sentence.tags or () for sentence in sentences]
     return list(map(to_bio, tag_lists)) if find_scheme(tag_lists) in ("IOBES", "BILOU") else tag_lists

@@ -9,11 +9,12 @@ import collections
 import dataclasses
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from bert_keras.data_prep.tasks.encoding import window_starts
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 from bert_keras.mistakes import Mistake
 
@@ -61,7 +62,7 @@ class PassageTokens:
     A word has the same tokens in the text as alone, so the whole text is tokenized at once.
     """
 
-    def __init__(self, passage: Passage, tokenizer):
+    def __init__(self, passage: Passage, tokenizer: FullTokenizer):
         tokens = tokenizer.tokenize_with_offsets(passage.text)
         self.ids = np.array(tokenizer.convert_tokens_to_ids(token for token, _, _ in tokens), np.int32)
         self.starts = np.array([start for _, start, _ in tokens], np.int32)
@@ -75,7 +76,7 @@ class PassageTokens:
 
 def make_features(
     examples: Sequence[SquadExample],
-    tokenizer,
+    tokenizer: FullTokenizer,
     max_seq_length: int,
     doc_stride: int,
     max_query_length: int,
@@ -134,7 +135,7 @@ def make_features(
     return features
 
 
-def gold_span(example: SquadExample, passage: PassageTokens, tokenizer) -> tuple[int, int] | None:
+def gold_span(example: SquadExample, passage: PassageTokens, tokenizer: FullTokenizer) -> tuple[int, int] | None:
     """Returns the first and the last token of an answer, or None if the question has no answer.
 
     If the answer's words contain its exact tokens, the span is narrowed to these: "1895" in "(1895-1943)".
@@ -177,7 +178,9 @@ class _Windows:
     `question` are token ids, already truncated.
     """
 
-    def __init__(self, example_index, question, passage, max_seq_length, doc_stride):
+    def __init__(
+        self, example_index: int, question: list[int], passage: PassageTokens, max_seq_length: int, doc_stride: int
+    ):
         self.example_index = example_index
         self.question = question
         self.passage = passage
@@ -187,7 +190,7 @@ class _Windows:
         self.starts = window_starts(num_tokens, room, min(room, doc_stride)) if num_tokens else []
         self.lengths = [min(room, num_tokens - start) for start in self.starts]
 
-    def fill(self, rows, vocab):
+    def fill(self, rows: Mapping[str, np.ndarray], vocab: Mapping[str, int]) -> None:
         """Writes the windows into their rows of the features."""
         best = max_context(self.starts, self.lengths, len(self.passage.ids)) if len(self.starts) > 1 else None
         rows["example_index"][:] = self.example_index
@@ -203,7 +206,7 @@ class _Windows:
             rows["token_to_orig_map"][row, first:end] = self.passage.words[start : start + length]
             rows["token_is_max_context"][row, first:end] = 1 if best is None else best[start : start + length] == row
 
-    def label(self, rows, span):
+    def label(self, rows: Mapping[str, np.ndarray], span: tuple[int, int] | None) -> int:
         """Writes the answer's position into each window that contains all of it; returns how many windows do not."""
         if span is None:
             return 0
@@ -214,7 +217,7 @@ class _Windows:
         return int(np.sum(~is_inside))
 
 
-def _empty_features(num_windows, max_seq_length, is_training):
+def _empty_features(num_windows: int, max_seq_length: int, is_training: bool) -> dict[str, np.ndarray]:
     shape = (num_windows, max_seq_length)
     features = {
         "input_ids": np.zeros(shape, np.int32),
@@ -233,7 +236,7 @@ def _empty_features(num_windows, max_seq_length, is_training):
     return features
 
 
-def _report(num_windows, max_seq_length, cut, num_outside):
+def _report(num_windows: list[int], max_seq_length: int, cut: str, num_outside: int) -> None:
     """Logs a summary of the windows and of truncated questions in one line."""
     notes = [f"{sum(number > 1 for number in num_windows)} of the questions need more than one"]
     num_empty = num_windows.count(0)

@@ -8,12 +8,13 @@ import functools
 import json
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from bert_keras.data_prep.tasks.squad import Passage, PassageTokens, SquadExample
 from bert_keras.data_prep.text.splitting import BasicTokenizer
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 log = logging.getLogger("bert_keras")
 
@@ -21,6 +22,10 @@ ANSWER_TEXTS = ("release", "offsets")
 
 # The upper limit of null scores; as null odds, it means no answer for every threshold.
 NO_ANSWER = 1_000_000.0
+
+_Null = tuple[float, float, float]  # score, start_logit, end_logit
+_Span = tuple[int, int, int, float, float]  # window, start, end, start_logit, end_logit
+_Found = tuple[str, int | None, int | None, float, float]  # text, start, end, start_logit, end_logit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +80,7 @@ def find_answers(
     features: dict[str, np.ndarray],
     start_logits: np.ndarray,
     end_logits: np.ndarray,
-    tokenizer,
+    tokenizer: FullTokenizer,
     settings: AnswerSettings,
 ) -> list[Answer]:
     """Chooses the answers to all questions from the logits of their windows, float [N, T].
@@ -146,7 +151,13 @@ def project(piece_text: str, original: str, basic_tokenizer: BasicTokenizer) -> 
     return places[first], places[first + len(piece_text) - piece_text.count(" ") - 1] + 1
 
 
-def _answer(example, rows, logits, tokenizer, settings):
+def _answer(
+    example: SquadExample,
+    rows: Mapping[str, np.ndarray],
+    logits: np.ndarray,
+    tokenizer: FullTokenizer,
+    settings: AnswerSettings,
+) -> Answer:
     """Returns the Answer to a question from its rows of the features and its logits [W, 2, T]."""
     null = _null(logits) if settings.version_2_with_negative else None
     texts = _Texts(example.passage, rows, tokenizer, settings)
@@ -161,17 +172,18 @@ def _answer(example, rows, logits, tokenizer, settings):
     return Answer(example.question_id, text, candidates, best, odds)
 
 
-def _null(logits):
+def _null(logits: np.ndarray) -> _Null:
     """Returns the lowest no-answer score of the windows, and the two logits that it sums."""
     scores = logits[:, 0, 0] + logits[:, 1, 0]
     if not len(scores) or scores.min() >= NO_ANSWER:
         return NO_ANSWER, 0.0, 0.0
     window = int(scores.argmin())
-    return float(scores[window]), *logits[window, :, 0].tolist()
+    start, end = logits[window, :, 0].tolist()
+    return float(scores[window]), start, end
 
 
-def _ranked_spans(rows, logits, settings):
-    """Returns (window, start, end, start_logit, end_logit) of all possible answer spans, the best first.
+def _ranked_spans(rows: Mapping[str, np.ndarray], logits: np.ndarray, settings: AnswerSettings) -> Iterator[_Span]:
+    """Yields all possible answer spans, the best first.
 
     Ties are in the order of windows, then of start ranks, then of end ranks. As in the original, a start needs the
     maximum context, but an end does not.
@@ -190,26 +202,27 @@ def _ranked_spans(rows, logits, settings):
     return zip(*(values[order].tolist() for values in spans), strict=True)
 
 
-def _distinct(spans, null, texts, n_best_size):
-    """Returns (text, start, end, start_logit, end_logit) of the best spans with different texts, and of no answer.
+def _distinct(spans: Iterable[_Span], null: _Null | None, texts: "_Texts", n_best_size: int) -> list[_Found]:
+    """Returns the best spans with different texts, and no answer.
 
     The no-answer entry is ranked by its score, after spans with the same score; if its score is too low, it comes last.
     """
-    found, seen = [], set()
-    waiting = [("", None, None, *null[1:])] if null else []
+    found: list[_Found] = []
+    waiting: list[_Found] = [("", None, None, *null[1:])] if null else []
+    seen = set()
     for window, start, end, start_logit, end_logit in spans:
         if waiting and sum(null[1:]) > start_logit + end_logit and len(found) < n_best_size:
             found.append(waiting.pop())
         if len(found) >= n_best_size:
             break
-        text, *place = texts.of(window, start, end)
+        text, first, last = texts.of(window, start, end)
         if text not in seen:
             seen.add(text)
-            found.append((text, *place, start_logit, end_logit))
+            found.append((text, first, last, start_logit, end_logit))
     return found + waiting
 
 
-def _with_probabilities(found):
+def _with_probabilities(found: Sequence[_Found]) -> list[Candidate]:
     """Returns Candidates with the softmax of the summed logits."""
     scores = [start_logit + end_logit for *_, start_logit, end_logit in found]
     exponentials = [math.exp(score - max(scores)) for score in scores]
@@ -223,7 +236,9 @@ def _with_probabilities(found):
 class _Texts:
     """The texts of the spans of a question's windows."""
 
-    def __init__(self, passage: Passage, rows, tokenizer, settings):
+    def __init__(
+        self, passage: Passage, rows: Mapping[str, np.ndarray], tokenizer: FullTokenizer, settings: AnswerSettings
+    ):
         self._passage = passage
         self._rows = rows
         self._tokenizer = tokenizer
@@ -243,7 +258,7 @@ class _Texts:
             self._known[key] = self._by_projection(piece_text, *words)
         return self._known[key]
 
-    def _by_projection(self, piece_text, first_word, last_word):
+    def _by_projection(self, piece_text: str, first_word: int, last_word: int) -> tuple[str, int, int]:
         words = self._passage.words[first_word : last_word + 1]
         original = " ".join(words)
         place = project(piece_text, original, self._tokenizer.basic_tokenizer)
@@ -255,16 +270,16 @@ class _Texts:
         places = (self._in_passage(first_word, original, start), self._in_passage(first_word, original, end - 1) + 1)
         return original[start:end], *places
 
-    def _in_passage(self, first_word, original, place):
+    def _in_passage(self, first_word: int, original: str, place: int) -> int:
         """Returns the position in the passage of a character of `original`, which begins with the word `first_word`."""
         word = first_word + original.count(" ", 0, place)
         return self._passage.word_starts[word] + place - (original.rfind(" ", 0, place) + 1)
 
     @functools.cached_property
-    def _pieces(self):
+    def _pieces(self) -> PassageTokens:
         return PassageTokens(self._passage, self._tokenizer)
 
-    def _by_offsets(self, window, start, end):
+    def _by_offsets(self, window: int, start: int, end: int) -> tuple[str, int, int]:
         first = self._rows["doc_start"][window] - int(np.argmax(self._rows["token_to_orig_map"][window] >= 0))
         place = int(self._pieces.starts[first + start]), int(self._pieces.ends[first + end])
         return self._passage.text[slice(*place)], *place

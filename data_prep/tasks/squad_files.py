@@ -4,7 +4,8 @@ import collections
 import dataclasses
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 from bert_keras.data_prep.tasks.squad import Passage, SquadExample
 from bert_keras.evaluation.squad import questions_of
@@ -55,7 +56,7 @@ def unanswered_ids(articles: list[dict], version_2_with_negative: bool) -> list[
 
 
 def make_examples(
-    articles: Sequence[dict], path: str, is_training: bool, version_2_with_negative: bool
+    articles: list[dict], path: str, is_training: bool, version_2_with_negative: bool
 ) -> list[SquadExample]:
     """Makes examples of the articles from `read_articles`, in the order of the file; raises ValueError for bad ones.
 
@@ -88,7 +89,7 @@ def make_examples(
     return examples
 
 
-def _check_ids(articles, path, is_training):
+def _check_ids(articles: list[dict], path: str, is_training: bool) -> None:
     counts = collections.Counter(question["id"] for question in questions_of(articles))
     repeated = [id_ for id_, count in counts.items() if count > 1]
     if repeated and not is_training:
@@ -100,7 +101,9 @@ def _check_ids(articles, path, is_training):
         log.warning("%s: %d ids occur more than once; training uses all their questions", path, len(repeated))
 
 
-def _with_answer(example, question, path, version_2_with_negative):
+def _with_answer(
+    example: SquadExample, question: Mapping[str, Any], path: str, version_2_with_negative: bool
+) -> SquadExample | None:
     """Returns the example with the answer of its question in the file; None if the answer is not at its position."""
     name = f'{path} question "{question["id"]}"'
     answers = question.get("answers", [])
@@ -139,7 +142,7 @@ def _with_answer(example, question, path, version_2_with_negative):
     return dataclasses.replace(example, answer_text=text, start_position=start, end_position=end)
 
 
-def _check_paragraph(paragraph, path, where):
+def _check_paragraph(paragraph: Any, path: str, where: str) -> int:
     """Checks a paragraph and returns its number of questions."""
     _value(paragraph, "context", str, where)
     questions = _value(paragraph, "qas", list, where)
@@ -158,13 +161,13 @@ def _check_paragraph(paragraph, path, where):
     return len(questions)
 
 
-def _use_whole_number(holder, key):
+def _use_whole_number(holder: Any, key: str) -> None:
     """Converts a value such as 3.0 to 3 in place."""
     if isinstance(holder, dict) and isinstance(holder.get(key), float) and holder[key].is_integer():
         holder[key] = int(holder[key])
 
 
-def _value(holder, key, kind, where):
+def _value(holder: Any, key: str, kind: type, where: str) -> Any:
     """Returns the value of a key, after checking that it exists and has the right type."""
     if not isinstance(holder, dict):
         raise ValueError(f'{where} is {_shown(holder)} where an object with the key "{key}" is needed; {_SHAPE}')
@@ -176,6 +179,6 @@ def _value(holder, key, kind, where):
     return value
 
 
-def _shown(value):
+def _shown(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 40 else f"{text[:40]}..."

@@ -144,7 +144,7 @@ def read_json_rows(path: str | os.PathLike) -> tuple[tuple[str, ...], list[Row |
     return keys, rows
 
 
-def _with_usual_line_ends(text):
+def _with_usual_line_ends(text: str) -> str:
     """Returns the text of a CSV file without carriage returns that `csv.reader` would take for blank lines.
 
     It ends a line where `text_files` says, but keeps the line ends in quoted cells. A file whose line ends were
@@ -154,7 +154,7 @@ def _with_usual_line_ends(text):
     return text.replace("\r\r\n", "\r\n") if is_converted_twice else text
 
 
-def _ending_of(path):
+def _ending_of(path: str | os.PathLike) -> str:
     ending = inspection.ending_of(path)
     if ending not in _ENDINGS:
         if paths.is_file(path):
@@ -163,7 +163,7 @@ def _ending_of(path):
     return ending
 
 
-def _find_delimiter(text, name):
+def _find_delimiter(text: str, name: str) -> str:
     """Returns the delimiter that gives the most rows as many cells as the first row, at least two.
 
     The default, and the winner of ties, is the comma. If every comma is in a number, another delimiter that occurs
@@ -181,7 +181,7 @@ def _find_delimiter(text, name):
     return delimiter
 
 
-def _share_of_same_length(sample, delimiter):
+def _share_of_same_length(sample: str, delimiter: str) -> float:
     """Returns the share of rows with the most frequent number of cells; 0 if it is one or not that of the first row."""
     reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, skipinitialspace=True)
     rows = itertools.islice(iter(lambda: _next_row(reader), None), _ROWS_LOOKED_AT)
@@ -192,7 +192,7 @@ def _share_of_same_length(sample, delimiter):
     return count / len(lengths) if lengths[0] == most_frequent > 1 else 0
 
 
-def _next_row(reader):
+def _next_row(reader: Iterator[list[str]]) -> list[str] | None:
     """Returns the next row of a `csv.reader`, or None after the last; cells may have any length."""
     limit = csv.field_size_limit(_LARGEST_CELL)
     try:
@@ -201,7 +201,7 @@ def _next_row(reader):
         csv.field_size_limit(limit)
 
 
-def _split_tsv(text, name, may_quote):
+def _split_tsv(text: str, name: str, may_quote: bool) -> Iterator[Row]:
     rows = _rows_with_quotes(text, name) if may_quote and '"' in text else _rows_without_quotes(text)
     num_blank = 0
     for row in rows:
@@ -212,12 +212,12 @@ def _split_tsv(text, name, may_quote):
     _tell_blank_lines(name, num_blank)
 
 
-def _rows_without_quotes(text):
+def _rows_without_quotes(text: str) -> Iterator[Row]:
     for number, line in enumerate(_open_text(text_files.unify_line_ends(text), newline="\n"), 1):
         yield Row(number, line.removesuffix("\n").split("\t"))
 
 
-def _rows_with_quotes(text, name):
+def _rows_with_quotes(text: str, name: str) -> Iterator[Row]:
     """Yields the rows of a TSV file without the quotes that enclose a whole cell.
 
     Such a cell may contain tabs or line ends. With both it is probably two cells with one quote each.
@@ -245,7 +245,7 @@ def _rows_with_quotes(text, name):
         log.info("%s: the quotes around %s cells are removed", name, f"{num_quoted:,}")
 
 
-def _split_quoted(text, name, delimiter, lines_before=0):
+def _split_quoted(text: str, name: str, delimiter: str, lines_before: int = 0) -> Iterator[Row]:
     skips_blanks = _has_blanks_before_quotes(text, delimiter)
     if skips_blanks:
         log.info("%s: blanks before quotes are left out", name)
@@ -270,7 +270,7 @@ def _split_quoted(text, name, delimiter, lines_before=0):
     _tell_blank_lines(name, num_blank)
 
 
-def _has_blanks_before_quotes(text, delimiter):
+def _has_blanks_before_quotes(text: str, delimiter: str) -> bool:
     """Returns whether cells begin with blanks and a quote that opens them, as in `great, "a, b"`.
 
     Such a quote would be a character of its cell. All rows must fit the first if the blanks are left out.
@@ -288,11 +288,11 @@ def _has_blanks_before_quotes(text, delimiter):
         return False
 
 
-def _open_text(text, newline):
+def _open_text(text: str, newline: str) -> io.TextIOWrapper:
     """Returns a file object of a text; `io.StringIO` would use four bytes for each character."""
     return io.TextIOWrapper(io.BytesIO(text.encode("utf-8")), "utf-8", newline=newline)
 
 
-def _tell_blank_lines(name, count):
+def _tell_blank_lines(name: str, count: int) -> None:
     if count:
         log.info("%s: %s blank %s skipped", name, f"{count:,}", "line is" if count == 1 else "lines are")

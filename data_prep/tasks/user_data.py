@@ -7,14 +7,14 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
 from bert_keras.data_prep.tasks.columns import LABEL_NAMES, Columns, choose_columns, find_columns, parts_of, read_table
-from bert_keras.data_prep.tasks.examples import Example, to_number
-from bert_keras.data_prep.tasks.glue import GLUE_TASKS
+from bert_keras.data_prep.tasks.examples import Example, Label, to_number
+from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, TfdsSource
 from bert_keras.data_prep.tasks.tables import BadRow, Table, without_bad_rows
 from bert_keras.storage import text_files
 
@@ -99,24 +99,25 @@ def read_tfds(
             f"reading {name} needs TensorFlow Datasets, which is not installed: pip install tensorflow-datasets"
         ) from error
     task = next((task for task in GLUE_TASKS.values() if task.tfds is not None and task.tfds.name == name), None)
-    if task is not None:
-        split = _split_name(task, split)
+    source_of_task = task.tfds if task is not None else None
+    if source_of_task is not None:
+        split = _split_name(source_of_task, split)
     try:
         features: Any = tfds.builder(name, data_dir=data_dir).info.features
     except tfds.core.DatasetNotFoundError:
         raise ValueError(f'TensorFlow Datasets has no data set "{name}"; look the name up in its catalog') from None
-    columns = _choose_features(name, task, features, columns)
+    columns = _choose_features(name, source_of_task, features, columns)
     names = getattr(features[columns.label], "names", None) if columns.label else None
-    has_label = columns.label is not None and not (task is not None and split.startswith("test"))
+    label_column = None if task is not None and split.startswith("test") else columns.label
     examples = []
     for number, record in enumerate(_records(tfds, name, split, data_dir, task)):
         source = f"{name} {split} example {number}"
         examples.append(
             Example(
                 id=str(number if columns.id is None else _feature(record, columns.id, source)),
-                text_a=str(_feature(record, columns.text, source)),
+                text_a=str(_feature(record, cast(str, columns.text), source)),
                 text_b=None if columns.pair is None else str(_feature(record, columns.pair, source)),
-                label=_label(_feature(record, columns.label, source), names, task) if has_label else None,
+                label=None if label_column is None else _label(_feature(record, label_column, source), names, task),
                 source=source,
             )
         )
@@ -125,21 +126,23 @@ def read_tfds(
     return examples, task.labels if task else names and tuple(names)
 
 
-def _check_places(path, columns, places):
+def _check_places(path: str, columns: Columns, places: dict[str, int]) -> None:
     """Rejects a column with two roles: a model that reads the label learns nothing else."""
     texts = {"text": columns.text, "text_pair": columns.pair}
-    roles = [(role, part) for role, text in texts.items() if text is not None for part in parts_of(text, places)]
+    roles: list[tuple[str, str | None]] = [
+        (role, part) for role, text in texts.items() if text is not None for part in parts_of(text, places)
+    ]
     roles += [("label", columns.label), *((f"choice {number}", each) for number, each in enumerate(columns.choices))]
     taken = {}
     for role, column in roles:
         other = taken.setdefault(places[column], role) if column in places else role
         if other != role:
             raise ValueError(
-                f'{os.fspath(path)}: the column "{column}" is both the {other} and the {role}; give each its own column'
+                f'{path}: the column "{column}" is both the {other} and the {role}; give each its own column'
             )
 
 
-def _check_label_type(value, line, label_lines):
+def _check_label_type(value: Any, line: int, label_lines: dict[bool, tuple[float, int]]) -> None:
     """Rejects a file whose labels are both booleans and numbers of JSON, which is a mistake in the data.
 
     `label_lines` keeps the first label of each type and its line.
@@ -157,7 +160,9 @@ def _check_label_type(value, line, label_lines):
         label_lines.setdefault(is_boolean, (each, line))
 
 
-def _own_example(cells, number, columns, kind, needs_label, source):
+def _own_example(
+    cells: dict[str, Any], number: int, columns: Columns, kind: str, needs_label: bool, source: str
+) -> Example:
     """Returns the example of a row, whose `cells` are by column; the caller adds file and line to a ValueError."""
     text_b = None if columns.pair is None else _to_text(cells, columns.pair, may_be_empty=True)
     label = _to_label(cells[columns.label], columns, kind) if columns.label in cells else None
@@ -167,7 +172,7 @@ def _own_example(cells, number, columns, kind, needs_label, source):
         raise ValueError(f'the column "{columns.label}" is empty; every example needs a label here')
     return Example(
         id=str(number) if columns.id is None else _to_name(cells[columns.id], columns.id),
-        text_a=_to_text(cells, columns.text),
+        text_a=_to_text(cells, cast(str, columns.text)),
         text_b=text_b,
         label=label,
         choices=tuple(_to_text(cells, choice) for choice in columns.choices),
@@ -175,7 +180,7 @@ def _own_example(cells, number, columns, kind, needs_label, source):
     )
 
 
-def _to_text(cells, column, may_be_empty=False):
+def _to_text(cells: Mapping[str, Any], column: str, may_be_empty: bool = False) -> str:
     """Returns the text of a column, or those of several columns with a blank between them; empty ones are left out."""
     parts = parts_of(column, cells)
     if len(parts) > 1:
@@ -193,7 +198,7 @@ def _to_text(cells, column, may_be_empty=False):
     return value
 
 
-def _to_name(value, column):
+def _to_name(value: Any, column: str | None) -> str:
     if isinstance(value, str) and not text_files.is_blank(value):
         return value.strip()
     if value is None or isinstance(value, str):
@@ -207,7 +212,7 @@ def _to_name(value, column):
     return json.dumps(value)
 
 
-def _to_label(value, columns, kind):
+def _to_label(value: Any, columns: Columns, kind: str) -> Label | None:
     if kind == "multi_label":
         return _to_labels(value, columns)
     if value is None or isinstance(value, str) and text_files.is_blank(value):
@@ -222,7 +227,7 @@ def _to_label(value, columns, kind):
     return number
 
 
-def _to_labels(value, columns):
+def _to_labels(value: Any, columns: Columns) -> tuple[str, ...] | None:
     """Returns the labels in a multi-label cell: () if it is blank, None for a JSON null or a missing key."""
     if value is None:
         return None
@@ -236,8 +241,9 @@ def _to_labels(value, columns):
     return tuple(dict.fromkeys(_to_name(name, columns.label) for name in names))
 
 
-def _records(tfds, name, split, data_dir, task):
-    """Returns the records of a split, an iterable of dicts."""
+def _records(
+    tfds: Any, name: str, split: str, data_dir: str | os.PathLike | None, task: GlueTask | None
+) -> Iterable[dict[str, Any]]:
     try:
         records = tfds.as_numpy(tfds.load(name, split=split, data_dir=data_dir))
     except ValueError as error:
@@ -248,17 +254,19 @@ def _records(tfds, name, split, data_dir, task):
     return records if task is None else sorted(records, key=lambda record: int(record["idx"]))
 
 
-def _split_name(task, split):
-    names = dict(task.tfds.splits)
+def _split_name(source: TfdsSource, split: str) -> str:
+    names = dict(source.splits)
     if split in ("train", "dev", "test") and split not in names:
-        raise ValueError(f"{task.tfds.name} has no {split} split, only {', '.join(names)}; leave this step out")
+        raise ValueError(f"{source.name} has no {split} split, only {', '.join(names)}; leave this step out")
     return names.get(split, split)
 
 
-def _choose_features(name, task, features, given):
+def _choose_features(
+    name: str, source: TfdsSource | None, features: Mapping[str, Any], given: Columns | None
+) -> Columns:
     """Returns the columns of a dataset after checking that it has them and each has one role."""
-    if given is None and task is not None:
-        columns = Columns(task.tfds.text_a, task.tfds.text_b, "label", "idx")
+    if given is None and source is not None:
+        columns = Columns(source.text_a, source.text_b, "label", "idx")
     elif given is not None and given.text is not None and given.label is not None:
         columns = given
     else:
@@ -273,7 +281,7 @@ def _choose_features(name, task, features, given):
     return columns
 
 
-def _feature(record, column, source):
+def _feature(record: Mapping[str, Any], column: str, source: str) -> Any:
     """Returns the str or the number of a feature."""
     value = record[column]
     if isinstance(value, bytes):
@@ -283,7 +291,7 @@ def _feature(record, column, source):
     return value
 
 
-def _label(value, names, task):
+def _label(value: Any, names: Sequence[str] | None, task: GlueTask | None) -> Label | None:
     """Returns the label of a record; None for -1, an unknown class."""
     if isinstance(value, str):
         return value

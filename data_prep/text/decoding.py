@@ -30,7 +30,7 @@ def join_tokens(tokens: Iterable[str]) -> str:
     return text
 
 
-def _needs_space(left, right):
+def _needs_space(left: str, right: str) -> bool:
     if right in _CLOSING or left in _OPENING:
         return False
     # Chinese and Japanese have no spaces; Korean, whose letters are wide, too, has spaces between words.

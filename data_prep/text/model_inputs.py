@@ -17,7 +17,7 @@ _Value = TypeVar("_Value")
 
 
 def encode_batch(
-    tokenizer,
+    tokenizer: Any,
     texts: Texts,
     sequence_length: int | None = None,
     pad_to_longest: bool = False,
@@ -77,7 +77,7 @@ def _as_pairs(texts: Texts) -> Iterator[tuple[Text, Text | None]]:
         yield first, second
 
 
-def _zipped(columns):
+def _zipped(columns: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
     lists = [list(column) for column in columns]
     if len(lists) != 2 or len(lists[0]) != len(lists[1]):
         lengths = ", ".join(str(len(each)) for each in lists)
@@ -89,7 +89,7 @@ def _zipped(columns):
 
 
 def encode_pair(
-    tokenizer, text_a: str, text_b: str | None, max_seq_length: int | None
+    tokenizer: Any, text_a: str, text_b: str | None, max_seq_length: int | None
 ) -> tuple[list[int], list[int], int]:
     """Encodes a text or a pair like the original BERT; a pair too long loses tokens from the end of the longer text.
 

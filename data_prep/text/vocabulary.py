@@ -1,7 +1,9 @@
 """Adds domain words to a vocabulary."""
 
 import dataclasses
+import os
 import re
+from collections.abc import Mapping, Sequence
 
 from bert_keras.data_prep.text.splitting import BasicTokenizer, WordpieceTokenizer
 from bert_keras.data_prep.text.tokenization import convert_tokens_to_ids
@@ -31,7 +33,7 @@ class ExtendedVocabulary:
     present: list[str]
 
 
-def read_words(words_file):
+def read_words(words_file: str | os.PathLike) -> dict[str, int]:
     """Returns the stripped words of a file with one word per line, each with the number of its first line, from 1."""
     needed = "give a file with one word per line"
     try:
@@ -45,7 +47,12 @@ def read_words(words_file):
     return words
 
 
-def extend_vocabulary(vocab_file, words_file, do_lower_case, strip_accents=None):
+def extend_vocabulary(
+    vocab_file: str | os.PathLike | Sequence[str],
+    words_file: str | os.PathLike,
+    do_lower_case: bool,
+    strip_accents: bool | None = None,
+) -> ExtendedVocabulary:
     """Adds the words of a file to a vocabulary: replaces its `[unusedN]` tokens first, then appends at the end.
 
     No other token changes its id. Does not write the file. The casing applies to the words too. Raises ValueError if
@@ -67,7 +74,7 @@ def extend_vocabulary(vocab_file, words_file, do_lower_case, strip_accents=None)
     return ExtendedVocabulary(tokens, list(added.values()), present)
 
 
-def _normalised(words, words_file, tokenizer):
+def _normalised(words: Mapping[str, int], words_file: str | os.PathLike, tokenizer: BasicTokenizer) -> list[str]:
     normalised, refused = {}, []
     for word, line in words.items():
         parts = tokenizer.tokenize(word)

@@ -104,7 +104,7 @@ def read_tokenizer_config(path: str | os.PathLike) -> dict[str, Any]:
     return values
 
 
-def _read_config(path):
+def _read_config(path: str | os.PathLike) -> dict[str, Any]:
     needed = "give JSON with do_lower_case, or delete it"
     values = json_files.parse_json(text_files.read_text(path, needed), os.fspath(path), needed)
     if not isinstance(values, dict):
@@ -120,7 +120,7 @@ def _read_config(path):
     return values
 
 
-def _casing_of(json_file):
+def _casing_of(json_file: str) -> dict[str, Any]:
     """Returns the casing that the normalizer of a `tokenizer.json` sets."""
     values = read_tokenizer_json(json_file)
     parts = {name: part for name in _PARTS if isinstance(part := values.get(name), dict)}
@@ -137,7 +137,7 @@ def _casing_of(json_file):
     return {"casing_file": json_file, **{name: value for name, value in casing.items() if isinstance(value, bool)}}
 
 
-def _warn_about_preparation(path, name, kind, known):
+def _warn_about_preparation(path: str | os.PathLike, name: str, kind: object, known: str) -> None:
     log.warning(
         "%s: %s is %s, but text is prepared as by %s: give text that is prepared as in the model's training, or expect "
         "wrong answers",
@@ -148,7 +148,7 @@ def _warn_about_preparation(path, name, kind, known):
     )
 
 
-def _warn_about_chinese(path, name):
+def _warn_about_chinese(path: str | os.PathLike, name: str) -> None:
     log.warning("%s: %s is false, which is ignored: each Chinese character is a word", path, name)
 
 

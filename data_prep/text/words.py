@@ -1,5 +1,7 @@
 """Splits running text into words as in tagged corpora and returns their positions. Imports without TensorFlow."""
 
+from collections.abc import Sequence
+
 from bert_keras.data_prep.text.characters import is_cjk_ideograph
 from bert_keras.data_prep.text.splitting import BasicTokenizer
 
@@ -28,7 +30,7 @@ def split_words(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _end_of_word(text, parts, first):
+def _end_of_word(text: str, parts: Sequence[tuple[int, int]], first: int) -> int:
     """Returns the index of the first part after the word that starts at part `first`."""
     if _is_suffix(text, parts, first):
         return first + 2
@@ -43,12 +45,12 @@ def _end_of_word(text, parts, first):
     return end + 1 if has_dot and _is_abbreviated(text[parts[first][0] : parts[end - 1][1]]) else end
 
 
-def _touches(parts, number):
+def _touches(parts: Sequence[tuple[int, int]], number: int) -> bool:
     """Returns whether part `number` exists and directly follows the part before it."""
     return number < len(parts) and parts[number][0] == parts[number - 1][1]
 
 
-def _goes_on(text, parts, number):
+def _goes_on(text: str, parts: Sequence[tuple[int, int]], number: int) -> bool:
     """Returns whether part `number` is a mark that joins the next part to the word before it."""
     if not (_touches(parts, number) and _touches(parts, number + 1)) or _is_suffix(text, parts, number):
         return False
@@ -59,7 +61,7 @@ def _goes_on(text, parts, number):
     return mark in INNER and is_of_word(before) and is_of_word(after)
 
 
-def _is_suffix(text, parts, number):
+def _is_suffix(text: str, parts: Sequence[tuple[int, int]], number: int) -> bool:
     """Returns whether a part is an apostrophe and the next part is an ending to split off with it."""
     if text[slice(*parts[number])] not in APOSTROPHES or not _touches(parts, number + 1):
         return False
@@ -69,11 +71,11 @@ def _is_suffix(text, parts, number):
     return ending in SUFFIXES and not goes_on
 
 
-def _is_abbreviated(word):
+def _is_abbreviated(word: str) -> bool:
     """Returns whether the dot after a word is part of it: true for U.S and J, false for Smith."""
     return (len(word) == 1 and word.isupper()) or ("." in word and all(len(part) == 1 for part in word.split(".")))
 
 
-def is_of_word(char):
+def is_of_word(char: str) -> bool:
     """Returns whether a character is a letter or a digit, but not an ideograph."""
     return char.isalnum() and not is_cjk_ideograph(char)

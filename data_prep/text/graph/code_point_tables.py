@@ -7,6 +7,7 @@ the Unicode version of this Python.
 import functools
 import sys
 import unicodedata
+from collections.abc import Callable
 
 import numpy as np
 
@@ -28,7 +29,7 @@ PASSED_OVER, CASED, UNCASED = range(3)
 
 
 @functools.cache
-def character_map(do_lower_case, strip_accents):
+def character_map(do_lower_case: bool, strip_accents: bool) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
     """Returns the result of cleaning, lower-casing and decomposing each code point c: a table, and its expansions.
 
     An entry < EXPANDS: c becomes the packed character `(c << NUM_KIND_BITS) + entry`. An entry >= EXPANDS: `entry -
@@ -66,7 +67,7 @@ def sigma_context(char: str) -> int:
 
 
 @functools.cache
-def table_of(number_of, default=0):
+def table_of(number_of: Callable[[str], int], default: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Tabulates a function of characters; unassigned, private and surrogate code points get the default.
 
     The table is two int32 arrays, pages and rows; equal pages are stored once. The number of code point c is
@@ -83,7 +84,7 @@ def is_removed(char: str) -> bool:
     return char == "\ufffd" or characters.is_control(char)
 
 
-def _paged(numbers):
+def _paged(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     numbers_of_pages = {}
     pages = numbers.astype(np.int32).reshape(-1, 1 << PAGE_BITS)
     places = [numbers_of_pages.setdefault(page.tobytes(), len(numbers_of_pages)) for page in pages]
@@ -91,7 +92,7 @@ def _paged(numbers):
 
 
 @functools.cache
-def _special_characters():
+def _special_characters() -> str:
     """Returns all characters except unassigned, private and surrogate ones, which are always parts of words."""
     ideographs = {chr(code) for first, last in characters.CJK_IDEOGRAPHS for code in range(first, last + 1)}
     return "".join(
@@ -101,7 +102,7 @@ def _special_characters():
     )
 
 
-def _normalize(char, do_lower_case, strip_accents):
+def _normalize(char: str, do_lower_case: bool, strip_accents: bool) -> str:
     if is_removed(char):
         return ""
     if characters.is_whitespace(char):
@@ -111,7 +112,7 @@ def _normalize(char, do_lower_case, strip_accents):
     return unicodedata.normalize("NFD", char) if strip_accents else char
 
 
-def _kind_of(part, char, strip_accents):
+def _kind_of(part: str, char: str, strip_accents: bool) -> int:
     if part.isspace():
         return SPACE
     if strip_accents and characters.is_dropped_mark(part):

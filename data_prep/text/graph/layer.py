@@ -1,7 +1,7 @@
 """The tokenizer as a Keras layer, for input pipelines and for models that take text."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
@@ -129,7 +129,7 @@ class TokenizerLayer(keras.layers.Layer):
         tokenizer = FullTokenizer(*(config.pop(name) for name in ("vocabulary", "do_lower_case", "strip_accents")))
         return cls(tokenizer, **config)
 
-    def _shape(self, shape_of_texts):
+    def _shape(self, shape_of_texts: Iterable[int | None]) -> tuple[int | None, ...]:
         return (*shape_of_texts, None if self.pad_to_longest else self.sequence_length)
 
 
@@ -142,17 +142,17 @@ def _columns(texts: Any) -> Sequence[Any]:
     return texts
 
 
-def _is_tensor(value):
+def _is_tensor(value: object) -> bool:
     return tf.is_tensor(value) or isinstance(value, keras.KerasTensor)
 
 
-def _as_strings(column):
+def _as_strings(column: Any) -> tf.Tensor:
     column = tf.convert_to_tensor(column)
     _check(column.dtype.name, column.shape.rank)
     return column
 
 
-def _check(dtype, rank):
+def _check(dtype: str, rank: int | None) -> None:
     if dtype != "string" or (rank or 0) > 1:
         raise ValueError(
             f"the texts are of type {dtype} with {rank} dimensions; give strings of shape [B], such as those of "

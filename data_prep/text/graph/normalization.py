@@ -2,6 +2,7 @@
 
 import unicodedata
 
+import numpy as np
 import tensorflow as tf
 
 from bert_keras.data_prep.text.characters import is_dropped_mark
@@ -18,7 +19,7 @@ class Normalizer:
     marks (category Mn).
     """
 
-    def __init__(self, do_lower_case, strip_accents):
+    def __init__(self, do_lower_case: bool, strip_accents: bool):
         self._strip_accents = strip_accents
         self._map = _Map(*tables.character_map(do_lower_case, strip_accents))
         self._sigma_contexts = Table(tables.table_of(tables.sigma_context, tables.UNCASED)) if do_lower_case else None
@@ -26,36 +27,36 @@ class Normalizer:
             self._combining_classes = Table(tables.table_of(unicodedata.combining))
             self._dropped_marks = Table(tables.table_of(is_dropped_mark))
 
-    def normalize(self, codes):
+    def normalize(self, codes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the packed characters (see `character_map`) of codes, int32 [N], and the source of each, int32 [M].
 
         The sources are indices in codes that never decrease.
         """
         entries = self._entries(codes)
 
-        def one_each():
+        def one_each() -> tuple[tf.Tensor, tf.Tensor]:
             return codes * (1 << tables.NUM_KIND_BITS) + entries, tf.range(tf.size(codes))
 
-        def some_or_none_each():
+        def some_or_none_each() -> tuple[tf.Tensor, tf.Tensor]:
             expanded = self._map.expand(codes, entries)
             return self._strip_marks(*expanded) if self._strip_accents else expanded
 
         return tf.cond(tf.reduce_max(entries) < tables.EXPANDS, one_each, some_or_none_each)
 
-    def behind_marks(self, codes, ends):
+    def behind_marks(self, codes: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
         """Returns ends, int32 [P], moved behind the dropped marks that follow them in codes, int32 [N]."""
         if not self._strip_accents:
             return ends
         is_mark = self._dropped_marks.look_up(codes) == 1
 
-        def move():
+        def move() -> tf.Tensor:
             # The last code point is a line feed, so a code point that is not a mark always follows.
             others = tf.cast(tf.where(~is_mark)[:, 0], tf.int32)
             return tf.gather(others, tf.searchsorted(others, ends))
 
         return tf.cond(tf.reduce_any(is_mark), move, lambda: ends)
 
-    def _entries(self, codes):
+    def _entries(self, codes: tf.Tensor) -> tf.Tensor:
         entries = self._map.look_up(codes)
         sigma_contexts = self._sigma_contexts
         if sigma_contexts is None:
@@ -63,7 +64,7 @@ class Normalizer:
         has_sigma = tf.reduce_any(codes == _SIGMA)
         return tf.cond(has_sigma, lambda: entries + self._final_sigma_steps(codes, sigma_contexts), lambda: entries)
 
-    def _final_sigma_steps(self, codes, sigma_contexts):
+    def _final_sigma_steps(self, codes: tf.Tensor, sigma_contexts: "Table") -> tf.Tensor:
         """Returns the steps to add to entries so that word-final sigmas become ς, as in `str.lower`."""
         contexts = sigma_contexts.look_up(codes)
         counts = contexts != tables.PASSED_OVER
@@ -74,11 +75,11 @@ class Normalizer:
         steps = tf.where(is_final, _FINAL_SIGMA_STEP, 0)
         return tf.scatter_nd(sigmas, steps, tf.shape(codes, tf.int64))
 
-    def _strip_marks(self, characters, sources):
+    def _strip_marks(self, characters: tf.Tensor, sources: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Sorts marks into canonical order and drops MARKs; sources keep their order."""
         classes = self._combining_classes.look_up(without_low_bits(characters, tables.NUM_KIND_BITS))
 
-        def in_order():
+        def in_order() -> tf.Tensor:
             runs = tf.cumsum(tf.cast(classes == 0, tf.int64))
             return tf.gather(characters, tf.argsort(runs * 256 + tf.cast(classes, tf.int64), stable=True))
 
@@ -92,10 +93,10 @@ class Normalizer:
 class Table:
     """The result of `table_of` as constants."""
 
-    def __init__(self, table):
+    def __init__(self, table: tuple[np.ndarray, np.ndarray]):
         self._pages, self._rows = map(tf.constant, table)
 
-    def look_up(self, codes):
+    def look_up(self, codes: tf.Tensor) -> tf.Tensor:
         """Returns the number of each code point, int32 of the shape of codes."""
         pages = tf.gather(self._pages, without_low_bits(codes, tables.PAGE_BITS))
         return tf.gather(self._rows, pages + low_bits(codes, tables.PAGE_BITS))
@@ -104,11 +105,11 @@ class Table:
 class _Map(Table):
     """The result of `character_map` as constants."""
 
-    def __init__(self, table, expansions):
+    def __init__(self, table: tuple[np.ndarray, np.ndarray], expansions: np.ndarray):
         super().__init__(table)
         self._expansions = tf.constant(expansions)
 
-    def expand(self, codes, entries):
+    def expand(self, codes: tf.Tensor, entries: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns packed characters, int32 [M], and the index of the code point of each, int32 [M]."""
         several = entries >= tables.EXPANDS
         places = entries - tables.EXPANDS
@@ -123,11 +124,11 @@ class _Map(Table):
         return tf.tensor_scatter_nd_update(characters, index, expanded), sources
 
 
-def low_bits(numbers, num_bits):
+def low_bits(numbers: tf.Tensor, num_bits: int) -> tf.Tensor:
     """Returns the low bits of numbers, int32."""
     return tf.bitwise.bitwise_and(numbers, (1 << num_bits) - 1)
 
 
-def without_low_bits(numbers, num_bits):
+def without_low_bits(numbers: tf.Tensor, num_bits: int) -> tf.Tensor:
     """Returns numbers without their low bits, shifted right, int32."""
     return tf.bitwise.right_shift(numbers, num_bits)

@@ -6,6 +6,7 @@ WordPiece of tensorflow-text.
 """
 
 import os
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 import tensorflow_text
@@ -36,7 +37,12 @@ class GraphTokenizer(tf.Module):
     too long for the automaton of tensorflow-text.
     """
 
-    def __init__(self, vocab_file, do_lower_case=True, strip_accents=None):
+    def __init__(
+        self,
+        vocab_file: str | os.PathLike | Sequence[str],
+        do_lower_case: bool = True,
+        strip_accents: bool | None = None,
+    ):
         super().__init__()
         read = read_tokens(vocab_file)
         name, vocab = read.name, load_vocab(read)
@@ -65,12 +71,12 @@ class GraphTokenizer(tf.Module):
             )
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
-    def tokenize(self, texts):
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of `FullTokenizer.encode`, int32 [B, (tokens)], of texts, string [B]."""
         return self.tokenize_with_offsets(texts)[0]
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
-    def tokenize_with_offsets(self, texts):
+    def tokenize_with_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         """Returns the ids, starts and ends of `FullTokenizer.tokenize_with_offsets`, int32 [B, (tokens)].
 
         The positions count characters of the decoded text.
@@ -85,7 +91,7 @@ class GraphTokenizer(tf.Module):
             first_words = tf.searchsorted(word_starts, tf.searchsorted(sources, row_splits))
             splits = tf.gather(pieces.row_splits, first_words)
 
-            def by_text(values):
+            def by_text(values: tf.Tensor) -> tf.RaggedTensor:
                 return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
 
             lengths = self._lengths_of(pieces, words.row_lengths())
@@ -96,7 +102,7 @@ class GraphTokenizer(tf.Module):
             return by_text(pieces.flat_values), by_text(starts - offsets), by_text(ends - offsets)
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
-    def split_words(self, texts):
+    def split_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Returns the words of `BasicTokenizer.tokenize`, string [B, (words)]."""
         with tf.device(_DEVICE):
             codes, row_splits = code_points(texts)
@@ -104,7 +110,7 @@ class GraphTokenizer(tf.Module):
             splits = tf.searchsorted(starts, tf.searchsorted(sources, row_splits))
             return tf.RaggedTensor.from_row_splits(_encode(words), splits, validate=False)
 
-    def tokenize_with_masks(self, texts):
+    def tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of texts, int32 [B, (tokens)], with each literal [MASK] as the mask token.
 
         Differs from the original BERT, whose tokenizer splits [MASK] in a text into a bracket, a word and a bracket.
@@ -120,19 +126,21 @@ class GraphTokenizer(tf.Module):
             ids = tf.concat([self.tokenize(parts.flat_values), _repeat(self.mask_id, num_masks)], axis=1)
             return parts.with_values(ids).merge_dims(1, 2)
 
-    def tokens_of(self, ids):
+    def tokens_of(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns the vocabulary tokens of ids, string of the shape of ids."""
         with tf.device(_DEVICE):
             return tf.gather(self._tokens, ids)
 
-    def pack(self, ids_a, ids_b, max_seq_length, is_fixed=False):
+    def pack(
+        self, ids_a: tf.RaggedTensor, ids_b: tf.RaggedTensor | None, max_seq_length: int | None, is_fixed: bool = False
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """Joins ids to model inputs like `encode_pair`: [CLS] A [SEP] (B [SEP]), cut and padded with 0.
 
         ids_b is None without second texts. max_seq_length is None to cut nothing. Returns a dict of input_ids,
         input_mask and segment_ids, int32 [B, T], and is_cut, bool [B]. T is max_seq_length if it is fixed; or else the
         length of the longest row, or 2 for an empty batch.
         """
-        if None in (self._cls_id, self._sep_id):
+        if self._cls_id is None or self._sep_id is None:
             raise ValueError("the vocabulary lacks [CLS] or [SEP], which a model's input needs; give that of the model")
         if max_seq_length is not None and max_seq_length < SHORTEST:
             raise ValueError(
@@ -151,7 +159,7 @@ class GraphTokenizer(tf.Module):
             width = max_seq_length if is_fixed else tf.reduce_max(tf.concat([[2], lengths], 0))
             return _padded(rows, lengths, kept_a + 2, width), (kept_a < num_a) | (kept_b < num_b)
 
-    def _split(self, codes):
+    def _split(self, codes: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
         """Returns words [W, (characters)], the index of their first characters [W], and all characters' sources [M]."""
         characters, sources = self._normalizer.normalize(codes)
         kinds = low_bits(characters, NUM_KIND_BITS)
@@ -163,7 +171,7 @@ class GraphTokenizer(tf.Module):
         words = tf.RaggedTensor.from_row_starts(characters, starts, validate=False)
         return words, starts, tf.gather(sources, index)
 
-    def _lengths_of(self, pieces, word_lengths):
+    def _lengths_of(self, pieces: tf.RaggedTensor, word_lengths: tf.Tensor) -> tf.Tensor:
         """Returns the number of characters of each token, int32 [P]; an unknown word is one token."""
         lengths = tf.gather(self._lengths, pieces.flat_values)
         unknown = tf.where(pieces.flat_values == self.unk_id)
@@ -171,7 +179,7 @@ class GraphTokenizer(tf.Module):
         return tf.tensor_scatter_nd_update(lengths, unknown, tf.gather(word_lengths, words))
 
 
-def code_points(texts):
+def code_points(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the code points of all texts, int32 [N], and the row splits of the texts, int32 [B + 1].
 
     Each text ends with an additional line feed, which separates it from the next one. Invalid UTF-8 is dropped.
@@ -180,17 +188,17 @@ def code_points(texts):
     return decoded.flat_values, tf.cast(decoded.row_splits, tf.int32)
 
 
-def cut_out(codes, starts, ends):
+def cut_out(codes: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
     """Returns the substring of codes from each start to before each end, string [S]."""
     spans = tf.ragged.range(starts, ends, row_splits_dtype=tf.int64)
     return _encode(spans.with_flat_values(tf.gather(codes, spans.flat_values)))
 
 
-def _encode(words):
+def _encode(words: tf.RaggedTensor) -> tf.Tensor:
     return tf.strings.unicode_encode(words, "UTF-8")
 
 
-def _matchable_tokens(vocab, vocab_name):
+def _matchable_tokens(vocab: Mapping[str, int], vocab_name: str) -> list[str]:
     """Returns a token for each id; placeholders that match nothing replace tokens that no word can contain."""
     tokens = [f"\x01{number}" for number in range(max(vocab.values()) + 1)]
     for token, number in vocab.items():
@@ -207,7 +215,7 @@ def _matchable_tokens(vocab, vocab_name):
     return tokens
 
 
-def _fit_pair(num_a, num_b, max_seq_length):
+def _fit_pair(num_a: tf.Tensor, num_b: tf.Tensor, max_seq_length: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the numbers of tokens of both texts to keep, int32 [B] each; see `encoding.share_room`."""
     room = max_seq_length - 3
     half = tf.maximum(room // 2, room - num_a)
@@ -215,7 +223,9 @@ def _fit_pair(num_a, num_b, max_seq_length):
     return tf.where(num_b > 0, tf.minimum(num_a, room - kept_b), tf.minimum(num_a, room + 1)), kept_b
 
 
-def _padded(rows, lengths, num_first, width):
+def _padded(
+    rows: tf.RaggedTensor, lengths: tf.Tensor, num_first: tf.Tensor, width: int | tf.Tensor
+) -> dict[str, tf.Tensor]:
     """Returns rows of ids as the features of a model, given their lengths and those of their first segments [B]."""
     places = tf.range(width)
     is_real = places < lengths[:, tf.newaxis]  # [B, T]
@@ -226,12 +236,12 @@ def _padded(rows, lengths, num_first, width):
     }
 
 
-def _firsts(rows, counts):
+def _firsts(rows: tf.RaggedTensor, counts: tf.Tensor) -> tf.RaggedTensor:
     """Returns the first `counts` values of each row."""
     starts = tf.cast(rows.row_starts(), tf.int32)
     return tf.gather(rows.flat_values, tf.ragged.range(starts, starts + counts, row_splits_dtype=tf.int64))
 
 
-def _repeat(value, counts):
+def _repeat(value: int, counts: tf.Tensor) -> tf.RaggedTensor:
     """Returns rows that repeat the value `counts` times."""
     return tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(counts)], value), tf.cast(counts, tf.int64))

@@ -37,11 +37,11 @@ _DEVICE = "CPU:0"  # the device of the tokenizer, which makes the code points
 class WordSplitter:
     """Splits texts into the words of `data_prep.text.words.split_words`."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         with tf.device(_DEVICE):
             self._table = Table(table_of(_bits_of))
 
-    def split(self, codes, row_splits):
+    def split(self, codes: tf.Tensor, row_splits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Finds the words in the result of `code_points`.
 
         Returns the starts and ends of the words in codes, int32 [W], and the row splits of the texts in the words.
@@ -54,11 +54,11 @@ class WordSplitter:
             return starts, ends, tf.searchsorted(starts, row_splits)
 
 
-def _bits_of(char):
+def _bits_of(char: str) -> int:
     return sum(bit for bit, test in _TESTS.items() if test(char))
 
 
-def _parts(bits):
+def _parts(bits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns starts and ends, int32 [P], of the words of a `BasicTokenizer` that keeps case."""
     kept = tf.where(bits & _REMOVED == 0)[:, 0]
     kinds = tf.gather(bits, kept)
@@ -71,7 +71,7 @@ def _parts(bits):
     return tf.boolean_mask(places, is_start & is_visible), tf.boolean_mask(places, is_end & is_visible) + 1
 
 
-def _join(codes, bits, starts, ends):
+def _join(codes: tf.Tensor, bits: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
     """Returns whether each part belongs to the word before it, bool [P].
 
     `tf.roll` by 1 gives the previous part, by -1 the next one. The first part never touches the last, so rolling around
@@ -102,11 +102,13 @@ def _join(codes, bits, starts, ends):
     return is_chained | tf.roll(is_suffix, 1, 0) | has_dot | in_run
 
 
-def _has(bits, bit):
+def _has(bits: tf.Tensor, bit: int) -> tf.Tensor:
     return bits & bit != 0
 
 
-def _is_abbreviated(goes_on, is_chained, code, lengths, is_upper):
+def _is_abbreviated(
+    goes_on: tf.Tensor, is_chained: tf.Tensor, code: tf.Tensor, lengths: tf.Tensor, is_upper: tf.Tensor
+) -> tf.Tensor:
     """Returns whether a dot after the chain of each part would belong to its word, bool [P]."""
     chains = tf.cumsum(tf.cast(~is_chained, tf.int32)) - 1  # [P]
     # An abbreviation alternates single characters and dots, or is one upper-case letter.
