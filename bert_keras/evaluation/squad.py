@@ -250,9 +250,9 @@ def _f1(gold_words: list[str], predicted_words: list[str], f1_of_nothing: int) -
     return 2 * precision * recall / (precision + recall)
 
 
-def _finite_odds(ids: Iterable[str], na_probs: Mapping[str, Any]) -> np.ndarray:
+def _finite_odds(ids: Iterable[str], na_probs: Mapping[str, float]) -> np.ndarray:
     for id_ in ids:
-        value = na_probs.get(id_)
+        value = na_probs.get(id_, math.nan)
         is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         if not is_number or not math.isfinite(value):
             told = "missing" if id_ not in na_probs else str(value) if is_number else _shown(value)

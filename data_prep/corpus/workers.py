@@ -15,7 +15,7 @@ import threading
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bert_keras.mistakes import SystemFailure
 from bert_keras.storage import paths, writing
@@ -63,7 +63,7 @@ class NotedFile(contextlib.AbstractContextManager):
     def write(self, data: "bytes | array | np.ndarray") -> None:
         """Writes bytes or an array of numbers."""
         if len(data):  # an empty array cannot be cast
-            view = memoryview(data).cast("B")
+            view = memoryview(cast(Any, data)).cast("B")  # NumPy's types have no buffer before Python 3.12
             self._file.write(view)
             self.num_bytes += view.nbytes
             self.checksum = zlib.crc32(view, self.checksum)

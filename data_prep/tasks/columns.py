@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from bert_keras.data_prep.tasks.examples import to_number
 from bert_keras.data_prep.tasks.tables import BadRow, Row, Table, without_bad_rows
@@ -239,7 +239,7 @@ def read_table(
     for name in needed:
         if not name.isdecimal() and names.count(name) > 1:
             raise ValueError(f'{path} has more than one column "{name}"; rename all but one of them')
-    rows: Iterable[Any] = table.rows()
+    rows = cast(Iterable[Row], table.rows())  # only JSON lines have a BadRow
     if has_header == "auto":
         if is_counting and columns.label in places:
             rows = list(rows)  # to compare the first label with all others

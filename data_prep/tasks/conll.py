@@ -355,7 +355,8 @@ def _leave_out_comments(path: str, lines: Sequence[str], is_row: list[bool], lay
 def _make_sentence(
     path: str, lines: Sequence[str], start: int, end: int, layout: _Layout, document: int, before: Sequence[str]
 ) -> Sentence:
-    rows, numbers, skipped = [], [], {}
+    rows, skipped = [], {}
+    numbers: list[int] = []
     for number in range(start, end):
         row = _split(lines[number], layout.is_tabbed)
         if layout.is_numbered and _NO_WORD.fullmatch(row[0]):

@@ -263,12 +263,12 @@ def _find_places(file: GlueFile, first: Row, name: str) -> dict[Column, int]:
 
 
 def _make_example(
-    task: GlueTask, file: GlueFile, places: Mapping[Column, int], cells: Sequence[Any], number: int, source: str
+    task: GlueTask, file: GlueFile, places: Mapping[Column, int], cells: Sequence[str], number: int, source: str
 ) -> Example | BadRow:
     num_cells = max(places.values()) + 1
     if len(cells) < num_cells:
         return BadRow(source, f"{len(cells)} of at least {num_cells} cells; restore the row")
-    values: dict[Column | None, Any] = {column: cells[place] for column, place in places.items()}
+    values: dict[Column | None, str] = {column: cells[place] for column, place in places.items()}
     label, text_b = values.get(file.label), values.get(file.text_b)
     if label is not None and task.kind == "regression":
         label = to_number(label)
@@ -278,7 +278,7 @@ def _make_example(
         id=str(number) if file.id is None else values[file.id],
         text_a=values[file.text_a],
         text_b=None if file.choices else text_b,
-        label=task.other_spellings.get(label, label),
+        label=task.other_spellings.get(label, label) if isinstance(label, str) else label,
         choices=tuple(f"{text_b} {values[ending]}" for ending in file.choices),
         source=source,
     )

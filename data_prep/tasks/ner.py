@@ -131,7 +131,7 @@ def tags_from_logits(
     """
     scores = _scores_of_words(features, logits, sentences)
     confidences = scipy.special.softmax(scores.astype(np.float64), axis=-1).max(axis=-1)
-    best = [tags[number] for number in scores.argmax(axis=-1)]
+    best = [tags[int(number)] for number in scores.argmax(axis=-1)]
     return _split(best, sentences), _split(confidences.tolist(), sentences)
 
 

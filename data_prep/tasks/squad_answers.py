@@ -211,7 +211,7 @@ def _distinct(spans: Iterable[_Span], null: _Null | None, texts: "_Texts", n_bes
     waiting: list[_Found] = [("", None, None, *null[1:])] if null else []
     seen = set()
     for window, start, end, start_logit, end_logit in spans:
-        if waiting and sum(null[1:]) > start_logit + end_logit and len(found) < n_best_size:
+        if waiting and sum(waiting[0][3:]) > start_logit + end_logit and len(found) < n_best_size:
             found.append(waiting.pop())
         if len(found) >= n_best_size:
             break

@@ -300,4 +300,5 @@ def _label(value: Any, names: Sequence[str] | None, task: GlueTask | None) -> La
     if value < 0:
         return None
     # For some tasks, the class names differ from those in the files; their order is the same.
-    return names[value] if task is None or names[value] in task.labels else task.labels[value]
+    name = names[int(value)]
+    return name if task is None or name in task.labels else task.labels[value]
