@@ -13,6 +13,7 @@ import os
 import pathlib
 import signal
 import sys
+import traceback
 
 from absl import flags
 
@@ -196,8 +197,6 @@ def run_main(main, argv):
 
 
 def _raised_by_us(error, main):
-    frame = error.__traceback__
-    while frame.tb_next is not None:
-        frame = frame.tb_next
-    module = frame.tb_frame.f_globals["__name__"]
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    module = frame.f_globals["__name__"]
     return module == main.__module__ or module.partition(".")[0] == "bert_keras"
