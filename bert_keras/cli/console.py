@@ -17,12 +17,12 @@ log = logging.getLogger("bert_keras")
 class LogHandler(logging.Handler):
     """Writes log lines to a rich console, above its progress display if there is one."""
 
-    def __init__(self, console, spelling: Spelling):
+    def __init__(self, console: rich.console.Console, spelling: Spelling) -> None:
         super().__init__()
         self._console = console
         self._spelling = spelling
 
-    def emit(self, record):
+    def emit(self, record: logging.LogRecord) -> None:
         mark = "warning: " if record.levelno >= logging.WARNING else ""
         text = record.msg.spelled(self._spelling) if isinstance(record.msg, Message) else record.getMessage()
         self._console.print(mark + text, markup=False, highlight=False, soft_wrap=True)
@@ -58,7 +58,7 @@ class Messages:
     def flush(self) -> None:
         self._attempt("flush")
 
-    def _attempt(self, function, *arguments):
+    def _attempt(self, function: str, *arguments: str) -> None:
         try:
             getattr(self._stream, function)(*arguments)
         except UnicodeEncodeError:
@@ -76,8 +76,8 @@ def drop_output(stream: Any) -> None:
         os.close(nowhere)
 
 
-def open_console(stderr=False):
-    """Returns a `rich.console.Console`, and sends the project's log lines to it.
+def open_console(stderr: bool = False) -> rich.console.Console:
+    """Returns a console, and sends the project's log lines to it.
 
     Programs whose standard output is their result use `stderr`.
     """

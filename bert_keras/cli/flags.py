@@ -3,7 +3,6 @@
 Every entry point has its own `FlagValues`, so that one process (a notebook, the tests) can import several of them.
 """
 
-import collections.abc
 import contextlib
 import csv
 import io
@@ -14,6 +13,7 @@ import pathlib
 import signal
 import sys
 import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from absl import flags
 
@@ -27,7 +27,7 @@ from bert_keras.storage.writing import FULL
 log = logging.getLogger("bert_keras")
 
 
-def parse(flag_values, argv, usage, takes_texts=False):
+def parse(flag_values: flags.FlagValues, argv: Sequence[str], usage: str, takes_texts: bool = False) -> list[str]:
     """Parses a command line, and returns the arguments that are not flags; prints `usage` and the flags for --help.
 
     `takes_texts` allows texts mixed with flags; all arguments after `--` are texts. Raises ValueError for an unknown
@@ -86,12 +86,11 @@ def local_paths(path: str, name: str) -> str:
     return ",".join(parts)
 
 
-def take_values(flag_values, values, function):
+def take_values(flag_values: flags.FlagValues, values: Mapping[str, object], function: str) -> None:
     """Sets flags to the arguments of a Python function, with the checks of the command line.
 
     Args:
-        flag_values: an `absl.flags.FlagValues`.
-        values: dict of Python values by flag name. None leaves the default; a list becomes values between commas.
+        values: Python values by flag name. None leaves the default; a list becomes values between commas.
         function: name of the function, for messages.
 
     Raises:
@@ -108,7 +107,7 @@ def take_values(flag_values, values, function):
     flag_values.mark_as_parsed()
 
 
-def _set(flag, text):
+def _set(flag: flags.Flag, text: str) -> None:
     """Sets a flag to a value as text, as `FlagValues` does for a command line."""
     try:
         flag.parse(local_paths(text, flag.name) if is_path(flag.name) else text)
@@ -117,30 +116,30 @@ def _set(flag, text):
     flag.using_default_value = False
 
 
-def _in_text(value):
-    if isinstance(value, str) or not isinstance(value, collections.abc.Iterable):
+def _in_text(value: object) -> str:
+    if isinstance(value, str) or not isinstance(value, Iterable):
         return str(value)
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(map(str, value))
     return line.getvalue()
 
 
-def given_flags(flag_values):
-    """Returns the names of the flags that the command line gave, as a set of str."""
+def given_flags(flag_values: flags.FlagValues) -> set[str]:
+    """Returns the names of the flags that the command line gave."""
     return {name for name in flag_values if flag_values[name].present}
 
 
-def require(flag_values, names):
+def require(flag_values: flags.FlagValues, names: Iterable[str]) -> None:
     """Raises ValueError if flags have no value; the message names all of them."""
     missing = [Setting(name) for name in names if flag_values[name].value in (None, "")]
     if missing:
         raise Mistake("missing: {} ({help} says what each is for)", missing)
 
 
-def tell_unused(flag_values, actions):
+def tell_unused(flag_values: flags.FlagValues, actions: Mapping[str, str]) -> None:
     """Logs the flags of files that the command line gives without the flag that uses the file.
 
-    `actions` is a dict from the name of a file's flag to the name of the flag that uses the file.
+    `actions` has the name of the flag that uses a file by the name of the file's flag.
     """
     for name in given_flags(flag_values) & set(actions):
         if not flag_values[actions[name]].value:
@@ -148,7 +147,7 @@ def tell_unused(flag_values, actions):
 
 
 @contextlib.contextmanager
-def ending_at_sigterm():
+def ending_at_sigterm() -> Iterator[None]:
     """Makes SIGTERM exit with status 143, so that unfinished files are removed; training saves its step first."""
     previous = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
@@ -157,7 +156,7 @@ def ending_at_sigterm():
         signal.signal(signal.SIGTERM, previous or signal.SIG_DFL)
 
 
-def run_main(main, argv):
+def run_main(main: Callable[[list[str]], object], argv: list[str]) -> int:
     """Runs an entry point and turns the user's mistakes into one sentence on standard error.
 
     An OSError is a message for the user (a missing file, a full disk), and so is a ValueError that this project's own
@@ -196,7 +195,7 @@ def run_main(main, argv):
     return status
 
 
-def _raised_by_us(error, main):
+def _raised_by_us(error: BaseException, main: Callable) -> bool:
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     module = frame.f_globals["__name__"]
     return module == main.__module__ or module.partition(".")[0] == "bert_keras"

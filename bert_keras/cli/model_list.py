@@ -1,11 +1,15 @@
 """Prints the table of released models."""
 
+from collections.abc import Iterable
+from typing import Any
+
+import rich.console
 import rich.table
 
 _WIDTH_OF_PIPES = 250  # columns; no line wraps
 
 
-def print_models(console, models):
+def print_models(console: rich.console.Console, models: Iterable[Any]) -> None:
     """Prints one row for each model; in a pipe also its number of parameters and its address, and no line wraps."""
     is_short = console.is_terminal
     if not is_short:

@@ -3,6 +3,10 @@
 import contextlib
 import logging
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # only a program with a console loads rich
+    import rich.console
 
 log = logging.getLogger("bert_keras")
 
@@ -12,7 +16,7 @@ class Progress:
 
     seconds_between = 10.0
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._what, self._total, self._unit = "", 0, ""
         self._done, self._started, self._next = 0, 0.0, 0.0
 
@@ -45,7 +49,7 @@ class ProgressBar(Progress):
 
     seconds_between = 0.1
 
-    def __init__(self, console):
+    def __init__(self, console: "rich.console.Console") -> None:
         from rich import progress
 
         super().__init__()
@@ -63,7 +67,7 @@ class ProgressBar(Progress):
         self._bars.start()
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._bars.stop()
 
     def start(self, what: str, total: int, unit: str) -> None:
@@ -77,6 +81,6 @@ class ProgressBar(Progress):
         self._bars.update(self._bar, completed=self._done)
 
 
-def progress_on(console) -> contextlib.AbstractContextManager[Progress]:
-    """Returns progress bars on a `rich` console that is a terminal, else log lines."""
+def progress_on(console: "rich.console.Console") -> contextlib.AbstractContextManager[Progress]:
+    """Returns progress bars on a console that is a terminal, else log lines."""
     return ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress())

@@ -46,7 +46,7 @@ def listen(listener: socket.socket, backlog: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _reason(error, host, port):
+def _reason(error: OSError, host: str, port: int) -> str:
     """Returns the sentence for an error of the system."""
     if error.errno == errno.EADDRINUSE:
         return f"another program listens at port {port} of {host}; stop it, or choose another --port (0: a free one)"

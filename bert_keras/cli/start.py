@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 import tempfile
+import types
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -116,12 +117,12 @@ def without_greetings() -> Iterator[None]:
             os.write(2, b"".join(line for line in lines if not greetings.search(line)))
 
 
-def _has_nvidia_gpu():
+def _has_nvidia_gpu() -> bool:
     """Returns whether the machine has an NVIDIA GPU or its driver, even if TensorFlow does not find it."""
     return os.path.exists("/proc/driver/nvidia") or os.path.exists("/dev/nvidia0") or bool(shutil.which("nvidia-smi"))
 
 
-def _import_tensorflow():
+def _import_tensorflow() -> types.ModuleType:
     """Imports TensorFlow, the first time without garbage collection, and exempts its 700,000 objects from later ones.
 
     Collection would take a third of the import time and nearly all of the time of the program's exit. Keras, which

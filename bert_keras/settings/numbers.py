@@ -10,12 +10,12 @@ class NumberParser(flags.ArgumentParser):
 
     syntactic_help = "a number"
 
-    def __init__(self, lowest, limit=math.inf):
+    def __init__(self, lowest: float, limit: float = math.inf) -> None:
         super().__init__()
         self._lowest = lowest
         self._limit = limit
 
-    def parse(self, argument):
+    def parse(self, argument: str | float) -> float:
         try:
             number = float(argument)
         except ValueError:
@@ -25,7 +25,7 @@ class NumberParser(flags.ArgumentParser):
             raise ValueError(f"{number:g} is not a number from {self._lowest:g}{end}")
         return number
 
-    def flag_type(self):
+    def flag_type(self) -> str:
         return "float"
 
 
@@ -35,15 +35,17 @@ class NumbersParser(flags.ArgumentParser):
     syntactic_help = "numbers, separated by commas"
     serializer = flags.CsvListSerializer(",")
 
-    def __init__(self, kind, lower_bound, is_open=False, may_repeat=False):
+    def __init__(
+        self, kind: type[int] | type[float], lower_bound: float, is_open: bool = False, may_repeat: bool = False
+    ) -> None:
         super().__init__()
         self._may_repeat = may_repeat
         self._kind = kind
         self._lower_bound = lower_bound
         self._is_open = is_open
 
-    def parse(self, argument):
-        """Returns a tuple of numbers from a str, or from a number or list of numbers in a run_config.json."""
+    def parse(self, argument: str | float | list[float] | tuple[float, ...]) -> tuple[float, ...]:
+        """Returns the numbers of a text, or of a run_config.json."""
         parts = argument.split(",") if isinstance(argument, str) else argument
         parts = parts if isinstance(parts, (list, tuple)) else [parts]
         numbers = tuple(self._number(part) for part in parts)
@@ -51,7 +53,7 @@ class NumbersParser(flags.ArgumentParser):
             raise ValueError(f"a number occurs twice: {argument}")
         return numbers
 
-    def _number(self, part):
+    def _number(self, part: str | float) -> float:
         try:
             number = self._kind(part)
         except ValueError:
@@ -63,5 +65,5 @@ class NumbersParser(flags.ArgumentParser):
             raise ValueError(f"{number} is not {'above' if self._is_open else 'at least'} {self._lower_bound}")
         return number
 
-    def flag_type(self):
+    def flag_type(self) -> str:
         return f"{self._kind.__name__}s"
