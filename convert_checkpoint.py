@@ -23,6 +23,7 @@ from bert_keras.cli.start import start_tensorflow
 start_tensorflow()
 
 import keras
+import rich.console
 from absl import flags
 
 from bert_keras.cli.console import open_console
@@ -50,8 +51,8 @@ FORMATS = ("tensorflow", "safetensors")
 _FOUND_BY = (".index", "model.safetensors", ".safetensors.index.json")
 
 
-def define_flags():
-    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+def define_flags() -> flags.FlagValues:
+    """Returns the flags of this program."""
     values = flags.FlagValues()
     define: dict[str, Any] = {"flag_values": values}
     flags.DEFINE_bool("list", False, "List the released models, and do nothing else.", **define)
@@ -68,7 +69,7 @@ def define_flags():
     return values
 
 
-def main(argv):
+def main(argv: list[str]) -> float | str | None:
     """Runs the program with its name and flags.
 
     Returns the largest difference between the outputs before and after a conversion, or the folder of a download.
@@ -113,7 +114,7 @@ def main(argv):
     return difference
 
 
-def _get_model(values, console):
+def _get_model(values: flags.FlagValues, console: rich.console.Console) -> str | None:
     """Lists the released models, or downloads one."""
     action = "list" if values.list else "download"
     if others := given_flags(values) - {action} - ({"output"} if values.download else set()):
@@ -125,7 +126,7 @@ def _get_model(values, console):
     return download_model(values.download, values.output)
 
 
-def _select(model, settings, values):
+def _select(model: ModelFolder, settings: dict[str, Any] | None, values: flags.FlagValues) -> conversion.Contents:
     """Returns the parts of the input to write, with the names of the classes."""
     checkpoint = model.need_checkpoint()
     config = read_config(values.bert_config_file) if values.bert_config_file else checkpoint.config
@@ -135,7 +136,7 @@ def _select(model, settings, values):
     return describe_head(contents, model, settings, values.labels)
 
 
-def run_program():
+def run_program() -> None:
     """Runs the program from the command line."""
     sys.exit(run_main(main, sys.argv))
 

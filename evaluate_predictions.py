@@ -13,6 +13,7 @@ standard output, everything else to standard error.
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any, cast
 
 from absl import flags
@@ -50,8 +51,8 @@ _OFFICIAL_FLAGS = {
 }
 
 
-def define_flags():
-    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+def define_flags() -> flags.FlagValues:
+    """Returns the flags of this program."""
     values = flags.FlagValues()
     define: dict[str, Any] = {"flag_values": values}
     tasks = f"squad, ner, minimal_pairs, {', '.join(GLUE_TASKS)}"
@@ -71,8 +72,8 @@ def define_flags():
     return values
 
 
-def main(argv):
-    """Runs the program; `argv` is a list of str: the program's name, then its flags."""
+def main(argv: list[str]) -> None:
+    """Runs the program, given its name and its flags."""
     flag_values = define_flags()
     names = [argument.split("=", 1) for argument in argv]
     argv = ["=".join([_OFFICIAL_FLAGS.get(name) or name, *value]) for name, *value in names]
@@ -116,7 +117,7 @@ def main(argv):
     print(answer, end="", flush=True)
 
 
-def _take_official_arguments(flag_values, arguments):
+def _take_official_arguments(flag_values: flags.FlagValues, arguments: Sequence[str]) -> None:
     """Sets flags from positional arguments, as the official scripts of SQuAD and MLQA do."""
     names = ("data_file", "predictions_file", "answer_language")
     given = given_flags(flag_values)
@@ -136,7 +137,7 @@ def _take_official_arguments(flag_values, arguments):
         flag_values.json = True  # as the official scripts do
 
 
-def run_program():
+def run_program() -> None:
     """Runs the program from the command line."""
     # Some systems do not write UTF-8 into a file or a pipe by default.
     cast(Any, sys.stdout).reconfigure(encoding="utf-8")

@@ -12,6 +12,7 @@ TensorFlow and tensorflow-text, the other formats with their own runtimes, the p
 
 import functools
 import sys
+from typing import Any
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
@@ -19,8 +20,8 @@ from bert_keras.cli.start import start_tensorflow
 from bert_keras.export.settings import define_flags
 
 
-def main(argv, hides_gpus=False):
-    """Runs the program with its name and flags, a list of str. Returns the content of export.json."""
+def main(argv: list[str], hides_gpus: bool = False) -> dict[str, Any]:
+    """Runs the program with its name and flags. Returns the content of export.json."""
     values = define_flags()
     parse(values, argv, __doc__)
     open_console()

@@ -16,6 +16,7 @@ import os
 import sys
 from typing import Any
 
+import rich.console
 from absl import flags
 
 from bert_keras import prediction
@@ -75,7 +76,7 @@ def define_flags() -> flags.FlagValues:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the program, given its name and its flags as a list of str."""
+    """Runs the program, given its name and its flags."""
     values = define_flags()
     parse(values, argv, __doc__)
     console = open_console(stderr=True)
@@ -83,7 +84,7 @@ def main(argv: list[str]) -> None:
     _extract(values, console)
 
 
-def _extract(values: flags.FlagValues, console: Any) -> None:
+def _extract(values: flags.FlagValues, console: rich.console.Console) -> None:
     settings, files = read_flags(Extraction, values), read_flags(ModelSettings, values)
     # None: the last four layers, or all layers of a smaller model.
     layers = parse_layers(settings.layers) if "layers" in given_flags(values) else None
@@ -105,7 +106,7 @@ def _extract(values: flags.FlagValues, console: Any) -> None:
         strategy=_strategy(values),
         limits=Limits(max_chars=settings.max_chars),
     )
-    check_output_file(settings.output_file, "output_file", _files_of_model(settings.init_checkpoint, extractor.files))
+    check_output_file(settings.output_file, "output_file", _files_of_model(settings.init_checkpoint, extractor))
     output_format = settings.output_format or format_of(settings.output_file)
     with (
         ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress()) as progress,
@@ -118,14 +119,12 @@ def _extract(values: flags.FlagValues, console: Any) -> None:
     log.info("wrote the vectors of %d lines to %s", num_lines, settings.output_file)
 
 
-def _files_of_model(init_checkpoint, files):
+def _files_of_model(init_checkpoint: str, extractor: "prediction.FeatureExtractor") -> dict[str, str | list[str]]:
     """Returns the model's files, by the setting that named them or their folder."""
-    folder = init_checkpoint if files.checkpoint is None else paths.parent(files.checkpoint.prefix)
-    beside = paths.glob(paths.join(glob.escape(folder), "*.json"))
-    of_checkpoint = []
-    if files.checkpoint is not None:
-        prefix = files.checkpoint.prefix
-        of_checkpoint = [prefix, f"{prefix}.index", *paths.glob(f"{glob.escape(prefix)}.data-*-of-*")]
+    files = extractor.files
+    prefix = files.checkpoint and files.checkpoint.prefix
+    beside = paths.glob(paths.join(glob.escape(paths.parent(prefix) if prefix else init_checkpoint), "*.json"))
+    of_checkpoint = [prefix, f"{prefix}.index", *paths.glob(f"{glob.escape(prefix)}.data-*-of-*")] if prefix else []
     return {"vocab_file": files.vocab_file, "init_checkpoint": [*of_checkpoint, *beside]}
 
 

@@ -16,6 +16,7 @@ import dataclasses
 import itertools
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any, cast
 
 from absl import flags
@@ -74,8 +75,8 @@ def define_flags() -> flags.FlagValues:
     return make_flags({"Model and texts": Prediction, "Files of the model": ModelSettings, "Limits": LimitSettings})
 
 
-def main(argv):
-    """Runs the program, given its name, its flags and its texts as a list of str."""
+def main(argv: list[str]) -> None:
+    """Runs the program, given its name, its flags and its texts."""
     values = define_flags()
     arguments = parse(values, argv, __doc__, takes_texts=True)
     open_console(stderr=True)
@@ -88,19 +89,18 @@ def main(argv):
     from bert_keras.model_folder.folder import ModelFolder  # both load TensorFlow
     from bert_keras.prediction.predictor import answer_lines
 
-    limits = read_flags(LimitSettings, values)
     model = ModelFolder(values.model_dir or values.init_checkpoint, task=values.task, is_pair=values.is_pair)
     settings = model.settings if values.model_dir else {"task": values.task}
     if values.model_dir:
         _check_fine_tuned(values, settings["task"])
-    rows = itertools.tee(_read_rows(values, arguments, model, settings, limits))
+    rows = itertools.tee(_read_rows(values, arguments, model, settings))
     sources, texts = (source for source, _ in rows[0]), (text for _, text in rows[1])
-    answer = _open(values, model, limits).pipe
+    answer = _open(values, model).pipe
     for line in answer_lines(answer(texts, sources=sources, on_error=values.on_error), values.json):
         print(line, flush=True)
 
 
-def _check_pretrained(values):
+def _check_pretrained(values: flags.FlagValues) -> None:
     if values.task is None and not values.init_checkpoint:
         raise ValueError("missing: --model_dir, or --task and --init_checkpoint (--help says what each is for)")
     of_fine_tuned = (*FINE_TUNED_TASKS, True, False)
@@ -109,14 +109,14 @@ def _check_pretrained(values):
     require(values, ("task", "init_checkpoint"))
 
 
-def _check_fine_tuned(values, task):
+def _check_fine_tuned(values: flags.FlagValues, task: str) -> None:
     allowed = ("long",) if task in PRETRAINED_TASKS else ()
     if wrong := [f"--{name}" for name in _OF_PRETRAINED if name in given_flags(values) and name not in allowed]:
         raise ValueError(f"{', '.join(wrong)}: a fine-tuned model or an export sets this; leave it out")
 
 
-def _read_rows(values, arguments, model, settings, limits):
-    """Returns an iterator over (name of the text for errors, text)."""
+def _read_rows(values: flags.FlagValues, arguments: list[str], model: Any, settings: dict) -> Iterator[tuple[str, Any]]:
+    """Returns the name of each text for errors, and the text."""
     if values.similarity and settings["task"] != "vectors":
         raise ValueError(f"--similarity is for vectors, and this model is for {settings['task']}; leave it out")
     form = "pair" if settings.get("is_pair") or values.similarity else TASKS[settings["task"]].form
@@ -128,11 +128,11 @@ def _read_rows(values, arguments, model, settings, limits):
     if values.task == "score" and values.input_file and not arguments and is_dir(values.input_file):
         return read_sentences(values.input_file)
     called = f"--model_dir={values.model_dir}" if values.model_dir else f"--task={values.task}"
-    return read_texts(values.input_file, arguments, sys.stdin, form, called, limits)
+    return read_texts(values.input_file, arguments, sys.stdin, form, called, read_flags(LimitSettings, values))
 
 
-def _open(values, model, limits):
-    options = {"batch_size": values.batch_size, "limits": limits}
+def _open(values: flags.FlagValues, model: Any) -> Any:
+    options = {"batch_size": values.batch_size, "limits": read_flags(LimitSettings, values)}
     options |= {name: values[name].value for name in (*_OPTIONS, "long") if name in given_flags(values)}
     if values.model_dir:
         return prediction.open_model(model, **options)
@@ -140,7 +140,7 @@ def _open(values, model, limits):
     return getattr(prediction, TASKS[values.task].predictor)(model, config_file=values.bert_config_file, **options)
 
 
-def run_program():
+def run_program() -> None:
     """Runs the program from the command line."""
     cast(Any, sys.stdout).reconfigure(encoding="utf-8")  # not the default of every system, for files and pipes
     sys.exit(run_main(main, sys.argv))

@@ -25,8 +25,8 @@ from bert_keras.cli.console import open_console
 from bert_keras.training.api.classifier import define_flags, open_run
 
 
-def main(argv):
-    """Runs the program, and returns the metrics of the last evaluation or None."""
+def main(argv: list[str]) -> dict[str, float] | None:
+    """Runs the program, and returns the metrics of the last evaluation."""
     if len(argv) == 1:
         from bert_keras.training.demo import run_demo
 

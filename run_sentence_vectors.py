@@ -20,8 +20,8 @@ from bert_keras.cli.flags import parse, run_main
 from bert_keras.training.api.sentence_vectors import define_flags, open_run
 
 
-def main(argv):
-    """Runs the program, and returns the metrics of the last evaluation or None."""
+def main(argv: list[str]) -> dict[str, float] | None:
+    """Runs the program, and returns the metrics of the last evaluation."""
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
     return open_run(flag_values, open_console()).execute().metrics

@@ -17,9 +17,10 @@ import dataclasses
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
-from typing import Any
+from typing import Any, NoReturn
 
 from absl import flags
 
@@ -75,8 +76,8 @@ def define_flags() -> flags.FlagValues:
     return values
 
 
-def main(argv):
-    """Runs the program, given its name and its flags as a list of str, until a signal stops it."""
+def main(argv: list[str]) -> None:
+    """Runs the program, given its name and its flags, until a signal stops it."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end_at_once)
     values = define_flags()
@@ -107,7 +108,6 @@ def open_app(settings: Serving, folders: dict[str, str], token: str | None) -> t
     from bert_keras.serving.versions import open_folders
 
     limits = Limits(settings.max_items, settings.max_chars, settings.max_sequences, settings.max_masks)
-    served = open_folders(folders, settings.task, limits)
     server_settings = ServerSettings(
         max_batch_tokens=settings.max_batch_tokens,
         batch_timeout=settings.batch_timeout_ms / 1000,
@@ -119,10 +119,10 @@ def open_app(settings: Serving, folders: dict[str, str], token: str | None) -> t
         cors_origins=tuple(settings.cors_origins),
         hosts=() if token else hosts_of(settings.host),
     )
-    return Server(served, server_settings).app, server_settings.timeout
+    return Server(open_folders(folders, settings.task, limits), server_settings).app, server_settings.timeout
 
 
-def serve(app, listener, max_queue, timeout):
+def serve(app: Any, listener: socket.socket, max_queue: int, timeout: float) -> None:
     """Serves an application until a signal, lets the running requests finish, and ends the process."""
     from bert_keras.serving.connections import BoundedServer, config_of
     from bert_keras.serving.middleware import open_request_log
@@ -141,7 +141,7 @@ def serve(app, listener, max_queue, timeout):
     end_at_once()
 
 
-def end_at_once(*_):
+def end_at_once(*_: object) -> NoReturn:
     """Ends the process with status 0. An ordinary end would wait for TensorFlow's threads, or abort because of them."""
     os._exit(0)
 
