@@ -5,7 +5,7 @@ import logging
 import os
 import pathlib
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from bert_keras.cli.console import open_console
@@ -45,11 +45,11 @@ class _Demo:
     purpose: str
     prepare: Callable[[], dict[str, Any]]
     output_dir: str
-    reports: tuple
-    predict: tuple
+    reports: tuple[str, ...]
+    predict: tuple[str, ...]
 
 
-def run_demo(program_file, main):
+def run_demo(program_file: str, main: Callable[[list[str]], dict[str, float] | None]) -> dict[str, float] | None:
     """Runs a program that was started without flags on sample data, and returns the metrics of `main`.
 
     Args:
@@ -75,7 +75,7 @@ def run_demo(program_file, main):
     return metrics
 
 
-def _prepare_pretraining():
+def _prepare_pretraining() -> dict[str, Any]:
     """Builds the records from the sample text."""
     # Imported here, because only the demo needs the builder of examples.
     from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
@@ -100,7 +100,7 @@ def _prepare_pretraining():
     return {**values, **lengths, **_PRETRAINING}
 
 
-def _prepare_classification():
+def _prepare_classification() -> dict[str, Any]:
     files = {"train_file": "messages.csv", "bert_config_file": "tiny_config.json", "vocab_file": "labelled_vocab.txt"}
     return {name: _shown(str(_SAMPLE / file)) for name, file in files.items()} | _CLASSIFICATION
 
@@ -129,13 +129,13 @@ _DEMOS = {
 }
 
 
-def _shown(path):
+def _shown(path: str) -> str:
     """Returns the path as a user in the current folder would write it."""
-    path = pathlib.Path(path).absolute()
-    return str(path.relative_to(pathlib.Path.cwd()) if path.is_relative_to(pathlib.Path.cwd()) else path)
+    absolute, here = pathlib.Path(path).absolute(), pathlib.Path.cwd()
+    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)
 
 
-def _command(arguments):
+def _command(arguments: Iterable[str]) -> str:
     """Returns the arguments of Python as a command that fits into lines."""
     lines = ["  python"]
     for argument in map(_quoted, arguments):
@@ -146,5 +146,5 @@ def _command(arguments):
     return "\n".join(lines)
 
 
-def _quoted(argument):
+def _quoted(argument: str) -> str:
     return f'"{argument}"' if " " in argument and not set('"$`\\') & set(argument) else shlex.quote(argument)

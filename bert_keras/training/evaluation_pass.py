@@ -6,15 +6,18 @@ A pass is a generator, which yields None before each batch and its result at las
 import dataclasses
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.modeling.losses import Loss
 from bert_keras.training.distribution.devices import distribute
 from bert_keras.training.input.feature_batches import LENGTH_STEP, prediction_batches
 from bert_keras.training.report import in_words
+from bert_keras.training.run_dir import RunDir
 from bert_keras.training.step import graph_function, local_values, sum_over_replicas
 
 log = logging.getLogger("bert_keras")
@@ -24,10 +27,10 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """Metrics, a dict of float by name; and the outputs of `Inference` for the examples, None of pre-training."""
+    """The metrics by name; and the outputs of `Inference` for the examples, None of pre-training."""
 
-    metrics: dict
-    outputs: dict | None = None
+    metrics: dict[str, float]
+    outputs: dict[str, np.ndarray] | None = None
 
 
 def last(results: Iterable[Any]) -> Any:
@@ -46,7 +49,7 @@ def finish(evaluation: Iterable[Evaluation | None], step: int) -> Evaluation:
 class Evaluator:
     """Measures the model of a loss without changing it. `is_compiled`: XLA compiles the network with its losses."""
 
-    def __init__(self, loss, strategy, is_compiled=False):
+    def __init__(self, loss: Loss, strategy: tf.distribute.Strategy, is_compiled: bool = False) -> None:
         self.loss = loss
         self.strategy = strategy
         self._numerators = loss.numerators
@@ -57,7 +60,7 @@ class Evaluator:
             )
         self._run = graph_function(self, "_sums")
 
-    def evaluate(self, batches: Iterable[dict]) -> Iterator[Evaluation | None]:
+    def evaluate(self, batches: Iterable[dict[str, Any]]) -> Iterator[Evaluation | None]:
         """A pass to an `Evaluation`, whose metrics are weighted by the denominators of each batch.
 
         `loss` is the unweighted mean of the batch losses, as in the original BERT.
@@ -75,10 +78,10 @@ class Evaluator:
         metrics = {name: float(value) for name, value in self.loss.metrics(numerators, denominators).items()}
         yield Evaluation({"loss": sum(losses) / len(losses), **metrics})
 
-    def _sums(self, features):
+    def _sums(self, features: dict[str, Any]) -> dict[str, Any]:
         return local_values(self.strategy, self.strategy.run(self.step, args=(features,)))
 
-    def step(self, features):
+    def step(self, features: dict[str, tf.Tensor]) -> dict[str, Any]:
         """Measures this replica's part of a batch, and returns the sums and the loss of the whole batch."""
         numerators, denominators = sum_over_replicas((self._numerators(features), self.loss.denominators(features)))
         loss = self.loss.value(numerators, denominators)
@@ -95,7 +98,14 @@ class Inference:
         is_compiled: whether XLA compiles the model, once for every length.
     """
 
-    def __init__(self, model, strategy, batch_size, is_trimmed=False, is_compiled=False):
+    def __init__(
+        self,
+        model: keras.Model,
+        strategy: tf.distribute.Strategy,
+        batch_size: int,
+        is_trimmed: bool = False,
+        is_compiled: bool = False,
+    ) -> None:
         self._model = model
         self._strategy = strategy
         self._batch_size = batch_size
@@ -106,7 +116,7 @@ class Inference:
             self._answer = tf.function(lambda features: model(features), jit_compile=True, autograph=False)
         self._run = graph_function(self, "_next_outputs")
 
-    def outputs(self, features: dict) -> Iterator[dict | None]:
+    def outputs(self, features: dict[str, np.ndarray]) -> Iterator[dict[str, np.ndarray] | None]:
         """A pass to the outputs by name, float32 [N, ...] in the order of the examples; 0 for tokens that were cut."""
         features = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
         num_rows, num_tokens = len(features["input_ids"]), features["input_ids"].shape[-1]
@@ -130,26 +140,26 @@ class Inference:
                 started = time.monotonic()
         yield collected
 
-    def _next_outputs(self, iterator):
+    def _next_outputs(self, iterator: Iterator[dict[str, Any]]) -> dict[str, tf.Tensor]:
         # Calling `next` inside the graph lets batches of every length share one graph.
         outputs = self._strategy.run(self._answer, args=(next(iterator),))
         return {name: self._strategy.gather(values, axis=0) for name, values in outputs.items()}
 
 
-def length_step(num_tokens, is_compiled):
-    """Returns the int that the lengths of trimmed batches are multiples of.
+def length_step(num_tokens: int, is_compiled: bool) -> int:
+    """Returns the number that the lengths of trimmed batches are multiples of.
 
     XLA compiles a program for each length, so compiled batches have at most eight lengths.
     """
     return LENGTH_STEP * -(-num_tokens // (8 * LENGTH_STEP)) if is_compiled else LENGTH_STEP
 
 
-def _padded(values, num_tokens):
+def _padded(values: np.ndarray, num_tokens: int) -> np.ndarray:
     """Pads [B, t, ...] with zeros to [B, T, ...]."""
     return np.pad(values, [(0, 0), (0, num_tokens - values.shape[1]), *[(0, 0)] * (values.ndim - 2)])
 
 
-def write_eval_results(run_dir, step, metrics):
+def write_eval_results(run_dir: RunDir, step: int, metrics: Mapping[str, float | np.floating]) -> None:
     """Writes eval_results.txt in the format of the original BERT: one line `key = value` for each key, sorted.
 
     A metric as float32 has the same digits as in the original BERT.

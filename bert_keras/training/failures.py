@@ -2,20 +2,20 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 
-from bert_keras.data_prep.records.reading import explain_failure
+from bert_keras.data_prep.records.reading import PretrainingRecords, explain_failure
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.storage.paths import reason_of
+from bert_keras.training.run_dir import RunDir
 
 # Errors of a pass that cannot read its data; the last one if TensorFlow's message quotes bytes that are not text.
 _READING_FAILURES = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError)
 
 
 @contextlib.contextmanager
-def explain_records(records: Any) -> Iterator[None]:
+def explain_records(records: PretrainingRecords) -> Iterator[None]:
     """Names the file and the example that cannot be read; see `data_prep.records.reading.explain_failure`."""
     try:
         yield
@@ -24,7 +24,7 @@ def explain_records(records: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def explain_errors(run_dir):
+def explain_errors(run_dir: RunDir) -> Iterator[None]:
     """Explains TensorFlow's errors in a step: files that are not there any more, and too little memory."""
     try:
         yield
@@ -44,7 +44,7 @@ def explain_errors(run_dir):
 
 
 @contextlib.contextmanager
-def explain_large_model():
+def explain_large_model() -> Iterator[None]:
     """Explains that the device's memory does not hold the model and its optimizer."""
     try:
         yield
@@ -57,7 +57,7 @@ def explain_large_model():
 
 
 @contextlib.contextmanager
-def explain_out_of_memory(setting):
+def explain_out_of_memory(setting: str) -> Iterator[None]:
     """Names the setting to lower if the device's memory does not hold a batch of an evaluation or a prediction."""
     try:
         yield
@@ -68,7 +68,7 @@ def explain_out_of_memory(setting):
         ) from error
 
 
-def not_finite(step, num_steps, run_dir):
+def not_finite(step: int, num_steps: int, run_dir: RunDir) -> Mistake:
     """Returns the error of `num_steps` steps after `step`, one of which had a loss or gradient that is not finite."""
     saved = run_dir.latest_step()
     steps = f"step {step + 1}" if num_steps == 1 else f"steps {step + 1} to {step + num_steps}"

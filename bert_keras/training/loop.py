@@ -7,7 +7,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,12 @@ import rich.console
 import tensorflow as tf
 
 from bert_keras.mistakes import Message, Mistake
+from bert_keras.modeling.losses import Loss
 from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule
 from bert_keras.training.distribution.workers import Workers
 from bert_keras.training.evaluation_pass import Evaluation
 from bert_keras.training.failures import explain_errors, explain_large_model, not_finite
+from bert_keras.training.input.packed_batches import PackedLoss
 from bert_keras.training.metrics_log import MetricsFile, TensorBoardEvents, evaluated_steps
 from bert_keras.training.report import NO_CALLBACKS, Callbacks, Report
 from bert_keras.training.run_dir import ALL_STEPS, CALLBACK, EARLY_STOPPING, RunDir
@@ -91,17 +93,17 @@ class Hooks:
     num_examples: int
     console: rich.console.Console
     workers: Workers
-    evaluate: Callable | None = None
-    judge: Callable = lambda step, metrics: False
-    eval_metric_names: tuple = ()
+    evaluate: Callable[[], Iterator[Evaluation | None]] | None = None
+    judge: Callable[[int, dict[str, float]], bool] = lambda step, metrics: False
+    eval_metric_names: Sequence[str] = ()
     callbacks: Callbacks = NO_CALLBACKS
 
-    def call(self, name, *arguments):
+    def call(self, name: str, *arguments: object) -> Any:
         """Calls one of the user's functions, if there is one and this worker is the chief; returns its result."""
         function = getattr(self.callbacks, name)
         return function(*arguments) if function and self.run_dir.is_writable else None
 
-    def save(self, step, state):
+    def save(self, step: int, state: Mapping[str, tf.Variable]) -> None:
         """Saves a checkpoint."""
         self.run_dir.save(step, state, self.settings.keep_checkpoint_max)
         self.call("on_save", step, self.run_dir.file(f"model.ckpt-{step}"))
@@ -109,13 +111,13 @@ class Hooks:
 
 @explain_large_model()
 def make_trainer(
-    loss: Any,
+    loss: Loss | PackedLoss,
     strategy: tf.distribute.Strategy,
     settings: RunSettings,
-    rate_factor: Callable | None = None,
-    is_trained: Callable | None = None,
+    rate_factor: Callable[[str], float] | None = None,
+    is_trained: Callable[[str], bool] | None = None,
 ) -> Trainer:
-    """Returns a `training.step.Trainer` as the settings say."""
+    """Returns a `Trainer` as the settings say."""
     schedule = LearningRateSchedule(
         settings.learning_rate,
         settings.num_train_steps,
@@ -146,14 +148,17 @@ def make_trainer(
     )
 
 
-def train(trainer: Trainer, make_batches: Callable, hooks: Hooks, clock: Callable = time.monotonic) -> Progress:
+def train(
+    trainer: Trainer,
+    make_batches: Callable[[int], Iterable],
+    hooks: Hooks,
+    clock: Callable[[], float] = time.monotonic,
+) -> Progress:
     """Trains in a run folder, or resumes there, to the last step, or until a signal or an evaluation ends training.
 
-    If the trainer averages weights, evaluations see the averages, and the model has them at the end. Returns the
-    `Progress`.
+    If the trainer averages weights, evaluations see the averages, and the model has them at the end.
 
     Args:
-        trainer: a `training.step.Trainer`.
         make_batches: function of the first step that returns an iterable of global batches for the devices.
         clock: returns the time in seconds.
 
@@ -204,7 +209,7 @@ def train(trainer: Trainer, make_batches: Callable, hooks: Hooks, clock: Callabl
     if "SIGINT" in requests:
         raise KeyboardInterrupt
     trainer.swap_averages()
-    if progress.is_whole:
+    if progress.end and not progress.stop:
         run_dir.finish(progress.step, progress.end)
     return progress
 
@@ -263,7 +268,7 @@ def _resume(trainer: Trainer, hooks: Hooks) -> tuple[Progress, bool]:
     return Progress(step, reason), is_evaluation_missing
 
 
-def _open_report(trainer, hooks, step):
+def _open_report(trainer: Trainer, hooks: Hooks, step: int) -> Report:
     run_dir, settings = hooks.run_dir, hooks.settings
     names = [*trainer.loss.metric_names, *hooks.eval_metric_names]
     names += ["loss_scale", "skipped_steps"] if "loss_scale" in trainer.state else []
@@ -287,7 +292,9 @@ def _schedule(progress: Progress, hooks: Hooks, requests: list[str]) -> Iterator
             longest = max(1, min(2 * longest, fitting))
 
 
-def _evaluate(results: Iterable, progress: Progress, trainer: Trainer, hooks: Hooks, report: Report, requests: list):
+def _evaluate(
+    results: Iterable, progress: Progress, trainer: Trainer, hooks: Hooks, report: Report, requests: list[str]
+) -> None:
     """Evaluates the step, and notes the evaluation in the progress, with a reason to end there or a signal to stop."""
     trainer.swap_averages()
     try:
@@ -309,7 +316,7 @@ def _evaluate(results: Iterable, progress: Progress, trainer: Trainer, hooks: Ho
     progress.end = progress.end or (EARLY_STOPPING if is_over else CALLBACK if is_asked else None)
 
 
-def _agree(workers, stop_requests, num_steps):
+def _agree(workers: Workers, stop_requests: Collection[str], num_steps: int) -> tuple[str | None, int]:
     """Returns the signal that any worker received, or None, and the number of steps that all workers take now."""
     asked = [int(name in stop_requests) for name in ("SIGTERM", "SIGINT")]
     # Clocks differ, so each worker suggests another number; the mean is the same in all workers.
@@ -319,18 +326,18 @@ def _agree(workers, stop_requests, num_steps):
 
 
 @contextlib.contextmanager
-def _stop_requests():
+def _stop_requests() -> Iterator[list[str]]:
     """Collects the names of signals that request a stop, so that the step in progress is finished and saved first.
 
     A second Ctrl-C stops at once. A second SIGTERM is ignored until `training.distribution.workers.open_run_dir` exits,
     because all workers end together.
     """
-    requests = []
+    requests: list[str] = []
     if threading.current_thread() is not threading.main_thread():
         yield requests
         return
 
-    def ask(number, frame):
+    def ask(number: int, frame: object) -> None:
         if requests and number == signal.SIGINT:
             raise KeyboardInterrupt
         requests.append(signal.Signals(number).name)

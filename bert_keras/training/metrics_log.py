@@ -5,11 +5,13 @@ import importlib.util
 import io
 import logging
 import time
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from bert_keras.storage import paths
+from bert_keras.training.run_dir import RunDir
 
 log = logging.getLogger("bert_keras")
 
@@ -25,7 +27,7 @@ class MetricsFile:
     Existing rows of steps after `start_step` are dropped, because these steps run again.
     """
 
-    def __init__(self, run_dir, metric_names, start_step):
+    def __init__(self, run_dir: RunDir, metric_names: Iterable[str], start_step: int) -> None:
         columns = ["step", "split", "learning_rate", "loss", *metric_names, "gradient_norm", "examples_per_second"]
         self._columns = list(dict.fromkeys(columns))
         self._run_dir = run_dir
@@ -44,7 +46,7 @@ class MetricsFile:
         self._last_copy = time.monotonic()
         self._writer = csv.DictWriter(self._file, self._columns, lineterminator="\n")
 
-    def write(self, step, split, values):
+    def write(self, step: int, split: str, values: Mapping[str, float]) -> None:
         """Appends a row. Metrics that are not in `values` stay empty; values without a column are dropped."""
         columns = {name: f"{value:.8g}" for name, value in values.items() if name in self._columns}
         self._writer.writerow({"step": step, "split": split, **columns})
@@ -52,12 +54,12 @@ class MetricsFile:
         if self._is_copied and (split == "eval" or time.monotonic() - self._last_copy > _SECONDS_BETWEEN_COPIES):
             self._copy()
 
-    def close(self):
+    def close(self) -> None:
         if self._is_copied:
             self._copy()
         self._file.close()
 
-    def _copy(self):
+    def _copy(self) -> None:
         self._run_dir.write_text(METRICS_FILE, self._file.getvalue())
         self._last_copy = time.monotonic()
 
@@ -65,29 +67,29 @@ class MetricsFile:
 class TensorBoardEvents:
     """The same metrics as scalars for TensorBoard: training in the run folder, evaluation in its subfolder `eval`."""
 
-    def __init__(self, run_dir):
+    def __init__(self, run_dir: RunDir) -> None:
         self._writers = {
             "train": tf.summary.create_file_writer(run_dir.path),
             "eval": tf.summary.create_file_writer(run_dir.file("eval")),
         }
 
     @staticmethod
-    def is_available():
+    def is_available() -> bool:
         """Returns whether the package tensorboard is installed, which TensorFlow needs to write scalars."""
         return importlib.util.find_spec("tensorboard") is not None
 
-    def write(self, step, split, values):
+    def write(self, step: int, split: str, values: Mapping[str, float]) -> None:
         with self._writers[split].as_default():
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
 
-    def close(self):
+    def close(self) -> None:
         for writer in self._writers.values():
             writer.close()
 
 
-def read_metrics(path):
-    """Returns the rows of a metrics.csv as dicts of str by column; none if the file does not exist."""
+def read_metrics(path: str) -> list[dict[str, Any]]:
+    """Returns the rows of a metrics.csv as texts by column; none if the file does not exist."""
     try:
         with paths.open_file(path, "r", newline="") as file:
             return list(csv.DictReader(file))
@@ -95,17 +97,17 @@ def read_metrics(path):
         return []
 
 
-def evaluated_steps(run_dir):
-    """Returns the steps, a set of int, that have an evaluation in the metrics.csv of a `training.run_dir.RunDir`."""
+def evaluated_steps(run_dir: RunDir) -> set[int]:
+    """Returns the steps that have an evaluation in metrics.csv."""
     return {int(row["step"]) for row in _whole_rows(run_dir.file(METRICS_FILE)) if row["split"] == "eval"}
 
 
-def _whole_rows(path):
+def _whole_rows(path: str) -> list[dict[str, str]]:
     """Returns the rows without one that a kill cut short."""
     return [row for row in read_metrics(path) if None not in row.values()]
 
 
-def draw_learning_curves(run_dir):
+def draw_learning_curves(run_dir: RunDir) -> None:
     """Plots every metric of metrics.csv over the steps in learning_curves.png."""
     if not run_dir.is_writable:
         return

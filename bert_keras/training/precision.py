@@ -76,7 +76,7 @@ def _find_bfloat16(use_tpu: bool) -> tuple[bool, str]:
     return False, f"the processor has neither {' nor '.join(_INSTRUCTIONS)}"
 
 
-def _weakest_gpu():
+def _weakest_gpu() -> tuple[tuple[int, ...], str] | None:
     """Returns the lowest compute capability of all GPUs, such as (8, 0), and that GPU's name; None without one."""
     gpus = tf.config.list_physical_devices("GPU")
     details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
@@ -84,7 +84,7 @@ def _weakest_gpu():
     return min(found, default=None)
 
 
-def _processor_flags():
+def _processor_flags() -> set[str]:
     """Returns the instruction sets of the processor as Linux names them; empty on other systems."""
     try:
         lines = paths.read_text(_PROCESSORS, errors="replace").splitlines()

@@ -3,19 +3,21 @@
 import dataclasses
 import logging
 import math
-from collections.abc import Set
+from collections.abc import Callable, Iterable, Iterator, Set
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import rich.console
 import tensorflow as tf
 
-from bert_keras.data_prep.records.reading import check_same_vocabulary, open_records
+from bert_keras.data_prep.records.reading import PretrainingRecords, check_same_vocabulary, open_records
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import given_config
 from bert_keras.model_folder.preparation import Preparation
 from bert_keras.modeling import (
+    BertConfig,
     IncompleteMatchError,
     PretrainingLoss,
     PretrainingModel,
@@ -29,13 +31,15 @@ from bert_keras.modeling import (
     open_checkpoint,
     weights_by_name,
 )
+from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.layers import dtype_policy, initial_seed
+from bert_keras.modeling.losses import Loss
 from bert_keras.modeling.replaced_tokens import generator_config
 from bert_keras.settings.devices import PRECISIONS
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes, vocabulary_digest
 from bert_keras.training.distribution.devices import distribute, strategy_of
 from bert_keras.training.distribution.workers import Workers, open_run_dir
-from bert_keras.training.evaluation_pass import Evaluator, finish, write_eval_results
+from bert_keras.training.evaluation_pass import Evaluation, Evaluator, finish, write_eval_results
 from bert_keras.training.failures import explain_out_of_memory, explain_records
 from bert_keras.training.input.packed_batches import PackedLoss, pack_examples
 from bert_keras.training.input.pretraining_batches import (
@@ -47,10 +51,13 @@ from bert_keras.training.input.pretraining_batches import (
 from bert_keras.training.loop import Hooks, Progress, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves
 from bert_keras.training.report import NO_CALLBACKS, Callbacks, Result
-from bert_keras.training.run_dir import ALL_STEPS
+from bert_keras.training.run_dir import ALL_STEPS, RunDir
 from bert_keras.training.settings.effects import check_effects
 from bert_keras.training.settings.groups import free_settings, values_of
 from bert_keras.training.settings.pretraining import PretrainingSettings
+
+if TYPE_CHECKING:
+    from bert_keras.training.distillation.pretraining import PretrainingTeacher
 
 log = logging.getLogger("bert_keras")
 
@@ -116,8 +123,8 @@ class Pretraining:
             return Result(metrics)
 
 
-def _read_input(settings: PretrainingSettings):
-    """Reads and checks the input of training: config and records."""
+def _read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingRecords, PretrainingRecords | None]:
+    """Reads and checks the config, the records, and those to evaluate on."""
     name = settings.bert_config_file
     config = given_config(name)
     if settings.max_seq_length > config.max_position_embeddings:
@@ -154,7 +161,7 @@ def _read_input(settings: PretrainingSettings):
     return config, records, eval_records
 
 
-def _check_spans(*all_records):
+def _check_spans(*all_records: PretrainingRecords | None) -> None:
     """Refuses records without masked spans in single segments, which --objective=span_boundary needs."""
     for records in filter(None, all_records):
         if not records.has_spans:
@@ -166,7 +173,7 @@ def _check_spans(*all_records):
             )
 
 
-def _check_generator(settings: PretrainingSettings, config):
+def _check_generator(settings: PretrainingSettings, config: BertConfig) -> None:
     """Refuses settings with which a generator and a discriminator cannot be trained."""
     if not settings.masked_lm_loss_weight and not settings.replaced_token_loss_weight:
         raise Mistake(
@@ -184,7 +191,7 @@ def _check_generator(settings: PretrainingSettings, config):
     )
 
 
-def _check_vocabulary(vocab_file, config, records):
+def _check_vocabulary(vocab_file: str, config: BertConfig, records: PretrainingRecords) -> None:
     check_vocabulary(vocab_file, config, records.metadata.get("do_lower_case"))
     digest = vocabulary_digest(load_vocab(vocab_file))
     if records.metadata.get("vocab_sha256", digest) != digest:
@@ -195,13 +202,13 @@ def _check_vocabulary(vocab_file, config, records):
         )
 
 
-def _checkpoint_to_start_from(settings: PretrainingSettings, run_dir):
+def _checkpoint_to_start_from(settings: PretrainingSettings, run_dir: RunDir) -> Checkpoint | None:
     """Opens the checkpoint to start from. As in the original BERT, the run's newest one has priority."""
-    if run_dir.latest_checkpoint():
+    if newest := run_dir.latest_checkpoint():
         if settings.init_checkpoint:
-            log.info(Message("{} goes before {init_checkpoint}", run_dir.latest_checkpoint()))
+            log.info(Message("{} goes before {init_checkpoint}", newest))
         # Training restores this checkpoint itself, with the optimizer's state.
-        return None if settings.do_train else open_checkpoint(run_dir.latest_checkpoint())
+        return None if settings.do_train else open_checkpoint(newest)
     if settings.init_checkpoint:
         return open_checkpoint(settings.init_checkpoint)
     if not settings.do_train:
@@ -212,7 +219,13 @@ def _checkpoint_to_start_from(settings: PretrainingSettings, run_dir):
     return None
 
 
-def _build(config, records, checkpoint, settings: PretrainingSettings, strategy):
+def _build(
+    config: BertConfig,
+    records: PretrainingRecords,
+    checkpoint: Checkpoint | None,
+    settings: PretrainingSettings,
+    strategy: tf.distribute.Strategy,
+) -> Loss:
     """Returns the network with its losses; its weights are random, or from the checkpoint if there is one."""
     with strategy.scope(), dtype_policy(PRECISIONS[settings.precision]):
         loss = _make_loss(config, records, settings)
@@ -235,7 +248,7 @@ def _build(config, records, checkpoint, settings: PretrainingSettings, strategy)
     return loss
 
 
-def _make_loss(config, records, settings: PretrainingSettings):
+def _make_loss(config: BertConfig, records: PretrainingRecords, settings: PretrainingSettings) -> Loss:
     """Returns the new network of the objective with its losses."""
     weight = settings.masked_lm_loss_weight
     if settings.objective == "electra":
@@ -249,14 +262,20 @@ def _make_loss(config, records, settings: PretrainingSettings):
     return PretrainingLoss(PretrainingModel(config), records.has_sentence_task, weight, sentence_weight)
 
 
-def _with_labels(batches, settings: PretrainingSettings, config):
+def _with_labels(batches: tf.data.Dataset, settings: PretrainingSettings, config: BertConfig) -> tf.data.Dataset:
     """Returns batches with the labels that the objective and the direction of reading need."""
     if config.is_decoder:
         return next_token_batches(batches)
     return span_boundary_batches(batches) if settings.objective == "span_boundary" else batches
 
 
-def _batches(settings: PretrainingSettings, loss, strategy, records, start_step):
+def _batches(
+    settings: PretrainingSettings,
+    loss: Loss,
+    strategy: tf.distribute.Strategy,
+    records: PretrainingRecords,
+    start_step: int,
+) -> Iterable[dict[str, Any]]:
     batches = training_batches(records, settings.train_batch_size, settings.seed, start_step)
     batches = _with_labels(batches, settings, loss.model.config)
     if settings.pack:
@@ -266,7 +285,13 @@ def _batches(settings: PretrainingSettings, loss, strategy, records, start_step)
     return distribute(strategy, batches, is_endless=True)
 
 
-def _make_evaluation(settings: PretrainingSettings, loss, strategy, records, eval_records):
+def _make_evaluation(
+    settings: PretrainingSettings,
+    loss: Loss,
+    strategy: tf.distribute.Strategy,
+    records: PretrainingRecords,
+    eval_records: PretrainingRecords | None,
+) -> Callable[[], Iterator[Evaluation | None]]:
     """Returns a function that starts an evaluation of the model of a loss."""
     batch_size, max_steps = settings.eval_batch_size, settings.max_eval_steps
     if eval_records is None:
@@ -281,14 +306,21 @@ def _make_evaluation(settings: PretrainingSettings, loss, strategy, records, eva
     batches = _with_labels(batches, settings, loss.model.config)
     evaluator = Evaluator(loss, strategy, settings.jit)
 
-    def evaluate():
+    def evaluate() -> Iterator[Evaluation | None]:
         with explain_records(eval_records or records), explain_out_of_memory("eval_batch_size"):
             yield from evaluator.evaluate(distribute(strategy, batches))
 
     return evaluate
 
 
-def _claim(run_dir, settings: PretrainingSettings, config, records, workers, teacher):
+def _claim(
+    run_dir: RunDir,
+    settings: PretrainingSettings,
+    config: BertConfig,
+    records: PretrainingRecords,
+    workers: Workers,
+    teacher: "PretrainingTeacher | None",
+) -> None:
     """Claims the run folder, and writes the files into it that users of the weights need."""
     facts = {
         "bert_config": config.to_dict(),

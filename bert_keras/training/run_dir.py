@@ -17,6 +17,8 @@ import json
 import logging
 import re
 import weakref
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from bert_keras.mistakes import Mistake, SystemFailure
 from bert_keras.modeling import open_checkpoint, save_checkpoint
@@ -42,20 +44,20 @@ class RunDir:
     """An output folder that holds one run.
 
     Args:
-        path: str; the folder, local or remote. `claim` and `create` create it.
-        program: str; the entry point that writes it. The folder may not hold a run of another program.
+        path: the folder, local or remote. `claim` and `create` create it.
+        program: the entry point that writes it. The folder may not hold a run of another program.
         is_writable: whether this object writes. Among several workers only the chief does. In the others the same calls
             change nothing, and `latest_step` returns the step that the chief saved at the same time.
     """
 
-    def __init__(self, path, program, is_writable=True):
+    def __init__(self, path: str, program: str, is_writable: bool = True) -> None:
         if set("[*?") & set(path):
             raise Mistake("{output_dir}={}: TensorFlow takes [ * ? in a path for a pattern; rename it", path)
         self.path = path
         self.program = program
         self.is_writable = is_writable
         self._is_locked = False
-        self._config = None  # of the run that this object has claimed
+        self._config: dict[str, Any] | None = None  # of the run that this object has claimed
         self._unlock = lambda: None
         self._step_of_chief = None
         self._saved_steps = set()
@@ -64,22 +66,22 @@ class RunDir:
         if stored and stored["program"] != program:
             raise Mistake("{output_dir}={} holds a run of {}; give {} another folder", path, stored["program"], program)
 
-    def file(self, name):
+    def file(self, name: str) -> str:
         """Returns the path of a file of the run."""
         return paths.join(self.path, name)
 
-    def within(self, name):
-        """Returns the RunDir of a subfolder, such as that of the model to use."""
+    def within(self, name: str) -> "RunDir":
+        """Returns that of a subfolder, such as that of the model to use."""
         return RunDir(self.file(name), self.program, self.is_writable)
 
-    def in_use(self):
-        """Returns the RunDir of the weights that commands without training use; None without weights.
+    def in_use(self) -> "RunDir | None":
+        """Returns that of the weights that commands without training use; None without weights.
 
         It is that of the folder `model`, or this one before that folder exists.
         """
         return next((folder for folder in (self.within(MODEL_DIR), self) if folder.latest_step()), None)
 
-    def create(self):
+    def create(self) -> None:
         if not self.is_writable:
             return
         try:
@@ -94,12 +96,12 @@ class RunDir:
                 "{output_dir}={} cannot be created: {}; give another folder", self.path, error.strerror or error
             ) from error
 
-    def claim(self, settings, facts, free):
+    def claim(self, settings: Mapping[str, Any], facts: Mapping[str, Any], free: Collection[str]) -> None:
         """Reserves the folder for this run until `release` or the end of the process, and writes run_config.json.
 
         Args:
-            settings: dict of JSON values by flag name.
-            facts: dict of JSON values that describe the input, such as the contents of a file that a flag names.
+            settings: JSON values by flag name.
+            facts: JSON values that describe the input, such as the contents of a file that a flag names.
             free: names of settings that may differ from those of the stored run. `num_train_steps` may grow.
         """
         if not self.is_writable:
@@ -130,18 +132,18 @@ class RunDir:
         self._config = {**config, "has_results": earlier is not None}
         self._write_config()
 
-    def _write_config(self):
+    def _write_config(self) -> None:
         self.write_text(RUN_CONFIG, json.dumps(self._config, indent=2, sort_keys=True) + "\n")
 
     @property
-    def end(self):
-        """The end of the run: a dict with its last "step" and the "reason"; None before it."""
+    def end(self) -> dict[str, Any] | None:
+        """The end of the run: its last "step" and the "reason"; None before it."""
         try:
             return json_files.parse_json(paths.read_text(self.file(END_FILE)), self.file(END_FILE), "remove it")
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def is_ended(self, settings):
+    def is_ended(self, settings: Mapping[str, Any]) -> bool:
         """Returns whether the run has ended, and a command with these settings does not continue it."""
         end, stored = self.end, self._stored_config()
         if end is None or stored is None:
@@ -149,28 +151,28 @@ class RunDir:
         names = ("num_train_steps", *_OF_THE_END.get(end["reason"], ()))
         return all(stored["settings"].get(name) == settings.get(name) for name in names)
 
-    def finish(self, step, reason):
+    def finish(self, step: int, reason: str) -> None:
         """Stores that the run has ended, so that the same command does not train further."""
         self.write_text(END_FILE, json.dumps({"step": step, "reason": reason}) + "\n")
 
     @property
-    def has_results(self):
+    def has_results(self) -> bool:
         """Whether a run has saved something here, whichever of its files are left."""
         stored = self._stored_config() or {}
         has_files = self._steps() or self.end or self.within(MODEL_DIR).latest_step()
         return bool(stored.get("has_results") or has_files) or paths.exists(self.file(TRIES_FILE))
 
-    def release(self):
+    def release(self) -> None:
         """Ends the reservation of the folder, for another run in the same process."""
         self._unlock()
         self._is_locked = False
 
-    def latest_checkpoint(self):
+    def latest_checkpoint(self) -> str | None:
         """Returns the prefix of the newest undamaged checkpoint, or None."""
         step = self.latest_step()
         return self.file(f"model.ckpt-{step}") if step else None
 
-    def latest_step(self):
+    def latest_step(self) -> int:
         """Returns the step of the newest undamaged checkpoint; 0 without checkpoints.
 
         The file `checkpoint`, which is written last, names the newest one. Without that file it is the one with the
@@ -201,7 +203,7 @@ class RunDir:
             )
         return 0
 
-    def save(self, step, state, num_kept=5):
+    def save(self, step: int, state: Mapping[str, Any], num_kept: int = 5) -> None:
         """Writes a checkpoint of a dict of `tf.Variable`, and removes all but the newest `num_kept`; 0: keeps all.
 
         If it is interrupted, the newest complete checkpoint stays usable.
@@ -228,14 +230,14 @@ class RunDir:
         for old in set(earlier) - set(kept):
             self.remove(*self._names(f"model.ckpt-{old}.*"))
 
-    def forget_checkpoints(self):
+    def forget_checkpoints(self) -> None:
         self.remove("checkpoint", *self._names("model.ckpt-*"))
 
-    def has_step(self, step):
+    def has_step(self, step: int) -> bool:
         """Returns whether there is an undamaged checkpoint of this step."""
         return step in self._steps() and self._damage(step) is None
 
-    def restore(self, state, step=None):
+    def restore(self, state: Mapping[str, Any], step: int | None = None) -> None:
         """Reads a checkpoint, the newest if no step is given, into a dict of `tf.Variable`.
 
         The dict must have exactly the names and shapes of the checkpoint.
@@ -255,22 +257,22 @@ class RunDir:
         for name, variable in state.items():
             variable.assign(checkpoint.read(name))
 
-    def write_text(self, name, text):
-        """Writes str or bytes to a file atomically: at any moment it is the old one or the complete new one."""
+    def write_text(self, name: str, text: str | bytes) -> None:
+        """Writes a file atomically: at any moment it is the old one or the complete new one."""
         if self.is_writable:
             writing.write_bytes(self.file(name), text.encode("utf-8") if isinstance(text, str) else text)
 
-    def remove(self, *names):
+    def remove(self, *names: str) -> None:
         """Removes files that exist, so that output of an earlier command is not mistaken for that of this one."""
         if self.is_writable:
             for name in names:
                 paths.remove(self.file(name))
 
-    def remove_dir(self, name):
+    def remove_dir(self, name: str) -> None:
         if self.is_writable:
             paths.remove_dir(self.file(name))
 
-    def replace_dir(self, name, source):
+    def replace_dir(self, name: str, source: str) -> None:
         """Replaces a subfolder by a copy of the folder `source`, when the copy is complete.
 
         On an object store the old files are removed first. A run that is killed in between copies them again.
@@ -288,7 +290,7 @@ class RunDir:
                 paths.remove_dir(target)
                 writing.publish(copy, target)
 
-    def _lock(self):
+    def _lock(self) -> None:
         if self._is_locked:
             return
         try:
@@ -299,13 +301,13 @@ class RunDir:
             self._unlock = weakref.finalize(self, lock.close)
         self._is_locked = True
 
-    def _remove_left_over(self):
+    def _remove_left_over(self) -> None:
         """Removes unfinished files of killed processes, also those of tries and models; the lock excludes others."""
         for name in ("", MODEL_DIR, TRIES_DIR, f"{TRIES_DIR}/*", f"{TRIES_DIR}/*/{MODEL_DIR}"):
             for folder in paths.glob(self.file(name)):
                 writing.remove_left_over(folder, is_locked=True)
 
-    def _names(self, pattern):
+    def _names(self, pattern: str) -> list[str]:
         """Returns the names in the folder that match a pattern, without hidden ones."""
         try:
             names = paths.list_dir(self.path)
@@ -313,12 +315,12 @@ class RunDir:
             return []
         return [name for name in fnmatch.filter(names, pattern) if name[0] != "."]
 
-    def _steps(self):
+    def _steps(self) -> list[int]:
         # The index is the last file of a checkpoint to appear.
         names = self._names("model.ckpt-*.index")
         return sorted(int(match[1]) for name in names if (match := re.fullmatch(r"model\.ckpt-(\d+)\.index", name)))
 
-    def _damage(self, step):
+    def _damage(self, step: int) -> str | None:
         """Describes the damage of a checkpoint; None if it is undamaged, or if this object has saved it."""
         if step in self._saved_steps:
             return None
@@ -326,7 +328,7 @@ class RunDir:
         states = tuple((file, paths.size(file), paths.modified(file)) for file in files)
         return _damage_of(self.file(f"model.ckpt-{step}"), states)
 
-    def _stored_config(self):
+    def _stored_config(self) -> dict[str, Any] | None:
         try:
             return read_run_config(self.file(RUN_CONFIG))
         except (FileNotFoundError, NotADirectoryError):
@@ -334,12 +336,12 @@ class RunDir:
 
 
 @functools.lru_cache(maxsize=32)
-def _damage_of(prefix, files):
+def _damage_of(prefix: str, files: tuple[tuple[str, int, int], ...]) -> str | None:
     """Caches the result until a name, size or time in `files` changes."""
     return find_damage(prefix)
 
 
-def read_run_config(path):
+def read_run_config(path: str) -> dict[str, Any]:
     """Reads a run_config.json: a dict with "program" (str), "settings" (dict by flag name) and "facts" (dict)."""
     config = json_files.parse_json(paths.read_text(path), path, "give a run_config.json that a run has written")
     if not isinstance(config, dict) or not isinstance(config.get("settings"), dict) or "program" not in config:

@@ -10,14 +10,20 @@ averages the weights, if that is wanted.
 import functools
 import logging
 import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
 from bert_keras.modeling.checkpoints.loading import weights_by_name
-from bert_keras.modeling.optimization import clip_by_global_norm
+from bert_keras.modeling.losses import Loss
+from bert_keras.modeling.optimization import AdamWeightDecay, clip_by_global_norm
+from bert_keras.training.input.packed_batches import PackedLoss
 from bert_keras.training.updates import choose_updates
 
 log = logging.getLogger("bert_keras")
+
+T = TypeVar("T")
 
 # Devices exchange gradients in packs of this size, so that the exchange starts before the backward pass ends. Otherwise
 # TensorFlow copies all gradients into one pack.
@@ -32,15 +38,15 @@ class Trainer:
     """A loss, its optimizer and everything that changes during training.
 
     Args:
-        loss: a loss of `modeling.losses`: model, numerators, denominators and value. If it compares the examples of a
-            batch, it also has `compare`, see `training.sentence_vectors.losses.RankingLoss`.
-        optimizer: a `modeling.optimization.AdamWeightDecay`.
-        strategy: `tf.distribute.Strategy`; the loss's model was built in its scope.
+        loss: if it compares the examples of a batch, it also has `compare`, see
+            `training.sentence_vectors.losses.RankingLoss`.
+        optimizer: its learning rate is a schedule.
+        strategy: the loss's model was built in its scope.
         seed: the seed of dropout.
         num_micro_batches: number of equal parts of a replica's batch, which it must divide. More parts save memory and
             change nothing else.
-        is_trained: function of a weight's name that returns whether to train it; None: all weights are trained.
-        loss_scale: a `LossScale`, without which small gradients vanish in float16; or None.
+        is_trained: takes a weight's name and returns whether to train it; None: all weights are trained.
+        loss_scale: without it, small gradients vanish in float16.
         is_compiled: whether XLA compiles the forward and backward pass, once for every shape of the features. XLA does
             not compile the update with it, because the update is for all replicas at once.
         ema_decay: d of the average of each trained weight, see `_average`; 0: weights are not averaged. The averages
@@ -56,18 +62,19 @@ class Trainer:
 
     def __init__(
         self,
-        loss,
-        optimizer,
-        strategy,
-        seed,
-        num_micro_batches=1,
-        is_trained=None,
-        loss_scale=None,
-        is_compiled=False,
-        ema_decay=0.0,
-    ):
-        self.loss = loss
+        loss: Loss | PackedLoss,
+        optimizer: AdamWeightDecay,
+        strategy: tf.distribute.Strategy,
+        seed: int,
+        num_micro_batches: int = 1,
+        is_trained: Callable[[str], bool] | None = None,
+        loss_scale: "LossScale | None" = None,
+        is_compiled: bool = False,
+        ema_decay: float = 0.0,
+    ) -> None:
+        self.loss: Any = loss
         self.optimizer = optimizer
+        self._schedule: Any = optimizer.schedule
         self.strategy = strategy
         self.num_micro_batches = num_micro_batches
         self.sum_over_replicas = sum_over_replicas
@@ -97,8 +104,8 @@ class Trainer:
             self._averages = {name: _variable(weight.numpy(), weight.dtype) for name, weight in averaged.items()}
 
     @property
-    def state(self):
-        """dict of str to `tf.Variable`: everything that training changes, under the names of the original BERT.
+    def state(self) -> dict[str, tf.Variable]:
+        """Everything that training changes, under the names of the original BERT.
 
         Dropout and the data are functions of the seed and `global_step`, so this state is enough to resume exactly.
         Averages have the names of their weights, so that everyone who reads a checkpoint uses them.
@@ -111,14 +118,14 @@ class Trainer:
         state.update({f"{name}/adam_v": slot for name, slot in self._v.items()})
         return state
 
-    def swap_averages(self):
+    def swap_averages(self) -> None:
         """Exchanges the weights of the model with their averages, if there are any. Twice restores both."""
         for name, average in self._averages.items():
             value = self._weights[name].numpy()
             self._weights[name].assign(average.numpy())
             average.assign(value)
 
-    def take_steps(self, iterator, num_steps):
+    def take_steps(self, iterator: Iterator[dict[str, Any]], num_steps: tf.Tensor) -> dict[str, Any]:
         """Takes several steps. Call it as `train`, which does not return to Python between them.
 
         `num_steps` is an int32 scalar tensor, because TensorFlow would trace a graph for each Python int.
@@ -134,7 +141,7 @@ class Trainer:
         if self._loss_scale:
             totals["num_skipped"] = tf.zeros([])
 
-        def one_more(number, totals):
+        def one_more(number: tf.Tensor, totals: dict[str, Any]) -> tuple[tf.Tensor, dict[str, Any]]:
             result = local_values(self.strategy, self.strategy.run(self.step, args=(next(iterator),)))
             return number + 1, tf.nest.map_structure(tf.add, totals, result)
 
@@ -143,7 +150,7 @@ class Trainer:
             totals["loss_scale"] = self._loss_scale.value.read_value()
         return totals
 
-    def step(self, features):
+    def step(self, features: dict[str, tf.Tensor]) -> dict[str, Any]:
         """Does one update with this replica's part of a batch; returns the sums of `take_steps`, without `loss_scale`.
 
         Every device runs it at the same time.
@@ -156,7 +163,7 @@ class Trainer:
         if num_parts > 1 and hasattr(self.loss, "compare"):
             features = features | self._compared(features, replica, size)
 
-        def of_micro_batch(index):
+        def of_micro_batch(index: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
             part, seed = self._part(features, replica, size, index)
             return (self._compiled_gradients or self._gradients)(part, denominators, seed, scale)
 
@@ -176,7 +183,7 @@ class Trainer:
         gradients |= {name: gradients[name] * unit for name, unit in self._units.items() if name in gradients}
         clipped, norm = clip_by_global_norm(list(gradients.values()), self.optimizer.clip_norm)
         gradients = dict(zip(gradients, clipped, strict=True))
-        learning_rate = self.optimizer.schedule(self.global_step)
+        learning_rate = self._schedule(self.global_step)
         loss = self.loss.value(numerators, denominators)
         result = {"numerators": numerators, "denominators": denominators, "loss": loss, "gradient_norm": norm}
         if not self._loss_scale:
@@ -186,12 +193,16 @@ class Trainer:
         replica.merge_call(self._apply, args=(gradients, learning_rate, is_finite))
         return self._loss_scale.without_skipped(result, is_finite, scale)
 
-    def _part(self, features, replica, size, index):
+    def _part(
+        self, features: dict[str, tf.Tensor], replica: tf.distribute.ReplicaContext, size: int, index: tf.Tensor
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """Returns the features of a micro-batch and the seed of its dropout."""
         seed = dropout_seed(self._seed, self.global_step, replica.replica_id_in_sync_group, index)
         return {name: _rows(value, index * size, size) for name, value in features.items()}, seed
 
-    def _compared(self, features, replica, size):
+    def _compared(
+        self, features: dict[str, tf.Tensor], replica: tf.distribute.ReplicaContext, size: int
+    ) -> dict[str, tf.Tensor]:
         """Returns further features for a loss that compares all examples of the global batch: `loss.compare`.
 
         The vectors of all micro-batches and replicas are computed without gradients and compared. The micro-batches
@@ -215,10 +226,16 @@ class Trainer:
         compared = self.loss.compare(own.pop("vectors"), own)
         return {name: _rows(value, first, num_rows) for name, value in compared.items()}
 
-    def _vectors(self, features, seed):
+    def _vectors(self, features: dict[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
         return self.loss.model(features, dropout_seed=seed)["vectors"]
 
-    def _gradients(self, features, denominators, seed, scale):
+    def _gradients(
+        self,
+        features: dict[str, tf.Tensor],
+        denominators: dict[str, tf.Tensor],
+        seed: tf.Tensor,
+        scale: tf.Tensor | None,
+    ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
         """Returns the dense gradients of a micro-batch by weight name, and its numerators."""
         with tf.GradientTape() as tape:
             numerators = self.loss.numerators(features, dropout_seed=seed)
@@ -237,7 +254,7 @@ class Trainer:
         }
         return gradients, numerators
 
-    def _report_trained(self, names):
+    def _report_trained(self, names: Sequence[str]) -> None:
         """Logs how many numbers training changes, once; `names` are those of the weights with a gradient."""
         if not names:
             raise ValueError(_NOTHING_TO_TRAIN)
@@ -249,7 +266,13 @@ class Trainer:
         )
         log.info("training changes %s of %s numbers", f"{num_trained:,}", f"{num_all:,}")
 
-    def _apply(self, strategy, gradients, learning_rate, is_finite=None):
+    def _apply(
+        self,
+        strategy: tf.distribute.Strategy,
+        gradients: dict[str, tf.Tensor],
+        learning_rate: tf.Tensor,
+        is_finite: tf.Tensor | None = None,
+    ) -> None:
         if not self._loss_scale:
             self._update_weights(strategy, gradients, learning_rate)
         else:
@@ -258,11 +281,21 @@ class Trainer:
             self._loss_scale.update(strategy, is_finite)
         strategy.extended.update(self.global_step, lambda step: step.assign_add(1), group=False)
 
-    def _update_weights(self, strategy, gradients, learning_rate):
+    def _update_weights(
+        self, strategy: tf.distribute.Strategy, gradients: dict[str, tf.Tensor], learning_rate: tf.Tensor
+    ) -> None:
         for name, gradient in gradients.items():
             weight, unit = self._weights[name], self._units.get(name)
 
-            def update(weight, gradient, m, v, learning_rate, compute=self._updates[name], unit=unit):
+            def update(
+                weight: tf.Variable,
+                gradient: tf.Tensor,
+                m: tf.Variable,
+                v: tf.Variable,
+                learning_rate: tf.Tensor,
+                compute: Callable[..., Any] = self._updates[name],
+                unit: float | None = unit,
+            ) -> None:
                 before = weight.read_value()
                 value, *moments = compute(
                     before / unit if unit else before, gradient, m.read_value(), v.read_value(), learning_rate
@@ -277,7 +310,7 @@ class Trainer:
                 args = (weight, self.global_step)
                 strategy.extended.update(self._averages[name], self._average, args=args, group=False)
 
-    def _average(self, average, weight, step):
+    def _average(self, average: tf.Variable, weight: tf.Variable, step: tf.Variable) -> None:
         """Moves an average towards its weight. With e for the average and w for the weight after step t (from 0):
 
             e <- e + (1 - min(d, (1 + t) / (10 + t))) * (w - e)
@@ -301,16 +334,16 @@ class LossScale:
     Source: Micikevicius et al. 2018, "Mixed Precision Training".
     """
 
-    def __init__(self, start=2.0**15, steps_to_growth=2000):
+    def __init__(self, start: float = 2.0**15, steps_to_growth: int = 2000) -> None:
         self.value = _variable(start, tf.float32)
         self._good_steps = _variable(0, tf.int64)
         self.state = {"loss_scale": self.value, "loss_scale_steps": self._good_steps}
         self._steps_to_growth = steps_to_growth
 
-    def update(self, strategy, is_finite):
+    def update(self, strategy: tf.distribute.Strategy, is_finite: tf.Tensor) -> None:
         """Updates the scale after a step, once for all replicas, in a merge call; `is_finite` is a bool scalar."""
 
-        def change(value, good_steps):
+        def change(value: tf.Variable, good_steps: tf.Variable) -> None:
             counted = good_steps + 1
             is_growing = is_finite & (counted >= self._steps_to_growth)
             grown = tf.where(is_growing, tf.minimum(value * 2.0, _HIGHEST_SCALE), value)
@@ -319,7 +352,7 @@ class LossScale:
 
         strategy.extended.update(self.value, change, args=(self._good_steps,), group=False)
 
-    def without_skipped(self, result, is_finite, scale):
+    def without_skipped(self, result: dict[str, Any], is_finite: tf.Tensor, scale: tf.Tensor) -> dict[str, Any]:
         """Returns the result of a step with `num_skipped` added (0 or 1); a skipped step has 0 in all other values.
 
         A step that is not finite at the lowest scale does not count as skipped, because a lower scale cannot help. Its
@@ -330,7 +363,7 @@ class LossScale:
         return {**result, "num_skipped": tf.cast(is_skipped, tf.float32)}
 
 
-def sum_over_replicas(values):
+def sum_over_replicas(values: T) -> T:
     """Returns a structure of tensors, each summed over all replicas. Every replica must call it."""
     # `replica.all_reduce` would register a gradient of the sum, which keeps the graph and its weights in memory.
     summed = tf.distribute.get_replica_context().merge_call(
@@ -342,12 +375,12 @@ def sum_over_replicas(values):
     return tf.nest.pack_sequence_as(values, summed)
 
 
-def local_values(strategy, result):
+def local_values(strategy: tf.distribute.Strategy, result: T) -> T:
     """Returns the values of one replica. After a reduction every replica holds the same values."""
     return tf.nest.map_structure(lambda value: strategy.experimental_local_results(value)[0], result)
 
 
-def graph_function(owner, name, jit_compile=None):
+def graph_function(owner: object, name: str, jit_compile: bool | None = None) -> Callable[..., Any]:
     """Returns the method `name` of an object as a `tf.function` that does not keep the object alive.
 
     AutoGraph is off: it would rewrite every function that is called, and double the time of tracing.
@@ -358,11 +391,13 @@ def graph_function(owner, name, jit_compile=None):
     return tf.function(method, autograph=False, jit_compile=jit_compile)
 
 
-def _call(weak_owner, name, *arguments):
+def _call(weak_owner: weakref.ref[Any], name: str, *arguments: Any) -> Any:
     return getattr(weak_owner(), name)(*arguments)
 
 
-def dropout_seed(seed, step, replica_id, micro_batch):
+def dropout_seed(
+    seed: int, step: int | tf.Tensor | tf.Variable, replica_id: int | tf.Tensor, micro_batch: int | tf.Tensor
+) -> tf.Tensor:
     """Returns the seed of all dropout of a micro-batch: int32 [2].
 
     The first element differs with each argument; layers add their position to the second, which is 0.
@@ -375,18 +410,18 @@ def dropout_seed(seed, step, replica_id, micro_batch):
     return folded
 
 
-def _rows(values, start, num_rows):
+def _rows(values: tf.Tensor, start: int | tf.Tensor, num_rows: int) -> tf.Tensor:
     """Returns num_rows rows of a tensor. XLA needs a constant number, which the difference of two ends is not."""
     size = tf.concat([[num_rows], tf.shape(values)[1:]], 0)
     return tf.slice(values, [start, *[0] * (values.shape.rank - 1)], size)
 
 
-def _at(values, start, num_rows):
+def _at(values: tf.Tensor, start: int | tf.Tensor, num_rows: int) -> tf.Tensor:
     """Returns num_rows rows of zeros, with the given rows from `start` on."""
     size = values.shape[0]
     padded = tf.pad(values, [[start, num_rows - size - start], *[[0, 0]] * (values.shape.rank - 1)])
     return tf.ensure_shape(padded, [num_rows, *values.shape[1:]])
 
 
-def _variable(value, dtype=None):
+def _variable(value: Any, dtype: tf.DType | None = None) -> tf.Variable:
     return tf.Variable(value, trainable=False, dtype=dtype, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)

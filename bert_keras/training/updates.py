@@ -2,9 +2,12 @@
 
 import functools
 import logging
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 
+from bert_keras.modeling.optimization import AdamWeightDecay
 from bert_keras.training.distribution.tpu import is_tpu
 
 log = logging.getLogger("bert_keras")
@@ -13,13 +16,15 @@ log = logging.getLogger("bert_keras")
 _COMPILED_SIZE = 2**18
 
 
-def choose_updates(optimizer, weights, strategy):
+def choose_updates(
+    optimizer: AdamWeightDecay, weights: Mapping[str, tf.Variable], strategy: tf.distribute.Strategy
+) -> dict[str, Callable[..., Any]]:
     """Returns for each weight the function from value, gradient, m, v and learning rate to the new value, m and v.
 
     XLA compiles the update of a large weight into one pass over its memory instead of a dozen. Weights with the same
     rule share a function, which XLA compiles once for each shape.
     """
-    updates = {name: functools.partial(optimizer.update, name) for name in weights}
+    updates: dict[str, Callable[..., Any]] = {name: functools.partial(optimizer.update, name) for name in weights}
     large = [name for name, weight in weights.items() if weight.shape.num_elements() >= _COMPILED_SIZE]
     compiled = {}
     for name in large:
@@ -30,7 +35,7 @@ def choose_updates(optimizer, weights, strategy):
     return updates
 
 
-def _is_compilable(update, strategy):
+def _is_compilable(update: Callable[..., Any], strategy: tf.distribute.Strategy) -> bool:
     """Returns whether XLA can compile an update for the devices; if not, logs the reason."""
     if is_tpu(strategy):  # where XLA compiles the whole step
         return True

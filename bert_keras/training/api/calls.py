@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import rich.console
 import tensorflow as tf
+from absl import flags
 
 from bert_keras.cli.console import LogHandler, Messages
 from bert_keras.cli.flags import local_paths, take_values
@@ -133,19 +134,18 @@ class Program:
     Attributes:
         name: of the program, such as "run_classifier".
         function: name of the function, for messages.
-        define_flags: returns the flags, an `absl.flags.FlagValues`.
-        open_run: takes the flags, a `rich.console.Console` and `Callbacks`; returns a run, whose `execute` returns a
-            `training.report.Result`.
+        define_flags: returns the flags.
+        open_run: takes the parsed flags; returns a run, whose `execute` returns a `training.report.Result`.
         to_file: takes data in memory and their name; returns the content of a file, as bytes, and its ending.
-        prepare: takes a path, the name of the data, the flags, and `DataFiles`; returns the path for the flag.
+        prepare: takes a path, the name of the data, the flags and the files of the call; returns the path for the flag.
     """
 
     name: str
     function: str
-    define_flags: Callable
-    open_run: Callable
-    to_file: Callable
-    prepare: Callable = lambda path, name, values, files: path
+    define_flags: Callable[[], flags.FlagValues]
+    open_run: Callable[[flags.FlagValues, rich.console.Console, Callbacks], Any]
+    to_file: Callable[[Any, str], tuple[bytes, str]]
+    prepare: Callable[[str, str, flags.FlagValues, DataFiles], str] = lambda path, name, values, files: path
 
     def call(self, data: Mapping[str, Any], settings: dict[str, Any]) -> TrainedModel:
         """Runs the program.
@@ -179,18 +179,18 @@ class Program:
             except BaseException:
                 files.remove_unused()
                 raise
-        folder = values["output_dir"].value
+        folder = values.output_dir
         folder = folder if paths.is_remote(folder) else os.path.abspath(folder)
         return TrainedModel(folder, self.name, result.metrics, result.predictions)
 
-    def _content(self, flag, data):
+    def _content(self, flag: str, data: Any) -> str | tuple[bytes, str]:
         """Returns a path, or for data in memory the content of a file and the ending of its name."""
         if isinstance(data, (str, os.PathLike)):
             return local_paths(os.fspath(data), flag)
         return self.to_file(data, argument_name(flag))
 
 
-def _actions(values, settings):
+def _actions(values: flags.FlagValues, settings: Mapping[str, Any]) -> dict[str, bool]:
     """Returns the actions that follow from the data; settings override them."""
     actions = {
         "do_train": bool({"train_file", "input_file", "unlabeled_file"} & set(settings)),

@@ -5,6 +5,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import rich.console
+from absl import flags
+
 from bert_keras.settings.fields import program_flags
 from bert_keras.training.api.calls import Arguments, PredictedData, Program, TrainedModel, takes
 from bert_keras.training.api.data import json_lines, rows_of
@@ -14,14 +17,16 @@ from bert_keras.training.finetuning.classification_settings import TASK_NAMES, c
 from bert_keras.training.finetuning.opening import open_fine_tuning
 from bert_keras.training.finetuning.run import FineTuning
 from bert_keras.training.finetuning.task import Task
-from bert_keras.training.report import NO_CALLBACKS
+from bert_keras.training.report import NO_CALLBACKS, Callbacks
 from bert_keras.training.settings.programs import ClassifierSettings
 
 define_flags = functools.partial(program_flags, ClassifierSettings)
 
 
-def open_run(flag_values, console, callbacks=NO_CALLBACKS):
-    """Reads the data and opens the model of run_classifier.py; returns a `FineTuning` to execute."""
+def open_run(
+    flag_values: flags.FlagValues, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
+) -> FineTuning:
+    """Reads the data and opens the model of run_classifier.py."""
     settled = ("max_seq_length", "doc_stride")
     opened = open_fine_tuning(flag_values, ClassifierSettings, "run_classifier", TASK_NAMES.values(), settled)
     settings = complete_settings(opened.settings, opened.given, opened.stored)

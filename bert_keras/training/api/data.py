@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ class DataFiles:
 
     def __init__(self, output_dir: str):
         self._output_dir = output_dir
-        self._new = []
+        self._new: list[str] = []
 
     def add(self, name: str, content: str | tuple[bytes, str]) -> str:
         """Writes the data `name` of a call, such as "train_data": content and ending of a file, or its path.
@@ -111,8 +111,8 @@ def iterate(data: Any, name: str, rank: int) -> Iterable[Any]:
     return data
 
 
-def _rows_of_columns(columns, names, name):
-    """Returns the rows, as tuples, of columns of the same length."""
+def _rows_of_columns(columns: Iterable[Iterable[Any]], names: Sequence[Any], name: str) -> Iterator[tuple]:
+    """Returns the rows of columns of the same length."""
     columns = [list(column) for column in columns]
     counts = {column: len(values) for column, values in zip(names, columns, strict=True)}
     if len(set(counts.values())) > 1:
@@ -121,7 +121,7 @@ def _rows_of_columns(columns, names, name):
     return zip(*columns, strict=True)
 
 
-def _iterate_dataset(data, name, rank):
+def _iterate_dataset(data: tf.data.Dataset, name: str, rank: int) -> Iterator[Any]:
     if data.cardinality() == tf.data.INFINITE_CARDINALITY:
         raise ValueError(f"{name} is a dataset without an end; limit it, for example with take(1000)")
     ranks = [spec.shape.rank for spec in tf.nest.flatten(data.element_spec)]

@@ -4,6 +4,9 @@ import dataclasses
 import functools
 from typing import Any
 
+import rich.console
+from absl import flags
+
 from bert_keras.cli.flags import tell_unused
 from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.mistakes import Mistake
@@ -14,7 +17,7 @@ from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.ner import TokenClassification, find_files
 from bert_keras.training.finetuning.opening import open_fine_tuning
 from bert_keras.training.finetuning.run import FineTuning
-from bert_keras.training.report import NO_CALLBACKS
+from bert_keras.training.report import NO_CALLBACKS, Callbacks
 from bert_keras.training.settings.effects import check_effects
 from bert_keras.training.settings.programs import NerSettings
 
@@ -24,8 +27,10 @@ _FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_
 define_flags = functools.partial(program_flags, NerSettings)
 
 
-def open_run(flag_values, console, callbacks=NO_CALLBACKS):
-    """Reads the data and opens the model of run_ner.py; returns a `FineTuning` to execute."""
+def open_run(
+    flag_values: flags.FlagValues, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
+) -> FineTuning:
+    """Reads the data and opens the model of run_ner.py."""
     tell_unused(flag_values, _FILES)
     opened = open_fine_tuning(
         flag_values,

@@ -6,7 +6,10 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import rich.console
+from absl import flags
 
 from bert_keras.cli.flags import given_flags, require, take_values
 from bert_keras.data_prep.cleaning.filters import Cleaning
@@ -17,11 +20,14 @@ from bert_keras.settings.fields import REQUIRED, program_flags, read_flags
 from bert_keras.storage import paths, writing
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.api.calls import Arguments, Data, Program, TrainedModel, takes
-from bert_keras.training.api.data import iterate, to_json
-from bert_keras.training.report import NO_CALLBACKS
+from bert_keras.training.api.data import DataFiles, iterate, to_json
+from bert_keras.training.report import NO_CALLBACKS, Callbacks
 from bert_keras.training.settings.effects import check_effects
 from bert_keras.training.settings.pretraining import PretrainingSettings
 from bert_keras.training.settings.reading import check_given_checkpoint, settings_of, take_run_config
+
+if TYPE_CHECKING:
+    from bert_keras.training.pretraining import Pretraining
 
 _TEXT = re.compile(r"\.(txt|jsonl|ndjson|json|parquet|arrow)(\.\w+)?$")
 # Flags of create_pretraining_data.py that are not settings of the examples.
@@ -32,8 +38,10 @@ _OF_FILES |= {"eval_share", "eval_output_file"}  # `pretrain` takes the text to 
 define_flags = functools.partial(program_flags, PretrainingSettings)
 
 
-def open_run(flag_values, console, callbacks=NO_CALLBACKS):
-    """Turns parsed flags of run_pretraining.py into a `Pretraining` to execute."""
+def open_run(
+    flag_values: flags.FlagValues, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
+) -> "Pretraining":
+    """Turns parsed flags of run_pretraining.py into a run."""
     from bert_keras.training.pretraining import Pretraining  # --help does not need it
 
     take_run_config(flag_values, flag_values.run_config, "run_pretraining")
@@ -104,7 +112,7 @@ def to_file(data: Any, name: str) -> tuple[bytes, str]:
     return "\n".join(documents).encode("utf-8", "surrogatepass"), ".txt"
 
 
-def _build_records(of_text, path, name, values, files):
+def _build_records(of_text: dict[str, Any], path: str, name: str, values: flags.FlagValues, files: DataFiles) -> str:
     """Builds the examples of text files, and returns the path of their records; a path of records stays."""
     if not _TEXT.search(path):
         if of_text:

@@ -6,6 +6,9 @@ import logging
 from collections.abc import Set
 from typing import Any
 
+import rich.console
+from absl import flags
+
 from bert_keras.cli.flags import tell_unused
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
@@ -15,7 +18,7 @@ from bert_keras.training.api.data import json_lines, rows_of
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.opening import open_fine_tuning
 from bert_keras.training.finetuning.run import FineTuning
-from bert_keras.training.report import NO_CALLBACKS
+from bert_keras.training.report import NO_CALLBACKS, Callbacks
 from bert_keras.training.sentence_vectors.task import FILES, SETTLED, SentenceVectors
 from bert_keras.training.settings.programs import VectorSettings
 
@@ -25,8 +28,10 @@ log = logging.getLogger("bert_keras")
 define_flags = functools.partial(program_flags, VectorSettings)
 
 
-def open_run(flag_values, console, callbacks=NO_CALLBACKS):
-    """Reads the data and opens the model of run_sentence_vectors.py; returns a `FineTuning` to execute."""
+def open_run(
+    flag_values: flags.FlagValues, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
+) -> FineTuning:
+    """Reads the data and opens the model of run_sentence_vectors.py."""
     tell_unused(flag_values, FILES)
     opened = open_fine_tuning(
         flag_values,

@@ -8,6 +8,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+import rich.console
+from absl import flags
+
 from bert_keras.cli.flags import take_values, tell_unused
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.settings.fields import program_flags
@@ -18,7 +21,7 @@ from bert_keras.training.finetuning.opening import open_fine_tuning
 from bert_keras.training.finetuning.run import FineTuning
 from bert_keras.training.finetuning.squad import WINDOW_FLAGS, QuestionAnswering
 from bert_keras.training.finetuning.sweep import TRIED
-from bert_keras.training.report import NO_CALLBACKS
+from bert_keras.training.report import NO_CALLBACKS, Callbacks
 from bert_keras.training.settings.programs import SquadSettings
 
 log = logging.getLogger("bert_keras")
@@ -29,8 +32,10 @@ _ANSWERS = ("n_best_size", "max_answer_length", "version_2_with_negative", "null
 define_flags = functools.partial(program_flags, SquadSettings)
 
 
-def open_run(flag_values, console, callbacks=NO_CALLBACKS):
-    """Reads the data and opens the model of run_squad.py; returns a `FineTuning` to execute."""
+def open_run(
+    flag_values: flags.FlagValues, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
+) -> FineTuning:
+    """Reads the data and opens the model of run_squad.py."""
     if flag_values.eval_file and not any(
         flag_values[name].present for name in ("do_train", "do_predict", "run_config")
     ):
@@ -129,7 +134,7 @@ def to_file(data: Any, name: str) -> tuple[bytes, str]:
     return json.dumps({"data": [{"title": name, "paragraphs": paragraphs}]}).encode(), ".json"
 
 
-def _question(row, where):
+def _question(row: dict[str, Any], where: str) -> dict[str, Any]:
     """Returns a question in the form of SQuAD, and its context, from a row."""
     for column in ("context", "question"):
         if not isinstance(row.get(column), str):

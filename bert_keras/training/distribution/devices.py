@@ -2,6 +2,7 @@
 
 import functools
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -15,7 +16,14 @@ from bert_keras.training.settings.groups import RunSettings
 log = logging.getLogger("bert_keras")
 
 
-def create_strategy(kind="auto", use_tpu=False, tpu_name=None, tpu_zone=None, gcp_project=None, num_tpu_cores=None):
+def create_strategy(
+    kind: str = "auto",
+    use_tpu: bool = False,
+    tpu_name: str | None = None,
+    tpu_zone: str | None = None,
+    gcp_project: str | None = None,
+    num_tpu_cores: int | None = None,
+) -> tf.distribute.Strategy:
     """Connects to the devices that the flags select. Call it before TensorFlow computes anything.
 
     "auto" means a TPU with `use_tpu`; else all workers if the environment variable TF_CONFIG names several; else all
@@ -91,7 +99,9 @@ def workers_of_tf_config() -> tuple[list[tuple[str, int]], Any]:
     return workers, task
 
 
-def distribute(strategy, batches, is_endless=False):
+def distribute(
+    strategy: tf.distribute.Strategy, batches: tf.data.Dataset, is_endless: bool = False
+) -> Iterable[dict[str, Any]]:
     """Gives every device its part of each batch, the same part on any number of machines.
 
     Every worker reads all batches and takes its part of each, so a step depends on the batch alone. The batches have
@@ -102,13 +112,13 @@ def distribute(strategy, batches, is_endless=False):
     """
     num_replicas = strategy.num_replicas_in_sync
 
-    def parts_of(context):
+    def parts_of(context: tf.distribute.InputContext) -> tf.data.Dataset:
         if num_replicas == 1:
             return batches
         num_here = num_replicas // context.num_input_pipelines
         first = num_here * context.input_pipeline_id
 
-        def parts(batch):
+        def parts(batch: dict[str, tf.Tensor]) -> tf.data.Dataset:
             batch = {name: _in_parts(value, num_replicas)[first : first + num_here] for name, value in batch.items()}
             return tf.data.Dataset.from_tensor_slices(batch)
 
@@ -118,7 +128,7 @@ def distribute(strategy, batches, is_endless=False):
     return strategy.distribute_datasets_from_function(parts_of)
 
 
-def _in_parts(values, num_parts):
+def _in_parts(values: tf.Tensor, num_parts: int) -> tf.Tensor:
     """Returns [B, ...] as [num_parts, rows, ...], padded with zeros."""
     size = -(-values.shape[0] // num_parts)
     values = tf.pad(values, [(0, size * num_parts - values.shape[0])] + [(0, 0)] * (values.shape.rank - 1))
@@ -127,14 +137,16 @@ def _in_parts(values, num_parts):
 
 
 @functools.cache
-def _mirrored(names):
+def _mirrored(names: tuple[str, ...]) -> tf.distribute.MirroredStrategy:
     strategy = tf.distribute.MirroredStrategy(list(names))
     log.info("devices: %d (%s)", len(names), ", ".join(name.split("device:")[-1] for name in names))
     return strategy
 
 
 @functools.cache
-def _multi_worker(workers, task):
+def _multi_worker(
+    workers: tuple[tuple[str, int], ...], task: tuple[str, int]
+) -> tf.distribute.MultiWorkerMirroredStrategy:
     log.info("this is %s %d; waiting for all %d workers to start", task[0], task[1], len(workers))
     try:
         strategy = tf.distribute.MultiWorkerMirroredStrategy()

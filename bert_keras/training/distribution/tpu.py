@@ -44,10 +44,12 @@ def check_computing(settings: RunSettings) -> None:
         raise Mistake("{jit} is not for a TPU, where XLA compiles everything; leave it out")
 
 
-def connect(target, zone=None, project=None, num_cores=None):
+def connect(
+    target: str, zone: str | None = None, project: str | None = None, num_cores: int | None = None
+) -> tf.distribute.TPUStrategy:
     """Connects to a TPU by name or grpc address and initialises it, which clears the TPU's memory.
 
-    Returns the same `tf.distribute.TPUStrategy` for the same TPU. A `num_cores` of None means any number.
+    Returns the same object for the same TPU. A `num_cores` of None means any number.
     """
     try:
         strategy = _strategy(target, zone, project)
@@ -69,14 +71,14 @@ def connect(target, zone=None, project=None, num_cores=None):
     return strategy
 
 
-def is_tpu(strategy):
+def is_tpu(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether a strategy is that of a TPU, which needs static shapes."""
     return isinstance(strategy, tf.distribute.TPUStrategy)
 
 
 # Cached: initialising a TPU again loses the variables on it.
 @functools.cache
-def _strategy(target, zone, project):
+def _strategy(target: str, zone: str | None, project: str | None) -> tf.distribute.TPUStrategy:
     log.info("connecting to the TPU %s", target)
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=target, zone=zone, project=project)
     if target != LOCAL:
@@ -85,7 +87,7 @@ def _strategy(target, zone, project):
     return tf.distribute.TPUStrategy(resolver)
 
 
-def _is_installed(package):
+def _is_installed(package: str) -> bool:
     try:
         importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -35,12 +35,12 @@ class Memory(typing.NamedTuple):
     code: int
 
 
-def missing_packages():
+def missing_packages() -> list[str]:
     """Returns the names of packages that compiling needs and that are not installed."""
     return [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
 
 
-def compile_for_tpu(serialized, num_cores=1):
+def compile_for_tpu(serialized: bytes, num_cores: int = 1) -> Memory:
     """Compiles a program for the cores of a TPU v5e and returns its `Memory`; takes half a minute to many minutes.
 
     Each core runs the program, a serialized `HloModuleProto`, on its part of a batch. ValueError: the compiler refuses
@@ -69,12 +69,12 @@ def compile_for_tpu(serialized, num_cores=1):
     return Memory(**answer)
 
 
-def _first_line(message):
+def _first_line(message: str) -> str:
     line = message.strip().splitlines()[0]
     return line + "; fewer examples on a core need less memory" * line.startswith("RESOURCE_EXHAUSTED")
 
 
-def _answer(serialized, topology, num_cores):
+def _answer(serialized: bytes, topology: str, num_cores: int) -> dict[str, str | int]:
     """Returns the output of this program: the fields of Memory, or an error."""
     import jax
     import libtpu  # noqa: F401  # pyright: ignore[reportMissingImports] (an extra; tells JAX where its library is)
@@ -99,7 +99,7 @@ def _answer(serialized, topology, num_cores):
     }
 
 
-def _module(serialized):
+def _module(serialized: bytes) -> typing.Any:
     """Returns HLO as the StableHLO module that the compiler takes, without copy operations, which StableHLO lacks."""
     from jax.extend.mlir import hlo_to_stablehlo
     from jax.interpreters import mlir
@@ -108,7 +108,7 @@ def _module(serialized):
         module = mlir.ir.Module.parse(hlo_to_stablehlo(serialized))
         copies = []
 
-        def find(operation):
+        def find(operation: typing.Any) -> typing.Any:
             if operation.name == "mhlo.copy":
                 copies.append(operation)
             return mlir.ir.WalkResult.ADVANCE

@@ -14,6 +14,8 @@ import signal
 import threading
 import traceback
 import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
@@ -24,6 +26,8 @@ from bert_keras.training.distribution.devices import workers_of_tf_config
 from bert_keras.training.run_dir import RunDir
 
 log = logging.getLogger("bert_keras")
+
+T = TypeVar("T")
 
 # Errors that TensorFlow raises in the other workers, about a second after one process has ended.
 _SIGNS_OF_A_LOST_WORKER = (
@@ -44,7 +48,7 @@ _UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)
 class Workers:
     """The workers of a strategy, `index` being this one. Without `MultiWorkerMirroredStrategy` it is the only one."""
 
-    def __init__(self, strategy):
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self._strategy = strategy
         self.count, self.index = 1, 0
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
@@ -52,34 +56,37 @@ class Workers:
             self.count, self.index = len(workers), workers.index(task)
 
     @property
-    def is_chief(self):
+    def is_chief(self) -> bool:
         """Whether this worker, the first, writes and reports."""
         return self.index == 0
 
-    def sums(self, numbers):
-        """Adds each of a list of int up over all workers. Every worker must call it, so it also waits for all."""
+    def sums(self, numbers: Sequence[int]) -> list[int]:
+        """Adds each number up over all workers. Every worker must call it, so it also waits for all."""
         if self.count == 1:
             return list(numbers)
         num_devices = self._strategy.num_replicas_in_sync // self.count
 
-        def of_device(context):
+        def of_device(context: tf.distribute.experimental.ValueContext) -> tf.Tensor:
             is_first = context.replica_id_in_sync_group % num_devices == 0
             return tf.constant(numbers if is_first else [0] * len(numbers), tf.int64)
 
         values = self._strategy.experimental_distribute_values_from_function(of_device)
         return self._strategy.reduce("SUM", values, axis=None).numpy().tolist()
 
-    def wait(self):
+    def wait(self) -> None:
         """Waits until all workers have called it."""
         self.sums([0])
 
-    def chief_first(self, function):
+    def chief_first(self, function: Callable[[], T]) -> T:
         """Calls a function first in the chief, then in the other workers; returns its result."""
-        result = function() if self.is_chief else None
+        if not self.is_chief:
+            self.wait()
+            return function()
+        result = function()
         self.wait()
-        return result if self.is_chief else function()
+        return result
 
-    def check_same(self, values):
+    def check_same(self, values: Mapping[str, Any]) -> None:
         """Checks that all workers have the same JSON values; if not, it fails in every worker and names them.
 
         The keys, which describe the values, must be the same in all workers.
@@ -101,7 +108,7 @@ class Workers:
 
 
 @contextlib.contextmanager
-def open_run_dir(path, program, workers, settings):
+def open_run_dir(path: str, program: str, workers: Workers, settings: Mapping[str, Any]) -> Iterator[RunDir]:
     """Opens the `RunDir` of the workers that train together; they also end together.
 
     Every worker makes the same calls, but only the chief writes; the others read its files. Path and settings must be
@@ -144,14 +151,14 @@ def open_run_dir(path, program, workers, settings):
         signal.raise_signal(signal.SIGTERM)
 
 
-def _is_of_a_lost_worker(error):
+def _is_of_a_lost_worker(error: tf.errors.OpError) -> bool:
     """Returns whether an error shows that another worker has ended, and not that a device failed."""
     if not isinstance(error, _SIGNS_OF_A_LOST_WORKER) or _DEVICE_FAILURE.search(error.message):
         return False
     return not isinstance(error, tf.errors.InternalError) or bool(_CONNECTION.search(error.message))
 
 
-def _lost_worker(error, step):
+def _lost_worker(error: tf.errors.OpError, step: int) -> ConnectionError:
     # Frees a thread pool that TensorFlow left open, which would report an error when Python exits.
     traceback.clear_frames(error.__traceback__)
     return ConnectionError(
@@ -160,7 +167,7 @@ def _lost_worker(error, step):
     )
 
 
-def _disk_is_full(path, reason):
+def _disk_is_full(path: str, reason: str | None) -> OSError:
     return OSError(
         f"{path} cannot be written to ({reason}); make room there, and the same command continues from what is saved"
     )

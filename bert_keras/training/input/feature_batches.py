@@ -1,5 +1,7 @@
 """Batches of features in memory: shuffled without end as a function of seed and step, or each example once."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import tensorflow as tf
 
@@ -9,20 +11,27 @@ from bert_keras.training.input.pretraining_batches import prefetched
 LENGTH_STEP = 8
 
 
-def training_batches(features, batch_size, seed, start_step=0, is_trimmed=False, length_step=LENGTH_STEP):
+def training_batches(
+    features: Mapping[str, np.ndarray],
+    batch_size: int,
+    seed: int,
+    start_step: int = 0,
+    is_trimmed: bool = False,
+    length_step: int = LENGTH_STEP,
+) -> tf.data.Dataset:
     """Makes endless batches of int32 or float32 tensors [B, ...], from the batch of `start_step` on.
 
     Example n is at position n % N of epoch n // N. The seed and the epoch determine the order, so an interrupted run
     resumes exactly. The original BERT shuffles only within 100 records, so files sorted by label train badly there.
 
     Args:
-        features: dict of arrays with the examples as first axis, one of them "input_mask" [N, ..., T].
+        features: arrays with the examples as first axis, one of them "input_mask" [N, ..., T].
         is_trimmed: whether to cut each batch to its longest sequence, which removes only padding.
         length_step: the length of a trimmed batch is a multiple of this, or T.
     """
     num_rows = len(features["input_mask"])
 
-    def row_of(number):
+    def row_of(number: tf.Tensor) -> tf.Tensor:
         epoch_seed = tf.stack([tf.constant(seed, tf.int64), number // num_rows])
         return tf.random.experimental.index_shuffle(number % num_rows, epoch_seed, max_index=num_rows - 1)
 
@@ -31,7 +40,9 @@ def training_batches(features, batch_size, seed, start_step=0, is_trimmed=False,
     return _gather(features, rows, batch_size, length_step if is_trimmed else None)
 
 
-def prediction_batches(features, batch_size, is_trimmed=False, length_step=LENGTH_STEP):
+def prediction_batches(
+    features: Mapping[str, np.ndarray], batch_size: int, is_trimmed: bool = False, length_step: int = LENGTH_STEP
+) -> tuple[tf.data.Dataset, np.ndarray]:
     """Makes batches as `training_batches` does, with each example once; returns them and the order of the examples.
 
     Trimmed batches group examples of similar length. Copies of the last example fill the last batch.
@@ -43,13 +54,15 @@ def prediction_batches(features, batch_size, is_trimmed=False, length_step=LENGT
     return _gather(features, rows, batch_size, length_step if is_trimmed else None), order
 
 
-def _lengths(features):
+def _lengths(features: Mapping[str, np.ndarray]) -> np.ndarray:
     """Returns int [N]: the tokens of each example, or of the longest sequence of an example."""
     lengths = features["input_mask"].sum(-1, dtype=np.int32)
     return lengths.reshape(len(lengths), -1).max(-1)
 
 
-def _gather(features, rows, batch_size, length_step):
+def _gather(
+    features: Mapping[str, np.ndarray], rows: tf.data.Dataset, batch_size: int, length_step: int | None
+) -> tf.data.Dataset:
     """Makes batches from the numbers of their examples; a `length_step` of None trims nothing."""
     # Small integers stay small in memory; batches of them become int32.
     tensors = {
@@ -59,7 +72,9 @@ def _gather(features, rows, batch_size, length_step):
     return prefetched(rows.map(lambda rows: _batch_of(tensors, rows, length_step, batch_size), tf.data.AUTOTUNE))
 
 
-def _batch_of(tensors, rows, length_step, batch_size):
+def _batch_of(
+    tensors: dict[str, tf.Tensor], rows: tf.Tensor, length_step: int | None, batch_size: int
+) -> dict[str, tf.Tensor]:
     batch = {name: tf.gather(values, rows) for name, values in tensors.items()}
     if length_step:
         shape = batch["input_mask"].shape

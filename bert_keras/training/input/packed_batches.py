@@ -5,10 +5,12 @@ dropout masks. Axes: B examples, R rows, T tokens, S sequences of a row, P predi
 """
 
 import logging
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.modeling.losses import Loss
 from bert_keras.training.input.feature_batches import LENGTH_STEP, training_batches
 from bert_keras.training.input.packing import first_fit, pack
 from bert_keras.training.input.pretraining_batches import prefetched
@@ -21,12 +23,12 @@ _NUM_MEASURED = 100
 
 
 class PackedLoss:
-    """Wraps a loss of `modeling.losses`, so that it takes features from packed batches: [parts, R, ...].
+    """Wraps a loss, so that it takes features from packed batches: [parts, R, ...].
 
     Each device and micro-batch gets whole parts, so the number of rows may differ between batches.
     """
 
-    def __init__(self, loss):
+    def __init__(self, loss: Loss) -> None:
         self._loss = loss
         self.model = loss.model
         self.metric_names = loss.metric_names
@@ -35,20 +37,25 @@ class PackedLoss:
         self.own_weights = loss.own_weights
         self.weight_units = loss.weight_units
 
-    def denominators(self, features):
+    def denominators(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return self._loss.denominators(_joined(features))
 
-    def numerators(self, features, dropout_seed=None):
+    def numerators(self, features: dict[str, tf.Tensor], dropout_seed: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         return self._loss.numerators(_joined(features), dropout_seed=dropout_seed)
 
 
-def _joined(features):
+def _joined(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Joins the parts: [parts, R, ...] -> [parts * R, ...]."""
     return {name: tf.reshape(value, tf.concat([[-1], tf.shape(value)[2:]], 0)) for name, value in features.items()}
 
 
 def packed_training_batches(
-    features: dict, settings: RunSettings, num_devices: int, start_step=0, is_trimmed=False, is_fixed=False
+    features: Mapping[str, np.ndarray],
+    settings: RunSettings,
+    num_devices: int,
+    start_step: int = 0,
+    is_trimmed: bool = False,
+    is_fixed: bool = False,
 ) -> tf.data.Dataset:
     """Packs the batches of fine-tuning, and logs how full the rows are.
 
@@ -81,7 +88,9 @@ def pack_examples(
     return pack_batches(batches, num_devices * settings.gradient_accumulation_steps)
 
 
-def pack_batches(batches, num_parts=1, num_rows=None, max_sequences=None):
+def pack_batches(
+    batches: tf.data.Dataset, num_parts: int = 1, num_rows: int | None = None, max_sequences: int | None = None
+) -> tf.data.Dataset:
     """Packs the examples [B, ...] of each batch into few rows [parts, R, ...], the longest examples first.
 
     Rows of padding make the parts equal. Without fixed numbers of rows (of a part) and of sequences (of a row), each
@@ -90,7 +99,7 @@ def pack_batches(batches, num_parts=1, num_rows=None, max_sequences=None):
     spec = batches.element_spec
     names, row_length = list(spec), spec["input_mask"].shape[1]
 
-    def pack_arrays(*arrays):
+    def pack_arrays(*arrays: np.ndarray) -> dict[str, np.ndarray]:
         features = dict(zip(names, arrays, strict=True))
         lengths = features["input_mask"].sum(-1)
         order = np.argsort(-lengths, kind="stable")
@@ -106,7 +115,7 @@ def pack_batches(batches, num_parts=1, num_rows=None, max_sequences=None):
         fixed = values.shape if num_rows else (num_parts, None, None, *values.shape[3:])
         specs[name] = tf.TensorSpec(fixed, values.dtype)
 
-    def packed(batch):
+    def packed(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         values = tf.numpy_function(
             lambda *arrays: list(pack_arrays(*arrays).values()),
             [batch[name] for name in names],
@@ -120,7 +129,7 @@ def pack_batches(batches, num_parts=1, num_rows=None, max_sequences=None):
     return prefetched(batches.map(packed, tf.data.AUTOTUNE))
 
 
-def _log_filling(lengths, row_length, is_trimmed=False):
+def _log_filling(lengths: Iterable[np.ndarray], row_length: int, is_trimmed: bool = False) -> int:
     """Logs how full packed rows are, from the lengths of each batch's examples; returns the most rows of a batch.
 
     `is_trimmed` says whether batches would be cut to their longest example without packing.
@@ -144,6 +153,6 @@ def _log_filling(lengths, row_length, is_trimmed=False):
     return max(counts)
 
 
-def _cut(length, longest):
+def _cut(length: int | np.integer, longest: int) -> int:
     """Returns the length to which a batch with this many tokens is cut."""
     return min(longest, -(-int(length) // LENGTH_STEP) * LENGTH_STEP)

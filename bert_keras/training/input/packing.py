@@ -5,6 +5,8 @@
 masks. Axes: N sequences, R rows, T tokens, S sequences of a row, P predictions.
 """
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 
 # Number of rows that first fit searches; more take longer and hardly fill rows better.
@@ -12,7 +14,7 @@ _NUM_OPEN_ROWS = 64
 _PREDICTIONS = "masked_lm_"
 
 
-def first_fit(lengths, row_length, max_sequences=None):
+def first_fit(lengths: Iterable[int], row_length: int, max_sequences: int | None = None) -> list[list[int]]:
     """Puts each sequence, in the order given, into the first row that has room, or into a new one.
 
     Returns the indices of the sequences in each row. A `max_sequences` of None means any number in a row.
@@ -38,18 +40,24 @@ def first_fit(lengths, row_length, max_sequences=None):
     return rows
 
 
-def pack(features, row_length, max_sequences=None, max_predictions=None, row_multiple=1):
+def pack(
+    features: Mapping[str, np.ndarray],
+    row_length: int,
+    max_sequences: int | None = None,
+    max_predictions: int | None = None,
+    row_multiple: int = 1,
+) -> dict[str, np.ndarray]:
     """Packs the features of sequences into rows.
 
     Args:
-        features: dict of arrays with the sequences as first axis. "input_ids", "input_mask" and "segment_ids" are
+        features: arrays with the sequences as first axis. "input_ids", "input_mask" and "segment_ids" are
             [N, T'], with padding at the end. Token labels are integers of the same shape, features named masked_lm_...
             are [N, P'], and all others belong to the sequence: [N, ...].
-        row_length, max_sequences, max_predictions: int, T, S and P; None: the maximum over the rows.
-        row_multiple: int; R is a multiple of it, and rows of padding come last.
+        row_length, max_sequences, max_predictions: T, S and P; None: the maximum over the rows.
+        row_multiple: R is a multiple of it, and rows of padding come last.
 
     Returns:
-        dict of arrays: of tokens [R, T], of predictions [R, P], of sequences [R, S, ...]; and int32 "sequence_ids"
+        Arrays of tokens [R, T], of predictions [R, P], of sequences [R, S, ...]; and int32 "sequence_ids"
         [R, T] (1 for the first of a row, 0 for padding), "position_ids" [R, T], "cls_positions" [R, S], float32
         "sequence_weights" [R, S], 1 for a sequence and 0 for padding.
 
@@ -95,7 +103,13 @@ def pack(features, row_length, max_sequences=None, max_predictions=None, row_mul
     return packed
 
 
-def _pack_predictions(features, row_of, start, num_rows, max_predictions):
+def _pack_predictions(
+    features: Mapping[str, np.ndarray],
+    row_of: np.ndarray,
+    start: np.ndarray,
+    num_rows: int,
+    max_predictions: int | None,
+) -> dict[str, np.ndarray]:
     """Joins the predictions of a row that have a weight, and shifts their positions to those in the row."""
     if "masked_lm_positions" not in features:
         return {}

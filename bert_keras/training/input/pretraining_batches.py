@@ -5,11 +5,20 @@ Example n of the endless stream is at position n % N of epoch n // N, and the ep
 Records without masks get them here, differently in each epoch (RoBERTa, section 4.1).
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
 from bert_keras.cli.progress import Progress
-from bert_keras.data_prep.records.reading import PLACE_PREFIX, PLACES_PER_FILE, example_features, feature_ranges
+from bert_keras.data_prep.records.reading import (
+    PLACE_PREFIX,
+    PLACES_PER_FILE,
+    PretrainingRecords,
+    example_features,
+    feature_ranges,
+)
 from bert_keras.modeling.heads import NUM_SPAN_POSITIONS
 
 # Differs from the original BERT, which shuffles within 100 records and reads files in an order that depends on the
@@ -19,13 +28,13 @@ _FILES_AT_ONCE = 4
 _BATCHES_AHEAD = 2
 
 
-def training_batches(records, batch_size, seed, start_step=0):
-    """Reads endless shuffled batches of `PretrainingRecords`, from the batch of `start_step` on.
+def training_batches(records: PretrainingRecords, batch_size: int, seed: int, start_step: int = 0) -> tf.data.Dataset:
+    """Reads endless shuffled batches, from the batch of `start_step` on.
 
     Earlier batches of the same epoch are read and skipped; the log reports this every ten seconds.
 
     Returns:
-        A `tf.data.Dataset` of dicts: input_ids, input_mask, segment_ids int32 [B, T]; masked_lm_positions,
+        Dicts: input_ids, input_mask, segment_ids int32 [B, T]; masked_lm_positions,
         masked_lm_ids int32 [B, P]; masked_lm_weights float32 [B, P]; next_sentence_labels int32 [B, 1].
     """
     first_epoch, offset = divmod(start_step * batch_size, records.total_examples)
@@ -38,7 +47,7 @@ def training_batches(records, batch_size, seed, start_step=0):
     return prefetched(_parsed(batches, records, batch_size, seed))
 
 
-def evaluation_batches(records, batch_size, num_batches=None):
+def evaluation_batches(records: PretrainingRecords, batch_size: int, num_batches: int | None = None) -> tf.data.Dataset:
     """Reads batches in the order of the files; unmasked records get the same masks each time.
 
     With `num_batches`, these are full batches of files that repeat, as in the original BERT. Without, every example
@@ -50,7 +59,7 @@ def evaluation_batches(records, batch_size, num_batches=None):
     else:
         dataset = dataset.batch(batch_size)
 
-    def pad(batch):
+    def pad(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         num_real = tf.shape(batch["input_ids"])[0]
         padded = {}
         for name, value in batch.items():
@@ -62,12 +71,12 @@ def evaluation_batches(records, batch_size, num_batches=None):
     return prefetched(_parsed(dataset.enumerate(), records, None).map(pad))
 
 
-def next_token_batches(batches):
+def next_token_batches(batches: tf.data.Dataset) -> tf.data.Dataset:
     """Turns batches of masked examples into those of a model that reads left to right, see `next_token_targets`."""
     return batches.map(next_token_targets, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
-def next_token_targets(batch):
+def next_token_targets(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Puts the original tokens back, and makes the next token the label at each position before the last token.
 
     The labels keep their names: masked_lm_positions, masked_lm_ids and masked_lm_weights are [B, T - 1] here.
@@ -85,12 +94,12 @@ def next_token_targets(batch):
     }
 
 
-def span_boundary_batches(batches):
+def span_boundary_batches(batches: tf.data.Dataset) -> tf.data.Dataset:
     """Adds the boundaries of the masked spans to batches of examples of one segment, see `span_boundaries`."""
     return batches.map(span_boundaries, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
-def span_boundaries(batch):
+def span_boundaries(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Adds the tokens around the span of each masked token.
 
     A span is a run of masked tokens without a gap: SpanBERT also joins spans next to each other (`span_masking` in
@@ -98,7 +107,7 @@ def span_boundaries(batch):
     only its first NUM_SPAN_POSITIONS tokens count.
 
     Args:
-        batch: dict with int32 [B, T] "input_mask", int32 [B, P] "masked_lm_positions" (ascending, before the padding)
+        batch: int32 [B, T] "input_mask", int32 [B, P] "masked_lm_positions" (ascending, before the padding)
             and float32 [B, P] "masked_lm_weights".
 
     Returns:
@@ -122,7 +131,7 @@ def span_boundaries(batch):
     }
 
 
-def prefetched(batches):
+def prefetched(batches: tf.data.Dataset) -> tf.data.Dataset:
     """Prepares the next two batches of a dataset ahead."""
     # TensorFlow's autotuning is off. Its thread sleeps for up to a minute and may miss the end of reading, which then
     # waits for the thread (2.21). Without tuning, AUTOTUNE means all cores.
@@ -131,44 +140,44 @@ def prefetched(batches):
     return batches.prefetch(_BATCHES_AHEAD).with_options(options)
 
 
-def _files(records):
+def _files(records: PretrainingRecords) -> tf.data.Dataset:
     """Returns the arguments of `_read_file` for each file."""
     places = np.arange(len(records.files), dtype=np.int64) * PLACES_PER_FILE
     return tf.data.Dataset.from_tensor_slices((list(records.files), list(records.compression_types), places))
 
 
-def _read_file(path, compression_type, first_place):
+def _read_file(path: tf.Tensor, compression_type: tf.Tensor, first_place: tf.Tensor) -> tf.data.Dataset:
     """Returns the records of a file, each with its place, which error messages use."""
     places = tf.data.Dataset.range(first_place, tf.int64.max, output_type=tf.int64)
     return tf.data.Dataset.zip(tf.data.TFRecordDataset(path, compression_type), places)
 
 
-def _skip(batches, start_step, num_skipped):
+def _skip(batches: tf.data.Dataset, start_step: int, num_skipped: int) -> tf.data.Dataset:
     """Skips numbered batches before a step, and logs the progress."""
     progress = Progress()
 
-    def advance(step):
+    def advance(step: np.int64) -> np.bool_:
         if step == start_step - num_skipped:
             progress.start(f"reading up to step {start_step + 1}", num_skipped, "batches")
         progress.advance()
         return np.bool_(False)
 
-    def is_wanted(step, batch):
+    def is_wanted(step: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         return tf.cond(step < start_step, lambda: tf.numpy_function(advance, [step], tf.bool), lambda: True)
 
     return batches.filter(is_wanted)
 
 
-def _shuffled_epoch(records, seed, epoch):
+def _shuffled_epoch(records: PretrainingRecords, seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
     # tf.data mixes the graph's seed into that of a shuffle. This sets the seed of the function that is being traced.
     # Otherwise the caller's global seed would apply, and with a global seed of 0 tracing fails.
     tf.random.set_seed(1)
     # fold_in mixes earlier values into the first element, so a second call moves the epoch there.
-    seed = tf.random.fold_in(tf.random.fold_in(tf.constant([seed & 0x7FFFFFFF, 0], tf.int32), epoch), 0)
-    seed = tf.cast(seed[0], tf.int64)
+    folded = tf.random.fold_in(tf.random.fold_in(tf.constant([seed & 0x7FFFFFFF, 0], tf.int32), epoch), 0)
+    of_epoch = tf.cast(folded[0], tf.int64)
     dataset = (
         _files(records)
-        .shuffle(len(records.files), seed=seed)
+        .shuffle(len(records.files), seed=of_epoch)
         .interleave(
             _read_file,
             cycle_length=min(_FILES_AT_ONCE, len(records.files)),
@@ -176,15 +185,17 @@ def _shuffled_epoch(records, seed, epoch):
             deterministic=True,
         )
     )
-    return dataset.shuffle(min(_SHUFFLE_BUFFER, records.total_examples), seed=seed + 1)
+    return dataset.shuffle(min(_SHUFFLE_BUFFER, records.total_examples), seed=of_epoch + 1)
 
 
-def _parsed(batches, records, batch_size, seed=0):
+def _parsed(
+    batches: tf.data.Dataset, records: PretrainingRecords, batch_size: int | None, seed: int = 0
+) -> tf.data.Dataset:
     """Parses and checks numbered batches of serialized examples and their places."""
     features, ranges = example_features(records), feature_ranges(records)
 
-    def parse(step, batch):
-        serialized, places = batch
+    def parse(step: tf.Tensor, read: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
+        serialized, places = read
         names = tf.strings.join([PLACE_PREFIX, tf.strings.as_string(places)])
         batch = tf.io.parse_example(serialized, features, names)
         batch = {name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value for name, value in batch.items()}
@@ -200,14 +211,16 @@ def _parsed(batches, records, batch_size, seed=0):
     return batches.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
-def mask_batch(batch, masking, max_predictions_per_seq, seed):
+def mask_batch(
+    batch: dict[str, tf.Tensor], masking: Mapping[str, Any], max_predictions_per_seq: int, seed: tf.Tensor
+) -> dict[str, tf.Tensor]:
     """Masks tokens of each example as `data_prep.pretraining.masking.mask_tokens` does, but no whole words or spans.
 
     Args:
-        batch: dict of int32 [B, T] "input_ids" without masks and "input_mask".
-        masking: dict of int "cls_id", "sep_id", "mask_id" and "vocab_size", and float "masked_lm_prob".
+        batch: int32 [B, T] "input_ids" without masks and "input_mask".
+        masking: int "cls_id", "sep_id", "mask_id" and "vocab_size", and float "masked_lm_prob".
         max_predictions_per_seq: P; masked_lm_positions (ascending), masked_lm_ids and masked_lm_weights are [B, P].
-        seed: int [2] tensor.
+        seed: int [2].
     """
     ids, is_real = batch["input_ids"], batch["input_mask"] > 0
     length, seeds = tf.shape(ids)[1], tf.random.split(seed, 3)

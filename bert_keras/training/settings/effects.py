@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
 from bert_keras.mistakes import Message, Mistake, Setting
@@ -15,12 +15,14 @@ log = logging.getLogger("bert_keras")
 EVALUATION_FACTS = frozenset(["evaluation", "eval_file_sha256"])
 
 
-def check_same_run(path, old, new, free, facts):
+def check_same_run(
+    path: str, old: Mapping[str, Any], new: Mapping[str, Any], free: Collection[str], facts: Collection[str]
+) -> None:
     """Refuses to resume a run with other settings.
 
     Args:
-        path: str; the run folder.
-        old, new: dicts of JSON values by name: settings and facts of the run, and of the command.
+        path: the run folder.
+        old, new: JSON values by name: settings and facts of the run, and of the command.
         free: names of values that may differ. `num_train_steps` may grow.
         facts: names of values that are not flags.
     """
@@ -48,7 +50,7 @@ def check_same_run(path, old, new, free, facts):
         )
 
 
-def _differences(name, old, new):
+def _differences(name: str, old: Any, new: Any) -> list[str | Message]:
     """Describes how a setting or fact differs; a dict has one difference for each key."""
     if isinstance(old, dict) and isinstance(new, dict):
         return [
@@ -59,20 +61,20 @@ def _differences(name, old, new):
     return [_difference(name, old, new)]
 
 
-def _difference(name, old, new):
+def _difference(name: str, old: Any, new: Any) -> str | Message:
     if name.endswith("_sha256") and None not in (old, new):
         return f"{name.removesuffix('_sha256')} content has changed"
     return Message("{} was {} and is {} now", name, _shown(old), _shown(new))
 
 
-def _shown(value):
+def _shown(value: object) -> str:
     return "not given" if value is None else str(value)
 
 
 class Other:
     """Stands for all values but one, in the condition of a `NoEffect`."""
 
-    def __init__(self, than):
+    def __init__(self, than: object) -> None:
         self.than = than
 
 
@@ -82,7 +84,7 @@ class NoEffect:
 
     Attributes:
         setting: name of the setting.
-        when: dict of values by the name of a setting or of a fact, see `check_effects`. All must be those of the run; a
+        when: values by the name of a setting or of a fact, see `check_effects`. All must be those of the run; a
             set holds several values, and `Other` stands for all but one.
         reason: continues the sentence that begins with the setting; see `Message`. Its values are those of `when`.
         remedy: what to do.
@@ -91,14 +93,16 @@ class NoEffect:
     """
 
     setting: str
-    when: dict
+    when: dict[str, Any]
     reason: str
     remedy: str = "leave it out"
     in_training: bool = True
     harmless: Any = None
 
 
-def _rows(settings, when, reason, remedy="leave it out", **options):
+def _rows(
+    settings: str, when: dict[str, Any], reason: str, remedy: str = "leave it out", **options: Any
+) -> list[NoEffect]:
     return [NoEffect(setting, when, reason, remedy, **options) for setting in settings.split()]
 
 
@@ -329,7 +333,7 @@ def check_effects(
     Args:
         given: names of the flags that the command line has. In training, a setting also counts as given if it has
             another value than its default, because it may come from a run_config.json.
-        facts: dict of what is known about the run besides its settings: "program"; "source" of the data of
+        facts: what is known about the run besides its settings: "program"; "source" of the data of
             run_classifier, and their "data_name"; "kind" of the data or labels; "has_labels", whether a training
             example has one; "frozen", the layers that --freeze_layers freezes: "none", "embeddings", "some" or "all";
             "has_lora"; "has_head", whether the network has weights above the encoder; "unchanged_encoder",
@@ -349,7 +353,7 @@ def check_effects(
             raise Mistake("{} {}; {}", Setting(row.setting), Message(row.reason, *values), Message(row.remedy))
 
 
-def _fits(value, wanted):
+def _fits(value: object, wanted: object) -> bool:
     if isinstance(wanted, Other):
         return value != wanted.than
     return value in wanted if isinstance(wanted, set) else value == wanted

@@ -49,7 +49,7 @@ def take_run_config(flag_values: flags.FlagValues, path: str | None, program: st
             raise Mistake("{run_config}={} has {!r} for {!r}: {}", path, value, name, error) from error
 
 
-def take_settings_of_run(flag_values, program):
+def take_settings_of_run(flag_values: flags.FlagValues, program: str) -> None:
     """Without training, sets flags that are not on the command line to those of the run in the output folder.
 
     Raises:
@@ -68,7 +68,7 @@ def take_settings_of_run(flag_values, program):
     log.info("settings that were not given are taken from the run in %s", flag_values.output_dir)
 
 
-def check_given_checkpoint(flag_values, program):
+def check_given_checkpoint(flag_values: flags.FlagValues, program: str) -> None:
     """Refuses an --init_checkpoint that a command without training would not use, because the folder holds a run.
 
     Raises:
