@@ -27,7 +27,9 @@ from bert_keras.storage.writing import FULL
 log = logging.getLogger("bert_keras")
 
 
-def parse(flag_values: flags.FlagValues, argv: Sequence[str], usage: str, takes_texts: bool = False) -> list[str]:
+def parse(
+    flag_values: flags.FlagValues, argv: Sequence[str], usage: str | None, takes_texts: bool = False
+) -> list[str]:
     """Parses a command line, and returns the arguments that are not flags; prints `usage` and the flags for --help.
 
     `takes_texts` allows texts mixed with flags; all arguments after `--` are texts. Raises ValueError for an unknown
@@ -35,7 +37,8 @@ def parse(flag_values: flags.FlagValues, argv: Sequence[str], usage: str, takes_
     """
     before_texts = itertools.takewhile(lambda argument: argument != "--", argv[1:])
     if any(argument in ("-h", "--help", "-help", "--helpfull", "--helpshort") for argument in before_texts):
-        print(f"{usage.strip()}\n\nFlags:\n{_help(flag_values)}")
+        # python -OO drops docstrings, so `usage` may be None.
+        print(f"{(usage or '').strip()}\n\nFlags:\n{_help(flag_values)}")
         raise SystemExit(0)
     flag_values.set_gnu_getopt(takes_texts)
     try:
