@@ -88,9 +88,9 @@ def main(argv: list[str]) -> float | str | None:
     contents = _select(model, settings, values)
     vocab_file = values.vocab_file or checkpoint.vocab_file
     preparation, tokens = model.preparation if vocab_file else None, None
-    if values.extend_vocab and not preparation:
-        raise ValueError(f"--extend_vocab: no vocabulary is next to {checkpoint.prefix}; give --vocab_file")
-    if values.extend_vocab and preparation:
+    if values.extend_vocab:
+        if not vocab_file or not preparation:
+            raise ValueError(f"--extend_vocab: no vocabulary is next to {checkpoint.prefix}; give --vocab_file")
         do_lower_case, strip_accents = preparation.do_lower_case, preparation.strip_accents
         extended = extend_vocabulary(vocab_file, values.extend_vocab, do_lower_case, strip_accents)
         if not extended.added:

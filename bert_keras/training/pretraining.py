@@ -136,7 +136,7 @@ def _read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingR
             name,
         )
     lengths = (settings.max_seq_length, settings.max_predictions_per_seq, config.vocab_size)
-    records = open_records(settings.input_file or settings.eval_file, *lengths)
+    records = open_records(settings.input_file or settings.eval_file or "", *lengths)
     eval_records = open_records(settings.eval_file, *lengths) if settings.eval_file else None
     if eval_records:
         check_same_vocabulary(records.files[0], records.metadata, eval_records.files[0], eval_records.metadata)
