@@ -1,6 +1,7 @@
 """The pages of the documentation: links to files and the reference of the flags. `mkdocs build` checks the rest."""
 
 import importlib
+import inspect
 import pathlib
 import re
 
@@ -89,6 +90,19 @@ def test_the_reference_has_every_public_name():
                 assert thing is getattr(bert_keras, name)
                 names.add(name)
     assert names == set(bert_keras.__all__)
+
+
+def test_docstrings_name_arguments_that_exist():
+    found = {}
+    for name in bert_keras.__all__:
+        thing = getattr(bert_keras, name)
+        section = re.search(r"^Args:\n((?: +.*\n|\n)+)", f"{inspect.getdoc(thing)}\n", re.MULTILINE)
+        if section:
+            named = ", ".join(re.findall(r"^    ([\w, ]+):", section[1], re.MULTILINE)).split(", ")
+            # `settings` are the other arguments.
+            found[name] = {*named} - {*inspect.signature(thing).parameters, "settings"}
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
+    assert len(found) > 15
 
 
 @pytest.mark.parametrize(
