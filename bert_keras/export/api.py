@@ -6,17 +6,21 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from absl import flags
+
+from bert_keras import prediction
 from bert_keras.cli.flags import require, take_values
 from bert_keras.export.checks.texts import read_check_texts
-from bert_keras.export.export_folder import Source, write_export
+from bert_keras.export.export_folder import write_export
 from bert_keras.export.formats.choices import check_formats, check_packages, quantization_of
 from bert_keras.export.formats.web_runtime import find_package
 from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation
 from bert_keras.export.settings import CASING, OF_PRETRAINED, OF_TASK, Export, define_flags
+from bert_keras.export.source import Source
 from bert_keras.mistakes import MissingFile, Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.model_folder.tasks import PRETRAINED_TASKS
-from bert_keras.prediction import FeatureExtractor, FillMask, open_model
+from bert_keras.model_folder.tasks import PRETRAINED_TASKS, TASKS
+from bert_keras.prediction import FeatureExtractor, open_model
 from bert_keras.prediction.arguments import parse_layers
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.settings.names import setting_name
@@ -28,7 +32,7 @@ from bert_keras.training.api.calls import naming_arguments, takes
 log = logging.getLogger("bert_keras")
 
 
-def run(values):
+def run(values: flags.FlagValues) -> dict[str, Any]:
     """Runs export_model.py with parsed flags; returns the content of export.json."""
     _check_flags(values)
     model, settings = ModelFolder(values.init_checkpoint), {"task": values.task}
@@ -92,7 +96,7 @@ def export_model(
         return run(values)
 
 
-def _check_flags(values):
+def _check_flags(values: flags.FlagValues) -> None:
     """Refuses invalid flags before a model is loaded."""
     require(values, ("export_dir",))
     if values.model_dir and values.init_checkpoint:
@@ -126,7 +130,7 @@ def _check_flags(values):
     check_packages(values.format)
 
 
-def _open_fine_tuned(values, model):
+def _open_fine_tuned(values: flags.FlagValues, model: ModelFolder) -> Source:
     """Opens a model, and for --quantize the evaluation data of its run."""
     run = read_run(model.folder, model.settings.get("step"))
     if values.quantize and _quantizes(values) and run is None:
@@ -137,24 +141,23 @@ def _open_fine_tuned(values, model):
             model.folder,
         )
     predictor = open_model(model)
-    is_measured = run is not None and _quantizes(values)
-    task = reopen_evaluation(run, model.settings, model, values.eval_file) if is_measured else None
+    task = reopen_evaluation(run, model.settings, model, values.eval_file) if run and _quantizes(values) else None
     return Source(name_of(values.model_dir), predictor, model.settings, run, task)
 
 
-def _quantizes(values):
+def _quantizes(values: flags.FlagValues) -> bool:
     """Returns whether a format stores its weights in less than 32 bits."""
     return any(quantization_of(name, values.quantize) for name in values.format)
 
 
-def _open_pretrained(values, model):
+def _open_pretrained(values: flags.FlagValues, model: ModelFolder) -> Source:
     """Opens a pre-trained model for --task."""
     length = values.max_seq_length
-    options = {name: values[name].value for name in ("vocab_file", *CASING)}
+    options: dict[str, Any] = {name: values[name].value for name in ("vocab_file", *CASING)}
     options["config_file"] = values.bert_config_file
-    if values.task == "fill_mask":
-        predictor = FillMask(model, top_k=values.top_k, **options)
-        settings = {"top_k": values.top_k}
+    if values.task != "vectors":
+        settings = {name: values[name].value for name in OF_TASK[values.task]}
+        predictor = getattr(prediction, TASKS[values.task].predictor)(model, **settings, **options)
     else:
         layers = parse_layers(values.layer, "layer")
         if len(layers) != 1:

@@ -3,14 +3,19 @@
 import dataclasses
 import json
 import logging
+import pathlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.folder import TASK_FILE
+from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
+from bert_keras.model_folder.preparation import Preparation
 from bert_keras.model_folder.sentence_transformers import module_files
+from bert_keras.modeling.checkpoints.conversion import Contents
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, PROBLEM_TYPES
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion, with_activation
+from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.config import read_json_object
 from bert_keras.storage import paths
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
@@ -20,7 +25,7 @@ log = logging.getLogger("bert_keras")
 _PROBLEM_TYPES: dict[Any, str] = dict(zip(("classification", "multi_label", "regression"), PROBLEM_TYPES, strict=True))
 
 
-def open_input(model, keep_optimizer):
+def open_input(model: ModelFolder, keep_optimizer: bool) -> Checkpoint:
     """Returns the checkpoint of a ModelFolder to convert."""
     if model.is_of_run and keep_optimizer:
         raise Mistake(
@@ -28,7 +33,7 @@ def open_input(model, keep_optimizer):
             "flag out, or give one of the checkpoints {} as {input}, with {bert_config_file}={}",
             model,
             model.folder,
-            paths.join(model.path, "model.ckpt-<step>"),
+            paths.join(str(model.path), "model.ckpt-<step>"),
             paths.join(model.folder, "bert_config.json"),
         )
     if model.is_of_run:
@@ -36,7 +41,7 @@ def open_input(model, keep_optimizer):
     return model.need_checkpoint()
 
 
-def task_of(model):
+def task_of(model: ModelFolder) -> dict[str, Any] | None:
     """Returns the task of a ModelFolder; None if it has none, or if its files leave open which."""
     try:
         return model.settings if model.task else None
@@ -44,7 +49,9 @@ def task_of(model):
         return None
 
 
-def describe_head(contents, model, settings, given):
+def describe_head(
+    contents: Contents, model: ModelFolder, settings: Mapping[str, Any] | None, given: list[str] | None
+) -> Contents:
     """Returns Contents with the names of the classes, the `given` ones if any, and the problem type of the head.
 
     The type says how other libraries make probabilities of a classifier's logits.
@@ -54,25 +61,26 @@ def describe_head(contents, model, settings, given):
         if given:
             raise Mistake("{labels}: no head with named classes is written; leave the flag out")
         return contents
-    labels, names = given or model.labels, model.checkpoint.names
-    num_rows = model.checkpoint.shape("output_bias")[0] if "output_bias" in names else None
+    checkpoint = model.need_checkpoint()
+    labels, names = given or model.labels, checkpoint.names
+    num_rows = checkpoint.shape("output_bias")[0] if "output_bias" in names else None
     if labels and num_rows is not None and len(labels) != num_rows:
         raise Mistake(
             "{} labels were given, but the head has {} rows; give one for each with {labels}", len(labels), num_rows
         )
     problem_type = None
     if "classifier" in contents.heads:
-        problem_type = _PROBLEM_TYPES.get(_kind_of_scores(settings or {}), model.checkpoint.problem_type)
+        problem_type = _PROBLEM_TYPES.get(_kind_of_scores(settings or {}), checkpoint.problem_type)
     return dataclasses.replace(contents, labels=labels, problem_type=problem_type)
 
 
-def _kind_of_scores(settings):
+def _kind_of_scores(settings: Mapping[str, Any]) -> str | None:
     """Returns the task whose scores a model has: other libraries do not know the task "rerank"."""
     task = settings.get("task")
     return {"identity": "regression", "sigmoid": "multi_label"}[settings["activation"]] if task == "rerank" else task
 
 
-def write_task(folder, settings, contents, format_):
+def write_task(folder: pathlib.Path, settings: dict[str, Any], contents: Contents, format_: str) -> None:
     """Writes the task.json of a converted model, so that the programs that predict can use it.
 
     In the format "safetensors", it also writes what sentence-transformers needs for vectors or reranking.
@@ -93,11 +101,13 @@ def write_task(folder, settings, contents, format_):
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def _json(values):
+def _json(values: Any) -> str:
     return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
 
-def write_vocabulary(folder, vocab_file, tokens, preparation):
+def write_vocabulary(
+    folder: pathlib.Path, vocab_file: str, tokens: Sequence[str] | None, preparation: Preparation
+) -> None:
     """Writes the vocabulary of a converted model, with the given tokens if not None, and how to prepare text."""
     content = vocabulary_bytes(vocab_file) if tokens is None else "".join(f"{token}\n" for token in tokens).encode()
     (folder / VOCABULARY_FILE).write_bytes(content)

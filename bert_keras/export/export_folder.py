@@ -1,11 +1,12 @@
 """Writes an export folder: the model in each format, compared with the source model, and a model card."""
 
-import dataclasses
-import functools
-import json
 import logging
+import pathlib
 import time
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from bert_keras.export.card.model_card import model_card
 from bert_keras.export.card.usage_examples import example_texts
@@ -13,57 +14,24 @@ from bert_keras.export.checks.saved_model_check import check_saved_model
 from bert_keras.export.checks.texts import built_in_texts
 from bert_keras.export.formats.choices import FORMATS, PLACES, quantization_of, versions
 from bert_keras.export.formats.ids_formats import write_ids
-from bert_keras.export.formats.networks import IdsNetwork, in_bfloat16
 from bert_keras.export.formats.web import write_web
+from bert_keras.export.graph.text_model import TextModel
 from bert_keras.export.quantization_cost import cost_of, num_bytes
+from bert_keras.export.source import Source, write_json
 from bert_keras.mistakes import Message
-from bert_keras.model_folder.folder import EXPORT_FILE, TASK_FILE
+from bert_keras.model_folder.folder import EXPORT_FILE
 
 log = logging.getLogger("bert_keras")
 
 
-@dataclasses.dataclass(frozen=True)
-class Source:
-    """The model to export."""
-
-    name: str
-    predictor: Any  # an object of `prediction` that has loaded the model
-    settings: dict  # its task.json
-    run: dict | None = None  # the result of `read_run`
-    task: Any = None  # a prepared `Task` that measures the cost of quantization, if it has a metric
-
-    @functools.cached_property
-    def network(self):
-        """The IdsNetwork of the model."""
-        return self._network_of(self.predictor.model)
-
-    def _network_of(self, model):
-        if self.settings["task"] != "vectors":
-            return IdsNetwork(model, self.settings["task"])
-        has_pooler = "bert/pooler/dense/kernel" in self.predictor.files.checkpoint.names
-        return IdsNetwork(model, "vectors", self.settings["layer"], has_pooler)
-
-    def write_model_files(self, folder):
-        """Writes the files that `prediction` needs to open a model, except its weights."""
-        for name, content in self.predictor.files.text_files().items():
-            (folder / name).write_bytes(content)
-        _write_json(folder / TASK_FILE, self.settings)
-
-    def write_saved_model(self, folder, quantize=None):
-        """Writes the SavedModel into a folder that has the model files. Returns the TextModel."""
-        # These imports need tensorflow-text, which some systems lack. The other formats do not need it.
-        from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
-        from bert_keras.export.formats.saved_model import make_text_model, write_saved_model
-
-        preparation = self.predictor.files.preparation
-        tokenizer = GraphTokenizer(folder / "vocab.txt", preparation.do_lower_case, preparation.strip_accents)
-        network = self._network_of(in_bfloat16(self.predictor.model)) if quantize else self.network
-        text_model = make_text_model(network, tokenizer, self.settings)
-        write_saved_model(text_model, folder)
-        return text_model
-
-
-def write_export(source, folder, formats, quantize=None, check_texts=None, web_package=None):
+def write_export(
+    source: Source,
+    folder: pathlib.Path,
+    formats: Sequence[str],
+    quantize: str | None = None,
+    check_texts: dict[str, np.ndarray] | None = None,
+    web_package: pathlib.Path | None = None,
+) -> dict[str, Any]:
     """Writes an export of a Source into an empty folder, and compares it with the model.
 
     check_texts are the texts to check the SavedModel with (see `read_check_texts`); None for built-in texts.
@@ -81,6 +49,7 @@ def write_export(source, folder, formats, quantize=None, check_texts=None, web_p
             answer = {name: value.numpy() for name, value in text_model.answer(example).items()}
         else:
             if name == "web":
+                assert web_package  # api.run has found it
                 compared = write_web(source, folder, stored, web_package)
             else:
                 compared = write_ids(name, source.network, path, stored)
@@ -105,11 +74,13 @@ def write_export(source, folder, formats, quantize=None, check_texts=None, web_p
     }
     (folder / "README.md").write_text(model_card(source, written, answer), encoding="utf-8")
     # Written last: this file identifies a folder as an export.
-    _write_json(folder / EXPORT_FILE, written)
+    write_json(folder / EXPORT_FILE, written)
     return written
 
 
-def _check(source, path, text_model, quantize, texts):
+def _check(
+    source: Source, path: pathlib.Path, text_model: TextModel, quantize: str | None, texts: dict[str, np.ndarray]
+) -> dict[str, Any]:
     """Checks the SavedModel, logs the result and returns it."""
     found = check_saved_model(path, text_model, source.network, source.predictor, texts, quantize)
     log.info(
@@ -121,7 +92,3 @@ def _check(source, path, text_model, quantize, texts):
     if found["num_other"]:
         log.warning(Message("{quantize} changed {} of these {} answers", found["num_other"], found["num_live"]))
     return found
-
-
-def _write_json(file, values):
-    file.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

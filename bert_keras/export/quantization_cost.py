@@ -5,12 +5,15 @@ import os
 import pathlib
 import tempfile
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from bert_keras.export.checks.agreement import random_features
 from bert_keras.export.formats.choices import network_place
 from bert_keras.export.formats.ids_formats import write_ids
+from bert_keras.export.source import Source
 from bert_keras.model_folder.exported import OPENERS
 from bert_keras.model_folder.tasks import FINE_TUNED_TASKS
 from bert_keras.training.input.feature_batches import prediction_batches
@@ -21,7 +24,7 @@ _TIMED_ROWS, _TIMED_TOKENS = 32, 128
 _BATCH_SIZE = 8
 
 
-def cost_of(name, source, folder, quantize):
+def cost_of(name: str, source: Source, folder: pathlib.Path, quantize: str) -> str:
     """Writes a format again without quantization, and compares it with the one in the folder of the export.
 
     Logs and returns the result, a sentence.
@@ -54,13 +57,15 @@ def cost_of(name, source, folder, quantize):
     return told
 
 
-def num_bytes(path):
+def num_bytes(path: pathlib.Path) -> int:
     """Returns the size of a file, or of all files in a folder, in bytes."""
     files = [each for each in path.rglob("*") if each.is_file()] if path.is_dir() else [path]
     return sum(os.path.getsize(each) for each in files)
 
 
-def outputs_of(call, features, is_per_token, is_trimmed):
+def outputs_of(
+    call: Callable, features: Mapping[str, np.ndarray], is_per_token: bool, is_trimmed: bool
+) -> tuple[dict[str, np.ndarray], float]:
     """Runs a network of any format, a function of arrays, on every row of features.
 
     The features are [N, T], or [N, K, T] if each row has K sequences with one score or vector each. is_trimmed cuts
@@ -90,15 +95,15 @@ def outputs_of(call, features, is_per_token, is_trimmed):
     return collected, num_rows / seconds
 
 
-def _answer(call, sequences):
+def _answer(call: Callable, sequences: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: np.asarray(value) for name, value in call(sequences).items()}
 
 
-def _pooled(predictor, outputs, features):
+def _pooled(predictor: Any, outputs: Mapping[str, Any], features: Mapping[str, np.ndarray]) -> dict[str, Any]:
     return {"vectors": predictor.pool(outputs["sequence_output"], features["input_mask"])}
 
 
-def _measure(source, call):
+def _measure(source: Source, call: Callable) -> tuple[float | None, float]:
     """Returns the metric of the task (None for a pre-trained model), and the rows per second."""
     task, network = source.task, source.network
     if task is None:

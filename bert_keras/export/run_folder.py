@@ -2,10 +2,12 @@
 
 import dataclasses
 import logging
+import os
 import tempfile
 from typing import Any
 
 from bert_keras.mistakes import MissingFile, Mistake
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling.config import read_json_object
 from bert_keras.settings.fields import setting_fields
 from bert_keras.storage import paths
@@ -14,6 +16,7 @@ from bert_keras.training.finetuning.data import EVALUATION_FILE
 from bert_keras.training.finetuning.model_dir import is_model_of
 from bert_keras.training.finetuning.ner import TokenClassification
 from bert_keras.training.finetuning.squad import QuestionAnswering
+from bert_keras.training.finetuning.task import Task
 from bert_keras.training.reranking.task import Reranking
 from bert_keras.training.run_dir import RUN_CONFIG, TRIES_FILE, read_run_config
 from bert_keras.training.sentence_vectors.task import SentenceVectors
@@ -26,13 +29,13 @@ _USUAL_TAGS_FILE = "dev.txt"
 _SETTINGS: dict[str, Any] = {"run_ner": NerSettings, "run_sentence_vectors": VectorSettings, "run_squad": SquadSettings}
 
 
-def name_of(folder):
+def name_of(folder: str | os.PathLike) -> str:
     """Returns the name of a model: that of its folder, or that of the run if it is in the folder `model` of a run."""
     folder = paths.real(folder)
     return paths.name(paths.parent(folder) if paths.name(folder) == "model" else folder)
 
 
-def read_run(folder, step):
+def read_run(folder: str | os.PathLike, step: int | None) -> dict[str, Any] | None:
     """Reads the settings and results of the run that wrote the model in a folder, at the step in its task.json.
 
     Returns:
@@ -62,7 +65,9 @@ def read_run(folder, step):
     }
 
 
-def reopen_evaluation(run, stored, files, eval_file=None):
+def reopen_evaluation(
+    run: dict[str, Any], stored: dict[str, Any], files: ModelFolder, eval_file: str | None = None
+) -> Task:
     """Reads the evaluation data of a run, or other data in the same way, into a `Task` that it prepares.
 
     stored is the task.json of the model, and files its ModelFolder. eval_file must exist.

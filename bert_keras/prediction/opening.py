@@ -126,9 +126,8 @@ def open_model(
         options: the other arguments of the class.
 
     Returns:
-        TextClassifier, ChoicePicker, Reranker, QuestionAnswerer, EntityTagger or Vectorizer; for an export of a
-        pre-trained model also FillMask; for the heads of pre-training also NextSentence, SentenceScorer or
-        ReplacedTokenFinder.
+        TextClassifier, ChoicePicker, Reranker, QuestionAnswerer, EntityTagger or Vectorizer; for the heads of
+        pre-training FillMask, NextSentence, SentenceScorer or ReplacedTokenFinder.
 
     Raises:
         FileNotFoundError: a part of the model is missing.

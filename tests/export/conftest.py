@@ -3,13 +3,12 @@
 import functools
 
 import pytest
-from known_models import TOKENS, write_model
-from tiny_exports import FINE_TUNED, PRETRAINED, Both, converters_in_this_process, open_both
+from known_models import TOKENS
+from tiny_exports import FINE_TUNED, Both, converters_in_this_process, open_both, open_pretrained
 
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.formats.saved_model import make_text_model
-from bert_keras.prediction import FeatureExtractor, FillMask
 
 
 @pytest.fixture
@@ -34,12 +33,11 @@ def open_task(tmp_path_factory, tokenizer):
 
     @functools.cache
     def open_(task):
-        make, settings = (FINE_TUNED | PRETRAINED)[task]
         if task in FINE_TUNED:
+            make, settings = FINE_TUNED[task]
             return open_both(folder / task, make(), task, tokenizer, **settings)
-        path, length = write_model(folder / "pretrained", make()), settings["max_seq_length"]
-        predictor = FillMask(path, top_k=3) if task == "fill_mask" else FeatureExtractor(path, [-1], "mean", length)
+        predictor, settings = open_pretrained(folder / task, task)
         network = IdsNetwork(predictor.model, task)
-        return Both(predictor, make_text_model(network, tokenizer, {"task": task, **settings}))
+        return Both(predictor, make_text_model(network, tokenizer, settings))
 
     return open_

@@ -4,14 +4,15 @@ import ast
 
 import pytest
 from fine_tuned_models import FINE_TUNED, OF_VECTORS, write_fine_tuned
-from known_models import random_model, small_config, write_model
+from known_models import small_config
 from rounding import flat
-from tiny_exports import converters_in_this_process, run_card
+from tiny_exports import PRETRAINED, converters_in_this_process, open_pretrained, run_card
 
 from bert_keras.export.card.usage_examples import example_texts
-from bert_keras.export.export_folder import Source, write_export
+from bert_keras.export.export_folder import write_export
+from bert_keras.export.source import Source
 from bert_keras.modeling import SentenceModel
-from bert_keras.prediction import FillMask, open_model
+from bert_keras.prediction import open_model
 
 # The texts of the example fit.
 OTHERS = {
@@ -38,14 +39,18 @@ CHECKS = {
     ),
     "vectors": lambda printed, answer: flat(ast.literal_eval(printed)) == flat(answer.vector),
     "fill_mask": lambda printed, answer: ast.literal_eval(printed) == [guess.token for guess in answer.masks[0]],
+    "next_sentence": lambda printed, answer: flat(float(printed)) == flat(answer.probability),
+    "replaced_tokens": lambda printed, answer: (
+        flat([[token, float(number)] for token, number in map(str.split, printed.splitlines())])
+        == flat([[each.token, each.probability] for each in answer.tokens])
+    ),
 }
 
 
 def source_of(task, folder):
     """Writes a tiny model of a task into a folder. Returns it as a Source."""
-    if task == "fill_mask":
-        predictor = FillMask(write_model(folder, random_model()), top_k=3)
-        return Source("tiny", predictor, {"task": task, "max_seq_length": 16, "top_k": 3})
+    if task in PRETRAINED and task != "vectors":
+        return Source("tiny", *open_pretrained(folder, task))
     if task == "vectors":
         make, settings = (lambda: SentenceModel(small_config(num_hidden_layers=1))), OF_VECTORS
     else:
@@ -60,8 +65,8 @@ def test_the_code_answers_as_the_model(tmp_path, task):
     source, folder = source_of(task, tmp_path / "run"), tmp_path / "export"
     folder.mkdir()
     with converters_in_this_process():
-        write_export(source, folder, ["onnx"])
-    [printed] = run_card(folder)
+        write_export(source, folder, ["onnx", "litert"])
     texts = tuple(example_texts(source.settings).values())
     answer = source.predictor(texts if len(texts) > 1 else texts[0])
-    assert CHECKS[task](printed, answer), (printed, answer)
+    for printed in run_card(folder):
+        assert CHECKS[task](printed, answer), (printed, answer)

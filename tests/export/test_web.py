@@ -115,6 +115,20 @@ def test_masks(of_task):
     assert sorted(tokens) == ["##s", "ate", "paris"]
 
 
+def test_the_order_of_texts(of_task):
+    pairs = [("he was hungry", "so she ate [MASK]"), ("é 👨", "walk"), ("he", "\u0301"), ("he", LONG), ("", "a")]
+    found = of_task("next_sentence").check(*({"text_a": first, "text_b": second} for first, second in pairs))
+    assert found[2] == "Text 1 has no word in its second text; give a second text."
+    assert "more than the 13 that the model takes" in found[3]
+
+
+def test_replaced_tokens(of_task):
+    texts = ("Paris is the [MASK] of France.", "👨 é walking", "\u0301", LONG)
+    found = of_task("replaced_tokens").check(*({"text": text} for text in texts))
+    assert [each["token"] for each in found[0]["tokens"]] == ["paris", "is", "the", "[MASK]", "of", "france", "."]
+    assert found[2] == "Text 1 has no word in its text; give a text."
+
+
 def test_vectors(of_task, tmp_path):
     items = [{"text": "he was hungry"}, {"text": LONG}]
     web = of_task("vectors")

@@ -11,7 +11,7 @@ import pytest
 from fine_tuned_models import write_fine_tuned
 from known_models import answers_in, random_model, write_model
 from rounding import assert_close, flat
-from tiny_exports import FINE_TUNED, write_export, write_network
+from tiny_exports import FINE_TUNED, open_pretrained, write_export, write_network
 
 import predict
 from bert_keras.export.formats.choices import PLACES
@@ -195,6 +195,18 @@ def test_an_export_of_a_pretrained_model_fills_masks_and_scores(folder):
     assert flat(scores[0]) == flat(scores[1])
 
 
+@pytest.mark.parametrize("task", ["next_sentence", "replaced_tokens"])
+def test_an_export_of_a_head_of_pre_training_answers_like_its_checkpoint(tmp_path, monkeypatch, task):
+    live, settings = open_pretrained(tmp_path / "run", task)
+    network = IdsNetwork(live.model, task)
+    monkeypatch.setattr(loaded_model, "open_exported", lambda *_: network)
+    exported = open_model(write_export(tmp_path / "export", live.folder, **settings))
+    assert type(exported) is type(live)
+    texts = ["he was hungry", "the [MASK] of France", "so"]
+    questions = list(zip(texts, texts[::-1], strict=True)) if task == "next_sentence" else texts
+    assert flat(exported(questions)) == flat(live(questions))
+
+
 def test_an_export_of_a_pretrained_model_gives_vectors(folder, messages):
     texts = ["Paris is the capital of France.", "he"]
     expected = FeatureExtractor(folder / "pretrained", layers=[0], pooling="mean", max_seq_length=20)(texts)
@@ -241,7 +253,7 @@ def test_an_export_of_a_pretrained_model_gives_vectors(folder, messages):
             NextSentence,
             "fill_mask",
             {},
-            "is a model for fill_mask, and NextSentence is for checkpoints of pre-training; open",
+            "is a model for fill_mask, and NextSentence is for next_sentence; open it",
         ),
         (FeatureExtractor, "fill_mask", {}, "is a model for fill_mask, and FeatureExtractor is for vectors; open it"),
         (Vectorizer, "fill_mask", {}, "is a model for fill_mask, and Vectorizer is for vectors; open it with"),

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from fine_tuned_models import FINE_TUNED, write_fine_tuned  # noqa: F401 (for the tests)
-from known_models import random_model
+from known_models import random_model, randomise, small_config, write_model
 
+from bert_keras import prediction
 from bert_keras.export.checks import saved_model_check
 from bert_keras.export.checks.saved_model_check import compare_with_python
 from bert_keras.export.formats import converters, ids_formats
@@ -22,10 +23,20 @@ from bert_keras.export.formats.choices import PLACES, network_place
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.formats.saved_model import make_text_model
-from bert_keras.prediction import open_model
+from bert_keras.model_folder.tasks import TASKS
+from bert_keras.modeling import ReplacedTokenModel
+from bert_keras.prediction import FeatureExtractor, open_model
+
+
+def random_discriminator():
+    """Returns a ReplacedTokenModel of `small_config` with random weights."""
+    return randomise(ReplacedTokenModel(small_config()))
+
 
 PRETRAINED = {
     "fill_mask": (random_model, {"max_seq_length": 16, "top_k": 3}),
+    "next_sentence": (random_model, {"max_seq_length": 16}),
+    "replaced_tokens": (random_discriminator, {"max_seq_length": 16}),
     "vectors": (random_model, {"max_seq_length": 16, "pooling": "mean", "layer": -1}),
 }
 
@@ -61,6 +72,16 @@ class Both:
         if not rows:
             columns = [np.zeros([0, 2][: len(spec.shape)]) for spec in specs.values()]
         return {name: np.array(_in_bytes(column), object) for name, column in zip(specs, columns, strict=True)}
+
+
+def open_pretrained(folder, task):
+    """Writes the tiny model of a task of pre-training into a folder. Returns its predictor and its task.json."""
+    make, settings = PRETRAINED[task]
+    path, settings = write_model(folder, make()), {"task": task, **settings}
+    if task == "vectors":
+        return FeatureExtractor(path, [-1], "mean", settings["max_seq_length"]), settings
+    options = {"top_k": settings["top_k"]} if task == "fill_mask" else {}
+    return getattr(prediction, TASKS[task].predictor)(path, **options), settings
 
 
 def open_both(folder, model, task, tokenizer, is_traced=False, **settings):

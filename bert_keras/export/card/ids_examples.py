@@ -1,6 +1,10 @@
 """Code for model cards that runs an ONNX or LiteRT file on text, with the package tokenizers and without bert-keras."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
+
+from bert_keras.model_folder.preparation import Preparation
 
 _LIBRARIES = {
     "onnx": ("ONNX Runtime", "onnxruntime", "import onnxruntime"),
@@ -32,12 +36,19 @@ for place, word in enumerate(words):
         print(text[start:end], labels[best[place]])""",
     "fill_mask": """for scores in outputs["logits"][0]:
     print([tokenizer.id_to_token(int(number)) for number in scores.argsort()[::-1][:{top_k}]])""",
+    "next_sentence": """scores = outputs["logits"][0]
+print(float(1 / (1 + np.exp(scores[1] - scores[0]))))""",
+    "replaced_tokens": """scores = 1 / (1 + np.exp(-outputs["logits"][0]))
+for token, score in list(zip(rows[0].tokens, scores.tolist()))[1:-1]:
+    print(token, score)""",
 }
 _POOLED = {"cls": "[0]", "mean": ".mean(axis=0)", "max": ".max(axis=0)"}
 _MASKS = 'features["masked_lm_positions"] = [[i for i, token in enumerate(rows[0].tokens) if token == "[MASK]"]]'
 
 
-def ids_example(name, path, settings, texts, preparation):
+def ids_example(
+    name: str, path: str, settings: Mapping[str, Any], texts: Mapping[str, Any], preparation: Preparation
+) -> str:
     """Returns the part of a model card that runs the file of the format `name` at a path on example texts.
 
     settings is the task.json of the model, texts are the `example_texts` of its task, and preparation is its
@@ -69,7 +80,7 @@ def ids_example(name, path, settings, texts, preparation):
     return f"**{title}**, with `pip install {package} tokenizers`, in this folder:\n\n```python\n{code}\n```"
 
 
-def _rows(settings, texts):
+def _rows(settings: Mapping[str, Any], texts: Mapping[str, Any]) -> list[str]:
     """Returns the lines that turn the texts into encodings, `rows`."""
     first, *others = texts
     if settings["task"] in ("multiple_choice", "rerank"):
@@ -81,7 +92,7 @@ def _rows(settings, texts):
     return [f"rows = [tokenizer.encode({', '.join([prefix + first, *others])})]"]
 
 
-def _reading(settings):
+def _reading(settings: Mapping[str, Any]) -> str:
     """Returns the lines that print the answer."""
     task = settings["task"]
     if task == "vectors":
@@ -97,7 +108,7 @@ def _reading(settings):
     return _READ[task].replace("{top_k}", str(settings.get("top_k")))
 
 
-def _reading_of_answers(settings):
+def _reading_of_answers(settings: Mapping[str, Any]) -> str:
     longest, answer = settings["max_answer_length"], "context[rows[0].offsets[first][0] : rows[0].offsets[last][1]]"
     if settings["version_2_with_negative"]:
         threshold = settings["null_score_diff_threshold"]

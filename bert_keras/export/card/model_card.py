@@ -4,8 +4,13 @@ import collections
 import os
 import statistics
 import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from bert_keras.export.card.usage_examples import how_to_call
+from bert_keras.export.source import Source
 from bert_keras.model_folder.tasks import TASKS
 from bert_keras.storage.hub import SCHEME
 
@@ -24,7 +29,7 @@ _SETTINGS = (
 )
 
 
-def model_card(source, written, answer):
+def model_card(source: Source, written: Mapping[str, Any], answer: Mapping[str, np.ndarray]) -> str:
     """Returns the README.md of an export of a Source.
 
     written is the content of export.json, and answer the SavedModel's answer to `example_texts`, a dict of arrays
@@ -43,7 +48,7 @@ def model_card(source, written, answer):
     return "\n\n".join(sections) + "\n"
 
 
-def spread(tries):
+def spread(tries: str) -> str | None:
     """Describes the spread over seeds for the best settings in the text of a tries.tsv, those with the best median.
 
     The result is None if the best settings have fewer than two seeds.
@@ -64,7 +69,7 @@ def spread(tries):
     )
 
 
-def _purpose(source, places):
+def _purpose(source: Source, places: Mapping[str, str]) -> Iterator[str]:
     settings, config = source.settings, source.predictor.config
     labels = settings.get("labels") or []
     texts = "a pair of texts" if settings.get("is_pair") else "a text"
@@ -81,7 +86,7 @@ def _purpose(source, places):
     yield f"In this folder: {formats}; `export.json` has their comparison with the model."
 
 
-def _data(run):
+def _data(run: Mapping[str, Any]) -> Iterator[str]:
     settings, facts = run["settings"], run["facts"]
     told = [settings[name] for name in ("task_name", "tfds") if settings.get(name)]
     if settings.get("data_dir"):
@@ -98,7 +103,7 @@ def _data(run):
         yield f"## Data\n\n{', '.join(told)}."
 
 
-def _metrics(source, run, costs):
+def _metrics(source: Source, run: Mapping[str, Any], costs: Sequence[str]) -> Iterator[str]:
     evaluation = run["evaluation"] or {"metrics": source.settings.get("metrics"), "baseline": {}}
     if evaluation["metrics"] or costs:
         yield "## Metrics"
@@ -113,7 +118,7 @@ def _metrics(source, run, costs):
         yield "Quantization, timed on the exporting machine:\n\n" + "\n".join(f"- {line}" for line in costs)
 
 
-def _limits(source):
+def _limits(source: Source) -> Iterator[str]:
     is_lower_cased = source.predictor.files.preparation.do_lower_case
     case = "is lower-cased" if is_lower_cased else "keeps its capital letters"
     longest = source.settings["max_seq_length"]
@@ -127,7 +132,7 @@ def _limits(source):
     )
 
 
-def _making(source, versions):
+def _making(source: Source, versions: Mapping[str, str]) -> Iterator[str]:
     yield "## How it was made"
     if source.run:
         settings = {name: source.run["settings"].get(name) for name in _SETTINGS}
@@ -139,7 +144,7 @@ def _making(source, versions):
     yield ", ".join(f"{name} {version}" for name, version in versions.items()) + "."
 
 
-def _scripts(vocab):
+def _scripts(vocab: Iterable[str]) -> str:
     """Lists the scripts of the tokens' first letters that have a share of at least 1 %."""
     counts = collections.Counter()
     for token in vocab:
@@ -151,5 +156,5 @@ def _scripts(vocab):
     return ", ".join(shown) or "none"
 
 
-def _listed(value):
+def _listed(value: Any) -> Any:
     return " or ".join(map(str, value)) if isinstance(value, list | tuple) else value

@@ -1,15 +1,22 @@
 """Usage examples of an export as Markdown, for its model card."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 
 from bert_keras.export.card.ids_examples import ids_example
 from bert_keras.export.formats.choices import network_place
+from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.graph.text_model import text_names
+from bert_keras.model_folder.preparation import Preparation
 
 _OUTPUTS = {
     "label": "the most probable class",
     "labels": "all labels, in the order of the probabilities",
     "probabilities": "the probability of each label, choice, tag or guess",
+    "tokens": 'the most probable tokens for each mask; rows are padded with ""',
     "applies": "true if the probability is at least 0.5",
     "value": "the number, on the scale of the training data",
     "index": "the number of the best choice, from 0",
@@ -25,10 +32,16 @@ _OUTPUTS = {
     "starts": "start of each word, in characters (code points); -1 after the last",
     "ends": "end of each word",
     "num_words": "number of words",
-    "tokens": 'the most probable tokens for each mask; rows are padded with ""',
     "num_masks": "number of masks",
+    "probability": "the probability that the second text follows the first",
+    "num_tokens": "number of tokens",
     "vector": "the vector",
     "is_cut": "true if the text was cut",
+}
+# Of this task, outputs of the same names have another meaning.
+_OF_REPLACED_TOKENS = {
+    "tokens": 'the tokens of the text; rows are padded with ""',
+    "probabilities": "the probability that each token does not belong there",
 }
 _TEXTS = {
     "text": "Paris is the capital of France.",
@@ -36,6 +49,8 @@ _TEXTS = {
     "choices": ["It lies on the Seine.", "He was hungry, so he ate."],
     "query": "What is the capital of France?",
     "texts": ["Paris is the capital of France.", "He was hungry, so he ate."],
+    "text_a": "Paris is the capital of France.",
+    "text_b": "It lies on the Seine.",
     "question": "What is the capital of France?",
     "context": "Paris is the capital of France.",
 }
@@ -81,27 +96,35 @@ _DIFFERENCES = (
 )
 
 
-def example_texts(settings):
+def example_texts(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns an example of each text that a model answers, a dict of JSON values; settings is its task.json."""
     if settings["task"] == "fill_mask":
         return {"text": "Paris is the [MASK] of France."}
     return {name: _TEXTS[name] for name in text_names(settings)}
 
 
-def how_to_call(settings, places, answer, network, preparation):
+def how_to_call(
+    settings: Mapping[str, Any],
+    places: Mapping[str, str],
+    answer: Mapping[str, np.ndarray],
+    network: IdsNetwork,
+    preparation: Preparation,
+) -> str:
     """Returns the section of a model card on how to call the model.
 
     places has the path of each format, and preparation is the Preparation of the model.
     """
     example, calls = example_texts(settings), ["## How to call it"]
     if "saved_model" in places:
-        calls.append(_call_of_text(places["saved_model"], example, answer))
+        calls.append(_call_of_text(places["saved_model"], settings["task"], example, answer))
     if settings["task"] == "vectors":
         calls.append("**bert-keras**: `bert_keras.FeatureExtractor` opens this folder too.")
     else:
         texts = [text for value in example.values() for text in ([value] if isinstance(value, str) else value)]
         command = " ".join(["python predict.py --model_dir=.", *(f'"{text}"' for text in texts)])
-        calls.append(f"**bert-keras**, which reads long texts whole:\n\n```\n{command}\n```")
+        reads_windows = settings["task"] == "token_classification" or settings.get("doc_stride")
+        extent = ", which reads long texts whole" if reads_windows else ""
+        calls.append(f"**bert-keras**{extent}:\n\n```\n{command}\n```")
     take_ids = ["the signature `ids` of the SavedModel"] if "saved_model" in places else []
     take_ids += [f"`{network_place(name)}`" for name in places if name != "saved_model"]
     inputs, outputs = (
@@ -120,9 +143,10 @@ def how_to_call(settings, places, answer, network, preparation):
     return "\n\n".join(calls)
 
 
-def _call_of_text(path, example, answer):
+def _call_of_text(path: str, task: str, example: Mapping[str, Any], answer: Mapping[str, np.ndarray]) -> str:
+    meanings = _OUTPUTS | (_OF_REPLACED_TOKENS if task == "replaced_tokens" else {})
     rows = [
-        f"| `{name}` | {value.dtype} | {_OUTPUTS[name]} |".replace("object", "string") for name, value in answer.items()
+        f"| `{name}` | {value.dtype} | {meanings[name]} |".replace("object", "string") for name, value in answer.items()
     ]
     first = {name: _shortened(value.tolist()[0]) for name, value in answer.items()}
     response = json.dumps({"predictions": [first]}, ensure_ascii=False)
@@ -135,7 +159,7 @@ def _call_of_text(path, example, answer):
     )
 
 
-def _shortened(value):
+def _shortened(value: Any) -> Any:
     """Returns an answer as JSON, with rounded numbers, and with "..." at the end of shortened lists."""
     if isinstance(value, bytes):
         return value.decode("utf-8")

@@ -5,7 +5,12 @@ output between sequences. Another network, permuted outputs, zeros and constants
 regardless of the scale of the numbers.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
 import numpy as np
+
+from bert_keras.export.formats.networks import IdsNetwork
 
 # Maximum distance of an export. LIMITS[None] applies to each number, because only rounding may differ. The others apply
 # to the root mean square: single numbers may be far off in 8 or 16 bits. Measured distances: docs/guides/export.md.
@@ -15,7 +20,7 @@ LIMITS = {None: 1e-3, "bfloat16": 0.5, "int8": 0.7}
 _ROUNDING = 1e-5
 
 
-def random_features(network, num_rows, num_tokens, seed=0):
+def random_features(network: IdsNetwork, num_rows: int, num_tokens: int, seed: int = 0) -> dict[str, np.ndarray]:
     """Makes inputs of a network: ragged lengths (the first is full), two segments, and masked_lm_positions [B, 3]."""
     random = np.random.default_rng(seed)
     lengths = random.integers(min(2, num_tokens), num_tokens + 1, (num_rows, 1))
@@ -32,14 +37,16 @@ def random_features(network, num_rows, num_tokens, seed=0):
     return {name: features[name].astype(np.int32) for name in network.input_names}
 
 
-def questions(network):
+def questions(network: IdsNetwork) -> list[dict[str, np.ndarray]]:
     """Makes batches of different shapes, because batch size and length are dynamic. The first has most sequences."""
     longest = network.longest
     shapes = (32, min(32, longest)), (1, min(8, longest)), (3, longest), (2, 2)
     return [random_features(network, *shape) for shape in shapes]
 
 
-def judge(called, answers, network, quantize=None):
+def judge(
+    called: str, answers: Sequence[Mapping[str, np.ndarray]], network: IdsNetwork, quantize: str | None = None
+) -> dict[str, float]:
     """Compares the outputs of an export for `questions` with those of its network in float32.
 
     Returns the largest difference of two numbers, and the largest distance of an output in a batch, as in export.json.
@@ -74,7 +81,9 @@ def judge(called, answers, network, quantize=None):
     return {"largest_difference": largest, "distance": farthest}
 
 
-def largest_difference(expected, found, tolerance, called):
+def largest_difference(
+    expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], tolerance: float, called: str
+) -> float:
     """Returns the largest difference of two floats in dicts of arrays.
 
     Raises ValueError, with the first place, unless floats agree within the absolute tolerance and all else is equal.
@@ -101,16 +110,16 @@ def largest_difference(expected, found, tolerance, called):
     return largest
 
 
-def _check_names(called, found, expected):
+def _check_names(called: str, found: Iterable[str], expected: Iterable[str]) -> None:
     if set(found) != set(expected):
         raise ValueError(f"{called} gives {', '.join(sorted(found))}, but {', '.join(sorted(expected))} are expected")
 
 
-def _root_mean_square(values):
+def _root_mean_square(values: np.ndarray) -> float:
     return float(np.sqrt(np.mean(np.square(values, dtype=np.float64))))
 
 
-def _shown(value):
+def _shown(value: Any) -> str:
     if isinstance(value, bytes):
         return f'"{value.decode(errors="replace")[:40]}"'
     return f"{value:g}" if isinstance(value, np.floating) else str(value)

@@ -1,14 +1,21 @@
 """Checks that a SavedModel answers in a new process as the model does in this one."""
 
 import copy
+import os
 import pickle
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from bert_keras.export.checks.agreement import judge, largest_difference, questions
+from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.graph.text_model import TextModel
+from bert_keras.prediction import Classification, FilledText, MultiLabel, QuestionAnswer, TaggedText
+from bert_keras.prediction.predictor import Predictor
 from bert_keras.storage.text_files import is_blank
 
 # Tolerances for the answers to texts, relative to the largest number if that is above 1. In bfloat16 a sum depends on
@@ -39,7 +46,14 @@ with open(outputs_file, "wb") as file:
 """
 
 
-def check_saved_model(folder, text_model, network, predictor, texts, quantize=None):
+def check_saved_model(
+    folder: str | os.PathLike,
+    text_model: TextModel,
+    network: IdsNetwork,
+    predictor: Predictor,
+    texts: dict[str, np.ndarray],
+    quantize: str | None = None,
+) -> dict[str, Any]:
     """Compares a SavedModel with its text model, with the network in float32 and with the answers of Python.
 
     Returns the entries of export.json. The texts that Python answers differently ("num_other") are an error without
@@ -71,7 +85,9 @@ def check_saved_model(folder, text_model, network, predictor, texts, quantize=No
     }
 
 
-def run_in_new_process(folder, calls):
+def run_in_new_process(
+    folder: str | os.PathLike, calls: Sequence[tuple[str, dict[str, np.ndarray]]]
+) -> tuple[list[dict[str, np.ndarray]], float]:
     """Calls a SavedModel in a process that has only TensorFlow and tensorflow-text.
 
     Each call is a signature name and a dict of arrays. Returns their outputs, and the seconds that loading took.
@@ -89,7 +105,14 @@ def run_in_new_process(folder, calls):
         return pickle.load(file)
 
 
-def compare_with_python(task, predictor, texts, outputs, tolerance, is_quantized=False):
+def compare_with_python(
+    task: str,
+    predictor: Predictor,
+    texts: Mapping[str, np.ndarray],
+    outputs: Mapping[str, np.ndarray],
+    tolerance: float,
+    is_quantized: bool = False,
+) -> tuple[float, int, int]:
     """Compares the outputs for texts with the answers of `prediction`, except to texts that one of them cannot answer.
 
     These are texts that are empty or have no words or masks, and cut texts, which Python reads through windows. If the
@@ -123,28 +146,28 @@ def compare_with_python(task, predictor, texts, outputs, tolerance, is_quantized
     return largest, len(rows), num_other
 
 
-def _scale_of(outputs):
+def _scale_of(outputs: Mapping[str, np.ndarray]) -> float:
     """Returns the factor for a relative tolerance: the largest number, or 1 if all are smaller."""
     floats = [value for value in outputs.values() if np.issubdtype(value.dtype, np.floating)]
     return max([1.0, *(float(np.abs(value).max(initial=0.0)) for value in floats)])
 
 
-def _is_comparable(row, texts, outputs):
+def _is_comparable(row: int, texts: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> bool:
     parts = [part for values in texts.values() for part in np.ravel(values[row])]
-    has_parts = all(outputs[name][row] for name in ("num_words", "num_masks") if name in outputs)
+    has_parts = all(outputs[name][row] for name in ("num_words", "num_masks", "num_tokens") if name in outputs)
     return has_parts and not outputs["is_cut"][row] and not any(is_blank(_decode(part)) for part in parts)
 
 
-def _in_python(values):
+def _in_python(values: Iterable[Any]) -> Any:
     parts = [[_decode(part) for part in value] if isinstance(value, np.ndarray) else _decode(value) for value in values]
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
-def _decode(text):
+def _decode(text: bytes) -> str:
     return text.decode("utf-8", errors="ignore")
 
 
-def _as_output(value):
+def _as_output(value: Any) -> np.ndarray:
     """Returns a part of a Python answer as a batch of one; strings become bytes."""
     array = np.array(value, object)
     if isinstance(array.flat[0], str):
@@ -152,11 +175,11 @@ def _as_output(value):
     return np.array([value])
 
 
-def _labels(answer):
+def _labels(answer: Classification | MultiLabel) -> dict[str, Any]:
     return {"labels": list(answer.probabilities), "probabilities": list(answer.probabilities.values())}
 
 
-def _of_question(answer):
+def _of_question(answer: QuestionAnswer) -> dict[str, Any]:
     expected = {
         "answer": answer.text,
         "start": -1 if answer.start is None else answer.start,
@@ -166,7 +189,7 @@ def _of_question(answer):
     return expected | ({} if answer.null_odds is None else {"null_odds": answer.null_odds})
 
 
-def _of_words(answer):
+def _of_words(answer: TaggedText) -> dict[str, Any]:
     words = answer.words
     return {
         "num_words": len(words),
@@ -178,7 +201,7 @@ def _of_words(answer):
     }
 
 
-def _of_masks(answer):
+def _of_masks(answer: FilledText) -> dict[str, Any]:
     return {
         "num_masks": len(answer.masks),
         "tokens": [[guess.token for guess in guesses] for guesses in answer.masks],
@@ -198,5 +221,11 @@ _EXPECTED = {
     "question_answering": _of_question,
     "token_classification": _of_words,
     "fill_mask": _of_masks,
+    "next_sentence": lambda answer: {"probability": answer.probability},
+    "replaced_tokens": lambda answer: {
+        "num_tokens": len(answer.tokens),
+        "tokens": [each.token for each in answer.tokens],
+        "probabilities": [each.probability for each in answer.tokens],
+    },
     "vectors": lambda answer: {"vector": answer.vector},
 }

@@ -1,5 +1,8 @@
 """The texts to check an export with, as dicts of arrays of bytes [B, ...]: built-in texts, or those of the user."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from bert_keras.export.graph.text_model import text_names
@@ -19,13 +22,13 @@ _ODD_TEXTS = (
 )
 
 
-def built_in_texts(settings):
+def built_in_texts(settings: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Returns ordinary, empty, odd and too long texts for the task.json of a model; for fill_mask, also with masks."""
     texts = [*_ORDINARY_TEXTS, *_ODD_TEXTS, b"Paris is the capital of France. " * settings["max_seq_length"]]
     if settings["task"] == "fill_mask":
         texts += [text[: len(text) // 2] + _MASK + text[len(text) // 2 :] + _MASK for text in texts]
 
-    def moved(number):
+    def moved(number: int) -> list[bytes]:
         return [*texts[number:], *texts[:number]]
 
     inputs = {}
@@ -37,7 +40,7 @@ def built_in_texts(settings):
     return inputs
 
 
-def read_check_texts(path, settings):
+def read_check_texts(path: str, settings: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Reads a file of texts, one a line; tabs separate the texts of a pair, or a text and its list.
 
     Blank lines are skipped, and bytes that are not UTF-8 are kept. If the model takes single texts, tabs are part of

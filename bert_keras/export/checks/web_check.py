@@ -8,6 +8,8 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from bert_keras.export.checks.texts import built_in_texts
 from bert_keras.export.formats.choices import PLACES
 from bert_keras.model_folder.exported import WEB_MODEL
 from bert_keras.prediction import open_model
+from bert_keras.prediction.predictor import Predictor
 
 log = logging.getLogger("bert_keras")
 
@@ -22,7 +25,9 @@ log = logging.getLogger("bert_keras")
 TOLERANCE = 1e-4
 
 
-def compare_in_node(export, settings, quantized=None):
+def compare_in_node(
+    export: pathlib.Path, settings: Mapping[str, Any], quantized: pathlib.Path | None = None
+) -> dict[str, Any]:
     """Compares the answers of JavaScript and Python to the built-in texts; both run the network of an export folder.
 
     settings is the task.json of the model. If a quantized network is given, JavaScript answers again with it, and the
@@ -63,7 +68,7 @@ def compare_in_node(export, settings, quantized=None):
 
 
 @contextlib.contextmanager
-def _quiet():
+def _quiet() -> Iterator[None]:
     """Does not log what opening and asking a model says, because the user did neither."""
     level = log.level
     log.setLevel(logging.ERROR)
@@ -73,14 +78,16 @@ def _quiet():
         log.setLevel(level)
 
 
-def check_items(settings):
+def check_items(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns the built-in texts as items of a request; the long text does not repeat itself."""
     texts = built_in_texts(settings)
     columns = {name: [_decoded(value, settings) for value in values] for name, values in texts.items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def answers_of_python(predictor, items, **options):
+def answers_of_python(
+    predictor: Predictor, items: Iterable[Mapping[str, Any]], **options: Any
+) -> list[dict[str, Any] | str]:
     """Returns the answer to each item as a dict of JSON, with its length as a server tells it, or the error, a str."""
     values = [tuple(item.values()) if len(item) > 1 else next(iter(item.values())) for item in items]
     found = []
@@ -94,13 +101,15 @@ def answers_of_python(predictor, items, **options):
     return found
 
 
-def answers_in_node(web, items, **options):
+def answers_in_node(
+    web: pathlib.Path, items: Iterable[Mapping[str, Any]], **options: Any
+) -> list[dict[str, Any] | str]:
     """Returns the answer of a web folder to each item, or the error, a str."""
     results = run_in_node(web, [["answers", "", [item], options] for item in items])
     return [result["error"] if "error" in result else result["value"][0] for result in results]
 
 
-def run_in_node(web, calls):
+def run_in_node(web: pathlib.Path, calls: list[list[Any]]) -> list[dict[str, Any]]:
     """Calls functions of the backend of a web folder, each a list of a name and arguments.
 
     Returns a list of dicts with "value" or "error".
@@ -123,7 +132,7 @@ def run_in_node(web, calls):
         settings.unlink()
 
 
-def difference_of(expected, found):
+def difference_of(expected: dict[str, Any] | str, found: dict[str, Any] | str) -> float:
     """Returns the largest difference of two numbers in two answers.
 
     Raises ValueError if numbers differ by more than the tolerance, or if anything else differs. Only guesses of almost
@@ -143,7 +152,7 @@ def difference_of(expected, found):
     return max(_difference(*pair, TOLERANCE * scale) for pair in pairs)
 
 
-def _difference(expected, found, place, tolerance):
+def _difference(expected: Any, found: Any, place: str, tolerance: float) -> float:
     if isinstance(expected, float) and isinstance(found, int | float):
         if abs(expected - found) <= tolerance:
             return abs(expected - found)
@@ -152,10 +161,12 @@ def _difference(expected, found, place, tolerance):
     raise ValueError(f"{place} is {found!r}, but {expected!r} in Python")
 
 
-def _clear_parts(answer, expected):
+def _clear_parts(answer: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
     """Returns an answer without the guesses that rounding may put into another order, by their expected probability."""
 
-    def clear(guesses, reference, key="probability"):
+    def clear(
+        guesses: list[dict[str, Any]], reference: list[dict[str, Any]], key: str = "probability"
+    ) -> list[dict[str, Any]]:
         ranks = [rank if _has_clear_rank(reference, rank, key) else None for rank in range(len(guesses))]
         return [guess if rank is not None else {key: guess[key]} for guess, rank in zip(guesses, ranks, strict=True)]
 
@@ -172,7 +183,7 @@ def _clear_parts(answer, expected):
     return {name: value for name, value in answer.items() if name not in unclear}
 
 
-def _has_clear_rank(guesses, rank, key="probability"):
+def _has_clear_rank(guesses: list[dict[str, Any]], rank: int, key: str = "probability") -> bool:
     """Returns whether the number of a guess differs from those of its neighbours; the last probable one lacks one."""
     if rank >= len(guesses) - 1 and key == "probability":
         return len(guesses) == 1
@@ -180,7 +191,7 @@ def _has_clear_rank(guesses, rank, key="probability"):
     return all(abs(guesses[rank][key] - value) > 2 * TOLERANCE for value in nearest)
 
 
-def _leaves(value, place="the answer"):
+def _leaves(value: Any, place: str = "the answer") -> dict[str, Any]:
     """Returns the values in nested dicts and lists by their places."""
     if isinstance(value, dict):
         parts = {f"{place}.{name}": part for name, part in value.items()}
@@ -191,7 +202,7 @@ def _leaves(value, place="the answer"):
     return {name: leaf for name, part in parts.items() for name, leaf in _leaves(part, name).items()}
 
 
-def _is_other(answer, quantized):
+def _is_other(answer: dict[str, Any] | str, quantized: dict[str, Any] | str) -> bool:
     """Returns whether two answers of the same text differ in anything but numbers."""
     if isinstance(answer, str) or isinstance(quantized, str):
         return type(answer) is not type(quantized)
@@ -200,7 +211,7 @@ def _is_other(answer, quantized):
     return words[0] != words[1]
 
 
-def _decoded(value, settings):
+def _decoded(value: Any, settings: Mapping[str, Any]) -> Any:
     """Returns a text as str; the long text gets a number in each sentence, so that no two windows are equal."""
     if isinstance(value, np.ndarray):
         return [_decoded(part, settings) for part in value]

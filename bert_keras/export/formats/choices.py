@@ -3,6 +3,7 @@
 import importlib.metadata
 import importlib.util
 import platform
+from collections.abc import Iterable, Sequence
 
 from bert_keras.export.formats import web_runtime
 from bert_keras.mistakes import Mistake
@@ -27,21 +28,21 @@ _PACKAGES = {
 _EXTRAS = {"onnx": "onnx", "litert": "litert", "web": "onnx"}
 
 
-def network_place(name):
+def network_place(name: str) -> str:
     """Returns the path of the network of a format in the export folder."""
     from bert_keras.model_folder.exported import WEB_MODEL  # loads TensorFlow
 
     return f"{PLACES[name]}/{WEB_MODEL}" if name == "web" else PLACES[name]
 
 
-def quantization_of(name, quantize):
+def quantization_of(name: str, quantize: str | None) -> str | None:
     """Returns the numbers that a format stores, given --quantize: "int8", "bfloat16", or None for float32."""
     if quantize is None and name in _QUANTIZED_BY_DEFAULT:
         return _QUANTIZATION[name]
     return None if quantize == "float32" else quantize
 
 
-def check_formats(formats, quantize):
+def check_formats(formats: Sequence[str], quantize: str | None) -> None:
     """Raises ValueError for formats that are unknown, given twice, or do not support the quantization."""
     if unknown := [name for name in formats if name not in FORMATS]:
         raise Mistake('{format} has "{}", but its formats are {}, separated by commas', unknown[0], FORMATS)
@@ -60,7 +61,7 @@ def check_formats(formats, quantize):
         )
 
 
-def check_packages(formats):
+def check_packages(formats: Iterable[str]) -> None:
     """Raises ValueError if packages are not installed; the message names all, and the command that installs them."""
     missing = {name: [each for each in _PACKAGES[name] if importlib.util.find_spec(each) is None] for name in formats}
     missing = {name: modules for name, modules in missing.items() if modules}
@@ -79,7 +80,7 @@ def check_packages(formats):
     )
 
 
-def versions(formats):
+def versions(formats: Iterable[str]) -> dict[str, str]:
     """Returns the versions of Python and of the packages of the formats, a dict by name."""
     packages = dict.fromkeys(["tensorflow", "keras", *(each for name in formats for each in _PACKAGES[name].values())])
     installed = {name: importlib.metadata.version(name) for name in packages}

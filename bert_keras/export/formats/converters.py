@@ -9,6 +9,7 @@ Converters print a lot and change settings of their process, so they do not run 
 import os
 import re
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -24,12 +25,12 @@ UNKNOWN = "no operation for "
 PLAIN = ".plain"
 
 
-def convert(name, saved_model, signature, output, quantize):
+def convert(name: str, saved_model: str, signature: str, output: str, quantize: str) -> None:
     """Converts a signature of a SavedModel to "onnx" or "litert". All arguments are str; quantize may be empty."""
     {"onnx": _to_onnx, "litert": _to_litert}[name](saved_model, signature, output, quantize)
 
 
-def _to_onnx(saved_model, signature, output, quantize):
+def _to_onnx(saved_model: str, signature: str, output: str, quantize: str) -> None:
     import onnx
     import tensorflow as tf
     import tf2onnx
@@ -54,7 +55,7 @@ def _to_onnx(saved_model, signature, output, quantize):
         quantize_dynamic(model, output, op_types_to_quantize=["Gather"], weight_type=QuantType.QInt8)
 
 
-def _name_axes(graph):
+def _name_axes(graph: Any) -> None:
     """Replaces the names that tf2onnx makes up for axes of unknown length, such as unk__350."""
     names = [value.name for value in graph.input]
     for value in (*graph.input, *graph.output):
@@ -66,7 +67,7 @@ def _name_axes(graph):
     del graph.value_info[:]  # has the old names, and nothing that a runtime cannot infer
 
 
-def _quantize_products(graph):
+def _quantize_products(graph: Any) -> None:
     """Replaces each product with a constant matrix by one of 8 bits; each row and each column has its own scale.
 
     `quantize_dynamic` has one scale for all rows, so the answer for a text would depend on the others of its batch.
@@ -102,7 +103,7 @@ def _quantize_products(graph):
     graph.initializer.extend(numpy_helper.from_array(np.asarray(value), name) for name, value in numbers.items())
 
 
-def _round_rows(x):
+def _round_rows(x: str) -> list[tuple[str, list[str], str, dict[str, Any]]]:
     """Returns the operations that round the rows of a tensor to 8 bits, with a scale for each row."""
     return [
         ("Abs", [x], f"{x}/absolute", {}),
@@ -114,7 +115,7 @@ def _round_rows(x):
     ]
 
 
-def _to_litert(saved_model, signature, output, quantize):
+def _to_litert(saved_model: str, signature: str, output: str, quantize: str) -> None:
     import tensorflow as tf
 
     converter = tf.lite.TFLiteConverter.from_saved_model(saved_model, signature_keys=[signature])

@@ -1,6 +1,7 @@
 """Writes the network of a model, which takes ids, as an ONNX or LiteRT file."""
 
 import logging
+import os
 import pathlib
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from bert_keras.export.checks.agreement import judge, questions
 from bert_keras.export.formats import converters
+from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import OPENERS
 from bert_keras.storage import writing
@@ -19,7 +21,13 @@ _TITLES = {"onnx": "ONNX", "litert": "LiteRT"}
 _SIGNATURE = "ids"
 
 
-def write_ids(name, network, file, quantize=None, plain_file=None):
+def write_ids(
+    name: str,
+    network: IdsNetwork,
+    file: str | os.PathLike,
+    quantize: str | None = None,
+    plain_file: str | os.PathLike | None = None,
+) -> dict[str, float]:
     """Writes an IdsNetwork as "onnx" or "litert", runs the file and compares its outputs with the network.
 
     The file has the input and output names of the network, and appears only after the comparison. A LiteRT file has
@@ -44,7 +52,7 @@ def write_ids(name, network, file, quantize=None, plain_file=None):
     return agreement
 
 
-def _run_converter(name, *arguments):
+def _run_converter(name: str, *arguments: str) -> None:
     """Runs `converters.convert` in a new process, and logs its output only if it fails."""
     source = pathlib.Path(converters.__file__).read_text(encoding="utf-8")
     process = subprocess.run(

@@ -1,14 +1,20 @@
 """Writes text models as SavedModels, which load without this project."""
 
+import os
 import pathlib
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
+from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.export.formats.choices import PLACES
+from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.graph.classes import ChoiceModel, ClassModel, RankModel
+from bert_keras.export.graph.pretrained import FillMaskModel, NextSentenceModel, ReplacedTokensModel, VectorModel
 from bert_keras.export.graph.spans import SpanModel
 from bert_keras.export.graph.tags import TagModel
-from bert_keras.export.graph.vectors import FillMaskModel, VectorModel
+from bert_keras.export.graph.text_model import TextModel
 
 _CLASSES = {
     "classification": ClassModel,
@@ -19,16 +25,18 @@ _CLASSES = {
     "question_answering": SpanModel,
     "token_classification": TagModel,
     "fill_mask": FillMaskModel,
+    "next_sentence": NextSentenceModel,
+    "replaced_tokens": ReplacedTokensModel,
     "vectors": VectorModel,
 }
 
 
-def make_text_model(network, tokenizer, settings):
+def make_text_model(network: IdsNetwork, tokenizer: GraphTokenizer, settings: Mapping[str, Any]) -> TextModel:
     """Makes the `TextModel` of a task from its IdsNetwork, a GraphTokenizer and the task.json of the model."""
     return _CLASSES[settings["task"]](network, tokenizer, settings)
 
 
-def write_saved_model(text_model, folder):
+def write_saved_model(text_model: TextModel, folder: str | os.PathLike) -> str:
     """Writes a TextModel into a folder, in a subfolder as TensorFlow Serving needs it. Returns the path, a str.
 
     The signature "serving_default" takes text and returns the answers of the text model. The signature "ids" takes the
@@ -44,8 +52,8 @@ def write_saved_model(text_model, folder):
     return path
 
 
-def _of_ids(network):
-    def score(features):
+def _of_ids(network: IdsNetwork) -> Any:
+    def score(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         sizes = tf.shape(features["input_ids"])
         told = f"input_ids is longer than the {network.longest} tokens that the model takes"
         checks = [tf.debugging.assert_less_equal(sizes[1], network.longest, told)]

@@ -5,6 +5,7 @@ import json
 import logging
 import pathlib
 import shutil
+from typing import Any
 
 from bert_keras import serving
 from bert_keras.export.checks.web_check import compare_in_node
@@ -12,6 +13,7 @@ from bert_keras.export.formats.choices import PLACES
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.web_runtime import write_runtime
 from bert_keras.export.formats.web_tokenizer import unicode_tables
+from bert_keras.export.source import Source
 from bert_keras.model_folder.exported import WEB_MODEL
 from bert_keras.model_folder.folder import EXPORT_FILE
 from bert_keras.model_folder.tasks import TASKS
@@ -24,7 +26,7 @@ _PAGE = pathlib.Path(serving.__file__).parent / "page"
 _BACKENDS = ("server_backend.js", "browser_backend.js")
 
 
-def write_web(source, folder, quantize, package):
+def write_web(source: Source, folder: pathlib.Path, quantize: str | None, package: pathlib.Path) -> dict[str, Any]:
     """Writes the web folder of a Source into a folder, after its JavaScript gave the answers of Python.
 
     quantize is "int8" or None, and package the path of the package of ONNX Runtime Web. JavaScript is compared in
@@ -53,7 +55,7 @@ def write_web(source, folder, quantize, package):
     return agreement
 
 
-def _write_page(source, web):
+def _write_page(source: Source, web: pathlib.Path) -> None:
     """Writes the page, its backend, and what they need to know about the model."""
     for file in sorted(_PAGE.iterdir()):
         if file.is_file() and file.name not in _BACKENDS:

@@ -65,7 +65,7 @@ def write_runtime(package: pathlib.Path, folder: pathlib.Path) -> None:
         (folder / written).write_bytes(importlib.resources.files("onnxruntime").joinpath(name).read_bytes())
 
 
-def _download(file):
+def _download(file: pathlib.Path) -> None:
     npm = shutil.which("npm")
     if npm is None:
         raise Mistake(
@@ -93,6 +93,6 @@ def _download(file):
         writing.publish(written, file)
 
 
-def _is_whole(file):
+def _is_whole(file: pathlib.Path) -> bool:
     with open(file, "rb") as content:
         return base64.b64encode(hashlib.file_digest(content, "sha512").digest()).decode() == _INTEGRITY

@@ -1,6 +1,7 @@
 """The tables of unicode.json, which the tokenizer in JavaScript reads."""
 
 import unicodedata
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from bert_keras.data_prep.text.words import is_of_word
 _SPACES = "".join(char for char in map(chr, range(0x110000)) if char.isspace())
 
 
-def unicode_tables(do_lower_case: bool, strip_accents: bool) -> dict:
+def unicode_tables(do_lower_case: bool, strip_accents: bool) -> dict[str, Any]:
     """Returns the rules of characters of a `BasicTokenizer` and of `split_words`, for JSON.
 
     Returns:
@@ -29,7 +30,7 @@ def unicode_tables(do_lower_case: bool, strip_accents: bool) -> dict:
     }
 
 
-def _of_mode(do_lower_case, strip_accents):
+def _of_mode(do_lower_case: bool, strip_accents: bool) -> dict[str, Any]:
     table, expansions = tables.character_map(do_lower_case, strip_accents)
     sigma_contexts = tables.table_of(tables.sigma_context, tables.UNCASED)
     return {
@@ -41,11 +42,11 @@ def _of_mode(do_lower_case, strip_accents):
     }
 
 
-def _class_of(char):
+def _class_of(char: str) -> int:
     return is_of_word(char) + 2 * char.isdigit() + 4 * char.isupper()
 
 
-def _runs(table):
+def _runs(table: tuple[np.ndarray, np.ndarray]) -> list[int]:
     """Returns a paged table as runs of equal differences."""
     pages, rows = table
     numbers = rows[pages[:, np.newaxis] + np.arange(1 << tables.PAGE_BITS)].ravel().astype(np.int64)

@@ -19,11 +19,11 @@ class ClassModel(TextModel):
         multi_label: "labels"; "probabilities", independent of each other; "applies" bool [B, C], true from 0.5.
     """
 
-    def _answer(self, texts):
+    def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         features, is_cut = self._pack(*(self.tokenizer.tokenize(text) for text in texts.values()))
         return {**self._read_out(self.network(features)["logits"]), "is_cut": is_cut}
 
-    def _read_out(self, logits):
+    def _read_out(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         if self.settings["task"] == "regression":
             return {"value": logits[:, 0]}
         names = tf.constant(self.settings["labels"])
@@ -41,7 +41,7 @@ class _ListModel(TextModel):
 
     least = 1
 
-    def _answer(self, texts):
+    def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         text, several = texts.values()
         num_rows, num_texts = tf.unstack(tf.shape(several))
         told = f"each {next(iter(texts))} needs {self.least} or more {list(texts)[1]}"
@@ -54,7 +54,7 @@ class _ListModel(TextModel):
         is_cut = tf.reduce_any(tf.reshape(is_cut, [num_rows, num_texts]), axis=1)
         return {**self._read_out(logits), "is_cut": is_cut}
 
-    def _read_out(self, logits):
+    def _read_out(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         raise NotImplementedError
 
 
@@ -67,7 +67,7 @@ class ChoiceModel(_ListModel):
 
     least = 2
 
-    def _read_out(self, logits):
+    def _read_out(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"index": tf.argmax(logits, axis=1, output_type=tf.int32), "probabilities": tf.nn.softmax(logits)}
 
 
@@ -78,5 +78,5 @@ class RankModel(_ListModel):
     "is_cut" is true if the query or any of its texts was cut.
     """
 
-    def _read_out(self, logits):
+    def _read_out(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"scores": tf.nn.sigmoid(logits) if self.settings["activation"] == "sigmoid" else logits}

@@ -3,10 +3,14 @@
 Axes: B batch, T tokens, n candidates for the start and for the end of an answer.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import tensorflow as tf
 
 from bert_keras.data_prep.tasks.squad_answers import NO_ANSWER
-from bert_keras.data_prep.text.graph.tokenization import code_points, cut_out
+from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer, code_points, cut_out
+from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.graph.text_model import TextModel
 
 
@@ -24,7 +28,7 @@ class SpanModel(TextModel):
         "is_impossible": bool [B], true for no answer.
     """
 
-    def __init__(self, network, tokenizer, settings):
+    def __init__(self, network: IdsNetwork, tokenizer: GraphTokenizer, settings: Mapping[str, Any]):
         super().__init__(network, tokenizer, settings)
         if self.max_seq_length <= settings["max_query_length"] + 3:
             raise ValueError(
@@ -33,7 +37,7 @@ class SpanModel(TextModel):
                 "the training wrote"
             )
 
-    def _answer(self, texts):
+    def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         features, first, lengths, starts, ends, is_cut = self._encode(texts)
         logits = self.network(features)
         # The original BERT also adds logits in double precision.
@@ -62,7 +66,9 @@ class SpanModel(TextModel):
             "is_cut": is_cut,
         }
 
-    def _encode(self, texts):
+    def _encode(
+        self, texts: dict[str, tf.Tensor]
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
         """Packs [CLS] question [SEP] context [SEP].
 
         Returns features [B, T]; position of the first context token and number of context tokens [B]; starts and ends
@@ -85,7 +91,9 @@ class SpanModel(TextModel):
         places = (starts.to_tensor(shape=shape), ends.to_tensor(shape=shape))
         return features, tf.cast(num_asked, tf.int32) + 2, tf.cast(lengths, tf.int32), *places, is_cut
 
-    def _best_spans(self, start_logits, end_logits, first, lengths, null):
+    def _best_spans(
+        self, start_logits: tf.Tensor, end_logits: tf.Tensor, first: tf.Tensor, lengths: tf.Tensor, null: tf.Tensor
+    ) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
         """Chooses spans like `data_prep.tasks.squad_answers`; ties go to the better start rank, then end rank.
 
         Returns has_span [B], the first and last positions of the spans [B], and their logits [B].
@@ -94,7 +102,7 @@ class SpanModel(TextModel):
         # top_k puts the first of equal logits first. [B, n]
         (start_logits, starts), (end_logits, ends) = tf.math.top_k(start_logits, n), tf.math.top_k(end_logits, n)
 
-        def is_context(places):
+        def is_context(places: tf.Tensor) -> tf.Tensor:
             return (places >= first[:, None]) & (places < (first + lengths)[:, None])
 
         spans = ends[:, None, :] - starts[:, :, None]  # [B, n, n]

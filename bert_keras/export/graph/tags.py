@@ -3,10 +3,14 @@
 Axes: B batch, T tokens, C tags, W words.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import tensorflow as tf
 
-from bert_keras.data_prep.text.graph.tokenization import code_points, cut_out
+from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer, code_points, cut_out
 from bert_keras.data_prep.text.graph.words import WordSplitter
+from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.graph.text_model import TextModel
 
 
@@ -20,12 +24,12 @@ class TagModel(TextModel):
     characters of the decoded text; "num_words" int32 [B].
     """
 
-    def __init__(self, network, tokenizer, settings):
+    def __init__(self, network: IdsNetwork, tokenizer: GraphTokenizer, settings: Mapping[str, Any]):
         super().__init__(network, tokenizer, settings)
         self._splitter = WordSplitter()
         self._room = self.max_seq_length - 2
 
-    def _answer(self, texts):
+    def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         codes, row_splits = code_points(texts["text"])
         starts, ends, word_splits = self._splitter.split(codes, row_splits)
         words = cut_out(codes, starts, ends)
@@ -38,7 +42,7 @@ class TagModel(TextModel):
             for values in (rows, columns, words, pieces, starts - offsets, ends - offsets)
         )
 
-        def by_text(values):
+        def by_text(values: tf.Tensor | tf.RaggedTensor) -> tf.RaggedTensor:
             return tf.RaggedTensor.from_value_rowids(values, rows, tf.size(texts["text"], tf.int64), validate=False)
 
         features, _ = self._pack(by_text(pieces).merge_dims(1, 2))
@@ -55,7 +59,7 @@ class TagModel(TextModel):
             "is_cut": tf.reduce_any(is_cut, axis=1),
         }
 
-    def _tokenize(self, words):
+    def _tokenize(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns the tokens of each word, int32 [W, (tokens)], and whether they were cut, bool [W].
 
         A word without tokens, which has only stripped marks, becomes [UNK].
@@ -68,7 +72,7 @@ class TagModel(TextModel):
         pieces = tf.concat([pieces, unknown], axis=1)
         return pieces[:, : self._room], pieces.row_lengths() > self._room
 
-    def _places(self, lengths, word_splits):
+    def _places(self, lengths: tf.Tensor, word_splits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the row of each word, the column of its first token, both int64 [W], and whether it fits."""
         num_words = word_splits[1:] - word_splits[:-1]
         rows = tf.repeat(tf.range(tf.size(num_words, tf.int64)), num_words)

@@ -1,10 +1,16 @@
 """Base class of models that take text and return answers, entirely in a TensorFlow graph."""
 
 import types
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.model_folder.tasks import LISTS, TASKS
+
+if TYPE_CHECKING:  # needs tensorflow-text, which some systems lack
+    from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 
 
 class TextModel(tf.Module):
@@ -13,7 +19,7 @@ class TextModel(tf.Module):
     settings is the task.json of the model, which cuts texts to max_seq_length tokens.
     """
 
-    def __init__(self, network, tokenizer, settings):
+    def __init__(self, network: IdsNetwork, tokenizer: "GraphTokenizer", settings: Mapping[str, Any]):
         super().__init__(name="text_model")
         self.network = network
         self.tokenizer = tokenizer
@@ -27,14 +33,14 @@ class TextModel(tf.Module):
             )
 
     @property
-    def text_signature(self):
+    def text_signature(self) -> dict[str, tf.TensorSpec]:
         """The string `tf.TensorSpec` of each text by name."""
         return {
             name: tf.TensorSpec([None, None] if name in LISTS else [None], tf.string, name)
             for name in text_names(self.settings)
         }
 
-    def answer(self, texts):
+    def answer(self, texts: Mapping[str, Any]) -> dict[str, tf.Tensor]:
         """Answers a batch of texts that match `text_signature`, in a graph or eagerly. The batch may be empty.
 
         The model drops bytes that are not UTF-8. An empty text becomes [CLS] [SEP]. Returns a dict of the outputs of
@@ -53,15 +59,17 @@ class TextModel(tf.Module):
         with tf.control_dependencies(checks):
             return self._answer({name: tf.identity(text) for name, text in texts.items()})
 
-    def _answer(self, texts):
+    def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the answers to checked texts."""
         raise NotImplementedError
 
-    def _pack(self, ids_a, ids_b=None):
+    def _pack(
+        self, ids_a: tf.RaggedTensor, ids_b: tf.RaggedTensor | None = None
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         return self.tokenizer.pack(ids_a, ids_b, self.max_seq_length)
 
 
-def text_names(settings):
+def text_names(settings: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the names of the texts of one question, from the task.json of a model."""
     second = ("text_pair",) if settings.get("is_pair") else ()
     return (*TASKS[settings["task"]].texts, *second)

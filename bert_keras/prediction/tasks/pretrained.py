@@ -41,8 +41,7 @@ class PretrainedPredictor(Predictor[Text, Answer]):
     """A pre-trained model, loaded for one task. It has the attributes of `LoadedModel`.
 
     Args:
-        path: a checkpoint (its folder, its prefix, one of its files, or a run folder); or the folder of an export for
-            fill_mask.
+        path: a checkpoint (its folder, its prefix, one of its files, or a run folder), or an export for this task.
         batch_size: maximum number of sequences in a batch.
         long: the treatment of a text that is longer than the model takes: "error", "truncate" or "window".
         vocab_file: the vocabulary; None: vocab.txt in the checkpoint's folder.
@@ -66,6 +65,7 @@ class PretrainedPredictor(Predictor[Text, Answer]):
 
     num_special_tokens = 2
     network_class: type = PretrainingModel
+    logits_name = "masked_lm_logits"  # in the outputs of the network
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class PretrainedPredictor(Predictor[Text, Answer]):
 
     def _open_network(self):
         network = super()._open_network()
-        return lambda features: {"masked_lm_logits": network(features)["logits"]}
+        return lambda features: {self.logits_name: network(features)["logits"]}
 
 
 def check_shared(model: PretrainingModel | None, files: ModelFolder, network_class: type = PretrainingModel) -> None:

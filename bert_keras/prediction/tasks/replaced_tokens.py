@@ -46,6 +46,7 @@ class ReplacedTokenFinder(PretrainedPredictor[str, ReplacedTokens]):
 
     head = "replaced_token"
     network_class = ReplacedTokenModel
+    logits_name = "logits"
 
     def _encode(self, text, source):
         self.limits.check_text(text, source)

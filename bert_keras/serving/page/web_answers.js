@@ -15,6 +15,8 @@ import { answerOfTags, encodeWords } from "./web_tags.js";
 
 const MASK = "[MASK]";
 const UNKNOWN = "[UNK]";
+// In the texts of these tasks, [MASK] is a token.
+const WITH_MASKS = ["fill_mask", "next_sentence", "replaced_tokens"];
 
 /** Returns the checked options of a request: those of the task, with their defaults. */
 export function optionsOf(model, given) {
@@ -76,7 +78,7 @@ export function lengthOf(model, item, { isCut }) {
     const parts = text.split(MASK);
     return parts.reduce((sum, part) => sum + count(part), parts.length - 1);
   };
-  const counts = Object.values(item).flat().map(model.settings.task === "fill_mask" ? countWithMasks : count);
+  const counts = Object.values(item).flat().map(WITH_MASKS.includes(model.settings.task) ? countWithMasks : count);
   return { num_tokens: counts.reduce((sum, number) => sum + number), is_cut: Boolean(isCut) };
 }
 
@@ -208,32 +210,43 @@ function rank(model, { query, texts }, encoded, outputs, { raw_scores: isRaw }) 
   return { query, texts: ranked.sort((one, other) => logits[other.index] - logits[one.index]) };
 }
 
-function encodeMasks(model, { text }, source) {
-  checkAnyText(model, text, source, "text");
+/** Returns the tokens of a text; each [MASK] is one. */
+function tokensWithMasks(model, text, field) {
   const mask = model.tokenizer.id(MASK);
   const tokens = [];
   let start = 0; // in code points
   text.split(MASK).forEach((part, number) => {
     if (number) {
-      tokens.push({ id: mask, start, end: start + MASK.length, text: "text" });
+      tokens.push({ id: mask, start, end: start + MASK.length, text: field });
       start += MASK.length;
     }
-    for (const token of tokensOf(model, part, "text")) {
+    for (const token of tokensOf(model, part, field)) {
       tokens.push({ ...token, start: start + token.start, end: start + token.end });
     }
     start += codePoints(part).length;
   });
+  return tokens;
+}
+
+/** Returns the sequence of one or two texts, which must fit. */
+function wholeSequence(model, source, first, second = []) {
+  const room = model.settings.max_seq_length - (second.length ? 3 : 2);
+  const number = first.length + second.length;
+  if (number > room) {
+    const more = number - room;
+    throw new Error(`${source} has ${number} tokens, ${more} more than the ${room} that the model takes; make it shorter`);
+  }
+  return join(model, first, second);
+}
+
+function encodeMasks(model, { text }, source) {
+  checkAnyText(model, text, source, "text");
+  const tokens = tokensWithMasks(model, text, "text");
+  const mask = model.tokenizer.id(MASK);
   const numMasks = tokens.filter(({ id }) => id === mask).length;
   if (!numMasks) throw new Error(`${source} has no ${MASK}; write ${MASK} where a word is to be guessed`);
   checkLimit(model, "max_masks", numMasks, source, MASK);
-  const room = model.settings.max_seq_length - 2;
-  if (tokens.length > room) {
-    const more = tokens.length - room;
-    throw new Error(
-      `${source} has ${tokens.length} tokens, ${more} more than the ${room} that the model takes; make it shorter`,
-    );
-  }
-  const sequence = join(model, tokens);
+  const sequence = wholeSequence(model, source, tokens);
   sequence.positions = sequence.tokens.flatMap(({ id }, place) => (id === mask ? [place] : []));
   return { sequences: [sequence] };
 }
@@ -294,6 +307,31 @@ function append(model, sentence, token) {
   return token.startsWith("##") && token !== "##" && codes.length ? textOf(codes) + token.slice(2) : sentence + token;
 }
 
+/** Encodes the fields of an item, each of which needs a word. */
+function encodeWhole(model, item, source) {
+  const names = Object.keys(item);
+  const texts = names.map((name, number) => {
+    const what = names.length === 1 ? "text" : `${["first", "second"][number]} text`;
+    checkText(model, item[name], source, what);
+    const tokens = tokensWithMasks(model, item[name], name);
+    if (!tokens.length) throw new Error(`${source} has no word in its ${what}; give a ${what}`);
+    return tokens;
+  });
+  return { sequences: [wholeSequence(model, source, ...texts)] };
+}
+
+function follows(model, { text_a, text_b }, encoded, outputs) {
+  return { text_a, text_b, probability: softmax(outputs[0].logits.data)[0] };
+}
+
+function findReplaced(model, { text }, { sequences: [{ tokens }] }, outputs) {
+  const found = sigmoid(outputs[0].logits.data).map((probability, place) => ({
+    token: model.tokenizer.token(tokens[place].id),
+    probability,
+  }));
+  return { text, tokens: found.slice(1, -1) };
+}
+
 function encodeText(model, { text }, source, { prefix }) {
   checkText(model, text, source);
   const prefixed = (prefix ?? model.settings.prefix ?? "") + text;
@@ -330,5 +368,7 @@ const TASKS = {
   },
   token_classification: { encode: encodeWords, answer: answerOfTags, options: () => ({ threshold: 0 }) },
   fill_mask: { encode: encodeMasks, answer: fillMasks, options: () => ({ top_k: null, candidates: null }) },
+  next_sentence: { encode: encodeWhole, answer: follows, options: () => ({}) },
+  replaced_tokens: { encode: encodeWhole, answer: findReplaced, options: () => ({}) },
   vectors: { encode: encodeText, answer: makeVector, options: () => ({ prefix: null }) },
 };

@@ -1,0 +1,61 @@
+"""The model of an export: its network, its files, and the run that made it."""
+
+import dataclasses
+import functools
+import json
+import pathlib
+from typing import Any
+
+import keras
+
+from bert_keras.export.formats.networks import IdsNetwork, in_bfloat16
+from bert_keras.export.graph.text_model import TextModel
+from bert_keras.model_folder.folder import TASK_FILE
+from bert_keras.prediction.predictor import Predictor
+from bert_keras.training.finetuning.task import Task
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The model to export."""
+
+    name: str
+    predictor: Predictor
+    settings: dict[str, Any]  # its task.json
+    run: dict[str, Any] | None = None  # the result of `read_run`
+    task: Task | None = None  # a prepared task that measures the cost of quantization, if it has a metric
+
+    @functools.cached_property
+    def network(self) -> IdsNetwork:
+        """The IdsNetwork of the model."""
+        return self._network_of(self.predictor.model)
+
+    def _network_of(self, model: keras.Model) -> IdsNetwork:
+        if self.settings["task"] != "vectors":
+            return IdsNetwork(model, self.settings["task"])
+        has_pooler = "bert/pooler/dense/kernel" in self.predictor.files.need_checkpoint().names
+        return IdsNetwork(model, "vectors", self.settings["layer"], has_pooler)
+
+    def write_model_files(self, folder: pathlib.Path) -> None:
+        """Writes the files that `prediction` needs to open a model, except its weights."""
+        for name, content in self.predictor.files.text_files().items():
+            (folder / name).write_bytes(content)
+        write_json(folder / TASK_FILE, self.settings)
+
+    def write_saved_model(self, folder: pathlib.Path, quantize: str | None = None) -> TextModel:
+        """Writes the SavedModel into a folder that has the model files. Returns the TextModel."""
+        # These imports need tensorflow-text, which some systems lack. The other formats do not need it.
+        from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
+        from bert_keras.export.formats.saved_model import make_text_model, write_saved_model
+
+        preparation = self.predictor.files.preparation
+        tokenizer = GraphTokenizer(folder / "vocab.txt", preparation.do_lower_case, preparation.strip_accents)
+        network = self._network_of(in_bfloat16(self.predictor.model)) if quantize else self.network
+        text_model = make_text_model(network, tokenizer, self.settings)
+        write_saved_model(text_model, folder)
+        return text_model
+
+
+def write_json(file: pathlib.Path, values: Any) -> None:
+    """Writes a value as a JSON file that people can read."""
+    file.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
