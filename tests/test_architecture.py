@@ -59,6 +59,8 @@ WITH_COMMAND_LINES = (
 MAX_FILES_OF_A_FOLDER = 13
 MAX_LINES_OF_A_FUNCTION = 70
 MAX_LINES_OF_A_PROGRAM = 150
+# Share of the functions that have types for all arguments and for the result.
+LEAST_TYPED = 0.8
 # Raise it only for a new feature.
 MAX_LINES_OF_THE_PRODUCT = 41_803
 # Words that make English hard to read, and how many of them 1,000 words of text and code may have.
@@ -312,6 +314,20 @@ def test_functions_are_short():
     }
     at_least(1000, functions)
     assert {name: number for name, number in functions.items() if number > MAX_LINES_OF_A_FUNCTION} == {}
+
+
+def is_typed(function):
+    args = function.args
+    arguments = (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg)
+    arguments = [each for each in arguments if each and each.arg not in ("self", "cls")]
+    has_result = function.returns is not None or (function.name == "__init__" and arguments)
+    return bool(has_result) and all(each.annotation for each in arguments)
+
+
+def test_most_functions_have_types():
+    trees = map(ast.parse, sources().values())
+    found = at_least(2000, (is_typed(function) for tree in trees for function in functions_in(tree)))
+    assert sum(found) >= LEAST_TYPED * len(found)
 
 
 def test_programs_are_short():
