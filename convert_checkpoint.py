@@ -101,7 +101,7 @@ def main(argv: list[str]) -> float | str | None:
     computed = run_network(contents)  # before writing, to refuse weights that do not fit a BERT network
     with whole_folder(values.output, last=_FOUND_BY) as folder:
         conversion.write_contents(contents, folder, values.format)
-        if vocab_file is None:
+        if not vocab_file or not preparation:
             log.warning("no vocabulary next to %s and no --vocab_file: none is written", checkpoint.prefix)
         else:
             write_vocabulary(folder, vocab_file, tokens, preparation)

@@ -35,7 +35,7 @@ def name_of(folder: str | os.PathLike) -> str:
     return paths.name(paths.parent(folder) if paths.name(folder) == "model" else folder)
 
 
-def read_run(folder: str | os.PathLike, step: int | None) -> dict[str, Any] | None:
+def read_run(folder: str, step: int | None) -> dict[str, Any] | None:
     """Reads the settings and results of the run that wrote the model in a folder, at the step in its task.json.
 
     Returns:
