@@ -1,10 +1,12 @@
 """Loads the network of an export, in any format, as a function that replaces a Keras model."""
 
+import dataclasses
 import importlib
 import os
 import pathlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,29 @@ from bert_keras.storage import paths
 WEB_MODEL = "model.onnx"
 _TWO_TOKENS = np.zeros((1, 2), np.int32)
 
+# A function of int32 [B, T] tensors or arrays, by name, that returns float32 tensors.
+ExportedNetwork = Callable[[Mapping[str, tf.Tensor | np.ndarray]], dict[str, tf.Tensor]]
 
-def open_exported(folder: str | os.PathLike, format: str | None = None, device: str | None = None) -> Callable:
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ArrayNetwork:
+    """A network that another library runs: a function of int32 arrays [B, T], by name, that returns float32 arrays.
+
+    Attributes:
+        input_names: the names that it reads; it ignores others.
+        run: the function, which needs all of these and no others.
+        kept: what `run` needs and does not keep alive.
+    """
+
+    input_names: list[str]
+    run: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
+    kept: object = None
+
+    def __call__(self, features: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return self.run({name: np.asarray(features[name], np.int32) for name in self.input_names})
+
+
+def open_exported(folder: str | os.PathLike, format: str | None = None, device: str | None = None) -> ExportedNetwork:
     """Loads the network of an export.
 
     Args:
@@ -60,10 +83,10 @@ def open_exported(folder: str | os.PathLike, format: str | None = None, device: 
         raise FileNotFoundError(f"{path} does not exist, but {folder / EXPORT_FILE} names it; take the whole export")
     paths.check_readable(path)
     opened = OPENERS[found[0]](path)
-    return opened if found[0] == "saved_model" else _as_operation(opened)
+    return _as_operation(opened) if isinstance(opened, ArrayNetwork) else opened
 
 
-def open_saved_model(folder: str | os.PathLike) -> Callable:
+def open_saved_model(folder: str | os.PathLike) -> ExportedNetwork:
     """Loads the signature `ids` of a SavedModel. The result works like that of `open_exported`.
 
     A SavedModel is a program that may read and write files when it runs. Open only those that you trust.
@@ -86,7 +109,7 @@ def open_saved_model(folder: str | os.PathLike) -> Callable:
         ) from error
     names = signature.structured_input_signature[1]
 
-    def run(features):
+    def run(features: Mapping[str, tf.Tensor | np.ndarray]) -> dict[str, tf.Tensor]:
         return signature(**{name: tf.convert_to_tensor(features[name], tf.int32) for name in names})
 
     # The signature does not keep the variables alive.
@@ -94,13 +117,8 @@ def open_saved_model(folder: str | os.PathLike) -> Callable:
     return run
 
 
-def open_onnx(file: str | os.PathLike) -> Callable:
-    """Loads an ONNX file with ONNX Runtime, to run on the CPU.
-
-    Returns:
-        Function of a dict of int32 arrays [B, T] that returns a dict of float32 arrays. Its `input_names` lists the
-        keys that it reads; it ignores others.
-    """
+def open_onnx(file: str | os.PathLike) -> ArrayNetwork:
+    """Loads an ONNX file with ONNX Runtime, to run on the CPU."""
     onnxruntime = _import_extra("onnxruntime", "onnx")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors
@@ -111,16 +129,14 @@ def open_onnx(file: str | os.PathLike) -> Callable:
         raise ValueError(f"ONNX Runtime cannot load {file}: {reason}; export the model again") from error
     output_names = [output.name for output in session.get_outputs()]
 
-    def run(features):
-        inputs = {name: np.asarray(features[name], np.int32) for name in run.input_names}
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return dict(zip(output_names, session.run(output_names, inputs), strict=True))
 
-    run.input_names = [each.name for each in session.get_inputs()]
-    return run
+    return ArrayNetwork([each.name for each in session.get_inputs()], run)
 
 
-def open_litert(file: str | os.PathLike) -> Callable:
-    """Loads a LiteRT file to run on all cores of the CPU; the result works like that of `open_onnx`.
+def open_litert(file: str | os.PathLike) -> ArrayNetwork:
+    """Loads a LiteRT file to run on all cores of the CPU.
 
     Calls from several threads run one after the other, because an interpreter has one set of buffers.
     """
@@ -135,18 +151,14 @@ def open_litert(file: str | os.PathLike) -> Callable:
 
     lock = threading.Lock()
 
-    def run(features):
-        inputs = {name: np.asarray(features[name], np.int32) for name in run.input_names}
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         with lock:
             return runner(**inputs)
 
-    run.input_names = list(runner.get_input_details())
-    # The runner does not keep the interpreter alive.
-    run.interpreter = interpreter
-    return run
+    return ArrayNetwork(list(runner.get_input_details()), run, interpreter)
 
 
-def _import_extra(module, extra):
+def _import_extra(module: str, extra: str) -> ModuleType:
     """Imports and returns a module of the package that an extra of bert-keras installs."""
     try:
         return importlib.import_module(module)
@@ -156,7 +168,7 @@ def _import_extra(module, extra):
         ) from error
 
 
-def open_web(folder: str | os.PathLike) -> Callable:
+def open_web(folder: str | os.PathLike) -> ArrayNetwork:
     """Loads the network of a folder for web browsers, an ONNX file; see `open_onnx`."""
     return open_onnx(pathlib.Path(folder, WEB_MODEL))
 
@@ -164,7 +176,7 @@ def open_web(folder: str | os.PathLike) -> Callable:
 OPENERS = {"saved_model": open_saved_model, "onnx": open_onnx, "litert": open_litert, "web": open_web}
 
 
-def _files_of_formats(folder):
+def _files_of_formats(folder: pathlib.Path) -> dict[str, pathlib.Path]:
     """Returns the path of each format in the export.json of a folder, and checks that it is inside the folder."""
     file = folder / EXPORT_FILE
     formats: Any = read_json_object(file).get("formats")
@@ -177,16 +189,16 @@ def _files_of_formats(folder):
     return {name: pathlib.Path(paths.inside(folder, path, str(file))) for name, path in found.items()}
 
 
-def _as_operation(run):
+def _as_operation(network: ArrayNetwork) -> ExportedNetwork:
     """Wraps a function of arrays so that a graph can call it."""
-    names = run.input_names
+    names = network.input_names
     # One call with two tokens gives the names and ranks of the outputs.
-    sample = run(dict.fromkeys(names, _TWO_TOKENS))
+    sample = network(dict.fromkeys(names, _TWO_TOKENS))
 
-    def call(features):
+    def call(features: Mapping[str, tf.Tensor | np.ndarray]) -> dict[str, tf.Tensor]:
         arrays = [tf.convert_to_tensor(features[name], tf.int32) for name in names]
         outputs = tf.numpy_function(
-            lambda *values: [run(dict(zip(names, values, strict=True)))[name] for name in sample],
+            lambda *values: [network(dict(zip(names, values, strict=True)))[name] for name in sample],
             arrays,
             [tf.float32] * len(sample),
         )
