@@ -67,7 +67,7 @@ class Limits:
     max_sequences: int = 1_000
     max_masks: int = 100
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field, value in vars(self).items():
             if type(value) is not int or value < 1:
                 raise Mistake("{} is {!r}, but must be a whole number above 0", Setting(field), value)
@@ -140,7 +140,7 @@ class OpenOptions(CallOptions, total=False):
     long: str
 
 
-def _too_many_marks(text):
+def _too_many_marks(text: str) -> int | None:
     """Returns the place of the first of too many combining marks in a row; None if there are none."""
     start = None
     for place, char in enumerate(text):

@@ -8,11 +8,19 @@ import pathlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from bert_keras.storage import paths, text_files, writing
+
+if TYPE_CHECKING:  # both load much
+    import h5py
+
+    from bert_keras.prediction.tasks.features import Features
+
+# Writes the vectors of a text.
+Writer = Callable[["Features"], None]
 
 FORMATS = ("jsonl", "npz", "hdf5")
 
@@ -58,7 +66,7 @@ def format_of(output_file: str | os.PathLike) -> str:
 @contextlib.contextmanager
 def open_feature_file(
     output_file: str | os.PathLike, output_format: str, layers: Sequence[int | str], pooling: str
-) -> Iterator[Callable[[Any], None]]:
+) -> Iterator[Writer]:
     """Opens a file of vectors as a function that writes the Features of a text; an existing file is replaced.
 
     The file gets its name only when the block ends without an error. JSON and HDF5 are written text by text; npz stays
@@ -74,14 +82,14 @@ def open_feature_file(
 
 
 @contextlib.contextmanager
-def _json_lines(file, layers, pooling):
+def _json_lines(file: BinaryIO, layers: list[int | str], pooling: str) -> Iterator[Writer]:
     """The original BERT's format: one ASCII object per text; with pooling, `layers` replaces `features`."""
     numbers = itertools.count()
 
-    def entries(values):
+    def entries(values: list[list[float]]) -> list[dict[str, Any]]:
         return [{"index": layer, "values": row} for layer, row in zip(layers, values, strict=True)]
 
-    def write(features):
+    def write(features: "Features") -> None:
         # Equals Python's round for every number: a float32 times 10^6 is exact in a float64, and so are ties.
         values = np.round(features.values.astype(np.float64), 6).tolist()
         line: dict[str, Any] = {"linex_index": next(numbers)}
@@ -96,24 +104,24 @@ def _json_lines(file, layers, pooling):
 
 
 @contextlib.contextmanager
-def _npz(file, layers, pooling):
+def _npz(file: BinaryIO, layers: list[int | str], pooling: str) -> Iterator[Writer]:
     """Arrays in one file; see `open_feature_file`."""
     values, tokens, starts = [], [], [0]
 
-    def write(features):
+    def write(features: "Features") -> None:
         values.append(_rows(features, pooling))
         tokens.extend(features.tokens)
         starts.append(starts[-1] + len(values[-1]))
 
     yield write
-    arrays = {"layers": np.array([str(layer) for layer in layers]), "pooling": np.array(pooling)}
+    arrays: dict[str, Any] = {"layers": np.array([str(layer) for layer in layers]), "pooling": np.array(pooling)}
     if pooling == "none":
         arrays |= {"tokens": np.array(tokens), "starts": np.array(starts, np.int64)}
     np.savez(file, values=np.concatenate(values), **arrays)
 
 
 @contextlib.contextmanager
-def _hdf5(file, layers, pooling):
+def _hdf5(file: BinaryIO, layers: list[int | str], pooling: str) -> Iterator[Writer]:
     """The same arrays as datasets that grow; see `open_feature_file`."""
     import h5py
 
@@ -129,7 +137,7 @@ def _hdf5(file, layers, pooling):
             datasets.create_dataset("starts", data=[0], maxshape=(None,), dtype=np.int64, chunks=(1 << 12,))
             datasets.create_dataset("tokens", (0,), maxshape=(None,), dtype=h5py.string_dtype(), chunks=(1 << 12,))
 
-        def write(features):
+        def write(features: "Features") -> None:
             rows = _rows(features, pooling)
             if "values" not in datasets:
                 shape = rows.shape[1:]
@@ -147,11 +155,11 @@ def _hdf5(file, layers, pooling):
             shutil.copyfileobj(local, file, 1 << 20)
 
 
-def _rows(features, pooling):
+def _rows(features: "Features", pooling: str) -> np.ndarray:
     return features.values if pooling == "none" else features.values[None]
 
 
-def _append(dataset, rows):
+def _append(dataset: "h5py.Dataset", rows: Sequence[int | str] | np.ndarray) -> int:
     """Appends rows to a dataset and returns its new length."""
     end = dataset.shape[0] + len(rows)
     dataset.resize(end, axis=0)

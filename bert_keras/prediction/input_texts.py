@@ -5,10 +5,11 @@ The readers yield pairs: the name of a text for error messages, and the text. Im
 
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, TextIO
 
 from bert_keras.data_prep.tasks.columns import KNOWN_NAMES, Columns, find_columns, parts_of
+from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.tasks.minimal_pairs import read_paradigms
 from bert_keras.data_prep.tasks.tables import BadRow, Table
 from bert_keras.data_prep.tasks.user_data import iterate_own_file
@@ -26,7 +27,7 @@ Text = str | tuple[str, str] | tuple[str, list[str]] | ValueError
 
 
 def read_texts(
-    input_file: str | None, arguments: Sequence[str], standard_input, form: str, called: str, limits: Limits
+    input_file: str | None, arguments: Sequence[str], standard_input: TextIO, form: str, called: str, limits: Limits
 ) -> Iterator[tuple[str, Text]]:
     """Reads texts one at a time.
 
@@ -89,14 +90,14 @@ def read_table(
     return _begun(rows, f"{input_file} holds no row; give at least one")
 
 
-def _begun(rows, message):
+def _begun(rows: Iterator[tuple[str, Text]], message: str) -> Iterator[tuple[str, Text]]:
     """Reads the first item of an iterator, and returns an iterator over all items; no item is an error."""
     for first in rows:
         return itertools.chain([first], rows)
     raise ValueError(message)
 
 
-def _of_arguments(arguments, form, called):
+def _of_arguments(arguments: Sequence[str], form: str, called: str) -> list[tuple[str, Text]]:
     """Returns a list of the pairs of `read_texts` for the texts of the command line."""
     for number, argument in enumerate(arguments, 1):
         bad = next((char for char in argument if "\ud800" <= char <= "\udfff"), None)
@@ -111,7 +112,7 @@ def _of_arguments(arguments, form, called):
                 f"{called} takes a text and two or more choices, but {len(arguments)} arguments were given; give the "
                 "text and each choice as an argument, or several texts with tabs between them and their choices"
             )
-        return [("the question", (arguments[0], arguments[1:]))]
+        return [("the question", (arguments[0], list(arguments[1:])))]
     if len(arguments) % 2:
         raise ValueError(
             f"{called} takes two texts for each pair, but {len(arguments)} were given; "
@@ -121,7 +122,7 @@ def _of_arguments(arguments, form, called):
     return [(f"pair {number}", pair) for number, pair in enumerate(pairs, 1)]
 
 
-def _split(source, line, form):
+def _split(source: str, line: str, form: str) -> str | tuple[str, str] | tuple[str, list[str]]:
     """Splits a line at its tabs into a text of the given form."""
     first, *others = line.split("\t")
     if form == "pair":
@@ -137,13 +138,13 @@ def _split(source, line, form):
     return line
 
 
-def _of_file(input_file, form, most_bytes):
+def _of_file(input_file: str, form: str, most_bytes: int) -> Iterator[tuple[str, Text]]:
     if not paths.is_file(input_file):
         raise MissingFile("{input_file}={} is not a file; give a text file, one text a line", input_file)
     yield from _of_lines(input_file, text_files.read_lines(input_file, most_bytes), form, most_bytes)
 
 
-def _lines_of_stream(stream, name, most_bytes):
+def _lines_of_stream(stream: BinaryIO, name: str, most_bytes: int) -> Iterator[bytes | None]:
     # A user who types sees the answer to a line at once: `readline` does not wait for a full block.
     lines = text_files.iterate_lines(iter(lambda: stream.readline(most_bytes + 1), b""), most_bytes)
     for number, line in enumerate(lines):
@@ -152,7 +153,7 @@ def _lines_of_stream(stream, name, most_bytes):
         yield line
 
 
-def _of_lines(name, lines, form, most_bytes):
+def _of_lines(name: str, lines: Iterable[bytes | None], form: str, most_bytes: int) -> Iterator[tuple[str, Text]]:
     """Yields the pairs of `read_texts` for lines in UTF-8; a blank line is an error, except at the end."""
     num_blank = 0
     for number, line in enumerate(lines, 1):
@@ -168,7 +169,7 @@ def _of_lines(name, lines, form, most_bytes):
         log.info("%s: blank lines at the end that do not count: %d", name, num_blank)
 
 
-def _text_of_line(source, line, form, most_bytes):
+def _text_of_line(source: str, line: bytes | None, form: str, most_bytes: int) -> Text:
     """Returns the text of a line, or the ValueError that says why it is not valid; a blank line is a str."""
     if line is None:
         return Mistake(
@@ -186,7 +187,7 @@ def _text_of_line(source, line, form, most_bytes):
         return error
 
 
-def _columns(table, form, given, trained):
+def _columns(table: Table, form: str, given: Mapping[str, Any], trained: Mapping[str, Any]) -> Columns:
     input_file, names = table.path, table.names
     text, pair = (given.get(role) or _known(trained.get(role), names) for role in ("text_column", "text_pair_column"))
     if form == "choices":
@@ -212,17 +213,17 @@ def _columns(table, form, given, trained):
     return Columns(text, pair)
 
 
-def _known(column, names):
+def _known(column: str | None, names: Sequence[str]) -> str | None:
     """Returns a column of the training if the file has it; a number counts only if the first row has no known name."""
     has_usual_name = any(name.lower() in KNOWN_NAMES for name in names)
 
-    def is_there(part):
+    def is_there(part: str) -> bool:
         return part in names or (part.isdecimal() and int(part) < len(names) and not has_usual_name)
 
     return column if column and all(map(is_there, parts_of(column, names))) else None
 
 
-def _text_of_row(example, form):
+def _text_of_row(example: Example | BadRow, form: str) -> Text:
     if isinstance(example, BadRow):
         return example.error
     if form == "choices":

@@ -9,15 +9,19 @@ import keras
 import tensorflow as tf
 
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.exported import OPENERS, open_exported
+from bert_keras.model_folder.exported import OPENERS, ExportedNetwork, open_exported
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import TASKS, shown_model
+from bert_keras.modeling.base import BaseModel
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.prediction.arguments import Limits, PipeOptions, check_choice
 from bert_keras.prediction.containers import is_one, several
 from bert_keras.prediction.network import (
     Network,
+    Outputs,
     Question,
+    ReadOut,
+    Tensors,
     check_batch_size,
     device_named,
     lengths_up_to,
@@ -55,6 +59,8 @@ class LoadedModel(Generic[Text, Answer]):
     # The task.json, as `model_folder.tasks` describes it; None for a checkpoint of pre-training.
     settings: Any
     files: ModelFolder
+    # Calls differ between the classes.
+    model: Any
 
     def __init__(
         self,
@@ -155,7 +161,7 @@ class LoadedModel(Generic[Text, Answer]):
         """Returns the number of tokens of a text or of the parts of one, uncut and without special tokens."""
         return len(self._ids_of_text(text)) if isinstance(text, str) else sum(map(self.num_tokens, text))
 
-    def _ids_of_text(self, text):
+    def _ids_of_text(self, text: str) -> list[int]:
         return self.tokenizer.encode(text)
 
     def warmup(self, lengths: Iterable[int] | None = None) -> Self:
@@ -176,7 +182,7 @@ class LoadedModel(Generic[Text, Answer]):
             self.network.answer([Question([0] * length, [0] * length, [0], [0])], **self._extra(self.options))
         return self
 
-    def _extra(self, options):
+    def _extra(self, options: dict[str, Any]) -> dict[str, Any]:
         """Returns the values of the features `extra_specs` for the options of a call."""
         return {}
 
@@ -185,7 +191,7 @@ class LoadedModel(Generic[Text, Answer]):
         """Returns whether the class opens models of a task."""
         return TASKS[task].head == cls.head
 
-    def _task_of_class(self):
+    def _task_of_class(self) -> dict[str, Any]:
         """Returns the task.json of the model, which must be for this class."""
         settings = self.files.settings
         if not self.is_for(settings["task"]):
@@ -196,24 +202,24 @@ class LoadedModel(Generic[Text, Answer]):
             )
         return settings
 
-    def _prepare(self):
+    def _prepare(self) -> None:
         """Checks what the class needs of the files, before the weights are loaded."""
 
-    def _load_model(self):
+    def _load_model(self) -> BaseModel:
         """Returns the Keras model with the weights of the checkpoint."""
         raise NotImplementedError
 
-    def _open_network(self):
+    def _open_network(self) -> ExportedNetwork:
         """Returns the network of an export as a function of the features."""
         return open_exported(self.folder, self._format, self._device)
 
-    def _call(self, features):
+    def _call(self, features: Tensors) -> Outputs:
         return self.model(features)
 
-    def _lengths(self):
+    def _lengths(self) -> list[int]:
         """Returns the padded lengths."""
         return lengths_up_to(self.max_seq_length)
 
-    def _read_out(self, outputs, features):
+    def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         """See `Network`."""
         raise NotImplementedError

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,14 @@ from bert_keras.mistakes import Mistake
 
 _SHORTEST = 16
 
+# The features of a batch, by name.
+Tensors = Mapping[str, tf.Tensor]
+# The outputs of a model, by name: tensors, or lists or dicts of tensors.
+Outputs = Mapping[str, Any]
+# What `read_out` returns, tensors [B, ...], and the rows of one question in them.
+ReadOut = tuple[tf.Tensor, ...]
+Results = tuple[np.ndarray, ...]
+
 
 @dataclasses.dataclass(frozen=True)
 class Question:
@@ -21,8 +29,8 @@ class Question:
     Only the masked-LM head uses the P `positions` in [0, T) to predict, and the P token ids to score there, 0 for none.
     """
 
-    input_ids: Sequence[int]
-    segment_ids: Sequence[int]
+    input_ids: Sequence[int] | np.ndarray
+    segment_ids: Sequence[int] | np.ndarray
     positions: Sequence[int] = ()
     target_ids: Sequence[int] = ()
 
@@ -44,8 +52,8 @@ class Network:
 
     def __init__(
         self,
-        model: Callable,
-        read_out: Callable,
+        model: Callable[[Tensors], Outputs],
+        read_out: Callable[[Outputs, Tensors], ReadOut],
         lengths: Sequence[int],
         batch_size: int,
         strategy: tf.distribute.Strategy | None = None,
@@ -56,7 +64,7 @@ class Network:
         self.lengths = lengths
         self._device, self._extra_specs = device, dict(extra_specs or {})
 
-        def run(features):
+        def run(features: Tensors) -> ReadOut:
             with on_device(device):
                 inputs = {name: value for name, value in features.items() if name not in self._extra_specs}
                 return read_out(model(inputs), features)
@@ -71,9 +79,7 @@ class Network:
         """Number of times the network has been traced: once per padded length used."""
         return self._function.experimental_get_tracing_count()
 
-    def answer(
-        self, questions: Sequence[Question], batch_size: int | None = None, **extra: Any
-    ) -> list[tuple[np.ndarray, ...]]:
+    def answer(self, questions: Sequence[Question], batch_size: int | None = None, **extra: Any) -> list[Results]:
         """Returns each question's row of the tensors of `read_out`; its axis T or P may be longer than the question.
 
         Args:
@@ -85,7 +91,7 @@ class Network:
 
     def answer_by_length(
         self, questions: Sequence[Question], batch_size: int | None = None, **extra: Any
-    ) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
+    ) -> Iterator[tuple[int, Results]]:
         """Yields the index and the rows of each question, batch by batch. Copy what you keep: it is part of a batch."""
         batch_size = batch_size or self.batch_size
         by_length = {}
@@ -99,7 +105,9 @@ class Network:
                 for number, index in enumerate(batch):
                     yield index, tuple(rows[number] for rows in columns)
 
-    def _run(self, questions, length, batch_size, extra):
+    def _run(
+        self, questions: Sequence[Question], length: int, batch_size: int, extra: Mapping[str, Any]
+    ) -> list[np.ndarray]:
         """Returns the tensors of `read_out` for a batch as arrays."""
         try:
             with on_device(self._device):
@@ -118,12 +126,14 @@ class Network:
                 batch_size,
             ) from error
 
-    def _on_devices(self, strategy, questions, length, batch_size):
+    def _on_devices(
+        self, strategy: tf.distribute.Strategy, questions: Sequence[Question], length: int, batch_size: int
+    ) -> list[tf.Tensor]:
         """Answers a batch on all devices; there may be more rows than questions."""
         size = -(-batch_size // strategy.num_replicas_in_sync)
         num_positions = max(len(question.positions) for question in questions)
 
-        def part(context):
+        def part(context: tf.distribute.experimental.ValueContext) -> dict[str, tf.Tensor]:
             first = size * context.replica_id_in_sync_group
             return _pad(questions[first : first + size], length, size, num_positions)
 
@@ -131,7 +141,7 @@ class Network:
         columns = strategy.run(self._function, args=(features,))
         return [tf.concat(strategy.experimental_local_results(column), axis=0) for column in columns]
 
-    def _compile(self, length):
+    def _compile(self, length: int) -> Callable[[Tensors], ReadOut]:
         # Threads may come here together: TensorFlow traces equal signatures once.
         if length not in self._compiled:
             tokens, predictions = (tf.TensorSpec([None, size], tf.int32) for size in (length, None))
@@ -178,7 +188,9 @@ def lengths_up_to(longest: int) -> list[int]:
     return [*lengths, longest]
 
 
-def _pad(questions, length, num_rows, num_positions=None):
+def _pad(
+    questions: Sequence[Question], length: int, num_rows: int, num_positions: int | None = None
+) -> dict[str, tf.Tensor]:
     """Makes the int32 features of a batch; rows after the last question are all 0."""
     if num_positions is None:
         num_positions = max(len(question.positions) for question in questions)
@@ -192,7 +204,7 @@ def _pad(questions, length, num_rows, num_positions=None):
     return {name: tf.constant(value) for name, value in features.items()}
 
 
-def _padded(rows, num_rows, length):
+def _padded(rows: Iterable[Sequence[int] | np.ndarray], num_rows: int, length: int) -> np.ndarray:
     padded = np.zeros((num_rows, length), np.int32)
     for row, values in zip(padded, rows, strict=False):
         row[: len(values)] = values

@@ -6,7 +6,7 @@ import itertools
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, Unpack, overload
 
 import numpy as np
@@ -15,7 +15,7 @@ from bert_keras.mistakes import Mistake, Setting
 from bert_keras.prediction.arguments import ON_ERROR, Limits, PipeOptions, check_choice
 from bert_keras.prediction.containers import several
 from bert_keras.prediction.loaded_model import Answer, LoadedModel, Text
-from bert_keras.prediction.network import Question, check_batch_size
+from bert_keras.prediction.network import Question, Results, check_batch_size
 
 log = logging.getLogger("bert_keras")
 
@@ -23,6 +23,11 @@ log = logging.getLogger("bert_keras")
 # first answer comes soon. Each next group is twice as large, up to these numbers of batches and characters.
 _BATCHES_A_GROUP = 32
 _CHARS_A_GROUP = 1 << 20
+
+# The number of positions and the results of each question of a text.
+Found = list[tuple[int, Results]]
+# Numbers of texts and of tokens by name, for the log.
+Counts = collections.Counter[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +71,7 @@ class _Call:
 
 
 @dataclasses.dataclass
-class _Row:
+class Row:
     """A text that is being processed."""
 
     source: str
@@ -74,7 +79,7 @@ class _Row:
     error: ValueError | None = None
     encoded: Any = None
     is_cut: bool = False
-    found: list = dataclasses.field(default_factory=list)
+    found: Found = dataclasses.field(default_factory=list)
 
 
 class Predictor(LoadedModel[Text, Answer]):
@@ -99,7 +104,7 @@ class Predictor(LoadedModel[Text, Answer]):
         self._given = options
         super().__init__(path, batch_size, limits, **loading)
 
-    def _prepare(self):
+    def _prepare(self) -> None:
         self.options = self._default_options()
         self.options = self._with_options(self._given)
 
@@ -110,7 +115,7 @@ class Predictor(LoadedModel[Text, Answer]):
     def _check_options(self, options: dict[str, Any]) -> None:
         """Checks the values of all options."""
 
-    def _with_options(self, given):
+    def _with_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the options of a call, given some of them; None: the default of the object."""
         for name in given:
             if name not in self.options:
@@ -120,7 +125,7 @@ class Predictor(LoadedModel[Text, Answer]):
         self._check_options(options)
         return options
 
-    def _called(self):
+    def _called(self) -> str:
         return type(self).__name__ + (f" for {self.settings['task']}" if self.settings else "")
 
     @overload
@@ -177,7 +182,15 @@ class Predictor(LoadedModel[Text, Answer]):
         """Yields the answer to each text as `pipe` does, and whether the model ignored a part of the text."""
         return self._pipe(texts, None, None, "stop", lambda: None, options)
 
-    def _pipe(self, texts, batch_size, sources, on_error, advance, options):
+    def _pipe(
+        self,
+        texts: Iterable[Text | ValueError],
+        batch_size: int | None,
+        sources: Iterable[str] | None,
+        on_error: str,
+        advance: Callable[[], None],
+        options: dict[str, Any],
+    ) -> Iterator[tuple[Answer | Unanswered, bool]]:
         check_choice("on_error", on_error, ON_ERROR)
         if batch_size is not None:
             check_batch_size(batch_size)
@@ -196,22 +209,22 @@ class Predictor(LoadedModel[Text, Answer]):
         Raises:
             ValueError: the text is not valid.
         """
-        row = _Row("text 1", text)
+        row = Row("text 1", text)
         encoded = self._encode_row(row, collections.Counter(), self.options, self._extra(self.options))
         return encoded, list(self._questions(encoded))
 
-    def _answers(self, rows, call):
+    def _answers(self, rows: Iterable[tuple[str, Any]], call: _Call) -> Iterator[tuple[Answer | Unanswered, bool]]:
         counts = collections.Counter()
         for group in self._groups(rows, counts, call):
             for row in self._asked(group, call):
                 yield self._finished(row, call), row.is_cut
         self._report(counts)
 
-    def _groups(self, rows, counts, call):
+    def _groups(self, rows: Iterable[tuple[str, Any]], counts: Counts, call: _Call) -> Iterator[list[Row]]:
         """Yields lists of encoded rows, read on demand."""
         group, size, num_batches = [], 0, 1 if self.is_prompt else _BATCHES_A_GROUP
         for source, text in rows:
-            row = _Row(source, text)
+            row = Row(source, text)
             counts["texts"] += 1
             try:
                 if isinstance(text, ValueError):
@@ -229,7 +242,7 @@ class Predictor(LoadedModel[Text, Answer]):
         if group:
             yield group
 
-    def _asked(self, group, call):
+    def _asked(self, group: list[Row], call: _Call) -> Iterator[Row]:
         """Yields each row when its `found` holds the results of all its questions."""
         pending, asked = collections.deque(), []
         for row in group:
@@ -246,7 +259,7 @@ class Predictor(LoadedModel[Text, Answer]):
             self._ask(asked, call)
         yield from pending
 
-    def _ask(self, asked, call):
+    def _ask(self, asked: list[tuple[Question, Found]], call: _Call) -> None:
         """Appends the number of positions and the results of each question to the list that goes with it."""
         questions, rows = [question for question, _ in asked], {}
         for index, row in self.network.answer_by_length(questions, call.batch_size, **call.extra):
@@ -255,7 +268,7 @@ class Predictor(LoadedModel[Text, Answer]):
         for index, (question, found) in enumerate(asked):
             found.append((len(question.positions), rows[index]))
 
-    def _finished(self, row, call):
+    def _finished(self, row: Row, call: _Call) -> Answer | Unanswered:
         try:
             if row.error:
                 raise row.error
@@ -271,30 +284,30 @@ class Predictor(LoadedModel[Text, Answer]):
                 raise
             return Unanswered(row.source, str(error))
 
-    def _encode_row(self, row, counts, options, extra):
+    def _encode_row(self, row: Row, counts: Counts, options: dict[str, Any], extra: dict[str, Any]) -> Any:
         """Returns the text of a row encoded; `counts` counts for `_report`. `extra` is the result of `_extra`."""
         return self._encode(row.text, row.source)
 
-    def _size_of(self, row):
+    def _size_of(self, row: Row) -> int:
         """Returns the size of a row, for the maximum of a group."""
         return _num_chars(row.text)
 
-    def _kept(self, question, row):
+    def _kept(self, question: Question, row: Results) -> Results:
         """Returns the part of a question's results that `_answer` needs."""
         return row
 
-    def _report(self, counts):
+    def _report(self, counts: Counts) -> None:
         """Logs a summary of all texts; `counts` has the number of "texts" and the counts of `_encode_row`."""
 
-    def _encode(self, text, source):
+    def _encode(self, text: Text, source: str) -> Any:
         """Checks a text and returns it in the form that `_questions` takes, cut to the part that the model reads."""
         raise NotImplementedError
 
-    def _questions(self, encoded):
+    def _questions(self, encoded: Any) -> Iterator[Question]:
         """Yields the Questions of a text one at a time, because a long text may have one per token."""
         raise NotImplementedError
 
-    def _answer(self, text, encoded, found, **options):
+    def _answer(self, text: Text, encoded: Any, found: Found, **options: Any) -> Answer:
         """Makes the answer from the (number of positions, results of `_read_out`) pairs of its questions.
 
         The subclasses have the options by their names.
@@ -302,7 +315,7 @@ class Predictor(LoadedModel[Text, Answer]):
         raise NotImplementedError
 
 
-def _num_chars(text):
+def _num_chars(text: object) -> int:
     """Returns the number of characters in a text, a pair, or a text with choices; 0 for other values."""
     if isinstance(text, tuple | list):
         return sum(map(_num_chars, text))

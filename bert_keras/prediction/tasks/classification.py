@@ -2,16 +2,19 @@
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 import tensorflow as tf
 
 from bert_keras.data_prep.tasks.examples import Example
-from bert_keras.modeling import ClassifierModel
+from bert_keras.modeling import BertConfig, ClassifierModel
 from bert_keras.prediction.arguments import OpenOptions, check_threshold, check_top_k, shown
 from bert_keras.prediction.loaded_model import Answer
-from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
+from bert_keras.prediction.network import Outputs, ReadOut, Tensors
+from bert_keras.prediction.predictor import Found
+from bert_keras.prediction.tasks.fine_tuned import Arrays, FineTunedPredictor
 
 # Maximum number of classes to show.
 _MOST_CLASSES = 5
@@ -141,25 +144,26 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
         """Number of classes of the head; 1 for a regression."""
         return 1 if self.settings["task"] == "regression" else super().num_classes
 
-    def _default_options(self):
+    def _default_options(self) -> dict[str, Any]:
         task = self.settings["task"]
         return {} if task == "regression" else {"top_k": None} | ({"threshold": 0.5} if task == "multi_label" else {})
 
-    def _check_options(self, options):
+    def _check_options(self, options: dict[str, Any]) -> None:
         if options.get("top_k") is not None:
             check_top_k(options["top_k"], len(self.labels), "the number of the model's labels,")
         check_threshold(options.get("threshold", 0.5))
 
-    def _make_model(self, config):
+    def _make_model(self, config: BertConfig) -> ClassifierModel:
         return ClassifierModel(config, self.num_classes)
 
-    def _encode(self, text, source):
+    def _encode(self, text: str | tuple[str, str], source: str) -> Example:
         # A model of another library, which does not say whether it takes pairs, takes both.
         is_pair = isinstance(text, tuple | list) if self.settings["is_pair"] is None else self.settings["is_pair"]
         if is_pair:
             # As in training, the second text may be empty.
             self._check_pair(text, source, ("first text", "second text"), may_lack_second=True)
-            return Example("", *text, source=source)
+            text_a, text_b = text
+            return Example("", text_a, text_b, source=source)
         if isinstance(text, tuple | list):
             raise ValueError(
                 f"{source} is {shown(text)}, but the model takes single texts; give one str, or a list of several"
@@ -167,11 +171,18 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
         self._check_text(text, source)
         return Example("", text, source=source)
 
-    def _read_out(self, outputs, features):
+    def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         activation = {"classification": tf.nn.softmax, "multi_label": tf.nn.sigmoid}.get(self.settings["task"])
         return (activation(outputs["logits"]) if activation else outputs["logits"],)  # [B, C]
 
-    def _answer(self, text, encoded, found, top_k=None, threshold=0.5):
+    def _answer(
+        self,
+        text: str | tuple[str, str],
+        encoded: tuple[Example, Arrays],
+        found: Found,
+        top_k: int | None = None,
+        threshold: float = 0.5,
+    ) -> Classification | Regression | MultiLabel:
         example, _ = encoded
         scores = np.mean([row for _, (row,) in found], axis=0, dtype=np.float64)  # [C]
         values: Any = scores.tolist()
@@ -187,11 +198,11 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
         return MultiLabel(example.text_a, example.text_b, labels, probabilities)
 
 
-def _shown_texts(answer):
+def _shown_texts(answer: Classification | Regression | MultiLabel) -> str:
     return answer.text if answer.text_pair is None else f"{answer.text}  |  {answer.text_pair}"
 
 
-def _ranked(probabilities, num_shown):
+def _ranked(probabilities: Mapping[str, float], num_shown: int) -> list[str]:
     """Returns a line for each of the most probable classes, and a line with the number of others."""
     ranked = sorted(probabilities.items(), key=lambda item: -item[1])
     lines = [f"  {probability:.4f}  {label}" for label, probability in ranked[:num_shown]]

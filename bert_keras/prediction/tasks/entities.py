@@ -2,6 +2,8 @@
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -9,9 +11,15 @@ from bert_keras.data_prep.tasks.conll import Sentence
 from bert_keras.data_prep.tasks.ner import make_features, tags_from_logits
 from bert_keras.data_prep.text.words import split_words
 from bert_keras.evaluation.entities import entities, is_tag, to_bio
-from bert_keras.modeling import TAGGERS
+from bert_keras.modeling import TAGGERS, BertConfig
+from bert_keras.modeling.base import BaseModel
 from bert_keras.prediction.arguments import check_threshold
-from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
+from bert_keras.prediction.network import Outputs, ReadOut, Tensors
+from bert_keras.prediction.predictor import Counts, Found
+from bert_keras.prediction.tasks.fine_tuned import Arrays, FineTunedPredictor
+
+# The words of a text, and the start and the end of each.
+_Words = tuple[Sentence, list[tuple[int, int]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,18 +89,18 @@ class EntityTagger(FineTunedPredictor[str, TaggedText]):
         return list(dict.fromkeys(self._type(tag) for tag in self.settings["labels"] if tag != "O"))
 
     @property
-    def _has_marks(self):
+    def _has_marks(self) -> bool:
         return all(map(is_tag, self.settings["labels"]))
 
-    def _type(self, tag):
+    def _type(self, tag: str) -> str:
         return tag[2:] if self._has_marks else tag
 
-    def _labels_with_names(self, names):
+    def _labels_with_names(self, names: list[str]) -> list[str]:
         name_of_type = dict(zip(self.labels, names, strict=True))
         mark = (lambda tag: f"{tag[0]}-") if self._has_marks else (lambda tag: "")
         return [tag if tag == "O" else mark(tag) + name_of_type[self._type(tag)] for tag in self.settings["labels"]]
 
-    def _spans(self, tags):
+    def _spans(self, tags: list[str]) -> list[tuple[str, int, int]]:
         """Returns the entities of the tags of a text: (type, start, end), see `evaluation.entities.entities`."""
         if self._has_marks:
             return entities(to_bio(tags))
@@ -100,32 +108,32 @@ class EntityTagger(FineTunedPredictor[str, TaggedText]):
         runs = [(tag, list(run)) for tag, run in places]
         return [(tag, run[0], run[-1] + 1) for tag, run in runs if tag != "O"]
 
-    def _default_options(self):
+    def _default_options(self) -> dict[str, Any]:
         return {"threshold": 0.0}
 
-    def _check_options(self, options):
+    def _check_options(self, options: dict[str, Any]) -> None:
         check_threshold(options["threshold"])
 
-    def _make_model(self, config):
+    def _make_model(self, config: BertConfig) -> BaseModel:
         return TAGGERS[self.settings["tagger"]](config, self.num_classes)
 
-    def _encode(self, text, source):
+    def _encode(self, text: str, source: str) -> _Words:
         self._check_text(text, source)
         spans = split_words(text)
         if not spans:
             raise ValueError(f"{source} has no word in its text; give a text")
         return Sentence([text[start:end] for start, end in spans]), spans
 
-    def _features(self, example, counts, options):
+    def _features(self, example: _Words, counts: Counts, options: dict[str, Any]) -> Arrays:
         sentence, _ = example
         # Each text is its own document, so it has no neighbours for context.
         labels = self.settings["labels"]
         return make_features([sentence], labels, self.tokenizer, self.max_seq_length, counts=counts)
 
-    def _read_out(self, outputs, features):
+    def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         return (outputs["logits"],)  # [B, T, C]
 
-    def _answer(self, text, encoded, found, threshold):
+    def _answer(self, text: str, encoded: tuple[_Words, Arrays], found: Found, threshold: float) -> TaggedText:
         (sentence, spans), rows = encoded
         logits = np.zeros((len(found), self.max_seq_length, self.num_classes), np.float32)
         for row, (_, (of_row,)) in zip(logits, found, strict=True):
@@ -142,6 +150,6 @@ class EntityTagger(FineTunedPredictor[str, TaggedText]):
         return TaggedText(text, [each for each in found_entities if each.probability >= threshold], words)
 
 
-def _entity(text, type_, words):
+def _entity(text: str, type_: str, words: Sequence[TaggedWord]) -> Entity:
     start, end = words[0].start, words[-1].end
     return Entity(text[start:end], type_, start, end, min(word.probability for word in words))

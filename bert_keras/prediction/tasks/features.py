@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
@@ -32,9 +32,9 @@ from bert_keras.prediction.arguments import (
     choose_layers,
     shown,
 )
-from bert_keras.prediction.network import Question
-from bert_keras.prediction.predictor import Predictor
-from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
+from bert_keras.prediction.network import Outputs, Question, ReadOut, Results, Tensors
+from bert_keras.prediction.predictor import Counts, Found, Predictor, Row
+from bert_keras.prediction.tasks.fine_tuned import Arrays, FineTunedPredictor
 from bert_keras.prediction.tasks.pretrained import check_shared
 
 log = logging.getLogger("bert_keras")
@@ -144,7 +144,7 @@ class FeatureExtractor(Predictor[str | tuple[str, str], Features]):
         loading: dict[str, Any] = {"strategy": strategy, "device": device, "format": format}
         super().__init__(path, batch_size, limits, {}, **loading, **text_options)
 
-    def _prepare(self):
+    def _prepare(self) -> None:
         super()._prepare()
         check_shared(self._shared, self.files)
         check_pooling(self.config, self.pooling, str(self.folder))
@@ -160,14 +160,14 @@ class FeatureExtractor(Predictor[str | tuple[str, str], Features]):
                 )
             self.max_seq_length = chosen
 
-    def _load_model(self):
+    def _load_model(self) -> BertModel:
         if self._shared:
             self._shared.bert.return_all_encoder_layers = True  # its other users only read the last one
             return self._shared.bert
         with (self._strategy or tf.distribute.get_strategy()).scope():
             return load_encoder(self.config, self.files.need_checkpoint())
 
-    def _open_network(self):
+    def _open_network(self) -> Callable[[Tensors], Outputs]:
         """Returns the network of an export as a function that names its results like a BertModel."""
         layer = self.settings["layer"]
         if self.layers != (layer,):
@@ -177,47 +177,47 @@ class FeatureExtractor(Predictor[str | tuple[str, str], Features]):
             raise Mistake("{} is an export, which runs on one device; leave out {strategy}", self.folder)
         network = super()._open_network()
 
-        def run(features):
+        def run(features: Tensors) -> Outputs:
             values = network(features)["sequence_output"]
             return {"embedding_output": values, "all_encoder_layers": {layer: values}}
 
         return run
 
-    def _call(self, features):
+    def _call(self, features: Tensors) -> Outputs:
         if self.settings:
             return self.model(features)
         return self.model(features["input_ids"], features["input_mask"], features["segment_ids"])
 
-    def _encode_row(self, row, counts, options, extra):
+    def _encode_row(self, row: Row, counts: Counts, options: dict[str, Any], extra: dict[str, Any]) -> Question:
         text_a, text_b = self._as_pair(row.text, row.source)
         input_ids, segment_ids, num_cut = encode_pair(self.tokenizer, text_a, text_b, self.max_seq_length)
         row.is_cut = num_cut > 0
         counts.update(cut=row.is_cut, cut_tokens=num_cut)
         return Question(input_ids, segment_ids)
 
-    def _questions(self, encoded):
+    def _questions(self, encoded: Question) -> Iterator[Question]:
         yield encoded
 
-    def _size_of(self, row):
+    def _size_of(self, row: Row) -> int:
         """Returns the number of bytes of the text's vectors."""
         num_vectors = 0 if row.error else 1 if self.pooling != "none" else len(row.encoded.input_ids)
         return 4 * num_vectors * len(self.layers) * self.config.hidden_size
 
-    def _kept(self, question, row):
+    def _kept(self, question: Question, row: Results) -> Results:
         [values] = row
         # A copy, so that the memory of the batch can be freed.
         return ((values if self.pooling != "none" else values[: len(question.input_ids)]).copy(),)
 
-    def _answer(self, text, encoded, found):
+    def _answer(self, text: str | tuple[str, str], encoded: Question, found: Found) -> Features:
         [(_, (values,))] = found
         return Features(self.tokenizer.convert_ids_to_tokens(encoded.input_ids), values)
 
-    def _report(self, counts):
+    def _report(self, counts: Counts) -> None:
         if counts["cut"]:
             told = "%d of %d texts are longer than %d tokens; tokens cut off their ends: %d"
             log.warning(told, counts["cut"], counts["texts"], self.max_seq_length, counts["cut_tokens"])
 
-    def _as_pair(self, text, source):
+    def _as_pair(self, text: str | tuple[str, str], source: str) -> tuple[str, str | None]:
         """Checks a text or a pair and returns it as a pair; the second is None for a single text."""
         pair = (text, None) if isinstance(text, str) else text
         if pair is text and not (isinstance(text, tuple | list) and [type(part) for part in text] == [str, str]):
@@ -227,7 +227,7 @@ class FeatureExtractor(Predictor[str | tuple[str, str], Features]):
                 self.limits.check_text(part, source)
         return pair
 
-    def _read_out(self, outputs, features):
+    def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         layers = [
             outputs["embedding_output"] if layer == EMBEDDINGS else outputs["all_encoder_layers"][layer]
             for layer in self.layers
@@ -261,10 +261,10 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], TextVector | Similari
       one for queries and another one, or none, for the texts to find.
     """
 
-    def _default_options(self):
+    def _default_options(self) -> dict[str, Any]:
         return {"prefix": None}
 
-    def _check_options(self, options):
+    def _check_options(self, options: dict[str, Any]) -> None:
         if options["prefix"] is not None:
             self.limits.check_text(options["prefix"], "the option prefix")
 
@@ -287,7 +287,7 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], TextVector | Similari
 
         def __call__(self, texts: Any, **options: Any) -> Any: ...
 
-    def _prepare(self):
+    def _prepare(self) -> None:
         super()._prepare()
         check_pooling(self.config, self.settings["pooling"], str(self.folder))
         [self._layer] = choose_layers((self.settings["layer"],), self.config.num_hidden_layers)
@@ -295,26 +295,26 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], TextVector | Similari
             if not isinstance(self.settings.get(name, kind()), kind):
                 raise ValueError(f"{self.folder}: {name} is {shown(self.settings[name])}, but must be {needed}")
 
-    def _load_model(self):
+    def _load_model(self) -> BertModel:
         return load_encoder(self.config, self.files.need_checkpoint())
 
-    def _encode(self, text, source):
+    def _encode(self, text: str | tuple[str, str], source: str) -> tuple[str, ...]:
         if isinstance(text, tuple | list):
             self._check_pair(text, source, ("first text", "second text"))
             return tuple(text)
         self._check_text(text, source)
         return (text,)
 
-    def _features(self, example, counts, options):
+    def _features(self, example: tuple[str, ...], counts: Counts, options: dict[str, Any]) -> Arrays:
         prefix = self.settings.get("prefix", "") if options["prefix"] is None else options["prefix"]
         return self._features_of([Example("", prefix + text) for text in example], counts)
 
-    def _report(self, counts):
+    def _report(self, counts: Counts) -> None:
         if counts["cut"]:
             told = "texts longer than %d tokens lost their ends: %d of %d"
             log.warning(told, self.max_seq_length, counts["cut"], counts["texts"])
 
-    def _call(self, features):
+    def _call(self, features: Tensors) -> Outputs:
         if self.files.is_export:
             return self.model(features)
         return _outputs_of(self.model, features, self._layer)
@@ -324,10 +324,12 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], TextVector | Similari
         vectors = pool(sequence_output, input_mask, self.settings["pooling"])
         return normalize(vectors) if self.settings.get("normalize") else vectors
 
-    def _read_out(self, outputs, features):
+    def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         return (self.pool(outputs["sequence_output"], features["input_mask"]),)
 
-    def _answer(self, text, encoded, found, **options):
+    def _answer(
+        self, text: str | tuple[str, str], encoded: tuple[tuple[str, ...], Arrays], found: Found, **options: Any
+    ) -> TextVector | Similarity:
         texts, _ = encoded
         vectors = [vector for _, (vector,) in found]  # [H] each
         if len(vectors) == 1:
@@ -347,13 +349,13 @@ def load_encoder(config: BertConfig, checkpoint: Checkpoint) -> BertModel:
     return model
 
 
-def _outputs_of(model, features, layer):
+def _outputs_of(model: BertModel, features: Tensors, layer: int | str) -> Outputs:
     """Returns the outputs of an encoder, with the vectors of a layer as "sequence_output"."""
     outputs = model(features["input_ids"], features["input_mask"], features["segment_ids"])
     values = outputs["embedding_output"] if layer == EMBEDDINGS else outputs["all_encoder_layers"][layer]
     return {"sequence_output": values}
 
 
-def _pool(values, input_mask, pooling):
+def _pool(values: tf.Tensor, input_mask: tf.Tensor, pooling: str) -> tf.Tensor:
     """Pools vectors [B, T, L, H] over the tokens, as float32 [B, L, H]; with pooling "none" it returns all of them."""
     return tf.cast(values, tf.float32) if pooling == "none" else pool(values, input_mask, pooling)

@@ -2,14 +2,15 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.prediction.arguments import check_top_k, shown
-from bert_keras.prediction.network import Question
+from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
+from bert_keras.prediction.predictor import Counts, Found, Row
 from bert_keras.prediction.tasks.pretrained import (
     MASK,
     UNKNOWN,
@@ -84,7 +85,7 @@ class FillMask(PretrainedPredictor[str, FilledText]):
     head = "masked_lm"
     extra_specs: ClassVar = {"top_k": tf.TensorSpec([], tf.int32), "candidate_ids": tf.TensorSpec([None], tf.int32)}
 
-    def _prepare(self):
+    def _prepare(self) -> None:
         super()._prepare()
         if self.config.is_decoder:
             raise ValueError(
@@ -92,21 +93,21 @@ class FillMask(PretrainedPredictor[str, FilledText]):
                 "model of masked LM, or score complete texts, which is the task score"
             )
 
-    def _default_options(self):
+    def _default_options(self) -> dict[str, Any]:
         return {"top_k": None, "candidates": None}
 
-    def _check_options(self, options):
+    def _check_options(self, options: dict[str, Any]) -> None:
         if options["top_k"] is not None:
             check_top_k(options["top_k"], self.config.vocab_size, "the vocabulary's")
         self._extra(options)
 
-    def _extra(self, options):
+    def _extra(self, options: dict[str, Any]) -> dict[str, Any]:
         ids = [] if options["candidates"] is None else self._ids_of(options["candidates"])
         default = self.settings["top_k"] if self.settings else min(5, self.config.vocab_size)
         top_k = options["top_k"] or len(ids) or default
         return {"top_k": min(top_k, len(ids) or top_k), "candidate_ids": ids}
 
-    def _ids_of(self, candidates):
+    def _ids_of(self, candidates: object) -> list[int]:
         """Returns the id of each candidate once."""
         vocab, ids = self.tokenizer.vocab, []
         words = [] if isinstance(candidates, str) or not isinstance(candidates, Iterable) else list(candidates)
@@ -126,7 +127,7 @@ class FillMask(PretrainedPredictor[str, FilledText]):
             ids += of_word
         return list(dict.fromkeys(ids))
 
-    def _encode(self, text, source):
+    def _encode(self, text: str, source: str) -> list[int]:
         self.limits.check_text(text, source)
         ids = encode_with_masks(self.tokenizer, text)
         mask_id = self.tokenizer.vocab[MASK]
@@ -149,12 +150,12 @@ class FillMask(PretrainedPredictor[str, FilledText]):
             )
         return ids
 
-    def _encode_row(self, row, counts, options, extra):
+    def _encode_row(self, row: Row, counts: Counts, options: dict[str, Any], extra: dict[str, Any]) -> list[int]:
         ids = super()._encode_row(row, counts, options, extra)
         self._check_size(row.text, extra["top_k"], row.source)
         return ids
 
-    def _check_size(self, text, num_guesses, source):
+    def _check_size(self, text: str, num_guesses: int, source: str) -> None:
         """Refuses a text whose answer would be very large, because the answer repeats the text for every guess."""
         num_masks = text.count(MASK)
         num_chars, most = (
@@ -174,7 +175,7 @@ class FillMask(PretrainedPredictor[str, FilledText]):
                 _TEXTS_AN_ANSWER,
             )
 
-    def _questions(self, ids):
+    def _questions(self, ids: list[int]) -> Iterator[Question]:
         mask_id = self.tokenizer.vocab[MASK]
         places_by_start = {}
         for place, id_ in enumerate(ids):
@@ -186,20 +187,20 @@ class FillMask(PretrainedPredictor[str, FilledText]):
                 positions = [1 + place - start for place in places[first : first + _MASKS_A_QUESTION]]
                 yield Question(*sequence, positions, [0] * len(positions))
 
-    def _read_out(self, outputs, features):
+    def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         probabilities = tf.nn.softmax(outputs["masked_lm_logits"])  # [B, P, V]
         candidate_ids, top_k = features["candidate_ids"], features["top_k"]
 
-        def best_candidates():
+        def best_candidates() -> tuple[tf.Tensor, tf.Tensor]:
             values, order = tf.math.top_k(tf.gather(probabilities, candidate_ids, axis=2), top_k)
             return values, tf.gather(candidate_ids, order)
 
-        def best_tokens():
+        def best_tokens() -> tuple[tf.Tensor, tf.Tensor]:
             return tuple(tf.math.top_k(probabilities, top_k))
 
         return tf.cond(tf.size(candidate_ids) > 0, best_candidates, best_tokens)  # [B, P, K] each
 
-    def _answer(self, text, ids, found, **options):
+    def _answer(self, text: str, ids: list[int], found: Found, **options: Any) -> FilledText:
         parts = text.split(MASK)
         starts = [0, *itertools.accumulate(len(part) + len(MASK) for part in parts[:-1])]
         masks = []
@@ -218,17 +219,17 @@ class FillMask(PretrainedPredictor[str, FilledText]):
             best = _append(best, guesses[0].token if guesses else MASK) + part
         return FilledText(text, masks, best)
 
-    def _token(self, id_):
+    def _token(self, id_: int) -> str:
         # If a vocabulary has a line twice, only the id of the last one maps to the token.
         return self.tokenizer.inv_vocab.get(id_, UNKNOWN)
 
 
-def _append(sentence, token):
+def _append(sentence: str, token: str) -> str:
     """Appends a token to a sentence; one that continues a word loses its "##" and the space before it."""
     if token.startswith("##") and token != "##" and sentence.strip():
         return sentence.rstrip() + token[2:]
     return sentence + token
 
 
-def _shown(text):
+def _shown(text: str) -> str:
     return f'"{text}"' if len(text) <= 60 else f'"{text[:57]}..."'

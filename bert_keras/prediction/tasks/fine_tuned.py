@@ -3,24 +3,38 @@
 import collections
 import logging
 import os
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Unpack
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.exported import ExportedNetwork
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
-from bert_keras.modeling import POOLER_PATTERNS, ClassifierModel, load_weights, weights_by_name, weights_to_load
+from bert_keras.modeling import (
+    POOLER_PATTERNS,
+    BertConfig,
+    ClassifierModel,
+    load_weights,
+    weights_by_name,
+    weights_to_load,
+)
+from bert_keras.modeling.base import BaseModel
 from bert_keras.prediction.arguments import CallOptions, Limits, renamed_labels, shown
 from bert_keras.prediction.loaded_model import Answer, Text
-from bert_keras.prediction.network import Question
-from bert_keras.prediction.predictor import Predictor
+from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
+from bert_keras.prediction.predictor import Counts, Predictor, Row
 from bert_keras.storage import paths
 from bert_keras.storage.text_files import is_blank
 
 log = logging.getLogger("bert_keras")
+
+# The features of the sequences of a text, by name.
+Arrays = dict[str, np.ndarray]
+# A text and several others.
+Texts = tuple[str, list[str]]
 
 
 class FineTunedPredictor(Predictor[Text, Answer]):
@@ -65,7 +79,7 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         files = ModelFolder.of(path, task=task, is_pair=is_pair)
         super().__init__(files, batch_size, limits, {**options}, device=device, format=format)
 
-    def _prepare(self):
+    def _prepare(self) -> None:
         if self._names is not None:
             if not self.labels:
                 raise Mistake("a model for {} has no labels; leave out {labels}", self.settings["task"])
@@ -73,11 +87,11 @@ class FineTunedPredictor(Predictor[Text, Answer]):
             self.settings = self.settings | {"labels": self._labels_with_names(names)}
         super()._prepare()
 
-    def _labels_with_names(self, names):
+    def _labels_with_names(self, names: list[str]) -> list[str]:
         """Returns the labels of the head, given the names of `labels`."""
         return names
 
-    def _load_model(self):
+    def _load_model(self) -> BaseModel:
         checkpoint = self.files.need_checkpoint()
         if self.head_weight in checkpoint.names:
             self._check_num_classes(checkpoint.shape(self.head_weight)[0], checkpoint.prefix)
@@ -88,7 +102,7 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         log.info("%s", load_weights(weights_by_name(model), checkpoint, new_allowed=unused))
         return model
 
-    def _open_network(self):
+    def _open_network(self) -> ExportedNetwork:
         network = super()._open_network()
         two_tokens = np.ones((1, 2), np.int32)
         outputs = network({"input_ids": two_tokens, "input_mask": two_tokens, "segment_ids": two_tokens})
@@ -96,7 +110,7 @@ class FineTunedPredictor(Predictor[Text, Answer]):
             self._check_num_classes(outputs["logits"].shape[-1], self.folder)
         return network
 
-    def _check_num_classes(self, num_found, found_in):
+    def _check_num_classes(self, num_found: int, found_in: str) -> None:
         if num_found != self.num_classes:
             task_file = paths.join(self.folder, TASK_FILE)
             raise ValueError(
@@ -109,11 +123,13 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         """Number of classes of the head."""
         return len(self.settings["labels"])
 
-    def _make_model(self, config):
+    def _make_model(self, config: BertConfig) -> BaseModel:
         """Returns the Keras model that matches the checkpoint."""
         raise NotImplementedError
 
-    def _encode_row(self, row, counts, options, extra):
+    def _encode_row(
+        self, row: Row, counts: Counts, options: dict[str, Any], extra: dict[str, Any]
+    ) -> tuple[Any, Arrays]:
         """Returns (example, features of its sequences)."""
         example, counts_of_row = super()._encode_row(row, counts, options, extra), collections.Counter()
         features = self._features(example, counts_of_row, options)
@@ -122,16 +138,16 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         self.limits.check("max_sequences", len(features["input_ids"]), row.source, "sequences of the model's length")
         return example, features
 
-    def _features(self, example, counts, options):
+    def _features(self, example: Any, counts: Counts, options: dict[str, Any]) -> Arrays:
         """Returns the features of an example. Adds 1 to "cut" of `counts` if it is cut, to "windows" if it has some."""
         return self._features_of([example], counts)
 
-    def _features_of(self, examples, counts):
+    def _features_of(self, examples: Sequence[Example], counts: Counts) -> Arrays:
         """Returns the features of texts or pairs, which have no labels, so their kind does not matter."""
         stride = self.settings.get("doc_stride")
         return make_features(examples, (), "single_label", self.tokenizer, self.max_seq_length, stride, counts=counts)
 
-    def _report(self, counts):
+    def _report(self, counts: Counts) -> None:
         if counts["windows"]:
             told = "texts longer than %d tokens were read through windows: %d of %d"
             log.info(told, self.max_seq_length, counts["windows"], counts["texts"])
@@ -139,13 +155,13 @@ class FineTunedPredictor(Predictor[Text, Answer]):
             told = "%s longer than the model takes (%s=%d) lost their ends: %d"
             log.warning(told, self.cut_parts, self.cut_setting, self.settings[self.cut_setting], counts["cut"])
 
-    def _check_text(self, text, source, what="text"):
+    def _check_text(self, text: str, source: str, what: str = "text") -> None:
         """Checks that a value is a text within the limits and is not blank."""
         self.limits.check_text(text, source, what)
         if is_blank(text):
             raise ValueError(f"{source} has no word in its {what}; give a {what}")
 
-    def _check_pair(self, pair, source, names, may_lack_second=False):
+    def _check_pair(self, pair: object, source: str, names: tuple[str, str], may_lack_second: bool = False) -> None:
         """Checks that a value is a pair of texts; `may_lack_second` allows the second to be empty."""
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise ValueError(f"{source} is {shown(pair)}, but a pair of two texts is needed: {' and '.join(names)}")
@@ -153,14 +169,14 @@ class FineTunedPredictor(Predictor[Text, Answer]):
             if not (may_lack_second and name == names[1] and isinstance(text, str) and is_blank(text)):
                 self._check_text(text, source, name)
 
-    def _questions(self, encoded):
+    def _questions(self, encoded: tuple[Any, Arrays]) -> Iterator[Question]:
         _, rows = encoded
         for ids, segment_ids, mask in zip(rows["input_ids"], rows["segment_ids"], rows["input_mask"], strict=True):
             num_tokens = int(mask.sum())
             yield Question(ids[:num_tokens], segment_ids[:num_tokens])
 
 
-class TextsScorer(FineTunedPredictor[tuple[str, list[str]], Answer]):
+class TextsScorer(FineTunedPredictor[Texts, Answer]):
     """A model that gives a number to each of several texts, which it reads one by one, together with another text."""
 
     takes_pairs = True
@@ -173,11 +189,11 @@ class TextsScorer(FineTunedPredictor[tuple[str, list[str]], Answer]):
     def num_classes(self) -> int:
         return 1
 
-    def _make_model(self, config):
+    def _make_model(self, config: BertConfig) -> ClassifierModel:
         # A MultipleChoiceModel has the same weights.
         return ClassifierModel(config, 1)
 
-    def _encode(self, question, source):
+    def _encode(self, question: Texts, source: str) -> Texts:
         is_pair = isinstance(question, tuple | list) and len(question) == 2
         if not is_pair or not isinstance(question[1], tuple | list) or len(question[1]) < self.least:
             raise ValueError(f"{source} is {shown(question)}, but {self.needed} are needed")
@@ -188,9 +204,9 @@ class TextsScorer(FineTunedPredictor[tuple[str, list[str]], Answer]):
             self._check_text(other, source, f"{of_other} {number}")
         return text, list(others)
 
-    def _features(self, example, counts, options):
+    def _features(self, example: Texts, counts: Counts, options: dict[str, Any]) -> Arrays:
         text, others = example
         return self._features_of([Example("", text, other) for other in others], counts)
 
-    def _read_out(self, outputs, features):
+    def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         return (outputs["logits"][:, 0],)  # [B]

@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import scipy.special
 
-from bert_keras.prediction.tasks.fine_tuned import TextsScorer
+from bert_keras.prediction.predictor import Found
+from bert_keras.prediction.tasks.fine_tuned import Arrays, Texts, TextsScorer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +42,7 @@ class ChoicePicker(TextsScorer[Choice]):
     least = 2
     cut_parts = "choices, each with its text,"
 
-    def _answer(self, text, encoded, found):
+    def _answer(self, question: Texts, encoded: tuple[Texts, Arrays], found: Found) -> Choice:
         (text, choices), _ = encoded
         logits = np.array([logit for _, (logit,) in found], np.float64)
         return Choice(text, choices, int(logits.argmax()), scipy.special.softmax(logits).tolist())

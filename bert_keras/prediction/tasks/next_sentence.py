@@ -1,11 +1,13 @@
 """Next-sentence prediction: the probability that one text follows another."""
 
 import dataclasses
+from collections.abc import Iterator
 
 import tensorflow as tf
 
 from bert_keras.prediction.arguments import shown
-from bert_keras.prediction.network import Question
+from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
+from bert_keras.prediction.predictor import Found
 from bert_keras.prediction.tasks.pretrained import PretrainedPredictor, encode_with_masks, fit_pair, surround
 
 
@@ -37,7 +39,7 @@ class NextSentence(PretrainedPredictor[tuple[str, str], PairAnswer]):
     takes_pairs = True
     num_special_tokens = 3
 
-    def _encode(self, pair, source):
+    def _encode(self, pair: tuple[str, str], source: str) -> tuple[list[int], list[int]]:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ValueError(f"{source} is {shown(pair)}, but a pair of two texts is needed, a tuple of two str")
         for text, which in zip(pair, ("first", "second"), strict=True):
@@ -48,14 +50,14 @@ class NextSentence(PretrainedPredictor[tuple[str, str], PairAnswer]):
                 raise ValueError(f"{source} has no word in its {which} text; give two texts")
         return fit_pair(first, second, self.room, self.long, source)
 
-    def _questions(self, ids):
+    def _questions(self, ids: tuple[list[int], list[int]]) -> Iterator[Question]:
         # The masked-LM head needs a position. TensorFlow prunes it from the graph, because its output is unused.
         yield Question(*surround(self.tokenizer, *ids), [0], [0])
 
-    def _read_out(self, outputs, features):
+    def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         return (tf.nn.softmax(outputs["next_sentence_logits"])[:, 0],)  # [B]; class 0 is "follows"
 
-    def _answer(self, pair, ids, found):
+    def _answer(self, pair: tuple[str, str], ids: tuple[list[int], list[int]], found: Found) -> PairAnswer:
         [(_, (probability,))] = found
         text_a, text_b = pair
         return PairAnswer(text_a, text_b, float(probability))

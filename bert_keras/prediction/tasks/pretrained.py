@@ -11,10 +11,12 @@ from typing import Unpack
 from bert_keras.data_prep.text.model_inputs import share_room
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.exported import ExportedNetwork
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import (
     POOLER_PATTERNS,
     PretrainingModel,
+    ReplacedTokenModel,
     load_weights,
     weights_by_name,
     weights_to_load,
@@ -78,7 +80,7 @@ class PretrainedPredictor(Predictor[Text, Answer]):
         limits: Limits | None = None,
         device: str | None = None,
         format: str | None = None,
-        model: PretrainingModel | None = None,
+        model: PretrainingModel | ReplacedTokenModel | None = None,
         strip_accents: bool | None = None,
         **options: Unpack[CallOptions],
     ):
@@ -88,7 +90,7 @@ class PretrainedPredictor(Predictor[Text, Answer]):
         text_options |= {"do_lower_case": do_lower_case, "strip_accents": strip_accents}
         super().__init__(path, batch_size, limits, {**options}, device=device, format=format, **text_options)
 
-    def _prepare(self):
+    def _prepare(self) -> None:
         super()._prepare()
         check_shared(self._shared, self.files, self.network_class)
         self.room = self.max_seq_length - self.num_special_tokens
@@ -98,10 +100,10 @@ class PretrainedPredictor(Predictor[Text, Answer]):
                 "special tokens of this task"
             )
 
-    def _ids_of_text(self, text):
+    def _ids_of_text(self, text: str) -> list[int]:
         return encode_with_masks(self.tokenizer, text)
 
-    def _load_model(self):
+    def _load_model(self) -> PretrainingModel | ReplacedTokenModel:
         """Loads the encoder, unless it is shared, and one head, and ignores the other head."""
         checkpoint = self.files.need_checkpoint()
         with weights_to_load():
@@ -121,12 +123,14 @@ class PretrainedPredictor(Predictor[Text, Answer]):
         log.info("%s", load_weights(needed, checkpoint, ignored=ignored))
         return model
 
-    def _open_network(self):
+    def _open_network(self) -> ExportedNetwork:
         network = super()._open_network()
         return lambda features: {self.logits_name: network(features)["logits"]}
 
 
-def check_shared(model: PretrainingModel | None, files: ModelFolder, network_class: type = PretrainingModel) -> None:
+def check_shared(
+    model: PretrainingModel | ReplacedTokenModel | None, files: ModelFolder, network_class: type = PretrainingModel
+) -> None:
     """Checks a network that an object shares with another predictor, given the files and the class of its own model."""
     if model is None:
         return
@@ -192,7 +196,7 @@ def surround(tokenizer: FullTokenizer, *segments: Sequence[int]) -> tuple[list[i
     return input_ids, segment_ids
 
 
-def _tell_length(num_tokens, room, long, source, consequence):
+def _tell_length(num_tokens: int, room: int, long: str, source: str, consequence: str) -> None:
     told = f"{source} has {num_tokens} tokens, {num_tokens - room} more than the {room} that the model takes"
     if long == "error":
         raise Mistake("{}; make it shorter, or choose {long}=truncate or {long}=window", told)

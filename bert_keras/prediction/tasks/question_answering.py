@@ -2,14 +2,17 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 
 from bert_keras.data_prep.tasks.squad import Passage, SquadExample, make_features
 from bert_keras.data_prep.tasks.squad_answers import AnswerSettings, find_answers
-from bert_keras.modeling import SquadModel
+from bert_keras.modeling import BertConfig, SquadModel
 from bert_keras.prediction.arguments import check_threshold, check_top_k
-from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
+from bert_keras.prediction.network import Outputs, ReadOut, Tensors
+from bert_keras.prediction.predictor import Counts, Found
+from bert_keras.prediction.tasks.fine_tuned import Arrays, FineTunedPredictor
 
 _SETTINGS = ("n_best_size", "max_answer_length", "version_2_with_negative", "null_score_diff_threshold", "answer_text")
 
@@ -83,29 +86,29 @@ class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
     def num_classes(self) -> int:
         return 2
 
-    def _default_options(self):
+    def _default_options(self) -> dict[str, Any]:
         names = ("top_k",) if self.settings["version_2_with_negative"] is False else ("top_k", "threshold")
         return dict.fromkeys(names)  # None: as in the training
 
-    def _check_options(self, options):
+    def _check_options(self, options: dict[str, Any]) -> None:
         if options["top_k"] is not None:
             check_top_k(options["top_k"], self.settings["n_best_size"], "the model's n_best_size of")
         if options.get("threshold") is not None:
             check_threshold(options["threshold"], -math.inf, math.inf)
 
-    def _make_model(self, config):
+    def _make_model(self, config: BertConfig) -> SquadModel:
         return SquadModel(config)
 
-    def _lengths(self):
+    def _lengths(self) -> list[int]:
         # As in run_squad.py and the original BERT, the n best places are chosen among all positions, padding included.
         return [self.max_seq_length]
 
-    def _encode(self, pair, source):
+    def _encode(self, pair: tuple[str, str], source: str) -> SquadExample:
         self._check_pair(pair, source, ("question", "context"))
         question, context = pair
         return SquadExample(source, question, Passage(context))
 
-    def _features(self, example, counts, options):
+    def _features(self, example: SquadExample, counts: Counts, options: dict[str, Any]) -> Arrays:
         return make_features(
             [example],
             self.tokenizer,
@@ -116,10 +119,17 @@ class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
             counts=counts,
         )
 
-    def _read_out(self, outputs, features):
+    def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         return outputs["start_logits"], outputs["end_logits"]  # [B, T]
 
-    def _answer(self, pair, encoded, found, top_k, threshold=None):
+    def _answer(
+        self,
+        pair: tuple[str, str],
+        encoded: tuple[SquadExample, Arrays],
+        found: Found,
+        top_k: int | None,
+        threshold: float | None = None,
+    ) -> QuestionAnswer:
         example, rows = encoded
         logits = np.array([row for _, row in found], np.float32).reshape(-1, 2, self.max_seq_length)
         start_logits, end_logits = logits.swapaxes(0, 1)  # [W, T]

@@ -1,11 +1,13 @@
 """The task of ELECTRA's discriminator: which tokens of a text another model may have put there."""
 
 import dataclasses
+from collections.abc import Iterator
 
 import tensorflow as tf
 
 from bert_keras.modeling import ReplacedTokenModel
-from bert_keras.prediction.network import Question
+from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
+from bert_keras.prediction.predictor import Found
 from bert_keras.prediction.tasks.pretrained import (
     PretrainedPredictor,
     encode_with_masks,
@@ -48,14 +50,14 @@ class ReplacedTokenFinder(PretrainedPredictor[str, ReplacedTokens]):
     network_class = ReplacedTokenModel
     logits_name = "logits"
 
-    def _encode(self, text, source):
+    def _encode(self, text: str, source: str) -> list[int]:
         self.limits.check_text(text, source)
         ids = encode_with_masks(self.tokenizer, text)
         if not ids:
             raise ValueError(f"{source} has no word; give a text")
         return fit_text(ids, self.room, self.long, source)
 
-    def _questions(self, ids):
+    def _questions(self, ids: list[int]) -> Iterator[Question]:
         step = self.room if len(ids) <= self.room else max(1, self.room // 2)
         for start in range(0, len(ids), step):
             end = min(start + step, len(ids))
@@ -64,11 +66,11 @@ class ReplacedTokenFinder(PretrainedPredictor[str, ReplacedTokens]):
             positions = range(1 + start - first, 1 + end - first)
             yield Question(*surround(self.tokenizer, window), positions, [0] * len(positions))
 
-    def _read_out(self, outputs, features):
+    def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         # [B, P]
         return (tf.gather(tf.sigmoid(outputs["logits"]), features["masked_lm_positions"], axis=1, batch_dims=1),)
 
-    def _answer(self, text, ids, found):
+    def _answer(self, text: str, ids: list[int], found: Found) -> ReplacedTokens:
         probabilities = [float(value) for count, (row,) in found for value in row[:count]]
         tokens = self.tokenizer.convert_ids_to_tokens(ids)
         return ReplacedTokens(text, [TokenReplacement(*each) for each in zip(tokens, probabilities, strict=True)])

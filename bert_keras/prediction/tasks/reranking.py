@@ -9,7 +9,8 @@ import scipy.special
 
 from bert_keras.mistakes import Mistake
 from bert_keras.prediction.arguments import PipeOptions
-from bert_keras.prediction.tasks.fine_tuned import TextsScorer
+from bert_keras.prediction.predictor import Found
+from bert_keras.prediction.tasks.fine_tuned import Arrays, Texts, TextsScorer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,14 +98,14 @@ class Reranker(TextsScorer[Ranking]):
     def is_for(cls, task: str) -> bool:
         return task == "rerank"
 
-    def _default_options(self):
+    def _default_options(self) -> dict[str, Any]:
         return {"raw_scores": False}
 
-    def _check_options(self, options):
+    def _check_options(self, options: dict[str, Any]) -> None:
         if not isinstance(options["raw_scores"], bool):
             raise Mistake("{raw_scores} is {!r}, but must be true or false", options["raw_scores"])
 
-    def _answer(self, text, encoded, found, raw_scores=False):
+    def _answer(self, text: Texts, encoded: tuple[Texts, Arrays], found: Found, raw_scores: bool = False) -> Ranking:
         (query, texts), _ = encoded
         scores = np.array([logit for _, (logit,) in found], np.float64)
         order = np.argsort(-scores, kind="stable").tolist()

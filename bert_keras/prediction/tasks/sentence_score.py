@@ -4,13 +4,15 @@ import dataclasses
 import logging
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.prediction.arguments import PLL_CHOICES, check_choice
-from bert_keras.prediction.network import Question
+from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
+from bert_keras.prediction.predictor import Counts, Found, Row
 from bert_keras.prediction.tasks.pretrained import (
     MASK,
     UNKNOWN,
@@ -27,6 +29,9 @@ log = logging.getLogger("bert_keras")
 _STEP, _SHORT = 4, 32
 # A model that reads left to right scores this many tokens at once, to bound memory.
 _TOKENS_A_QUESTION = 128
+
+# The tokens of a text, and for each of them the end of those that are masked with it.
+_Encoded = tuple[list[int], Sequence[int]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,22 +83,22 @@ class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
 
     head = "masked_lm"
 
-    def _lengths(self):
+    def _lengths(self) -> list[int]:
         """Returns fine steps for short texts: a text has as many sequences as tokens, so tracing pays sooner."""
         end = min(_SHORT, self.max_seq_length)
         return [*range(_STEP, end, _STEP), *(length for length in super()._lengths() if length >= end)]
 
-    def _default_options(self):
+    def _default_options(self) -> dict[str, Any]:
         return {"pll": "original"}
 
-    def _check_options(self, options):
+    def _check_options(self, options: dict[str, Any]) -> None:
         check_choice("pll", options["pll"], PLL_CHOICES)
 
-    def _encode_row(self, row, counts, options, extra):
+    def _encode_row(self, row: Row, counts: Counts, options: dict[str, Any], extra: dict[str, Any]) -> _Encoded:
         ids = super()._encode_row(row, counts, options, extra)
         return ids, range(1, len(ids) + 1) if options["pll"] == "original" else word_ends(self.tokenizer, ids)
 
-    def _encode(self, text, source):
+    def _encode(self, text: str, source: str) -> list[int]:
         self.limits.check_text(text, source)
         ids = encode_with_masks(self.tokenizer, text)
         if not ids:
@@ -108,11 +113,11 @@ class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
             log.warning("%s: %d of its %d tokens are unknown; they are scored as [UNK]", source, num_unknown, len(ids))
         return ids
 
-    def _questions(self, encoded):
+    def _questions(self, encoded: _Encoded) -> Iterator[Question]:
         ids, ends = encoded
         return self._left_to_right(ids) if self.config.is_decoder else self._masked(ids, ends)
 
-    def _left_to_right(self, ids):
+    def _left_to_right(self, ids: list[int]) -> Iterator[Question]:
         """Yields windows that end with the tokens to score. The output at a token predicts the next one."""
         step = min(_TOKENS_A_QUESTION, self.room if len(ids) <= self.room else -(-self.room // 2))
         for start in range(0, len(ids), step):
@@ -121,7 +126,7 @@ class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
             first = len(window) - len(scored)  # [CLS] is before the window
             yield Question(*surround(self.tokenizer, window), range(first, len(window)), scored)
 
-    def _masked(self, ids, ends):
+    def _masked(self, ids: list[int], ends: Sequence[int]) -> Iterator[Question]:
         mask_id = self.tokenizer.vocab[MASK]
         for place, (id_, end) in enumerate(zip(ids, ends, strict=True)):
             start = window_start(place, len(ids), self.room)
@@ -132,11 +137,11 @@ class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
             position = 1 + place - start
             yield Question(input_ids, segment_ids, [position], [id_])
 
-    def _read_out(self, outputs, features):
+    def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         log_probabilities = tf.nn.log_softmax(outputs["masked_lm_logits"])  # [B, P, V]
         return (tf.gather(log_probabilities, features["masked_lm_ids"], axis=2, batch_dims=2),)  # [B, P]
 
-    def _answer(self, text, encoded, found, **options):
+    def _answer(self, text: str, encoded: _Encoded, found: Found, **options: Any) -> SentenceScore:
         ids, _ = encoded
         scores = [float(score) for num_scored, (scores,) in found for score in scores[:num_scored]]
         tokens = self.tokenizer.convert_ids_to_tokens(ids)
