@@ -23,7 +23,7 @@ from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
 from bert_keras.modeling.config import read_json_object, released_names
 from bert_keras.modeling.released import find_released
 from bert_keras.storage import paths, writing
-from bert_keras.storage.vocabulary import VOCABULARY_FILE, read_tokens, vocabulary_bytes
+from bert_keras.storage.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes
 
 log = logging.getLogger("bert_keras")
 
@@ -166,7 +166,7 @@ class ModelFolder(os.PathLike[str]):
         return values
 
     @functools.cached_property
-    def _of_other_library(self):
+    def _of_other_library(self) -> dict[str, Any] | None:
         """What the config.json of a model with a head says about its task; None without such a head."""
         file = paths.join(self.folder, HUGGING_FACE_FILE)
         if self.is_export or self.path is None or not paths.is_file(file):
@@ -217,7 +217,7 @@ class ModelFolder(os.PathLike[str]):
                 )
         return values
 
-    def _without_task(self):
+    def _without_task(self) -> MissingFile:
         found, hint = "does not exist", ""
         if paths.is_dir(self.folder):
             found = f"has no fine-tuned model: neither {TASK_FILE} nor model/{TASK_FILE} is there"
@@ -297,14 +297,14 @@ class ModelFolder(os.PathLike[str]):
             )
         return os.fspath(found)
 
-    def _of_export(self, name):
+    def _of_export(self, name: str) -> str:
         file = paths.join(self.folder, name)
         if not paths.is_file(file):
             raise FileNotFoundError(f"{self} has no {name}; take the whole folder of the export")
         return file
 
     @functools.cached_property
-    def _tokens(self):
+    def _tokens(self) -> Tokens:
         return read_tokens(self.vocab_file)
 
     @functools.cached_property

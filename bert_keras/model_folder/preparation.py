@@ -66,7 +66,7 @@ def find_preparation(
     return Preparation(do_lower_case, strip_accents, _longest(config, trained, told), tokens.longest_word)
 
 
-def _longest(config, trained, told):
+def _longest(config: BertConfig, trained: Mapping[str, Any], told: Mapping[str, Any]) -> int:
     """Returns the maximum length: from the file, or from a training that began with random position embeddings."""
     # Other libraries write a number of thirty digits if the length is unknown.
     longest, reason = told.get("model_max_length"), f"set in {TOKENIZER_FILE}"
@@ -75,6 +75,6 @@ def _longest(config, trained, told):
     num_positions = config.max_position_embeddings
     if type(longest) is not int or longest >= num_positions:
         return num_positions
-    told = "sequences have at most %d tokens (%s): the model did not learn positions %d to %d"
-    log.info(told, longest, reason, longest + 1, num_positions)
+    message = "sequences have at most %d tokens (%s): the model did not learn positions %d to %d"
+    log.info(message, longest, reason, longest + 1, num_positions)
     return longest

@@ -12,6 +12,8 @@ Values that would give other vectors are refused, by the name of their key. docs
 import functools
 import json
 import os
+from collections.abc import Mapping
+from types import EllipsisType
 from typing import Any
 
 from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
@@ -25,6 +27,7 @@ _LENGTH_FILE = "sentence_bert_config.json"
 # The names of this file in old folders of the other families.
 _LENGTH_FILES = (_LENGTH_FILE, "sentence_distilbert_config.json", "sentence_albert_config.json")
 # The keys of each file that are read, and those that are not: the latter with the values that change nothing.
+_Keys = Mapping[str, tuple[Any, ...] | EllipsisType]
 _KEYS_OF_ENCODER = {
     "max_seq_length": ...,
     "do_lower_case": (True, False),
@@ -165,7 +168,7 @@ def lower_cases_first(encoder: str | os.PathLike) -> bool:
     return bool(_of_encoder(encoder).get("do_lower_case"))
 
 
-def _of_encoder(encoder, keys=_KEYS_OF_ENCODER):
+def _of_encoder(encoder: str | os.PathLike, keys: _Keys = _KEYS_OF_ENCODER) -> dict[str, Any]:
     files = (paths.join(encoder, name) for name in _LENGTH_FILES)
     return _optional(next((file for file in files if paths.is_file(file)), ""), keys)
 
@@ -182,7 +185,7 @@ def length_of_encoder(encoder: str | os.PathLike) -> int:
     return min(of_tokenizer, longest) if type(of_tokenizer) is int else longest
 
 
-def _pooling(file):
+def _pooling(file: str) -> str:
     """Returns the pooling of a config.json, whose form differs between versions of sentence-transformers."""
     config = _checked(read_json_object(file), file, _KEYS_OF_POOLING | dict.fromkeys(_POOLINGS, ...))
     found = config.get("pooling_mode") or [name for key, name in _POOLINGS.items() if config.get(key)] or ["mean"]
@@ -192,7 +195,7 @@ def _pooling(file):
     return found[0]
 
 
-def _prefix(file):
+def _prefix(file: str) -> str:
     config = _optional(file, _KEYS_OF_MODEL)
     name, prompts = config.get("default_prompt_name"), config.get("prompts") or {}
     if name and name not in prompts:
@@ -200,12 +203,12 @@ def _prefix(file):
     return prompts[name] or "" if name else ""
 
 
-def _optional(file, keys=None):
+def _optional(file: str, keys: _Keys | None = None) -> dict[str, Any]:
     values = read_json_object(file) if file and paths.is_file(file) else {}
     return values if keys is None else _checked(values, file, keys)
 
 
-def _checked(values, file, keys):
+def _checked(values: dict[str, Any], file: str, keys: _Keys) -> dict[str, Any]:
     """Returns the values of a file, and refuses unknown keys, and values other than those that change nothing."""
     for key, value in values.items():
         harmless = keys.get(key, ())

@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
-def _is_length(value):
+def _is_length(value: object) -> bool:
     return type(value) is int and value > 0
 
 
-def _is_names(value):
+def _is_names(value: Any) -> bool:
     # With two equal names, one of them would lose its probability.
     has_names = isinstance(value, list) and value and all(isinstance(name, str) and name.strip() for name in value)
     return bool(has_names) and len(set(value)) == len(value)
 
 
-def _one_of(*choices):
+def _one_of(*choices: str) -> tuple[str, Callable[[Any], bool]]:
     *others, last = (f'"{choice}"' for choice in choices)
     return f"{', '.join(others)} or {last}", lambda value: value in choices
 
