@@ -1,6 +1,7 @@
 """The answers of the task routes: in this project's form, and in those of OpenAI and text-embeddings-inference."""
 
 import base64
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
@@ -34,7 +35,7 @@ def task_answer(model: ServedModel, body: dict[str, Any], ticket: Ticket, max_it
     return {"model": model.name, "answers": _written(model.answers(items, options), ticket)}
 
 
-def _written(answers, ticket):
+def _written(answers: Iterable[dict[str, Any]], ticket: Ticket) -> list[orjson.Fragment]:
     """Returns answers as JSON, each written as soon as it is made, until the request is cancelled."""
     parts, num_bytes = [], 0
     for answer in answers:
@@ -48,7 +49,7 @@ def _written(answers, ticket):
     return parts
 
 
-def _openai_answer(model, body, ticket, max_items):
+def _openai_answer(model: ServedModel, body: dict[str, Any], ticket: Ticket, max_items: int) -> dict[str, Any]:
     """Returns the vectors of texts in OpenAI's form."""
     fields = {name: value for name, value in body.items() if name not in _OF_OPENAI}
     format_ = body.get("encoding_format", "float")
@@ -57,7 +58,7 @@ def _openai_answer(model, body, ticket, max_items):
     texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
     items, options = split_body({**fields, "items": texts}, max_items, model.options)
 
-    def entries():
+    def entries() -> Iterator[dict[str, Any]]:
         for index, answer in enumerate(model.answers(items, options)):
             vector = answer.pop("vector")
             if format_ == "base64":
@@ -70,7 +71,7 @@ def _openai_answer(model, body, ticket, max_items):
     return {"object": "list", "model": model.name, "data": data, "usage": usage}
 
 
-def _tei_answer(model, body, max_items, ticket):
+def _tei_answer(model: ServedModel, body: dict[str, Any], max_items: int, ticket: Ticket) -> list[dict[str, Any]]:
     """Returns the texts sorted by their scores in the form of text-embeddings-inference."""
     for name in OF_TEI:
         if not isinstance(body.get(name, False), bool):

@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
@@ -125,7 +125,7 @@ class Server:
         return [model for folder in self._folders for model in folder.models]
 
     @contextlib.asynccontextmanager
-    async def _lifespan(self, app):
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Warms the models up while the server already answers /livez; finally lets what waits finish."""
         threading.Thread(target=self._warm_up, name="warm-up", daemon=True).start()
         yield
@@ -137,7 +137,7 @@ class Server:
         for model in self.models:
             model.stop()
 
-    def _warm_up(self):
+    def _warm_up(self) -> None:
         started = time.monotonic()
         try:
             for model in self.models:
@@ -153,31 +153,31 @@ class Server:
         self.is_ready = True
         log.info("ready; the warm-up took %.1f s", time.monotonic() - started)
 
-    def _start(self, model):
+    def _start(self, model: ServedModel) -> None:
         model.start(self.settings.max_batch_tokens, self.settings.batch_timeout, self.metrics)
 
-    async def _list_models(self, request):
+    async def _list_models(self, request: Request) -> Response:
         listed = [described(model, folder.number) for folder in self._folders for model in folder.models]
         return json_response({"models": listed})
 
-    async def _describe(self, request):
+    async def _describe(self, request: Request) -> Response:
         url, models = str(request.base_url).rstrip("/"), self.models
         routes = [(row.name, row.schemas, found) for row in self._rows if (found := row.models(models))]
         return json_response(description(routes, url, self.settings.token is not None))
 
-    async def _tell_alive(self, request):
+    async def _tell_alive(self, request: Request) -> Response:
         return _plain(500, self.failure) if self.failure else _plain(200, "alive")
 
-    async def _tell_ready(self, request):
+    async def _tell_ready(self, request: Request) -> Response:
         return _plain(200, "ready") if self.is_ready else _plain(503, self.failure or "warming up")
 
-    async def _tell_metrics(self, request):
+    async def _tell_metrics(self, request: Request) -> Response:
         return Response(self.metrics.exposed(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    def _route(self, row):
+    def _route(self, row: _Row) -> Route:
         """Returns a route. All requests to models take this way: body, place, thread, model, answer, JSON."""
 
-        async def answer(request: Request):
+        async def answer(request: Request) -> Response:
             started, ticket, status = time.monotonic(), Ticket(), 500
             request.scope["served"] = ticket.served
             try:
@@ -200,7 +200,7 @@ class Server:
 
         return Route(f"/v1/{row.name}", answer, methods=["POST"])
 
-    async def _answer(self, request, deadline, ticket, row, body):
+    async def _answer(self, request: Request, deadline: float, ticket: Ticket, row: _Row, body: bytes) -> Response:
         """Makes the response to a request in a thread, until its deadline or until the client goes away.
 
         The place of the request is free again when the thread has ended.
@@ -226,11 +226,11 @@ class Server:
             job.cancel()
             waited.cancel()
 
-    def _free_place(self, _):
+    def _free_place(self, _: concurrent.futures.Future) -> None:
         self._places.release()
         self.metrics.admitted.dec()
 
-    def _content(self, ticket, row, body):
+    def _content(self, ticket: Ticket, row: _Row, body: bytes) -> Response:
         """Returns the response to a body, in a thread of its requests."""
         current_ticket.set(ticket)
         ticket.check()
@@ -252,12 +252,12 @@ class Server:
                     raise RefusedError(422, str(error)) from error
 
 
-def _field_name(setting):
+def _field_name(setting: str) -> str:
     """Returns the name of a setting for a client: a field of the request, or a setting of the server."""
     return f"the server's {setting}" if setting in _OF_SERVER else setting
 
 
-def _middleware(settings):
+def _middleware(settings: ServerSettings) -> list[Middleware]:
     found = [Middleware(RequestLog)]
     if settings.hosts:
         found.append(Middleware(HostCheck, hosts=settings.hosts))
@@ -275,7 +275,7 @@ def _middleware(settings):
     return found
 
 
-def _chosen(row, models, body):
+def _chosen(row: _Row, models: Sequence[ServedModel], body: Mapping[str, Any]) -> ServedModel:
     """Returns the model that a request names, or the only one."""
     name = body.get("model")
     found = models if name is None else [model for model in models if model.name == name]
@@ -293,16 +293,16 @@ def _chosen(row, models, body):
     return found[0]
 
 
-def _plain(status, text):
+def _plain(status: int, text: str) -> Response:
     return Response(text + "\n", status, media_type="text/plain")
 
 
-async def _of_http(request, error):
+async def _of_http(request: Request, error: HTTPException) -> Response:
     reasons = {404: f"there is no {request.url.path}; GET /models lists the models and their routes"}
     reasons[405] = f"{request.method} is not possible at {request.url.path}"
     known = {} if isinstance(error, RefusedError) else reasons
     return refusal(error.status_code, known.get(error.status_code, error.detail), error.headers)
 
 
-async def _of_bug(request, error):
+async def _of_bug(request: Request, error: Exception) -> Response:
     return refusal(500, "the server has a bug here; its log has the details")

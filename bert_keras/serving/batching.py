@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.prediction.network import Network, Question
+from bert_keras.prediction.network import Network, Question, Results
 from bert_keras.serving.metrics import Metrics
 
 
@@ -30,7 +30,7 @@ class Ticket:
         served: the "model" and the "task" that answer it, as soon as they are known.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.num_tokens, self.longest = 0, 0
         self.served: dict[str, str] = {}
         self._lock, self._is_cancelled = threading.Lock(), False
@@ -86,6 +86,11 @@ class _Waiting:
     since: float
 
 
+# Padded length and values of the extra features; sequences of one key may share a batch.
+_Key = tuple[int, tuple[tuple[str, Any], ...]]
+_Queues = dict[_Call, collections.deque[_Waiting]]
+
+
 class BatchingNetwork:
     """Answers like a `Network`, but sequences of one padded length share batches, whatever request they belong to.
 
@@ -107,8 +112,7 @@ class BatchingNetwork:
         self.lengths, self.batch_size = network.lengths, network.batch_size
         self._network, self._max_batch_tokens, self._batch_timeout = network, max_batch_tokens, batch_timeout
         self._metrics, self._labels = metrics, labels
-        # (padded length, values of the extra features) -> queue of each call. Sequences of one key may share a batch.
-        self._queues: dict[Any, dict[_Call, collections.deque[_Waiting]]] = {}
+        self._queues: dict[_Key, _Queues] = {}
         self._turns = itertools.count()
         self._changed, self._is_closed, self._waits = threading.Condition(), False, True
         self._thread = threading.Thread(target=self._run, name=f"batches of {labels['model']}", daemon=True)
@@ -119,9 +123,7 @@ class BatchingNetwork:
         """See `Network`."""
         return self._network.num_traces
 
-    def answer(
-        self, questions: Sequence[Question], batch_size: int | None = None, **extra: Any
-    ) -> list[tuple[np.ndarray, ...]]:
+    def answer(self, questions: Sequence[Question], batch_size: int | None = None, **extra: Any) -> list[Results]:
         """Returns each question's rows, as `Network.answer` does; `batch_size` is not used.
 
         Raises:
@@ -148,7 +150,7 @@ class BatchingNetwork:
 
     def answer_by_length(
         self, questions: Sequence[Question], batch_size: int | None = None, **extra: Any
-    ) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
+    ) -> Iterator[tuple[int, Results]]:
         """Yields the index and the rows of each question."""
         yield from enumerate(self.answer(questions, batch_size, **extra))
 
@@ -159,13 +161,13 @@ class BatchingNetwork:
             self._changed.notify_all()
         self._thread.join(seconds)
 
-    def _run(self):
+    def _run(self) -> None:
         while (taken := self._take()) is not None:
             key, batch = taken
             if batch:
                 self._run_batch(key, batch)
 
-    def _take(self):
+    def _take(self) -> tuple[_Key, list[_Waiting]] | None:
         """Waits for the next batch and returns it with its key; None: the network is closed and nothing waits."""
         with self._changed:
             while True:
@@ -187,7 +189,7 @@ class BatchingNetwork:
                 self._waits = len(batch) > 1
                 return key, batch
 
-    def _next_batch(self, queues, most):
+    def _next_batch(self, queues: _Queues, most: int) -> list[_Waiting]:
         """Takes a sequence of each call in turn, until the batch is full."""
         batch, calls = [], collections.deque(sorted(queues, key=lambda call: call.turn))
         while calls and len(batch) < most:
@@ -204,10 +206,10 @@ class BatchingNetwork:
             waiting.call.turn = next(self._turns)
         return batch
 
-    def _most(self, key):
+    def _most(self, key: _Key) -> int:
         return max(1, self._max_batch_tokens // key[0])
 
-    def _run_batch(self, key, batch):
+    def _run_batch(self, key: _Key, batch: list[_Waiting]) -> None:
         length, values = key
         started = time.monotonic()
         labels = self._labels | {"length": str(length)}
@@ -235,7 +237,9 @@ class BatchingNetwork:
                 _finish(call.future, call.results)
 
 
-def _finish(future, results=None, error=None):
+def _finish(
+    future: concurrent.futures.Future, results: list[Any] | None = None, error: Exception | None = None
+) -> None:
     """Sets the result or the error of a future, unless it was cancelled or has failed."""
     with contextlib.suppress(concurrent.futures.InvalidStateError):
         future.set_exception(error) if error else future.set_result(results)

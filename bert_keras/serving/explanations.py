@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -84,7 +85,7 @@ def attention_answer(model: ServedModel, body: dict[str, Any], ticket: Ticket, m
 
 
 @contextlib.contextmanager
-def _turn(ticket):
+def _turn(ticket: Ticket) -> Iterator[None]:
     """Waits for the turn of a request, unless nobody waits for its answer any more."""
     while not _one_at_a_time.acquire(timeout=_SECONDS_BETWEEN_CHECKS):
         ticket.check()
@@ -95,7 +96,7 @@ def _turn(ticket):
         _one_at_a_time.release()
 
 
-def _fields_of(body, *names):
+def _fields_of(body: Mapping[str, Any], *names: str) -> list[Any]:
     """Returns the values of the fields that a request must have; "model" and "task" are optional."""
     needed = " and ".join(f'"{name}"' for name in names)
     if missing := [name for name in names if name not in body]:
@@ -105,7 +106,7 @@ def _fields_of(body, *names):
     return [body[name] for name in names]
 
 
-def _read(model, item):
+def _read(model: ServedModel, item: Any) -> list[tuple[list[dict[str, Any]], Question]]:
     """Returns each sequence of an item as its tokens and its Question."""
     encoded, questions = model.predictor.sequences(model.text_of(item, "text 1"))
     if any(len(question.positions) for question in questions):
@@ -123,7 +124,7 @@ def _read(model, item):
     return found
 
 
-def _without_masks(questions):
+def _without_masks(questions: Iterable[Question]) -> list[Question]:
     """Returns the sequences of a pre-trained model once each, and those of a sentence score without their masks."""
     different = {}
     for question in questions:
@@ -134,7 +135,7 @@ def _without_masks(questions):
     return list(different.values())
 
 
-def _tokens_of(model, text: str) -> list[_Token]:
+def _tokens_of(model: ServedModel, text: str) -> list[_Token]:
     """Returns all tokens of a text, cut as the task cuts it."""
     tokenizer = model.predictor.tokenizer
     if model.task == "token_classification":
@@ -155,7 +156,7 @@ def _tokens_of(model, text: str) -> list[_Token]:
     return tokens
 
 
-def _tokens_of_words(model, text: str) -> list[list[_Token]]:
+def _tokens_of_words(model: ServedModel, text: str) -> list[list[_Token]]:
     """Returns the tokens of each word of a text for tagging. A word longer than a window loses its end."""
     tokenizer, room = model.predictor.tokenizer, model.predictor.max_seq_length - 2
     words = []
@@ -165,7 +166,7 @@ def _tokens_of_words(model, text: str) -> list[list[_Token]]:
     return words
 
 
-def _windows(model, text, encoded, questions):
+def _windows(model: ServedModel, text: str, encoded: Any, questions: Sequence[Question]) -> list[int]:
     """Returns the number of tokens before each window, for the field that is read through windows."""
     if model.task == "token_classification":
         num_before = [0, *itertools.accumulate(map(len, _tokens_of_words(model, text)))]
@@ -178,7 +179,7 @@ def _windows(model, text, encoded, questions):
     return [number * min(stride, room) for number in range(len(questions))]
 
 
-def _placed(question, parts):
+def _placed(question: Question, parts: Iterable[tuple[str, Sequence[_Token]]]) -> list[dict[str, Any]]:
     """Returns the tokens of a sequence, given the tokens of each of its fields from the first that it has."""
     num_first = list(question.segment_ids).count(0)
     sizes = (num_first - 2, len(question.segment_ids) - num_first - 1)
@@ -190,5 +191,5 @@ def _placed(question, parts):
     return placed
 
 
-def _described(token, start=None, end=None, text=None):
+def _described(token: str, start: int | None = None, end: int | None = None, text: str | None = None) -> dict[str, Any]:
     return {"token": token, "start": start, "end": end, "text": text}

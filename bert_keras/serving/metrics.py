@@ -1,5 +1,7 @@
 """The numbers that /metrics shows, in the format of Prometheus."""
 
+from collections.abc import Sequence
+
 import prometheus_client
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -10,10 +12,12 @@ _OF_BATCH = ("model", "task", "length")
 class Metrics:
     """The metrics of one server, in their own registry. `length` is the padded length of sequences, in tokens."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.registry = registry = prometheus_client.CollectorRegistry()
 
-        def histogram(name, meaning, labels, buckets=_SECONDS):
+        def histogram(
+            name: str, meaning: str, labels: Sequence[str], buckets: Sequence[float] = _SECONDS
+        ) -> prometheus_client.Histogram:
             return prometheus_client.Histogram(f"bert_{name}", meaning, labels, registry=registry, buckets=buckets)
 
         self.request_seconds = histogram("request_seconds", "Time of a request.", (*_OF_BATCH, "status"))

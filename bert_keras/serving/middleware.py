@@ -31,17 +31,17 @@ class _Lines(logging.StreamHandler):
 
     has_failed = False
 
-    def emit(self, record):
+    def emit(self, record: logging.LogRecord) -> None:
         if not self.has_failed:
             super().emit(record)
 
-    def handleError(self, record):  # noqa: N802 (the name in logging)
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the name in logging)
         self.has_failed = True
         log.warning("standard output is closed or full, so the server does not log further requests")
 
 
 class _Dropping(logging.handlers.QueueHandler):
-    def handleError(self, record):  # noqa: N802 (the name in logging)
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the name in logging)
         """Drops the line: the queue is full."""
 
 
@@ -112,7 +112,7 @@ class HostCheck:
         await self._app(scope, receive, send)
 
 
-def _name_of(host):
+def _name_of(host: str) -> str | None:
     """Returns the name in a header Host, without its port and without the brackets of an IPv6 address."""
     try:
         return urllib.parse.urlsplit(f"//{host}").hostname

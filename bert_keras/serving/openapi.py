@@ -133,7 +133,7 @@ def attention_schemas(models: Sequence[ServedModel], schemas: dict[str, Any]) ->
     return body, example | {"layer": 0}, reply
 
 
-def _post(route, url, body, example, reply):
+def _post(route: str, url: str, body: Any, example: dict[str, Any], reply: Any) -> dict[str, Any]:
     """Returns a POST operation, given the schemas of its body and its reply, and an example of a body."""
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     good = {"description": "The answers.", "content": {"application/json": {"schema": reply}}}
@@ -154,14 +154,14 @@ def _post(route, url, body, example, reply):
     }
 
 
-def _items(model):
+def _items(model: ServedModel) -> list[dict[str, Any]]:
     """Returns the schemas of an item."""
     item = _object(**{name: _FIELDS.get(name, {"type": "string"}) for name in model.fields})
     item["required"] = [name for name in model.fields if name not in model.may_lack]
     return [item, {"type": "string"}] if len(item["required"]) == 1 else [item]
 
 
-def _bodies(model, is_only):
+def _bodies(model: ServedModel, is_only: bool) -> list[dict[str, Any]]:
     """Returns the schemas of the bodies for a model: several items, one item, and for vectors OpenAI's form."""
     item, *_ = schemas = _items(model)
     fields = item["properties"]
@@ -169,7 +169,7 @@ def _bodies(model, is_only):
     options = {name: _any_of([_OPTIONS[name], {"type": "null"}]) for name in model.options}
     shared = {"model": {"const": model.name}} | options
 
-    def body(**own):
+    def body(**own: Any) -> dict[str, Any]:
         required = [*own, *([] if is_only else ["model"])]
         return {"type": "object", "required": required, "properties": own | shared, "additionalProperties": False}
 
@@ -186,12 +186,12 @@ def _bodies(model, is_only):
     return bodies
 
 
-def _example(model):
+def _example(model: ServedModel) -> dict[str, Any]:
     text = "Paris is [MASK]." if model.task == "fill_mask" else "Paris is big."
     return {name: _CHOICES if name in LISTS else text for name in model.fields}
 
 
-def _openai_reply():
+def _openai_reply() -> dict[str, Any]:
     vector = _any_of([_array({"type": "number"}), {"type": "string"}])
     data = _open_object(object={"const": "embedding"}, index={"type": "integer"}, embedding=vector, **_ADDED)
     counts = {name: {"type": "integer"} for name in ("prompt_tokens", "total_tokens")}
@@ -199,7 +199,7 @@ def _openai_reply():
     return _open_object(object={"const": "list"}, data=_array(data), model={"type": "string"}, usage=usage)
 
 
-def _tei_reply():
+def _tei_reply() -> dict[str, Any]:
     score = _open_object(index={"type": "integer"}, score={"type": "number"})
     score["properties"]["text"] = {"type": "string"}
     return _array(score)
@@ -209,7 +209,7 @@ def _tei_reply():
 _OTHER_REPLIES = {"vectors": _openai_reply, "rerank": _tei_reply}
 
 
-def _answer(model, schemas):
+def _answer(model: ServedModel, schemas: dict[str, Any]) -> Mapping[str, Any]:
     """Returns the schema of a model's answers."""
     if model.task == "vectors":
         return _schema(prediction.TextVector, schemas)
@@ -239,6 +239,6 @@ def _schema(kind: Any, schemas: dict[str, Any]) -> Mapping[str, Any]:
     return {"type": "object", "additionalProperties": _schema(arguments[1], schemas)}  # dict
 
 
-def _any_of(schemas):
+def _any_of(schemas: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     different = [schema for number, schema in enumerate(schemas) if schema not in schemas[:number]]
     return different[0] if len(different) == 1 else {"anyOf": different}

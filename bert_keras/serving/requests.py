@@ -61,7 +61,7 @@ def timeout_of(request: Request, longest: float) -> float:
     return min(longest, int(given) / 1000)
 
 
-def _is_number(text):
+def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 10
 
 

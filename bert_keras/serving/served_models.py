@@ -182,5 +182,5 @@ def numbered_folders(folder: str) -> dict[int, pathlib.Path]:
     return {int(each.name): each for each in sorted(named) if each.is_dir()}
 
 
-def _has_task(model):
+def _has_task(model: ModelFolder) -> bool:
     return model.is_export or model.has_task_file

@@ -67,7 +67,7 @@ class ServedFolder:
                 self._failures[number] = files, time.monotonic()
                 log.error("%s: version %d cannot be served: %s", self.folder, number, error)
 
-    def _change(self, number, path, start):
+    def _change(self, number: int, path: pathlib.Path, start: Callable[[ServedModel], None]) -> None:
         loaded = self._open(str(path))
         try:
             tasks, needed = ([model.task for model in models] for models in (loaded, self.models))
@@ -94,7 +94,7 @@ class ServedFolder:
     def watch(self, seconds: float, start: Callable[[ServedModel], None]) -> None:
         """Looks for another version in a thread, each time after some seconds, if there are versions."""
 
-        def look():
+        def look() -> None:
             while not self._is_stopped.wait(seconds):
                 try:
                     self.update(start)
