@@ -98,7 +98,7 @@ def _begun(rows: Iterator[tuple[str, Text]], message: str) -> Iterator[tuple[str
 
 
 def _of_arguments(arguments: Sequence[str], form: str, called: str) -> list[tuple[str, Text]]:
-    """Returns a list of the pairs of `read_texts` for the texts of the command line."""
+    """Returns the pairs of `read_texts` for the texts of the command line."""
     for number, argument in enumerate(arguments, 1):
         bad = next((char for char in argument if "\ud800" <= char <= "\udfff"), None)
         if bad:  # Python's form of a byte that is not UTF-8
