@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from known_models import random_model, write_model
+from known_models import random_model, randomise, small_config, write_model
 
-from bert_keras.modeling import weights_by_name
-from bert_keras.prediction import FeatureExtractor, FillMask, NextSentence, SentenceScorer
+from bert_keras.modeling import ReplacedTokenModel, weights_by_name
+from bert_keras.prediction import FeatureExtractor, FillMask, NextSentence, ReplacedTokenFinder, SentenceScorer
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 
@@ -28,6 +28,18 @@ def test_predictors_that_share_weights_answer_as_if_they_were_alone(folder):
     values = FeatureExtractor(folder, layers=[0, -1], max_seq_length=None)(text).values
     np.testing.assert_allclose(extract(text).values, values, rtol=1e-5, atol=1e-5)
     assert fill(text).best == FillMask(folder)(text).best
+
+
+def test_vectors_share_the_weights_of_a_discriminator(tmp_path):
+    discriminator = randomise(ReplacedTokenModel(small_config(num_hidden_layers=1)))
+    folder = write_model(tmp_path / "electra", discriminator)
+    find = ReplacedTokenFinder(folder)
+    extract = FeatureExtractor(folder, max_seq_length=None, model=find.model)
+    assert extract.model is find.model.bert
+    values = FeatureExtractor(folder, max_seq_length=None)("he was hungry").values
+    np.testing.assert_allclose(extract("he was hungry").values, values, rtol=1e-5, atol=1e-5)
+    with pytest.raises(ValueError, match="^model can only be shared among predictors of a checkpoint of pre-training"):
+        FillMask(folder, model=find.model)
 
 
 def test_weights_of_another_model_cannot_be_shared(folder, tmp_path):

@@ -129,15 +129,18 @@ class PretrainedPredictor(Predictor[Text, Answer]):
 
 
 def check_shared(
-    model: PretrainingModel | ReplacedTokenModel | None, files: ModelFolder, network_class: type = PretrainingModel
+    model: PretrainingModel | ReplacedTokenModel | None, files: ModelFolder, network_class: type | None = None
 ) -> None:
-    """Checks a network that an object shares with another predictor, given the files and the class of its own model."""
+    """Checks a network that an object shares with another predictor.
+
+    files are those of the object, and network_class is the class of its own model; None if it needs only the encoder.
+    """
     if model is None:
         return
-    if not isinstance(model, network_class) or files.checkpoint is None:
+    if not isinstance(model, network_class or PretrainingModel | ReplacedTokenModel) or files.checkpoint is None:
         raise ValueError(
             "model can only be shared among predictors of a checkpoint of pre-training; give the attribute model of a "
-            "FillMask, NextSentence or SentenceScorer of the same checkpoint, or leave it out"
+            "FillMask, NextSentence, SentenceScorer or ReplacedTokenFinder of the same checkpoint, or leave it out"
         )
     if model.config.to_dict() != files.config.to_dict():
         raise ValueError(f"model has another config than {files.checkpoint.prefix}; share one of the same checkpoint")
