@@ -139,7 +139,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         name: str = "AdamWeightDecay",
     ) -> None:
         super().__init__(learning_rate=learning_rate, name=name)
-        self.schedule = learning_rate
+        self.schedule: Any = learning_rate
         self.weight_decay_rate = weight_decay_rate
         self.beta_1 = beta_1
         self.beta_2 = beta_2

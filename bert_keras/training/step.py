@@ -74,7 +74,6 @@ class Trainer:
     ) -> None:
         self.loss: Any = loss
         self.optimizer = optimizer
-        self._schedule: Any = optimizer.schedule
         self.strategy = strategy
         self.num_micro_batches = num_micro_batches
         self.sum_over_replicas = sum_over_replicas
@@ -183,7 +182,7 @@ class Trainer:
         gradients |= {name: gradients[name] * unit for name, unit in self._units.items() if name in gradients}
         clipped, norm = clip_by_global_norm(list(gradients.values()), self.optimizer.clip_norm)
         gradients = dict(zip(gradients, clipped, strict=True))
-        learning_rate = self._schedule(self.global_step)
+        learning_rate = self.optimizer.schedule(self.global_step)
         loss = self.loss.value(numerators, denominators)
         result = {"numerators": numerators, "denominators": denominators, "loss": loss, "gradient_norm": norm}
         if not self._loss_scale:
