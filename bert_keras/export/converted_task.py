@@ -1,7 +1,6 @@
 """A fine-tuned model that is converted: its place, class names, task.json and vocabulary."""
 
 import dataclasses
-import json
 import logging
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion, with
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.config import read_json_object
 from bert_keras.storage import paths
+from bert_keras.storage.json_files import readable_json
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
 
 log = logging.getLogger("bert_keras")
@@ -87,22 +87,18 @@ def write_task(folder: pathlib.Path, settings: dict[str, Any], contents: Content
     """
     labels = contents.labels
     settings = settings | ({"labels": labels} if labels and "labels" in settings else {})
-    files = {TASK_FILE: _json(settings)}
+    files = {TASK_FILE: readable_json(settings)}
     if settings["task"] == "vectors" and format_ == "safetensors":
         files |= module_files(settings, contents.config.hidden_size)
     if settings["task"] == "rerank" and format_ == "safetensors":
         values = read_json_object(folder / HUGGING_FACE_FILE)
-        files[HUGGING_FACE_FILE] = _json(values | with_activation(settings["activation"]))
+        files[HUGGING_FACE_FILE] = readable_json(values | with_activation(settings["activation"]))
         if (folder / TOKENIZER_FILE).is_file():
             longest = {"model_max_length": settings["max_seq_length"]}
-            files[TOKENIZER_FILE] = _json(read_json_object(folder / TOKENIZER_FILE) | longest)
+            files[TOKENIZER_FILE] = readable_json(read_json_object(folder / TOKENIZER_FILE) | longest)
     for name, text in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-
-
-def _json(values: Any) -> str:
-    return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
 
 def write_vocabulary(

@@ -17,9 +17,10 @@ from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.web import write_web
 from bert_keras.export.graph.text_model import TextModel
 from bert_keras.export.quantization_cost import cost_of, num_bytes
-from bert_keras.export.source import Source, write_json
+from bert_keras.export.source import Source
 from bert_keras.mistakes import Message
 from bert_keras.model_folder.folder import EXPORT_FILE
+from bert_keras.storage.json_files import readable_json
 
 log = logging.getLogger("bert_keras")
 
@@ -74,7 +75,7 @@ def write_export(
     }
     (folder / "README.md").write_text(model_card(source, written, answer), encoding="utf-8")
     # Written last: this file identifies a folder as an export.
-    write_json(folder / EXPORT_FILE, written)
+    (folder / EXPORT_FILE).write_text(readable_json(written), encoding="utf-8")
     return written
 
 

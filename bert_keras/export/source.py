@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import json
 import pathlib
 from typing import Any
 
@@ -12,6 +11,7 @@ from bert_keras.export.formats.networks import IdsNetwork, in_bfloat16
 from bert_keras.export.graph.text_model import TextModel
 from bert_keras.model_folder.folder import TASK_FILE
 from bert_keras.prediction.predictor import Predictor
+from bert_keras.storage.json_files import readable_json
 from bert_keras.training.finetuning.task import Task
 
 
@@ -40,7 +40,7 @@ class Source:
         """Writes the files that `prediction` needs to open a model, except its weights."""
         for name, content in self.predictor.files.text_files().items():
             (folder / name).write_bytes(content)
-        write_json(folder / TASK_FILE, self.settings)
+        (folder / TASK_FILE).write_text(readable_json(self.settings), encoding="utf-8")
 
     def write_saved_model(self, folder: pathlib.Path, quantize: str | None = None) -> TextModel:
         """Writes the SavedModel into a folder that has the model files. Returns the TextModel."""
@@ -54,8 +54,3 @@ class Source:
         text_model = make_text_model(network, tokenizer, self.settings)
         write_saved_model(text_model, folder)
         return text_model
-
-
-def write_json(file: pathlib.Path, values: Any) -> None:
-    """Writes a value as a JSON file that people can read."""
-    file.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

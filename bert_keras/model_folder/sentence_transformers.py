@@ -157,7 +157,7 @@ def module_files(settings: dict[str, Any], width: int) -> dict[str, str]:
         f"{_CLASSES['Pooling']}/config.json": {"word_embedding_dimension": width, **pooling},
         _PROMPTS_FILE: {**prompts, "similarity_fn_name": "cosine"},
     }
-    return {name: json.dumps(value, indent=2, ensure_ascii=False) + "\n" for name, value in contents.items()}
+    return {name: json_files.readable_json(value) for name, value in contents.items()}
 
 
 def lower_cases_first(encoder: str | os.PathLike) -> bool:

@@ -1,4 +1,4 @@
-"""Reads users' JSON; every error is one sentence with the file and, if known, the line."""
+"""Reads users' JSON; every error is one sentence with the file and, if known, the line. Writes JSON for readers."""
 
 import json
 import os
@@ -11,6 +11,11 @@ from bert_keras.storage import paths, text_files
 
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
 _MAY_BE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def readable_json(value: Any) -> str:
+    """Returns a value as JSON on several lines, with the letters of every language as they are."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def read_json(path: str | os.PathLike, needed: str = "give a JSON file") -> Any:

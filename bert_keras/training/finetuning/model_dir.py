@@ -9,7 +9,6 @@ The file model.sha256 in the run folder holds the digest of these weights. It de
 another run, whose metrics are different.
 """
 
-import json
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -23,6 +22,7 @@ from bert_keras.modeling.checkpoints.files import ADAPTER_FILE
 from bert_keras.modeling.checkpoints.loading import Checkpoint, entries_of_other_heads
 from bert_keras.modeling.lora import adapter_bytes, has_lora, merged_weights
 from bert_keras.storage import paths
+from bert_keras.storage.json_files import readable_json
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.run_dir import MODEL_DIR, RunDir
 
@@ -58,7 +58,7 @@ def _write_surroundings(folder: RunDir, files: ModelFolder) -> None:
 
 def _write_task(folder: RunDir, task: Task, **results: Any) -> None:
     description = {"program": task.program, **task.describe(), **results}
-    folder.write_text(TASK_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
+    folder.write_text(TASK_FILE, readable_json(description))
 
 
 def has_model(run_dir: RunDir) -> bool:
