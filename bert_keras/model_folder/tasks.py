@@ -59,6 +59,7 @@ class Task:
         is_pretrained: whether a pre-trained model can do it.
         texts: names of the texts of one question. If the setting is_pair is true, there is also "text_pair".
         inputs, outputs: names of the inputs and outputs of an exported network.
+        logits: the name that the Keras model gives to the output "logits".
         route: name of its route in the HTTP server.
     """
 
@@ -72,6 +73,7 @@ class Task:
     texts: tuple[str, ...] = ("text",)
     inputs: tuple[str, ...] = _IDS
     outputs: tuple[str, ...] = ("logits",)
+    logits: str = "logits"
 
     @property
     def form(self) -> str:
@@ -145,6 +147,7 @@ TASKS = {
         is_fine_tuned=False,
         is_pretrained=True,
         inputs=(*_IDS, "masked_lm_positions"),
+        logits="masked_lm_logits",
     ),
     "next_sentence": Task(
         predictor="NextSentence",
@@ -155,6 +158,7 @@ TASKS = {
         is_fine_tuned=False,
         is_pretrained=True,
         texts=("text_a", "text_b"),
+        logits="next_sentence_logits",
     ),
     "replaced_tokens": Task(
         predictor="ReplacedTokenFinder",

@@ -42,15 +42,13 @@ class IdsNetwork(tf.Module):
                 outputs = model(*(features[name] for name in self.input_names))
                 layers = outputs["all_encoder_layers"]
                 outputs["sequence_output"] = outputs["embedding_output"] if layer == "embeddings" else layers[layer]
-            elif task == "next_sentence":
-                # The masked-LM head needs a position.
-                outputs = model({**features, "masked_lm_positions": features["input_ids"][:, :1] * 0})
-                outputs = {"logits": outputs["next_sentence_logits"]}
             else:
+                if task == "next_sentence":
+                    # The masked-LM head needs a position.
+                    features = {**features, "masked_lm_positions": features["input_ids"][:, :1] * 0}
                 outputs = model(features)
-            if task == "fill_mask":
-                outputs = {"logits": outputs["masked_lm_logits"]}
-            return {name: tf.cast(outputs[name], tf.float32) for name in self.output_names}
+            names = {"logits": TASKS[task].logits}
+            return {name: tf.cast(outputs[names.get(name, name)], tf.float32) for name in self.output_names}
 
         # Trace once, so that all signatures of a SavedModel share one graph.
         self._function = tf.function(score, autograph=False).get_concrete_function(self.signature)

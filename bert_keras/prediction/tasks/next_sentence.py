@@ -35,7 +35,6 @@ class NextSentence(PretrainedPredictor[tuple[str, str], PairAnswer]):
     """
 
     head = "next_sentence"
-    logits_name = "next_sentence_logits"
     takes_pairs = True
     num_special_tokens = 3
 

@@ -13,6 +13,7 @@ from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import ExportedNetwork
 from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling import (
     POOLER_PATTERNS,
     PretrainingModel,
@@ -67,7 +68,6 @@ class PretrainedPredictor(Predictor[Text, Answer]):
 
     num_special_tokens = 2
     network_class: type = PretrainingModel
-    logits_name = "masked_lm_logits"  # in the outputs of the network
 
     def __init__(
         self,
@@ -124,8 +124,8 @@ class PretrainedPredictor(Predictor[Text, Answer]):
         return model
 
     def _open_network(self) -> ExportedNetwork:
-        network = super()._open_network()
-        return lambda features: {self.logits_name: network(features)["logits"]}
+        network, name = super()._open_network(), TASKS[self.settings["task"]].logits
+        return lambda features: {name: network(features)["logits"]}
 
 
 def check_shared(

@@ -48,7 +48,6 @@ class ReplacedTokenFinder(PretrainedPredictor[str, ReplacedTokens]):
 
     head = "replaced_token"
     network_class = ReplacedTokenModel
-    logits_name = "logits"
 
     def _encode(self, text: str, source: str) -> list[int]:
         self.limits.check_text(text, source)
