@@ -8,7 +8,7 @@ from guards import at_least
 from tests import test_architecture
 
 # Functions and names through which a rule finds files.
-FINDERS = ("ROOT", "sources", "modules", "imports", "PROGRAMS")
+FINDERS = ("ROOT", "sources", "modules", "imports", "PROGRAMS", "things_of_the_reference")
 # These only run Python in the folder.
 WITHOUT_FILES = {
     "test_architecture.test_the_public_names_exist_and_load_nothing_until_they_are_used",
