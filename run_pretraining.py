@@ -16,9 +16,9 @@ from bert_keras.cli.start import start_tensorflow
 
 start_tensorflow()
 
-from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, run_main
+from bert_keras.cli.flags import run_main
 from bert_keras.training.api.pretraining import define_flags, open_run
+from bert_keras.training.command import run_command
 
 
 def main(argv: list[str]) -> dict[str, float] | None:
@@ -26,10 +26,8 @@ def main(argv: list[str]) -> dict[str, float] | None:
     if len(argv) == 1:
         from bert_keras.training.demo import run_demo
 
-        return run_demo(argv[0], main)
-    flag_values = define_flags()
-    parse(flag_values, argv, __doc__)
-    return open_run(flag_values, open_console()).execute().metrics
+        return run_demo(argv[0], define_flags, open_run)
+    return run_command(argv, define_flags, open_run, __doc__)
 
 
 if __name__ == "__main__":

@@ -15,16 +15,14 @@ from bert_keras.cli.start import start_tensorflow
 
 start_tensorflow()
 
-from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, run_main
+from bert_keras.cli.flags import run_main
 from bert_keras.training.api.squad import define_flags, open_run
+from bert_keras.training.command import run_command
 
 
 def main(argv: list[str]) -> dict[str, float] | None:
     """Runs the program, and returns the metrics of the last evaluation."""
-    flag_values = define_flags()
-    parse(flag_values, argv, __doc__)
-    return open_run(flag_values, open_console()).execute().metrics
+    return run_command(argv, define_flags, open_run, __doc__)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ LIGHT = (
 )
 # Help texts of flags, and the commands of the demo and of a model card.
 WITH_COMMAND_LINES = (
-    *("training.demo", "training.distillation.recipe", "training.finetuning.settings"),
+    *("training.command", "training.demo", "training.distillation.recipe", "training.finetuning.settings"),
     "export.card.usage_examples",
 )
 MAX_FILES_OF_A_FOLDER = 13

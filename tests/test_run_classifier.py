@@ -239,7 +239,7 @@ def test_the_demo_trains_on_the_sample_messages_and_shows_the_command_that_it_is
     assert 0.6 < metrics["accuracy"] < 1, "the baseline is 0.26"
     output = capsys.readouterr().out
     (command,) = re.findall(r"the same as this command:\n(.*output_dir=\S+)\n", output.replace("\\\n", " "))
-    (prediction,) = re.findall(r"Now try the model .*:\n(.*)\n", output)
+    (prediction,) = re.findall(r"Now try the model, .*:\n(.*)\n", output)
     # Neither the command nor a second run trains anything.
     assert run_classifier.main(shlex.split(command)[1:]) == metrics
     assert run_classifier.main(["run_classifier.py"]) == metrics

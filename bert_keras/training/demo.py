@@ -4,21 +4,23 @@ import dataclasses
 import logging
 import os
 import pathlib
-import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
+
+import rich.console
+from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.data_prep import sample
 from bert_keras.data_prep.records.writing import read_metadata
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.modeling.config import BertConfig
+from bert_keras.training.command import command_line, run_command, shown_path
 
 log = logging.getLogger("bert_keras")
 
 _DEMO_DIR = "bert_demo"
 _SAMPLE = pathlib.Path(sample.__file__).parent
-_LINE_WIDTH = 110
 _EXAMPLES: dict[str, Any] = {"max_seq_length": 64, "max_predictions_per_seq": 10, "dupe_factor": 20}
 _PRETRAINING = {
     "train_batch_size": 32,
@@ -40,39 +42,36 @@ _CLASSIFICATION = {
 
 @dataclasses.dataclass(frozen=True)
 class _Demo:
-    """`prepare` returns flag values by name; `predict` holds the arguments of predict.py for the finished model."""
+    """`prepare` returns flag values by name; `text` is one to try the finished model on."""
 
     purpose: str
     prepare: Callable[[], dict[str, Any]]
     output_dir: str
-    reports: tuple[str, ...]
-    predict: tuple[str, ...]
+    text: str
 
 
-def run_demo(program_file: str, main: Callable[[list[str]], dict[str, float] | None]) -> dict[str, float] | None:
-    """Runs a program that was started without flags on sample data, and returns the metrics of `main`.
+def run_demo(
+    program_file: str,
+    define_flags: Callable[[], flags.FlagValues],
+    open_run: Callable[[flags.FlagValues, rich.console.Console], Any],
+) -> dict[str, float] | None:
+    """Runs a program that was started without flags on sample data, and returns the metrics.
 
     Args:
         program_file: path of the program; its name determines the demo.
-        main: the program's `main(argv)`.
+        define_flags, open_run: see `run_command`.
     """
     if os.path.isfile(_DEMO_DIR):
         raise ValueError(f"{_DEMO_DIR} is a file, but the demo needs a folder of this name; rename the file")
     open_console()
-    program_file = _shown(program_file)
+    program_file = shown_path(program_file)
     demo = _DEMOS[os.path.basename(program_file)]
     log.info("No flags were given, so this is a demo: it %s. All of it goes into %s/.", demo.purpose, _DEMO_DIR)
     os.makedirs(_DEMO_DIR, exist_ok=True)
     values = {**demo.prepare(), "output_dir": demo.output_dir}
     arguments = ["--do_train", "--do_eval", *(f"--{name}={value}" for name, value in values.items())]
-    log.info("It is the same as this command:\n%s", _command([program_file, *arguments]))
-    metrics = main([program_file, *arguments])
-    if metrics is not None:
-        reports = [os.path.join(demo.output_dir, report) for report in demo.reports]
-        log.info("Look at %s", ", ".join(filter(os.path.exists, reports)))
-        predict = os.path.join(os.path.dirname(program_file), "predict.py")
-        log.info("Now try the model on your own text:\n%s", _command([predict, *demo.predict]))
-    return metrics
+    log.info("It is the same as this command:\n%s", command_line([program_file, *arguments]))
+    return run_command([program_file, *arguments], define_flags, open_run, None, [demo.text])
 
 
 def _prepare_pretraining() -> dict[str, Any]:
@@ -85,7 +84,7 @@ def _prepare_pretraining() -> dict[str, Any]:
     vocab_file = str(_SAMPLE / "vocab.txt")
     tokenizer = FullTokenizer(vocab_file)
     records = {"input_file": ("documents.txt", "train.tfrecord"), "eval_file": ("held_out.txt", "held_out.tfrecord")}
-    values = {"bert_config_file": os.path.join(_DEMO_DIR, "bert_config.json"), "vocab_file": _shown(vocab_file)}
+    values = {"bert_config_file": os.path.join(_DEMO_DIR, "bert_config.json"), "vocab_file": shown_path(vocab_file)}
     for flag, (text, record_file) in records.items():
         values[flag] = path = os.path.join(_DEMO_DIR, record_file)
         # A record file gets its final name when it is complete, so one with the same settings is reused.
@@ -102,7 +101,7 @@ def _prepare_pretraining() -> dict[str, Any]:
 
 def _prepare_classification() -> dict[str, Any]:
     files = {"train_file": "messages.csv", "bert_config_file": "tiny_config.json", "vocab_file": "labelled_vocab.txt"}
-    return {name: _shown(str(_SAMPLE / file)) for name, file in files.items()} | _CLASSIFICATION
+    return {name: shown_path(str(_SAMPLE / file)) for name, file in files.items()} | _CLASSIFICATION
 
 
 _DEMOS = {
@@ -111,40 +110,13 @@ _DEMOS = {
         "documents that it did not train on",
         _prepare_pretraining,
         os.path.join(_DEMO_DIR, "model"),
-        ("learning_curves.png",),
-        (
-            "--task=fill_mask",
-            f"--init_checkpoint={_DEMO_DIR}/model",
-            "The water of the [MASK] flows to the sea.",
-        ),
+        "The water of the [MASK] flows to the sea.",
     ),
     "run_classifier.py": _Demo(
         "trains a tiny BERT, from random weights, on 480 made-up messages to a shop's customer service, and evaluates "
         "it on 120 others",
         _prepare_classification,
         os.path.join(_DEMO_DIR, "messages"),
-        ("confusion_matrix.png", "eval_errors.tsv", "learning_curves.png"),
-        (f"--model_dir={_DEMO_DIR}/messages", "my parcel never came"),
+        "my parcel never came",
     ),
 }
-
-
-def _shown(path: str) -> str:
-    """Returns the path as a user in the current folder would write it."""
-    absolute, here = pathlib.Path(path).absolute(), pathlib.Path.cwd()
-    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)
-
-
-def _command(arguments: Iterable[str]) -> str:
-    """Returns the arguments of Python as a command that fits into lines."""
-    lines = ["  python"]
-    for argument in map(_quoted, arguments):
-        if len(lines[-1]) + len(argument) > _LINE_WIDTH:
-            lines[-1] += " \\"
-            lines.append("   ")
-        lines[-1] += f" {argument}"
-    return "\n".join(lines)
-
-
-def _quoted(argument: str) -> str:
-    return f'"{argument}"' if " " in argument and not set('"$`\\') & set(argument) else shlex.quote(argument)

@@ -120,7 +120,7 @@ class Pretraining:
                 metrics = (progress.evaluation or finish(evaluate(), progress.step)).metrics
                 write_eval_results(run_dir, progress.step, {name: np.float32(metrics[name]) for name in metrics})
             log.info("the run is in %s", run_dir.path)
-            return Result(metrics)
+            return Result(metrics, is_complete=progress.is_whole and run_dir.is_writable)
 
 
 def _read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingRecords, PretrainingRecords | None]:

@@ -62,10 +62,14 @@ NO_CALLBACKS = Callbacks()
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a run returns: see `metrics` and `predictions` of `training.api.calls.TrainedModel`."""
+    """What a run returns: see `metrics` and `predictions` of `training.api.calls.TrainedModel`.
+
+    `is_complete`: whether the run has reached its end, and this process writes its files.
+    """
 
     metrics: dict[str, float] | None = None
     predictions: Any = None
+    is_complete: bool = False
 
 
 class Report:

@@ -7,9 +7,8 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions, convert, convert_table, format_of
 from bert_keras.data_prep.corpus.text_lines import Place, TextFile, UnusableTextError, line_of, read_byte_lines
 from bert_keras.data_prep.corpus.workers import WorkFolder, in_groups
@@ -17,6 +16,9 @@ from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, writing
 from bert_keras.storage.inspection import FileForm, inspect, read_blocks
 from bert_keras.storage.text_files import iterate_lines
+
+if TYPE_CHECKING:
+    from bert_keras.cli.progress import Progress
 
 log = logging.getLogger("bert_keras")
 
@@ -81,7 +83,7 @@ def received(files: Sequence[str], folder: str | None = None, stream: BinaryIO |
 
 
 def local_texts(
-    forms: Sequence[FileForm], folder: WorkFolder, run: Callable, progress: Progress, options: TextOptions = RELEASE
+    forms: Sequence[FileForm], folder: WorkFolder, run: Callable, progress: "Progress", options: TextOptions = RELEASE
 ) -> list[TextFile]:
     """Copies texts that cannot be read in place into a folder, with the `run` method of workers.
 

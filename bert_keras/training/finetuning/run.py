@@ -212,7 +212,7 @@ class FineTuning:
                 outputs = last(inference.outputs(task.predict_features))
             predictions = task.write_predictions(run_dir, outputs)
         log.info("the run is in %s", run_dir.path)
-        return Result(evaluation.metrics if evaluation else None, predictions)
+        return Result(evaluation.metrics if evaluation else None, predictions, run_dir.is_writable)
 
     def _write_evaluation(self, run_dir: RunDir, step: int, evaluation: Evaluation) -> Any:
         task, metrics = self.task, evaluation.metrics

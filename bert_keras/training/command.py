@@ -1,0 +1,123 @@
+"""A training program from its flags to its end: the reports to look at, and the commands that use the model."""
+
+import logging
+import os
+import pathlib
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import rich.console
+from absl import flags
+
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import parse
+from bert_keras.storage import paths
+from bert_keras.training.metrics_log import CURVES_FILE
+from bert_keras.training.run_dir import TRIES_FILE
+
+log = logging.getLogger("bert_keras")
+
+_LINE_WIDTH = 110
+# The reports of all programs, the most useful first.
+_REPORTS = (
+    *("confusion_matrix.png", "entity_report.txt", "eval_errors.tsv", "predictions.tsv", "predictions.jsonl"),
+    *("predictions.txt", "predictions.json", CURVES_FILE, TRIES_FILE),
+)
+
+
+def run_command(
+    argv: list[str],
+    define_flags: Callable[[], flags.FlagValues],
+    open_run: Callable[[flags.FlagValues, rich.console.Console], Any],
+    usage: str | None,
+    texts: Sequence[str] = (),
+) -> dict[str, float] | None:
+    """Runs a training program, and returns the metrics of the last evaluation.
+
+    Args:
+        argv: the program and its flags.
+        define_flags, open_run: those of its module in `training.api`.
+        usage: the text above the flags in `--help`.
+        texts: arguments of predict.py for a text to try the model on; default: words that say what to give.
+    """
+    flag_values = define_flags()
+    parse(flag_values, argv, usage)
+    result = open_run(flag_values, open_console()).execute()
+    if result.is_complete:
+        _show_next_steps(argv[0], flag_values, texts)
+    return result.metrics
+
+
+def _show_next_steps(program_file: str, values: flags.FlagValues, texts: Sequence[str]) -> None:
+    """Logs the reports of a run, and commands for its model that can be copied."""
+    folder = values.output_dir
+    reports = [file for file in (paths.join(folder, name) for name in _REPORTS) if paths.is_file(file)]
+    if reports:
+        log.info("Look at %s", ", ".join(reports))
+    if not values.do_train:
+        return
+    programs = os.path.dirname(shown_path(program_file))
+    name = os.path.basename(folder.rstrip("/"))
+    if "next_sentence_loss_weight" in values:
+        uses, commands = "or fine-tune it", _commands_of_pretraining(values, name, texts)
+    else:
+        uses, commands = "serve it on a page, or export it", _commands_of_fine_tuning(folder, name, texts)
+    lines = [command_line([os.path.join(programs, program), *arguments]) for program, *arguments in commands]
+    log.info("Now try the model, %s:\n%s", uses, "\n".join(lines))
+
+
+def _commands_of_fine_tuning(folder: str, name: str, texts: Sequence[str]) -> Iterator[list[str]]:
+    from bert_keras.model_folder.folder import ModelFolder  # the help needs neither
+    from bert_keras.model_folder.tasks import TASKS
+
+    settings = ModelFolder(folder).settings
+    task = TASKS[settings["task"]]
+    names = (*task.texts[:1], "one text", "another text") if task.form == "choices" else task.texts
+    names = (*names, "second text") if settings.get("is_pair") else names
+    model = f"--model_dir={folder}"
+    if settings["task"] == "vectors":
+        yield ["predict.py", model, "--similarity", *(texts or ("one text", "another text"))]
+    else:
+        yield ["predict.py", model, *(texts or [f"your {text}" for text in names])]
+    yield ["serve.py", model]
+    yield ["export_model.py", model, f"--export_dir={name}_export"]
+
+
+def _commands_of_pretraining(values: flags.FlagValues, name: str, texts: Sequence[str]) -> Iterator[list[str]]:
+    from bert_keras.model_folder.folder import ModelFolder  # the help does not need it
+
+    model = f"--init_checkpoint={values.output_dir}"
+    is_decoder = ModelFolder(values.output_dir).config.is_decoder
+    if values.objective == "electra":
+        yield ["predict.py", "--task=replaced_tokens", model, *(texts or ("your text",))]
+    elif is_decoder:
+        yield ["predict.py", "--task=score", model, *(texts or ("your text",))]
+    else:
+        yield ["predict.py", "--task=fill_mask", model, *(texts or ("your text with a [MASK]",))]
+    yield [
+        "run_classifier.py",
+        *("--do_train", "--do_eval", "--train_file=your.csv", "--eval_share=0.2"),
+        *(model, f"--output_dir={name}_classifier"),
+    ]
+
+
+def shown_path(path: str) -> str:
+    """Returns the path as a user in the current folder would write it."""
+    absolute, here = pathlib.Path(path).absolute(), pathlib.Path.cwd()
+    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)
+
+
+def command_line(arguments: Iterable[str]) -> str:
+    """Returns the arguments of Python as a command that fits into lines."""
+    lines = ["  python"]
+    for argument in map(_quoted, arguments):
+        if len(lines[-1]) + len(argument) > _LINE_WIDTH:
+            lines[-1] += " \\"
+            lines.append("   ")
+        lines[-1] += f" {argument}"
+    return "\n".join(lines)
+
+
+def _quoted(argument: str) -> str:
+    return f'"{argument}"' if " " in argument and not set('"$`\\') & set(argument) else shlex.quote(argument)

@@ -1,0 +1,83 @@
+"""The end of a training program: the reports and commands that it shows, for the model of every task."""
+
+import re
+import shlex
+import types
+
+import pytest
+from fine_tuned_models import FINE_TUNED, OF_VECTORS, write_fine_tuned
+from known_models import random_model, write_model
+
+import export_model
+import predict
+import run_classifier
+import run_pretraining
+import serve
+from bert_keras.cli.flags import parse
+from bert_keras.training.command import run_command
+from bert_keras.training.report import Result
+
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
+
+def shown_after(program, folder, capsys, *flags, texts=(), is_complete=True):
+    """Returns the lines that a program shows after a run, and the words of its commands."""
+    run = types.SimpleNamespace(execute=lambda: Result({"loss": 1.0}, is_complete=is_complete))
+    argv = [f"{program.__name__}.py", f"--output_dir={folder}", *flags]
+    assert run_command(argv, program.define_flags, lambda *_: run, "", texts) == {"loss": 1.0}
+    output = re.sub(r"\\\n +", "", capsys.readouterr().out)
+    return output, [shlex.split(line)[1:] for line in re.findall(r"^  python.*", output, re.MULTILINE)]
+
+
+def check(commands, names, capsys):
+    """Runs predict.py, and lets the other programs read their commands."""
+    assert [name for name, *_ in commands] == names
+    for name, *arguments in commands:
+        if name == "predict.py":
+            predict.main([name, *arguments])
+            assert capsys.readouterr().out.strip()
+        else:
+            program = {"serve.py": serve, "export_model.py": export_model, "run_classifier.py": run_classifier}[name]
+            parse(program.define_flags(), [name, *arguments], "")
+
+
+@pytest.mark.parametrize("task", [*FINE_TUNED, "vectors"])
+def test_the_commands_of_a_fine_tuned_model_work(task, tmp_path, capsys):
+    make, settings = FINE_TUNED.get(task, (lambda: random_model().bert, OF_VECTORS))
+    folder = write_fine_tuned(tmp_path / "a run", make(), task, **settings)
+    _, commands = shown_after(run_classifier, folder, capsys, "--do_train")
+    check(commands, ["predict.py", "serve.py", "export_model.py"], capsys)
+    assert commands[2][-1] == "--export_dir=a run_export"
+
+
+@pytest.mark.parametrize(
+    ("flags", "changes", "task"),
+    [
+        ((), {}, "fill_mask"),
+        ((), {"is_decoder": True}, "score"),
+        (("--objective=electra",), {}, "replaced_tokens"),
+    ],
+)
+def test_the_commands_of_a_pretrained_model_work(flags, changes, task, tmp_path, capsys):
+    write_model(tmp_path / "run", random_model(**changes))
+    _, commands = shown_after(run_pretraining, tmp_path / "run", capsys, "--do_train", *flags)
+    assert f"--task={task}" in commands[0]
+    check(
+        commands[task == "replaced_tokens" :], ["predict.py", "run_classifier.py"][task == "replaced_tokens" :], capsys
+    )
+
+
+def test_only_reports_that_exist_are_named(tmp_path, capsys):
+    make, settings = FINE_TUNED["regression"]
+    folder = write_fine_tuned(tmp_path / "run", make(), "regression", **settings)
+    for name in ("tries.tsv", "eval_errors.tsv"):
+        (folder / name).write_text("")
+    output, commands = shown_after(run_classifier, folder, capsys)
+    assert output == f"Look at {folder}/eval_errors.tsv, {folder}/tries.tsv\n"
+    assert commands == []
+    output, commands = shown_after(run_classifier, folder, capsys, "--do_train", texts=["a dog"])
+    assert commands[0] == ["predict.py", f"--model_dir={folder}", "a dog"]
+
+
+def test_a_run_that_is_interrupted_shows_nothing(tmp_path, capsys):
+    assert shown_after(run_classifier, tmp_path, capsys, "--do_train", is_complete=False) == ("", [])
