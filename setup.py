@@ -1,10 +1,13 @@
 """Packaging of bert-keras. The tested version ranges are the ones given here."""
 
 import pathlib
+import re
 
 from setuptools import setup
 
 ROOT = pathlib.Path(__file__).parent
+# Read, not imported, because building must not need the packages that the project needs.
+VERSION = re.findall(r'^__version__ = "(.+)"$', (ROOT / "bert_keras" / "__init__.py").read_text("utf-8"), re.M)[0]
 
 PACKAGES = [
     "cli",
@@ -141,7 +144,7 @@ EXTRAS = {
 
 setup(
     name="bert-keras",
-    version="0.1.0",
+    version=VERSION,
     description="BERT, the original release, on today's TensorFlow and Keras",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",

@@ -2,6 +2,9 @@
 
 import pathlib
 
+# setup.py reads this line.
+__version__ = "0.1.0"
+
 # In a clone, `modeling` and `data_prep` are next to this folder; the links to them may be missing.
 _CLONE = pathlib.Path(__file__).resolve().parents[1]
 if (_CLONE / "bert_keras").is_dir() and (_CLONE / "modeling" / "checkpoints").is_dir():

@@ -45,3 +45,5 @@ from bert_keras.training.api.ner import train_ner as train_ner
 from bert_keras.training.api.pretraining import pretrain as pretrain
 from bert_keras.training.api.sentence_vectors import train_sentence_vectors as train_sentence_vectors
 from bert_keras.training.api.squad import train_squad as train_squad
+
+__version__: str

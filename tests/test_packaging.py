@@ -4,6 +4,7 @@ import ast
 import inspect
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -111,6 +112,16 @@ def test_the_gate_tests_the_beam_that_an_installation_brings():
     )
     gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert [requirement for requirement in at_least(1, beam) if f"'{requirement}'" not in gate] == []
+
+
+def test_the_version_is_the_same_everywhere():
+    setup = [sys.executable, "setup.py", "--version"]
+    printed = subprocess.run(setup, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert printed.split()[-1:] == [bert_keras.__version__]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (.+)$", citation, re.MULTILINE) == [bert_keras.__version__]
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## \[(\d.+)\]", changes, re.MULTILINE)[:1] == [bert_keras.__version__]
 
 
 def _own_functions(public):
