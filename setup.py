@@ -8,6 +8,9 @@ from setuptools import setup
 ROOT = pathlib.Path(__file__).parent
 # Read, not imported, because building must not need the packages that the project needs.
 VERSION = re.findall(r'^__version__ = "(.+)"$', (ROOT / "bert_keras" / "__init__.py").read_text("utf-8"), re.M)[0]
+# An index of packages does not have the pictures and pages of the repository: their links become text.
+README = re.sub(r"!\[.*?\]\(.*?\)\n+", "", (ROOT / "README.md").read_text("utf-8"))
+README = re.sub(r"\[([^\[\]]+)\]\((?!https?:|#).*?\)", r"\1", README)
 
 PACKAGES = [
     "cli",
@@ -146,7 +149,7 @@ setup(
     name="bert-keras",
     version=VERSION,
     description="BERT, the original release, on today's TensorFlow and Keras",
-    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description=README,
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     author="bert-keras developers",
