@@ -23,11 +23,14 @@ from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
 from bert_keras.modeling.config import read_json_object, released_names
 from bert_keras.modeling.released import find_released
 from bert_keras.storage import paths, writing
+from bert_keras.storage.json_files import read_json
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes
 
 log = logging.getLogger("bert_keras")
 
 EXPORT_FILE = "export.json"
+# In the folder of a run, so that neither its model nor an export has texts of the user.
+PAGE_EXAMPLES_FILE = "page_examples.json"
 _FORMATS_OF_FILES = {".onnx": "onnx", ".tflite": "litert"}
 
 _CONFIG_FILE = "bert_config.json"
@@ -340,11 +343,31 @@ class ModelFolder(os.PathLike[str]):
     @functools.cached_property
     def settings_of_run(self) -> dict[str, Any]:
         """The settings of the training run in whose folder the model is, by name; {} without one."""
+        file = self._file_of_run(_RUN_CONFIG)
+        settings = read_json_object(file).get("settings") if file else None
+        return settings if isinstance(settings, dict) else {}
+
+    @functools.cached_property
+    def page_examples(self) -> list[dict[str, Any]]:
+        """Examples for the page of the server, from the training run in whose folder the model is: texts by field."""
+        file = self._file_of_run(PAGE_EXAMPLES_FILE)
+        if not file:
+            return []
+        examples = read_json(file, "give a JSON list")
+        if not isinstance(examples, list) or not all(map(_is_example, examples)):
+            raise ValueError(
+                f'{file}: a list of objects with texts is needed, such as [{{"text": "..."}}]; '
+                "correct the file, or delete it"
+            )
+        if examples:
+            log.info("the page shows texts of the training data, those in %s; delete the file to leave them out", file)
+        return examples
+
+    def _file_of_run(self, name: str) -> str | None:
+        """Returns the path of a file in the folder of the training run in whose folder the model is."""
         folder = self.folder.rstrip("/")
         folders = [folder, *([paths.parent(folder)] if paths.name(folder) == _MODEL_OF_RUN else [])]
-        files = [file for each in folders if paths.is_file(file := paths.join(each, _RUN_CONFIG))]
-        settings = read_json_object(files[0]).get("settings") if files else None
-        return settings if isinstance(settings, dict) else {}
+        return next((file for each in folders if paths.is_file(file := paths.join(each, name))), None)
 
     @property
     def digest(self) -> str:
@@ -366,3 +389,11 @@ class ModelFolder(os.PathLike[str]):
 def given_config(config_file: str | os.PathLike) -> BertConfig:
     """Returns the BertConfig of a released name or of a file."""
     return BertConfig.from_name(str(config_file)) if config_file in released_names() else read_config(config_file)
+
+
+def _is_example(value: Any) -> bool:
+    """Whether a value is an object whose values are texts or lists of texts."""
+    texts = value.values() if isinstance(value, dict) else ()
+    return bool(texts) and all(
+        isinstance(each, str) for text in texts for each in (text if isinstance(text, list) else [text])
+    )

@@ -101,6 +101,7 @@ def described(model: ServedModel, version: int | None) -> dict[str, Any]:
         "may_lack": sorted(model.may_lack),
         "options": model.options,
         "labels": model.predictor.labels or None,
+        "examples": model.examples,
         "max_seq_length": model.predictor.max_seq_length,
         "num_layers": encoder and encoder.config.num_hidden_layers,
         "num_heads": encoder and encoder.config.num_attention_heads,

@@ -38,14 +38,16 @@ class ServedModel:
         predictor: the object that answers.
         fields: names of the texts in an item, such as "question" and "context".
         may_lack: those that an item need not have.
+        examples: items for the page.
     """
 
-    def __init__(self, name: str, task: str, predictor: Any):
+    def __init__(self, name: str, task: str, predictor: Any, examples: Sequence[dict[str, Any]] = ()):
         self.name, self.task, self.predictor = name, task, predictor
         # The settings of another library's classifier do not say whether it takes pairs; then the second text may lack.
         is_pair = (predictor.settings or {}).get("is_pair", False)
         self.fields = TASKS[task].texts + (() if is_pair is False else ("text_pair",))
         self.may_lack = {"text_pair"} if is_pair is None else set()
+        self.examples = [example for example in examples if set(example) <= set(self.fields)]
         self._changed, self._num_users, self._is_retired = threading.Condition(), 0, False
 
     @property
@@ -154,7 +156,8 @@ def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> 
         )
     is_fine_tuned = _has_task(model) or of_head or (path.exists() and model.task and not model.has_modules)
     if is_fine_tuned or not tasks and (model.has_head or not path.exists()):
-        return [ServedModel(name, model.settings["task"], prediction.open_model(model, limits=limits))]
+        predictor = prediction.open_model(model, limits=limits)
+        return [ServedModel(name, model.settings["task"], predictor, model.page_examples)]
     if not tasks:
         raise Mistake(
             "{} has no {}, so it is a checkpoint of pre-training; choose its {task}: {}",

@@ -280,3 +280,21 @@ def test_a_model_reads_each_of_its_files_once(tmp_path, monkeypatch, config_file
     assert {name: read[name] for name in (config_file, "vocab.txt", "task.json")} == dict.fromkeys(
         (config_file, "vocab.txt", "task.json"), 1
     )
+
+
+def test_the_examples_of_a_run_are_those_in_its_folder(tmp_path, monkeypatch):
+    make, settings = FINE_TUNED["classification"]
+    run = write_fine_tuned(tmp_path / "run", make(), "classification", **settings)
+    assert ModelFolder(run).page_examples == []
+    file = run / "page_examples.json"
+    for content in ('[{"text": 1}]', '{"text": "a"}', "[{}]"):
+        file.write_text(content)
+        with pytest.raises(ValueError, match="a list of objects with texts is needed.*correct the file, or delete it$"):
+            _ = ModelFolder(run).page_examples
+    file.write_text('[{"text": "a"}]')
+    lines = []
+    monkeypatch.setattr("bert_keras.model_folder.folder.log.info", lambda text, *values: lines.append(text % values))
+    assert ModelFolder(run).page_examples == ModelFolder(run / "model").page_examples == [{"text": "a"}]
+    assert (
+        lines == [f"the page shows texts of the training data, those in {file}; delete the file to leave them out"] * 2
+    )

@@ -306,14 +306,15 @@ def test_the_page_follows_its_address(page):
 
 
 def test_examples_and_labels_are_those_of_the_model(page):
-    for task, labels in (
-        ("classification", f" Labels: {SCRIPT}, good, \u00fc."),
-        ("regression", ""),
-        ("multi_label", None),
-    ):
+    for task, labels in (("classification", f" Labels: {SCRIPT}, good, \u00fc."), ("regression", "")):
         page.open(task)
         assert page.texts("#examples button") == []
-        assert labels is None or page.text_of("#purpose").endswith(f"Model: {task}.{labels}")
+        assert page.text_of("#purpose").endswith(f"Model: {task}.{labels}")
+    page.open("multi_label")
+    assert page.texts("#examples button") == [f"{SCRIPT[:31].rsplit(' ', 1)[0]}…", "she was in paris"]
+    page.find("#examples button:last-child").click()
+    page.wait(lambda: page.find("#answer").is_displayed())
+    assert page.find("#field-text").get_attribute("value") == "she  was in paris"
     page.open("token_classification")
     assert page.texts("#examples button") == ["Travel", "Science"]
     assert page.text_of("#purpose").endswith(" Labels: LOC, PER.")

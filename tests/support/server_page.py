@@ -1,5 +1,7 @@
 """The page of a server as tests use it: models for every task, and what a user does in a browser."""
 
+import json
+import pathlib
 import time
 
 from fine_tuned_models import (
@@ -45,6 +47,8 @@ def write_models(folder):
     folders = {
         task: str(write_fine_tuned(folder / task, model, task, **settings)) for task, (model, settings) in made.items()
     }
+    examples = [{"text": f"{SCRIPT} {'hungry ' * 9}"}, {"text": "she  was in paris"}, {"unknown": "a"}]
+    pathlib.Path(folders["multi_label"], "page_examples.json").write_text(json.dumps(examples))
     folders["bert"] = str(write_model(folder / "bert", random_model(num_hidden_layers=2)))
     return folders
 

@@ -286,3 +286,11 @@ def test_a_model_that_is_there_says_what_its_labels_are(make):
         "doc_stride": None,
     }
     assert task.evaluate({"logits": np.roll(LOGITS, 1, axis=1)})["accuracy"] == 3 / 5
+
+
+def test_examples_for_the_page_are_whole_texts_with_different_labels(make):
+    dev = [("he", "a"), ("so hungry", "a"), ("x" * 80, "b"), ("the capital", "b"), ("paris " * 400, "c")]
+    assert make(dev=dev).page_examples == [{"text": "x" * 80}, {"text": "so hungry"}]
+    assert [example["text"] for example in make(dev=None).page_examples] == ["he walked", "she ate", "london"]
+    pairs = [{"text_a": "he", "text_b": "ate", "label": number} for number in (1, 2)]
+    assert make(train=pairs, dev=pairs, kind="regression").page_examples == [{"text": "he", "text_pair": "ate"}] * 2

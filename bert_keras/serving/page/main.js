@@ -100,10 +100,10 @@ function optionOf(name, { label, isWords, ...properties }) {
 
 function exampleOf(example) {
   const use = () => {
-    for (const name of model.fields) at(`field-${name}`).value = example[name];
+    for (const name of model.fields) at(`field-${name}`).value = [example[name] ?? []].flat().join("\n");
     run();
   };
-  return make("button", { type: "button", className: "quiet", onclick: use }, example.name);
+  return make("button", { type: "button", className: "quiet", dir: "auto", onclick: use }, example.name);
 }
 
 /** Removes the answer; an answer that is on its way is then too old. */

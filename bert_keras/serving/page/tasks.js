@@ -1,5 +1,5 @@
 // What the page says for each task: its title, fields, options and examples. Tasks have the names of the server.
-// Classifiers have no examples: their training data decides what fits.
+// Classifiers have no examples here: their training data decides what fits, so the run of a model stores examples.
 
 const TEXT = { label: "Text", rows: 3 };
 const CLASSIFY = {
@@ -147,13 +147,24 @@ export const TASKS = {
 };
 
 const MOST_LABELS = 12;
+// Of the name of an example.
+const MOST_CHARS = 40;
 // Types of entities in the examples, as common data sets name them.
 const TYPES = new Set(["PER", "PERSON", "LOC", "GPE", "ORG", "MISC"]);
 
-/** Returns the examples of the task that fit a model. */
-export function examplesOf({ task, labels }) {
+/** Returns the examples from the data of a model, or else those of the task that fit it: texts by field, and a name. */
+export function examplesOf({ task, labels, fields, examples }) {
+  if (examples?.length) return examples.map((texts) => ({ name: beginningOf(texts[fields[0]] ?? ""), ...texts }));
   if (task === "token_classification" && !labels?.every((label) => TYPES.has(label.toUpperCase()))) return [];
   return TASKS[task].examples ?? [];
+}
+
+/** Returns the first words of a text, in at most 40 characters. */
+function beginningOf(text) {
+  const chars = [...text.trim().replace(/\s+/g, " ")];
+  if (chars.length <= MOST_CHARS) return chars.join("");
+  const beginning = chars.slice(0, MOST_CHARS).join("");
+  return `${beginning.replace(/(.) \S*$/, "$1")}…`;
 }
 
 /** Returns a sentence with the labels of a model, and the space before it. */

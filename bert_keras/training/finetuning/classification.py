@@ -37,6 +37,9 @@ from bert_keras.training.settings.programs import ClassifierSettings
 
 log = logging.getLogger("bert_keras")
 
+# Examples for the page: at most so many, the longest, and the length that is preferred, in characters.
+_NUM_PAGE_EXAMPLES, _MOST_CHARS, _PREFERRED_CHARS = 3, 2000, 80
+
 # By kind; the kinds with one class each use the most frequent class.
 _BASELINES = {"regression": "always the mean", "multi_label": "no label"}
 
@@ -145,6 +148,16 @@ class Classification(Task):
         most_frequent = self.data.labels.index(counts.most_common(1)[0][0])
         return self._judge(np.eye(len(self.data.labels))[[most_frequent] * size])
 
+    @property
+    def page_examples(self) -> list[dict[str, Any]]:
+        """Whole texts with different labels, held out from training if possible; short ones go first."""
+        found: dict[Any, dict[str, Any]] = {}
+        for example in sorted(self.data.dev or self.data.train or (), key=_distance_from_preferred_length):
+            if _num_chars(example) <= _MOST_CHARS and len(found) < _NUM_PAGE_EXAMPLES:
+                texts = {"text": example.text_a, "text_pair": example.text_b, "choices": [*example.choices]}
+                found.setdefault(example.label, {name: value for name, value in texts.items() if value})
+        return [*found.values()]
+
     def write_evaluation(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> None:
         write_evaluation(run_dir, self.data, self.answers(outputs, self.eval_features))
 
@@ -241,6 +254,14 @@ class Classification(Task):
         if not any(weights):
             raise Mistake("{class_weights}={} gives every label the weight 0; give weights above 0", text)
         return weights
+
+
+def _num_chars(example: Example) -> int:
+    return sum(map(len, (example.text_a, example.text_b or "", *example.choices)))
+
+
+def _distance_from_preferred_length(example: Example) -> int:
+    return abs(_num_chars(example) - _PREFERRED_CHARS)
 
 
 def _with_label_weights(

@@ -15,11 +15,13 @@ import rich.console
 import tensorflow as tf
 
 from bert_keras.mistakes import Message, Mistake
+from bert_keras.model_folder.folder import PAGE_EXAMPLES_FILE
 from bert_keras.modeling import layer_of, weights_by_name
 from bert_keras.modeling.layers import dtype_policy, initial_seed
 from bert_keras.modeling.lora import enable_lora, merge_lora
 from bert_keras.modeling.losses import Loss
 from bert_keras.settings.devices import PRECISIONS
+from bert_keras.storage.json_files import readable_json
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.distribution.devices import distribute
 from bert_keras.training.distribution.tpu import is_tpu
@@ -112,6 +114,8 @@ class FineTuning:
                 if trained is None:
                     return Result()
                 note_model(run_dir)
+                if task.page_examples:
+                    run_dir.write_text(PAGE_EXAMPLES_FILE, readable_json(task.page_examples))
             workers.wait()  # until the chief has written the whole model
             return self._use_model(run_dir, trained)
 

@@ -32,6 +32,7 @@ class Task:
         files: dict of paths by flag name, such as "eval_file", if they differ from the flags.
         baseline: dict of float by name; the metrics of a baseline on the evaluation data; empty without one.
         baseline_name: str; what the baseline predicts, for the log, such as "most frequent class".
+        page_examples: list of dict; a few examples of the data for the page of serve.py, as the items of its requests.
         results: dict of numbers by name, which `evaluate` may set: the entries of eval_results.txt. None: the metrics
             with the prefix "eval_", as in the original BERT.
         kind: str; the kind of the data or labels, if some settings are only for some kinds.
@@ -64,6 +65,7 @@ class Task:
     facts = functools.cached_property(lambda self: {})
     files = functools.cached_property(lambda self: {})
     baseline = functools.cached_property(lambda self: {})
+    page_examples = functools.cached_property(lambda self: [])
 
     def prepare(self, folder: str) -> None:
         """Makes the features, or reads them from the run folder. Not needed if the constructor makes them."""
