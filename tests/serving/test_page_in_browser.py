@@ -305,6 +305,42 @@ def test_the_page_follows_its_address(page):
     page.wait(lambda: page.find("#title").text == "Rate a text")
 
 
+def test_an_address_has_the_texts_and_opens_their_answer(page, driver):
+    """The address of each task fills the form of another visitor and has the same answer."""
+    for task, (_, texts) in CASES.items():
+        page.open(task)
+        entries = driver.execute_script("return history.length")
+        address = page.run(**texts).driver.current_url
+        shown = page.text_of("#answer")
+        assert driver.execute_script("return history.length") == entries
+        driver.get("about:blank")
+        driver.get(address)
+        page.wait(lambda: page.find("#answer").is_displayed())
+        assert {name: page.find(f"#field-{name}").get_attribute("value") for name in texts} == texts
+        assert (page.text_of("#answer"), driver.current_url) == (shown, address)
+
+
+def test_texts_in_an_address_are_only_texts(page, driver):
+    text = f"{IMAGE} \U0001f600 a&b=c#d?e+f%25 \u05e9\nlondon [MASK]"
+    page.open("fill_mask").find("#option-candidates").send_keys("london, paris")
+    address = page.run(text=text).driver.current_url
+    # From one address to another of the same model, of another one, and back.
+    for hash_, task, value in (
+        ("#bert/fill_mask?text=paris+[MASK]&unknown=1&form=2", "fill_mask", "paris [MASK]"),
+        ("#regression/regression?text=he%0Aate", "regression", "he\nate"),
+        (address[address.index("#") :], "fill_mask", text),
+    ):
+        driver.execute_script("location.hash = arguments[0]", hash_)
+        page.wait(lambda task=task: f"/{task}?" in driver.current_url and page.find("#answer").is_displayed())
+        page.wait(lambda value=value: page.find("#field-text").get_attribute("value") == value)
+    assert set(page.texts(".guess .bar-name")) == {"london", "paris"}
+    assert driver.execute_script("return document.querySelectorAll('main img').length") == 0
+    page.run(text="paris [MASK] " * 160)
+    assert driver.current_url.endswith("#bert/fill_mask")
+    page.open("regression").run(text="")
+    assert driver.current_url.endswith("#regression/regression")
+
+
 def test_examples_and_labels_are_those_of_the_model(page):
     for task, labels in (("classification", f" Labels: {SCRIPT}, good, \u00fc."), ("regression", "")):
         page.open(task)

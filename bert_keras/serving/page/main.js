@@ -10,6 +10,8 @@ import { VIEWS } from "./views.js";
 
 // Tables and lists with more sentences are too large to read.
 const MOST_ITEMS = 40;
+// Programs cut longer addresses.
+const MOST_IN_ADDRESS = 2000;
 
 const at = (id) => document.getElementById(id);
 
@@ -32,25 +34,46 @@ async function open() {
   const name = ({ name, task }) => `${name}: ${TASKS[task].title}`;
   at("model").replaceChildren(...models.map((each, index) => make("option", { value: index }, name(each))));
   at("chooser").hidden = models.length === 1;
-  at("model").value = Math.max(0, numberInAddress());
+  const { number, values } = readAddress();
+  if (number >= 0) return show(number, values);
+  at("model").value = 0;
   choose();
 }
 
-/** Returns the number of the model that the end of the address names; -1 for none. */
-const numberInAddress = () => models.findIndex((each) => hashOf(each) === location.hash);
+/** Returns the end of the address: #NAME/TASK, the number of this model, -1 for none, and the values for its form. */
+function readAddress() {
+  const [place] = location.hash.split("?", 1);
+  const values = [...new URLSearchParams(location.hash.slice(place.length))];
+  return { place, number: models.findIndex((each) => hashOf(each) === place), values };
+}
 
-/** Shows the model of a changed address, such as one from the history or from a link. */
-function follow() {
-  const number = numberInAddress();
-  if (number === Number(at("model").value)) return;
-  if (number >= 0) {
-    at("model").value = number;
-    choose();
-  } else if (model) {
-    const wanted = location.hash;
-    history.replaceState(null, "", hashOf(model));
-    at("error").textContent = `There is no model at ${wanted}.`;
+/** Shows a model. If there are values for its form, answers them. */
+function show(number, values) {
+  at("model").value = number;
+  choose();
+  for (const [name, value] of values) {
+    const control = at(`field-${name}`) ?? at(`option-${name}`);
+    if (control) control.value = value;
   }
+  if (values.length) run();
+}
+
+/** Shows the model and the texts of a changed address, such as one from the history or from a link. */
+function follow() {
+  const { place, number, values } = readAddress();
+  if (number >= 0) {
+    if (values.length || number !== Number(at("model").value)) show(number, values);
+  } else if (model) {
+    history.replaceState(null, "", hashOf(model));
+    at("error").textContent = `There is no model at ${place}.`;
+  }
+}
+
+/** Puts what the form has into the address, so that the address can be given to others; only the model if it is long. */
+function writeAddress() {
+  const values = [...new FormData(at("form"))].filter(([, value]) => value.trim());
+  const whole = [hashOf(model), new URLSearchParams(values)].filter(String).join("?");
+  history.replaceState(null, "", whole.length <= MOST_IN_ADDRESS ? whole : hashOf(model));
 }
 
 /** Shows an error next to the button, or asks for the token. */
@@ -88,14 +111,14 @@ function choose() {
 }
 
 function fieldOf(name, { label, rows }) {
-  const area = make("textarea", { id: `field-${name}`, rows, dir: "auto", spellcheck: false });
+  const area = make("textarea", { id: `field-${name}`, name, rows, dir: "auto", spellcheck: false });
   area.setAttribute("aria-keyshortcuts", "Control+Enter");
   area.style.setProperty("--rows", rows);
   return make("div", { className: "field" }, make("label", { htmlFor: area.id }, label), area);
 }
 
 function optionOf(name, { label, isWords, ...properties }) {
-  return make("label", { className: "option" }, `${label} `, make("input", { id: `option-${name}`, ...properties }));
+  return make("label", { className: "option" }, `${label} `, make("input", { id: `option-${name}`, name, ...properties }));
 }
 
 function exampleOf(example) {
@@ -140,6 +163,7 @@ async function run() {
   const mine = newest;
   const started = performance.now();
   setBusy(true);
+  writeAddress();
   try {
     const request = { model, ...read() };
     const answers = await backend.answers(model, request.items, request.options);
