@@ -60,7 +60,7 @@ MAX_FILES_OF_A_FOLDER = 13
 MAX_LINES_OF_A_FUNCTION = 70
 MAX_LINES_OF_A_PROGRAM = 150
 # Raise it only for a new feature.
-MAX_LINES_OF_THE_PRODUCT = 42_900
+MAX_LINES_OF_THE_PRODUCT = 43_000
 # Words that make English hard to read, and how many of them 1,000 words of text and code may have.
 STILTED = (
     *(r"anew", r"beside", r"in silence", r"know(s|ing) nothing", r"says? so", r"pass(es|ed) over"),
@@ -248,7 +248,9 @@ def test_the_public_names_exist_and_load_nothing_until_they_are_used():
 def test_a_package_has_the_names_that_its_stub_gives_to_type_checkers(package):
     stub = ast.parse(pathlib.Path(package.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
     imports = [node for node in stub.body[1:] if isinstance(node, ast.ImportFrom)]
-    assert 20 < len(imports) == len(stub.body) - 1  # nothing but imports after the docstring
+    others = [ast.unparse(node) for node in stub.body[1:] if node not in imports]
+    assert len(imports) > 20
+    assert others in ([], ["__version__: str"])
     # Type checkers see a name of a stub only if it has an alias.
     assert {alias.asname for node in imports for alias in node.names} == {*package.__all__} <= {*dir(package)}
     for node in imports:
