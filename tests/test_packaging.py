@@ -116,7 +116,7 @@ def test_the_gate_tests_the_beam_that_an_installation_brings():
 
 def test_the_version_is_the_same_everywhere():
     setup = [sys.executable, "setup.py", "--version"]
-    printed = subprocess.run(setup, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(setup, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     assert printed.split()[-1:] == [bert_keras.__version__]
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.findall(r"^version: (.+)$", citation, re.MULTILINE) == [bert_keras.__version__]
