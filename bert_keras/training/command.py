@@ -59,7 +59,7 @@ def _show_next_steps(program_file: str, values: flags.FlagValues, texts: Sequenc
         return
     programs = os.path.dirname(shown_path(program_file))
     name = os.path.basename(folder.rstrip("/"))
-    if "next_sentence_loss_weight" in values:
+    if "objective" in values:
         uses, commands = "or fine-tune it", _commands_of_pretraining(values, name, texts)
     else:
         uses, commands = "serve it on a page, or export it", _commands_of_fine_tuning(folder, name, texts)
@@ -76,10 +76,10 @@ def _commands_of_fine_tuning(folder: str, name: str, texts: Sequence[str]) -> It
     names = (*task.texts[:1], "one text", "another text") if task.form == "choices" else task.texts
     names = (*names, "second text") if settings.get("is_pair") else names
     model = f"--model_dir={folder}"
+    arguments = [f"your {text}" for text in names]
     if settings["task"] == "vectors":
-        yield ["predict.py", model, "--similarity", *(texts or ("one text", "another text"))]
-    else:
-        yield ["predict.py", model, *(texts or [f"your {text}" for text in names])]
+        arguments = ["--similarity", "one text", "another text"]
+    yield ["predict.py", model, *(texts or arguments)]
     yield ["serve.py", model]
     yield ["export_model.py", model, f"--export_dir={name}_export"]
 
@@ -89,12 +89,9 @@ def _commands_of_pretraining(values: flags.FlagValues, name: str, texts: Sequenc
 
     model = f"--init_checkpoint={values.output_dir}"
     is_decoder = ModelFolder(values.output_dir).config.is_decoder
-    if values.objective == "electra":
-        yield ["predict.py", "--task=replaced_tokens", model, *(texts or ("your text",))]
-    elif is_decoder:
-        yield ["predict.py", "--task=score", model, *(texts or ("your text",))]
-    else:
-        yield ["predict.py", "--task=fill_mask", model, *(texts or ("your text with a [MASK]",))]
+    task = "replaced_tokens" if values.objective == "electra" else "score" if is_decoder else "fill_mask"
+    text = "your text with a [MASK]" if task == "fill_mask" else "your text"
+    yield ["predict.py", f"--task={task}", model, *(texts or (text,))]
     yield [
         "run_classifier.py",
         *("--do_train", "--do_eval", "--train_file=your.csv", "--eval_share=0.2"),

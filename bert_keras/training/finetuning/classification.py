@@ -5,6 +5,7 @@ Source: run_classifier.py of the original BERT.
 
 import collections
 import dataclasses
+import functools
 import logging
 from typing import Any
 
@@ -148,7 +149,7 @@ class Classification(Task):
         most_frequent = self.data.labels.index(counts.most_common(1)[0][0])
         return self._judge(np.eye(len(self.data.labels))[[most_frequent] * size])
 
-    @property
+    @functools.cached_property
     def page_examples(self) -> list[dict[str, Any]]:
         """Whole texts with different labels, held out from training if possible; short ones go first."""
         found: dict[Any, dict[str, Any]] = {}
