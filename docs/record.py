@@ -45,7 +45,7 @@ from blocks import ROOT, blocks_in, first_word, pages, scripts_of
 sys.path.append(str(ROOT))
 from benchmarks.machine import processor_name  # noqa: E402
 
-WIDTH = 120
+WIDTH = 85
 # Name of a file or folder in the pages -> the same data below the data folder.
 DATA = {
     "bbc.csv": "bbc/bbc_news_train.csv",

@@ -16,7 +16,7 @@ from blocks import blocks_in, blocks_of, logical_lines, pages, scripts_of
 from eager import without_graphs
 from guards import at_least
 from packaging.requirements import Requirement
-from record import Recorder, main, rewritten, run_script, selected_lines, steps_of
+from record import WIDTH, Recorder, main, rewritten, run_script, selected_lines, steps_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Shell programs that the tests run, and those whose arguments they only check.
@@ -68,6 +68,14 @@ def test_every_block_is_run_or_recorded_or_marked(page):
                 for part in line.split("&&"):
                     words = without_assignments(part)
                     assert words[0] in RUN + CHECKED, f"{block.place}: no test runs {words[0]}; mark what it needs"
+
+
+@pytest.mark.parametrize("page", pages())
+def test_the_blocks_of_a_page_are_not_cut_at_the_right(page):
+    """The site shows 85 columns beside its menus; an address cannot be broken."""
+    for block in blocks_of(page):
+        lines = [line for line in block.text.splitlines() if "first" not in block.marks and "https://" not in line]
+        assert [line for line in lines if len(line) > WIDTH] == [], block.place
 
 
 def without_assignments(part):
@@ -303,8 +311,8 @@ LINES = [("stderr", "step 1"), ("stdout", "x"), ("stderr", "step 2"), ("stdout",
 @pytest.mark.parametrize(
     ("mark", "lines"),
     [
-        ("", ["step 1", "x", "step 2", ("y " * 60).strip(), "    " + "y " * 10 + "z", "end"]),
-        ("stdout\nline z$", [("y " * 60).strip(), "    " + "y " * 10 + "z"]),
+        ("", ["step 1", "x", "step 2", ("y " * 42 + "y"), "    " + "y " * 27 + "z", "end"]),
+        ("stdout\nline z$", [("y " * 42 + "y"), "    " + "y " * 27 + "z"]),
         ("line ^step\n...\nline ^end", ["step 1", "...", "end"]),
         ("from x\nto step", ["x", "step 2"]),
         ("without step\nwithout z\nfrom x\nto the end\nrun: before", ["x", "end"]),
