@@ -215,6 +215,8 @@ def run_script(text, kind, folder):
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "ignore"}
     environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{environment['PATH']}"
     command = ["bash", "-c", text] if kind == "shell" else [sys.executable, "-c", text]
+    # Paths on the page are relative to its folder, or to that of the page whose run it shares.
+    pages_folder = rf"{re.escape(str(folder.parent))}/[^/\s]+/"
     lines, lock, started = [], threading.Lock(), time.monotonic()
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
     with subprocess.Popen(command, cwd=folder, env=environment, text=True, **pipes) as process:
@@ -222,8 +224,7 @@ def run_script(text, kind, folder):
         def read(stream, name):
             for line in stream:
                 with lock:
-                    # Paths on the page are relative to its folder.
-                    lines.append((name, line.rstrip("\n").replace(f"{folder}/", "")))
+                    lines.append((name, re.sub(pages_folder, "", line.rstrip("\n"))))
 
         threads = [threading.Thread(target=read, args=(getattr(process, name), name)) for name in ("stdout", "stderr")]
         for thread in threads:

@@ -78,6 +78,33 @@ def test_the_blocks_of_a_page_are_not_cut_at_the_right(page):
         assert [line for line in lines if len(line) > WIDTH] == [], block.place
 
 
+# Where commands and Python name what they read.
+READ = re.compile(
+    r"""--(?!output|export|work|\w*output)\w*(?:file|files|dir|checkpoint|teacher|corpus|input)=['"]?(?P<flag>[^\s'"]+)"""
+    r"""|(?:open_model|open|read_csv|Path|from_\w+|Tokenizer|TextLineDataset|load)\("(?P<call>[^"\s{]+)"[,)]"""
+    r"""|\w*(?:file|dir|checkpoint|teacher)="(?P<argument>[^"\s{]+)\""""
+)
+ELSEWHERE = ("hf://", "gs://", "/", "~", "$", "-", "<")
+
+
+@pytest.mark.parametrize("page", at_least(35, with_blocks("commands", "python")))
+def test_a_page_uses_what_it_makes_or_names_in_its_text(page):
+    """A reader in a new clone has only its files, what earlier blocks make, and what the text says they need."""
+    blocks = blocks_of(page)
+    text = re.sub(r"```.*?```|<!--.*?-->", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.S)
+    named = {name.strip("/") for name in re.findall(r"`([^`]+)`", text)}
+    made = {name for step in steps_of(blocks)[0] for name in step.made}
+    blocks_text = "".join(block.text for block in blocks)
+    for written in re.findall(r"--download=(\S+)|export_model\('(\w+)'\)|json_file\(\"(\S+)\"\)|> (?:\\\n)? *(\S+)", blocks_text):
+        made |= set(written)
+    for block in blocks:
+        for match in READ.finditer(block.text) if block.kind in ("commands", "python") else ():
+            for path in (match["flag"] or match["call"] or match["argument"]).split(","):
+                first = path.split("/")[0]
+                known = path.startswith(ELSEWHERE) or (ROOT / path).exists() or first in made
+                assert known or {first, path} & named, f"{block.place}: the page does not say where {path} is from"
+
+
 def without_assignments(part):
     words = shlex.split(part, comments=True)
     while re.match(r"[A-Z_]+=", words[0]):

@@ -25,7 +25,7 @@ ADDRESS = "http://127.0.0.1:8501"
 @pytest.mark.slow
 def test_the_requests_of_the_page_are_answered(tmp_path):
     folders = {
-        "reviews": str(
+        "shop": str(
             write_fine_tuned(
                 tmp_path / "run", random_classifier(2), "classification", **OF_TEXTS, labels=["bad", "good"]
             )

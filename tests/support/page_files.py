@@ -223,11 +223,16 @@ _GLUE = _folder(
 _BBC = _rows("ArticleId,Text,Category", lambda n, text, label: [n, text, label], ",")
 _LABELLED = _rows("text,label", lambda n, text, label: [text, label], ",")
 _SENTENCES_WITH_LABELS = _rows("sentence\tlabel", lambda n, text, label: [text, n % 2])
-_NEWS = _run_of("classification", is_pair=False)
+_SHOP = _run_of("classification", is_pair=False, labels=["delivery", "product", "return"])
 _CONLL = _folder(train__txt=_tagged(4), dev__txt=_tagged(4), test__txt=_tagged(4))
 # Name in the pages -> a function that writes a tiny file or folder of this kind.
 FILES = {
-    "bert_demo": _folder(model=write_released, messages=_NEWS),
+    "bert_demo": _folder(
+        model=write_released,
+        messages=_SHOP,
+        questions_minilm=_run_of("question_answering"),
+        entities_minilm=_run_of("token_classification"),
+    ),
     "vocab.txt": _text("".join(f"{token}\n" for token in VOCABULARY)),
     "bert_config.json": _tiny_config,
     "text.txt": _text(SENTENCES),
@@ -269,11 +274,10 @@ _REVIEWS = _rows(None, lambda n, text, label: ["good" if label == "pos" else "ba
 FILES_OF_PAGES = {
     "README.md": {"held_out.tfrecord": _records},
     "docs/guides/classification.md": {
-        "new.csv": _rows("ArticleId,Text", lambda n, text, label: [n, text], ","),
-        **{
-            name: _rows("nr\tquestion\tanswer\tis_right", lambda n, text, label: [n, text, text, label])
-            for name in ("train.tsv", "dev.tsv")
-        },
+        name: _rows("nr\tquestion\tanswer\tis_right", lambda n, text, label: [n, text, text, label])
+        for name in ("train.tsv", "dev.tsv")
+    },
+    "docs/guides/classification_options.md": {
         "prices.csv": _rows("description,price", lambda n, text, label: [text, n / 10], ","),
         "tickets.csv": _rows("text,label", lambda n, text, label: [text, f"{label};x" if n % 2 else label], ","),
         "quiz.csv": _rows(_QUIZ, lambda n, text, label: [text, *"abcd", n % 4], ","),
@@ -292,7 +296,7 @@ FILES_OF_PAGES = {
     "docs/guides/long_documents.md": {"squad_model": _run_of("question_answering")},
     "docs/guides/models.md": {"vectors_model": _vectors},
     "docs/guides/migrating.md": {
-        "news": _NEWS,
+        "shop": _SHOP,
         "old_run": _checkpoint("model.ckpt-400000", PretrainingModel),
         "records": _folder(a__tfrecord=_records),
     },
@@ -300,17 +304,14 @@ FILES_OF_PAGES = {
         "new.jsonl": _text(json.dumps({"words": ["Peter", "flew"]}) + "\n"),
     },
     "docs/guides/predict.md": {
-        "reviews_model": _NEWS,
+        "shop": _SHOP,
         "pairs_model": _run_of("classification"),
-        "squad_model": _run_of("question_answering"),
-        "ner_model": _run_of("token_classification"),
         "new.csv": _rows("review", lambda n, text, label: [text], ","),
         "new.tsv": _rows("question1\tquestion2", lambda n, text, label: [text, text]),
     },
     "docs/guides/predict_from_python.md": {
-        "reviews_model": _NEWS,
-        "squad_model": _run_of("question_answering"),
-        "million_reviews.txt": _text("A film to see twice.\n" * 40),
+        "shop": _SHOP,
+        "million_messages.txt": _text("my parcel never came\n" * 40),
     },
     "docs/guides/pretraining.md": {"train.txt": _text(SENTENCES), "held_out.txt": _text(SENTENCES)},
     "docs/guides/distributed.md": {"train.tfrecord": _records, "held_out.tfrecord": _records},
