@@ -97,6 +97,13 @@ def test_mistake_prints_one_line_and_writes_nothing(arguments, tmp_path, monkeyp
     assert sorted(os.listdir(tmp_path)) == ["letters.vocab", "text.txt"]
 
 
+def test_the_program_runs_at_the_place_of_the_original(arguments, tmp_path):
+    subprocess.run([sys.executable, ROOT / PROGRAM, *arguments[1:]], cwd=tmp_path, check=True)
+    at_old_place = examples_of(tmp_path / "out.tfrecord")
+    main(arguments)
+    assert examples_of(tmp_path / "out.tfrecord") == at_old_place
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
