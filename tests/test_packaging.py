@@ -116,6 +116,18 @@ def test_the_gate_tests_the_beam_that_an_installation_brings():
     assert [requirement for requirement in at_least(1, beam) if f"'{requirement}'" not in gate] == []
 
 
+def test_the_workflow_runs_files_of_the_repository():
+    yaml = pytest.importorskip("yaml", reason="needs PyYAML, which the extra [test] brings")
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
+    jobs = workflow["jobs"]
+    commands = "\n".join(step.get("run", "") for job in jobs.values() for step in job["steps"])
+    files = at_least(2, re.findall(r"(?<!\S)\.?[\w/]*/\w+", commands))
+    assert [name for name in files if not os.access(ROOT / name, os.X_OK)] == []
+    versions = jobs["wheel"]["strategy"]["matrix"]["python"]
+    text = (ROOT / "setup.py").read_text(encoding="utf-8")
+    assert versions == re.findall(r"Python :: (\d\.\d+)", text)
+
+
 def test_the_version_is_the_same_everywhere():
     setup = [sys.executable, "setup.py", "--version"]
     printed = subprocess.run(setup, cwd=ROOT, capture_output=True, text=True, check=False).stdout
