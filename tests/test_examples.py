@@ -109,10 +109,18 @@ class TestNotebook:
 
     def test_gives_flags_that_the_programs_have(self, path):
         for words in commands(read(path)):
-            assert words[0] == "python"
-            program = (path.parent / words[1]).resolve().relative_to(ROOT)
-            name = program.stem if program.parent == pathlib.Path() else f"bert_keras.data_prep.{program.stem}"
-            parse(importlib.import_module(name).define_flags(), words[1:], "")
+            if words[:2] != ["git", "clone"]:
+                assert (ROOT / words[0]).is_file(), words  # an installation has it under the same name
+                name = pathlib.Path(words[0]).stem
+                name = f"bert_keras.data_prep.{name}" if (ROOT / "data_prep" / words[0]).exists() else name
+                parse(importlib.import_module(name).define_flags(), words, "")
+
+    def test_needs_the_package_and_no_files_of_the_clone(self, path):
+        first, *others = sources(read(path), "code")
+        assert 'if not importlib.util.find_spec("bert_keras"):\n    ' in first
+        assert "ADDRESS_OF_THIS_REPOSITORY" in first
+        if path.stem != "the_paper":  # which clones
+            assert re.findall(r"\.\./(?!\w*cased_)\S*", "".join(others)) == []
 
     def test_links_lead_somewhere(self, path):
         for text in sources(read(path), "markdown"):
