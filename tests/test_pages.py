@@ -95,7 +95,9 @@ def test_a_page_uses_what_it_makes_or_names_in_its_text(page):
     named = {name.strip("/") for name in re.findall(r"`([^`]+)`", text)}
     made = {name for step in steps_of(blocks)[0] for name in step.made}
     blocks_text = "".join(block.text for block in blocks)
-    for written in re.findall(r"--download=(\S+)|export_model\('(\w+)'\)|json_file\(\"(\S+)\"\)|> (?:\\\n)? *(\S+)", blocks_text):
+    for written in re.findall(
+        r"--download=(\S+)|export_model\('(\w+)'\)|json_file\(\"(\S+)\"\)|> (?:\\\n)? *(\S+)", blocks_text
+    ):
         made |= set(written)
     for block in blocks:
         for match in READ.finditer(block.text) if block.kind in ("commands", "python") else ():

@@ -81,7 +81,7 @@ def test_the_program_takes_the_command(words):
 
 def test_the_readme_has_the_two_commands_of_a_new_user():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    assert "pip install -e . && python run_classifier.py" in lines
+    assert "pip install . && python run_classifier.py" in lines
     assert "pip install -e '.[test]' && pytest" in lines
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import json
 import pathlib
 import re
 
@@ -45,6 +46,24 @@ def test_links_lead_to_files(page):
     for target in links(page):
         if "://" not in target and not target.startswith("mailto:"):
             assert (page.parent / target.partition("#")[0]).exists(), f"{page.name} links to {target}"
+
+
+def title(path):
+    text = path.read_text(encoding="utf-8")
+    text = "".join(json.loads(text)["cells"][0]["source"]) if path.suffix == ".ipynb" else text
+    return re.search(r"^# (.*)$", text, re.MULTILINE)[1]
+
+
+def test_a_page_has_one_name():
+    """Lists of pages use its heading, and so does the menu, because it gives no other name."""
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
+    assert re.findall(r"- ([^:\n]+): \S+\.md$", menu, re.MULTILINE) == ["Home"]
+    lists = [ROOT / "README.md", *(path for path in PAGES if path.name == "index.md")]
+    for page in lists:
+        rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith(("| ", "- ["))]
+        for name, target in re.findall(r"(?:[|,-]) \[([^\]]+)\]\(([^)#]+\.(?:md|ipynb))\)", "\n".join(rows)):
+            if "programs/" not in target:  # whose lists show the folder, too
+                assert (name, target) == (title((page.parent / target).resolve()), target)
 
 
 def test_every_program_has_a_page():
