@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).parent
 # Read, not imported, because building must not need the packages that the project needs.
 VERSION = re.findall(r'^__version__ = "(.+)"$', (ROOT / "bert_keras" / "__init__.py").read_text("utf-8"), re.M)[0]
 # An index of packages does not have the pictures and pages of the repository: their links become text.
-README = re.sub(r"!\[.*?\]\(.*?\)\n+", "", (ROOT / "README.md").read_text("utf-8"))
+README = re.sub(r"(?:!\[.*?\]\(.*?\)|<img .*?>)\n+", "", (ROOT / "README.md").read_text("utf-8"))
 README = re.sub(r"\[([^\[\]]+)\]\((?!https?:|#).*?\)", r"\1", README)
 
 PACKAGES = [

@@ -66,6 +66,13 @@ def test_a_page_has_one_name():
                 assert (name, target) == (title((page.parent / target).resolve()), target)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_page_begins_with_what_it_is_for(page):
+    text = re.sub(r"<[^>]*>", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    first = text.split("\n", 1)[1].lstrip()
+    assert page.stem == "index" or not first.startswith(("#", "|", "```", "- ", "**", "You need"))
+
+
 def test_every_program_has_a_page():
     folders = (ROOT, ROOT / "data_prep", ROOT / "studies", ROOT / "tools")
     programs = {path.stem for folder in folders for path in folder.glob("*.py")} - {"setup", "__init__"}
