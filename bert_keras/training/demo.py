@@ -20,7 +20,8 @@ from bert_keras.training.command import command_line, run_command, shown_path
 log = logging.getLogger("bert_keras")
 
 _DEMO_DIR = "bert_demo"
-_SAMPLE = pathlib.Path(sample.__file__).parent
+# Resolved, because in a clone the package has a link to the folder that the pages name.
+_SAMPLE = pathlib.Path(sample.__file__).resolve().parent
 _EXAMPLES: dict[str, Any] = {"max_seq_length": 64, "max_predictions_per_seq": 10, "dupe_factor": 20}
 _PRETRAINING = {
     "train_batch_size": 32,
