@@ -258,6 +258,26 @@ def test_the_attention_of_each_layer_and_head(page, server):
         assert f"Entropy: {means['entropy']:.2f} bits." in page.text_of("#attention .means")
 
 
+def test_the_tokens_and_the_attention_of_each_text(page):
+    texts = ["paris", "he was hungry", " ".join(["he was hungry"] * 4)]
+    page.open("score").run(text="\n".join(texts)).unfold("attention").unfold("tokens")
+    shown = Select(page.find("#attention select"))
+    beginnings = ["paris", "he was hungry", "he was hungry he was hungry he was…"]
+    assert [option.text for option in shown.options] == [
+        f"text {number} of 3: {beginning}" for number, beginning in enumerate(beginnings, 1)
+    ]
+    for number, text in ((1, texts[1]), (2, texts[2]), (0, texts[0])):
+        for part in ("attention", "tokens"):
+            Select(page.find(f"#{part} select")).select_by_index(number)
+            expected = ["[CLS]", *text.split(), "[SEP]"]
+            page.wait(lambda part=part, expected=expected: page.texts(f"#{part} .token") == expected)
+    assert "sequences" not in page.text_of("#attention")
+    page.open("multiple_choice").run(**CASES["multiple_choice"][1]).unfold("attention")
+    assert "as 3 sequences" in page.text_of("#attention")
+    assert "This is the attention in the first." in page.text_of("#attention")
+    assert page.driver.find_elements(By.CSS_SELECTOR, "#attention select") == []
+
+
 @pytest.mark.skipif(not shutil.which("curl"), reason="needs the program curl")
 def test_the_command_on_the_screen_gives_the_answer(page):
     text = "it's \"paris\" $HOME `date` \\ 'london' \u2019\n[MASK]"

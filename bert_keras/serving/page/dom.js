@@ -1,5 +1,8 @@
 // Small helpers: elements, places in texts, and lists that the arrow keys move through.
 
+/** Returns the element of the page with an id. */
+export const at = (id) => document.getElementById(id);
+
 /** Makes an element. Text children become text nodes, so no text can become markup. */
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -39,6 +42,17 @@ export function marked(text, spans, mark) {
   paragraph.append(slice(place));
   return paragraph;
 }
+
+/** Fills a place with the view that `load()` promises, or with its error; a later call for this place replaces it. */
+export async function fillLater(place, load) {
+  const mine = (place.newest ?? 0) + 1;
+  place.newest = mine;
+  place.replaceChildren(make("p", { className: "muted" }, "Working…"));
+  const view = await load().catch(errorView);
+  if (mine === place.newest) place.replaceChildren(view);
+}
+
+export const errorView = ({ message }) => make("p", { className: "error", role: "alert" }, message);
 
 export const percent = (value) => `${(100 * value).toFixed(1)} %`;
 

@@ -1,26 +1,20 @@
 // The page: chooses a model, sends what the form has, and shows the answer and what explains it.
 
 import * as backend from "./backend.js";
-import { attentionView } from "./attention.js";
-import { make } from "./dom.js";
-import { curlOf, requestView } from "./request.js";
+import { at, errorView, make } from "./dom.js";
+import { explain } from "./explanations.js";
 import { TASKS, examplesOf, labelsOf } from "./tasks.js";
-import { tokensView } from "./tokens.js";
-import { VIEWS } from "./views.js";
+import { VIEWS, cutsOf } from "./views.js";
 
 // Tables and lists with more sentences are too large to read.
 const MOST_ITEMS = 40;
 // Programs cut longer addresses.
 const MOST_IN_ADDRESS = 2000;
 
-const at = (id) => document.getElementById(id);
-
 let models = [];
 let model = null;
 // The number of the newest request; an older one does not change the page.
 let newest = 0;
-// The items and options of the answer on the screen.
-let shown = null;
 
 async function open() {
   at("unopened")?.remove();
@@ -47,7 +41,7 @@ function readAddress() {
   return { place, number: models.findIndex((each) => hashOf(each) === place), values };
 }
 
-/** Shows a model. If there are values for its form, answers them. */
+/** Shows a model with values for its form. If they have a text, answers it. */
 function show(number, values) {
   at("model").value = number;
   choose();
@@ -55,7 +49,11 @@ function show(number, values) {
     const control = at(`field-${name}`) ?? at(`option-${name}`);
     if (control) control.value = value;
   }
-  if (values.length) run();
+  const second = new Map(values).get("compare");
+  const hasSecond = !second || at("option-compare")?.value === second;
+  if (!hasSecond && at("option-compare")) at("option-compare").value = "";
+  if (values.some(([name]) => model.fields.includes(name))) run();
+  if (!hasSecond) at("error").textContent = `There is no other model ${second} for these texts.`;
 }
 
 /** Shows the model and the texts of a changed address, such as one from the history or from a link. */
@@ -103,11 +101,29 @@ function choose() {
     ...model.fields.map((name) => fieldOf(name, { ...task.fields[name], label: labelOf(name) })),
   );
   const options = Object.entries(task.options ?? {}).filter(([name]) => model.options.includes(name));
-  at("options").replaceChildren(...options.map(([name, option]) => optionOf(name, option)));
+  const others = othersOf(model);
+  at("options").replaceChildren(
+    ...options.map(([name, option]) => optionOf(name, option)),
+    ...(others.length ? [comparisonOf(others)] : []),
+  );
   at("examples").replaceChildren(...examplesOf(model).map(exampleOf));
   clear();
   at("status").textContent = "";
   at("task").hidden = false;
+}
+
+/** Returns the other models that can answer the same texts. */
+function othersOf({ name, task, fields }) {
+  return models.filter((other) => other.name !== name && other.task === task && String(other.fields) === String(fields));
+}
+
+/** Returns the list with which the reader chooses a second model. It is a field of the form, so the address holds it. */
+function comparisonOf(others) {
+  const options = others.map(({ name }) => make("option", { value: name }, name));
+  const change = () => at("answer").hidden || run();
+  const none = make("option", { value: "" }, "no other model");
+  const select = make("select", { id: "option-compare", name: "compare", onchange: change }, none, options);
+  return make("label", { className: "option" }, "Compare with ", select);
 }
 
 function fieldOf(name, { label, rows }) {
@@ -132,9 +148,9 @@ function exampleOf(example) {
 /** Removes the answer; an answer that is on its way is then too old. */
 function clear() {
   newest += 1;
-  shown = null;
+  explain(null);
   at("error").textContent = "";
-  at("answer").hidden = at("more").hidden = true;
+  at("answer").hidden = true;
   setBusy(false);
 }
 
@@ -165,17 +181,14 @@ async function run() {
   setBusy(true);
   writeAddress();
   try {
-    const request = { model, ...read() };
-    const answers = await backend.answers(model, request.items, request.options);
+    const second = othersOf(model).filter(({ name }) => name === at("option-compare").value);
+    const request = { models: [model, ...second], ...read() };
+    const elements = await (second.length ? comparedAnswers(request) : answerOf(model, request));
     if (mine !== newest) return;
-    const tokens = (item) => backend.tokens(request.model, item);
-    const elements = await VIEWS[model.task]({ ...request, answers, fill, tokens });
-    if (mine !== newest) return;
-    shown = request;
-    at("answer").replaceChildren(...cutsOf(request.model, answers), ...elements);
-    at("answer").hidden = at("more").hidden = false;
+    at("answer").replaceChildren(...elements);
+    at("answer").hidden = false;
     at("status").textContent = `Answered in ${Math.round(performance.now() - started)} ms.`;
-    explain();
+    explain(request);
   } catch (error) {
     if (mine !== newest) return;
     at("status").textContent = "";
@@ -184,14 +197,22 @@ async function run() {
   setBusy(false);
 }
 
-/** Returns a warning if the model ignored a part of a text. */
-function cutsOf({ max_seq_length: longest }, answers) {
-  const cut = answers.filter((answer) => answer.is_cut);
-  if (!cut.length) return [];
-  const which = answers.length > 1 ? `${cut.length} of ${answers.length} texts were` : "A text was";
-  const most = Math.max(...cut.map((answer) => answer.num_tokens));
-  const sentence = `${which} cut: the input has ${most} tokens, and the model reads at most ${longest} at a time.`;
-  return [make("p", { className: "error", role: "note" }, sentence)];
+/** Returns the elements with a model's answer to a request. */
+async function answerOf(model, { items, options }) {
+  const answers = await backend.answers(model, items, options);
+  const tokens = (item) => backend.tokens(model, item);
+  const elements = await VIEWS[model.task]({ model, items, options, answers, fill, tokens });
+  return [...cutsOf(model, answers), ...elements];
+}
+
+/** Returns the answers of two models next to each other. If the second has none, its place has the reason. */
+async function comparedAnswers(request) {
+  const [first, second] = request.models;
+  const answers = [answerOf(first, request), answerOf(second, request).catch((error) => [errorView(error)])];
+  const columns = (await Promise.all(answers)).map((elements, place) =>
+    make("section", {}, make("h2", { dir: "auto" }, request.models[place].name), ...elements),
+  );
+  return [make("div", { className: "columns compared" }, columns)];
 }
 
 function setBusy(isBusy) {
@@ -206,43 +227,6 @@ function fill(name, text) {
   if (text.includes("[MASK]")) return run();
   at("status").textContent = "The word is in the text.";
   at(`field-${name}`).focus();
-}
-
-// Each part is made when it is open and there is a new answer.
-const PARTS = {
-  tokens: async ({ model, items }) => tokensOfItems(model, items),
-  attention: async ({ model, items: [item] }) =>
-    attentionView(model.num_layers, (layer) => backend.attention(model, item, layer)),
-  request: async ({ model, items, options }) => requestView(curlOf(backend.requestOf(model, items, options))),
-};
-
-async function tokensOfItems(model, items) {
-  const views = [];
-  for (const item of items.slice(0, 5)) views.push(tokensView(await backend.tokens(model, item), item));
-  return make("div", { className: "stack" }, views);
-}
-
-/** Makes the parts below the answer that are open. */
-function explain() {
-  at("attention").hidden = !shown.model.num_layers;
-  at("request").hidden = !backend.requestOf(shown.model, shown.items, shown.options);
-  for (const name of Object.keys(PARTS)) if (!at(name).hidden && at(name).open) explainPart(name);
-}
-
-async function explainPart(name) {
-  const request = shown;
-  const place = at(name).querySelector("div");
-  if (!request || place.shown === request) return;
-  place.replaceChildren(make("p", { className: "muted" }, "Working…"));
-  let view;
-  try {
-    view = await PARTS[name](request);
-  } catch (error) {
-    view = make("p", { className: "error", role: "alert" }, error.message);
-  }
-  if (request !== shown) return;
-  place.shown = request;
-  place.replaceChildren(view);
 }
 
 window.addEventListener("hashchange", follow);
@@ -262,5 +246,4 @@ at("token-form").addEventListener("submit", (event) => {
   at("token-form").hidden = true;
   open();
 });
-for (const name of Object.keys(PARTS)) at(name).addEventListener("toggle", () => at(name).open && explainPart(name));
 open();

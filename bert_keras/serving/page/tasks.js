@@ -160,7 +160,7 @@ export function examplesOf({ task, labels, fields, examples }) {
 }
 
 /** Returns the first words of a text, in at most 40 characters. */
-function beginningOf(text) {
+export function beginningOf(text) {
   const chars = [...text.trim().replace(/\s+/g, " ")];
   if (chars.length <= MOST_CHARS) return chars.join("");
   const beginning = chars.slice(0, MOST_CHARS).join("");

@@ -47,6 +47,16 @@ export const VIEWS = {
   vectors: similarityView,
 };
 
+/** Returns a warning if the model ignored a part of a text. */
+export function cutsOf({ max_seq_length: longest }, answers) {
+  const cut = answers.filter((answer) => answer.is_cut);
+  if (!cut.length) return [];
+  const which = answers.length > 1 ? `${cut.length} of ${answers.length} texts were` : "A text was";
+  const most = Math.max(...cut.map((answer) => answer.num_tokens));
+  const sentence = `${which} cut: the input has ${most} tokens, and the model reads at most ${longest} at a time.`;
+  return [make("p", { className: "error", role: "note" }, sentence)];
+}
+
 const ranked = (probabilities) => Object.entries(probabilities).sort((one, other) => other[1] - one[1]);
 
 /** Returns a list of names with bars; long lists show their rest on a button. `shown` gives the text of a value. */
