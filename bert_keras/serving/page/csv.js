@@ -1,0 +1,104 @@
+// Reads and writes tables of CSV and TSV. The rules are those of the programs, in data_prep/tasks/tables.py.
+
+const DELIMITERS = [",", ";", "\t", "|"];
+const LINE_END = /\r\n|\r|\n/g;
+// Excel takes the delimiter from such a first line.
+const SEPARATOR_LINE = /^"?sep=([^\r\n"])"?(?:\r\n|\r|\n|$)/i;
+const COMMA_OUTSIDE_NUMBER = /(?<!\d),|,(?!\d)/;
+// Of the text in which the delimiter is looked for.
+const MOST_CHARS = 1 << 20;
+const MOST_ROWS = 1000;
+
+const isBlankRow = ({ cells }) => !cells.some((cell) => cell.trim());
+
+/**
+ * Returns { rows: [{ line, cells }], numBlank, delimiter, lineEnd } of a text: rows that are not blank, the number of
+ * the others, and how to write such a file. In TSV, a quote is a character unless quotes enclose the whole cell.
+ */
+export function readTable(text, isTsv) {
+  const separator = SEPARATOR_LINE.exec(text);
+  const delimiter = separator?.[1] ?? (isTsv ? "\t" : delimiterOf(text.slice(0, MOST_CHARS)));
+  const start = separator ? separator[0].length : 0;
+  const all = [...split(text.slice(start), delimiter, isTsv && !separator, separator ? 2 : 1)];
+  const rows = all.filter((row) => !isBlankRow(row));
+  const numCells = rows[0]?.cells.length;
+  const other = rows.find(({ cells }) => cells.length !== numCells);
+  if (other) {
+    const number = `${other.cells.length} ${other.cells.length === 1 ? "cell" : "cells"}`;
+    throw new Error(`Line ${other.line} has ${number}, but the first row has ${numCells}; check the quotes in that line.`);
+  }
+  return { rows, numBlank: all.length - rows.length, delimiter, lineEnd: text.includes("\r\n") ? "\r\n" : "\n" };
+}
+
+/** Returns the text of rows, each a list of cells. */
+export function writeTable(rows, { delimiter, lineEnd }) {
+  const needsQuotes = (cell) => cell.includes(delimiter) || /["\r\n]/.test(cell);
+  const written = (cell) => (needsQuotes(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+  return rows.map((cells) => cells.map(written).join(delimiter) + lineEnd).join("");
+}
+
+/** Returns the delimiter that gives the most rows as many cells as the first row, at least two. The default is the comma. */
+function delimiterOf(sample) {
+  const shares = DELIMITERS.map((delimiter) => shareOfSameLength(sample, delimiter));
+  if (shares.slice(1).some(Boolean) && !COMMA_OUTSIDE_NUMBER.test(sample)) shares[0] = 0;
+  return DELIMITERS[shares.indexOf(Math.max(...shares))];
+}
+
+function shareOfSameLength(sample, delimiter) {
+  const counts = new Map();
+  let first = 0;
+  let numRows = 0;
+  for (const row of split(sample, delimiter, true)) {
+    if (isBlankRow(row)) continue;
+    if (numRows === MOST_ROWS) break;
+    numRows += 1;
+    first ||= row.cells.length;
+    counts.set(row.cells.length, (counts.get(row.cells.length) ?? 0) + 1);
+  }
+  const most = Math.max(...counts.values());
+  return first > 1 && counts.get(first) === most ? most / numRows : 0;
+}
+
+/** Yields the rows of a text. If quotes `mayBeText`, a cell that they do not enclose has them as characters. */
+function* split(text, delimiter, mayBeText, firstLine = 1) {
+  const isEnd = (place) => place === text.length || text[place] === delimiter || /[\r\n]/.test(text[place]);
+  const plain = new RegExp(`[^\\r\\n\\u${delimiter.charCodeAt(0).toString(16).padStart(4, "0")}]*`, "y");
+  let [place, line, start, cells] = [0, firstLine, firstLine, []];
+  while (place < text.length) {
+    const close = text[place] === '"' ? closingQuote(text, place) : null;
+    const within = close > 0 ? text.slice(place + 1, close) : "";
+    const numEnds = within.match(LINE_END)?.length ?? 0;
+    // With both in one cell of TSV, these are probably two cells with one quote each.
+    const isTwo = mayBeText && numEnds && within.includes("\t");
+    if (close > 0 && isEnd(close + 1) && !isTwo) {
+      cells.push(within.replaceAll('""', '"'));
+      place = close + 1;
+      line += numEnds;
+    } else if (close === null || mayBeText) {
+      plain.lastIndex = place;
+      cells.push(plain.exec(text)[0]);
+      place = plain.lastIndex;
+    } else if (close < 0) {
+      throw new Error(`Line ${start}: a quote is opened and never closed; close it, or double quotes that are text.`);
+    } else {
+      throw new Error(`Line ${start}: text follows a closing quote; double the quotes inside a cell, as in "a ""b"" c".`);
+    }
+    if (text[place] === delimiter) {
+      place += 1;
+      if (place < text.length) continue;
+      cells.push("");
+    }
+    yield { line: start, cells };
+    place += text.startsWith("\r\n", place) ? 2 : 1;
+    cells = [];
+    line += 1;
+    start = line;
+  }
+}
+
+/** Returns the place of the quote that closes the cell whose first quote is at `start`; -1: none. */
+function closingQuote(text, start) {
+  let place = text.indexOf('"', start + 1);
+  while (place >= 0 && text[place + 1] === '"') place = text.indexOf('"', place + 2);
+  return place;
+}

@@ -1,0 +1,70 @@
+"""The page's reader of CSV and TSV in Node: its rows are those of the programs."""
+
+import csv
+import io
+import random
+
+import pytest
+from node import run_node
+
+from bert_keras.data_prep.tasks.tables import iterate_rows
+
+pytestmark = pytest.mark.slow  # starts Node
+
+_READ = """
+import { readTable, writeTable } from "./csv.js";
+
+function main(files) {
+  return files.map(([text, isTsv]) => {
+    try {
+      const table = readTable(text, isTsv);
+      return { ...table, written: writeTable(table.rows.map(({ cells }) => cells), table) };
+    } catch (error) {
+      return error.message;
+    }
+  });
+}
+"""
+FILES = {
+    "quotes.csv": 'a,b\r\n"x, ""y""\r\nz",2\r\n\r\n,\r\nlast,',
+    "semicolons.csv": 'a;b\n1,5;2\n"3;4";5\n',
+    "tabs.csv": "a\tb\nc, d\te",
+    "bars.csv": "a|b\nc|d\n",
+    "separator.csv": 'sep=;\r\na;b\r\n"c;\n";d',
+    "one.csv": 'text\nShe said "no".\n\u00fc \U0001f600',
+    "old.csv": "a,b\rc,d\r",
+    "plain.tsv": 'a\tb\n"x" y\t"z\n',
+    "quotes.tsv": 'a\tb\n"x\ty"\t"z ""q"""\n"p\nq"\tr\n',
+}
+
+
+def test_the_reader_gives_the_rows_of_the_programs(tmp_path):
+    draw, files = random.Random(7), dict(FILES)
+    for number in range(200):
+        delimiter = draw.choice(",;\t|")
+        text = io.StringIO()
+        writer = csv.writer(text, delimiter=delimiter, lineterminator=draw.choice(("\n", "\r\n")))
+        width = draw.randint(2, 4)
+        cells = ("she was", 'a "b"', "c\nd", ",;", "\u00e9 \U0001f600", "x|y", "")
+        writer.writerows([["a", *(draw.choice(cells) for _ in range(width - 1))] for _ in range(draw.randint(3, 9))])
+        files[f"random_{number}.csv"] = text.getvalue()
+    found = run_node(tmp_path / "node", _READ, [[text, name.endswith(".tsv")] for name, text in files.items()])
+    for (name, text), table in zip(files.items(), found, strict=True):
+        path = tmp_path / name
+        path.write_text(text, newline="", encoding="utf-8")
+        expected = [row._asdict() for row in iterate_rows(path)]
+        if len({len(row["cells"]) for row in expected}) > 1:  # only other delimiters look right to both readers
+            assert "but the first row has" in table
+            continue
+        assert table["rows"] == expected, name
+        path.write_text(table["written"], newline="", encoding="utf-8")
+        assert [row.cells for row in iterate_rows(path)] == [row["cells"] for row in expected], name
+
+
+def test_tables_that_cannot_be_read(tmp_path):
+    cases = {
+        "a,b\n1,2,3": "Line 2 has 3 cells, but the first row has 2; check the quotes in that line.",
+        'a,b\n"1,2\n': "Line 2: a quote is opened and never closed; close it, or double quotes that are text.",
+        'a,b\n"1"x,2': 'Line 2: text follows a closing quote; double the quotes inside a cell, as in "a ""b"" c".',
+    }
+    assert run_node(tmp_path / "node", _READ, [[text, False] for text in cases]) == [*cases.values()]
