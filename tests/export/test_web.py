@@ -288,12 +288,22 @@ const ask = async (texts) => {
   at("tokens").open = true;
   return [at("error").textContent, at("answer").hidden ? "" : at("answer").textContent];
 };
-const [items, wrong] = %s;
+const answerFile = async (content) => {
+  const transfer = new DataTransfer();
+  transfer.items.add(new File([content], "pairs.csv"));
+  const event = new DragEvent("drop", { dataTransfer: transfer, cancelable: true });
+  frame.contentDocument.dispatchEvent(event);
+  (await until((at) => at("table").querySelector("form .run"))).click();
+  const link = await until((at) => at("table").querySelector("a"));
+  return { name: link.download, content: await (await fetch(link.href)).text() };
+};
+const [items, wrong, file] = %s;
 const answers = [];
 for (const item of items) answers.push(await ask(item));
 const tokens = await until((at) => at("tokens").querySelector("li"));
 const hidden = ["attention", "request"].filter((id) => frame.contentDocument.getElementById(id).hidden);
-return { answers, hidden, token: tokens.textContent, error: (await ask(wrong))[0] };
+const saved = await answerFile(file);
+return { answers, hidden, saved, token: tokens.textContent, error: (await ask(wrong))[0] };
 """
 
 
@@ -302,7 +312,10 @@ def test_the_page_answers_in_chromium_from_its_folder_alone(of_task):
         pytest.skip("Chromium is not installed")
     web = of_task("classification")
     items = [pair("he was hungry", "so he ate"), pair("Paris é <script>", "👨")]
-    shown, asked = run_in_chromium(web.folder, _USE_PAGE % json.dumps([items, pair(" ", "a")]))
+    file = "".join(
+        f"{item['text']};{item['text_pair']}\n" for item in [pair("text", "text_pair"), *items, pair("", "a")]
+    )
+    shown, asked = run_in_chromium(web.folder, _USE_PAGE % json.dumps([items, pair(" ", "a"), file]))
     expected = web.live([tuple(item.values()) for item in items])
     for (error, answer), of_python in zip(shown["answers"], expected, strict=True):
         assert error == ""
@@ -311,6 +324,13 @@ def test_the_page_answers_in_chromium_from_its_folder_alone(of_task):
             assert f"{100 * probability:.1f} %" in answer
     assert (shown["token"], shown["hidden"]) == ("[CLS]", ["attention", "request"])
     assert shown["error"] == "Text 1 has no word in its first text; give a first text."
+    assert shown["saved"]["name"] == "pairs_answers.csv"
+    header, *rows, last = (row.split(";") for row in shown["saved"]["content"].splitlines())
+    assert header == ["text", "text_pair", "label", "probability", "error"]
+    for (*texts, label, probability, error), item, of_python in zip(rows, items, expected, strict=True):
+        assert (texts, label, error) == ([*item.values()], of_python.label, "")
+        assert float(probability) == pytest.approx(of_python.probabilities[label], abs=1e-4)
+    assert last == ["", "a", "", "", "The text is empty."]
     # index.html is also the file of the path "/".
     assert {path.strip("/") for path in asked} - {"test.html"} <= {path.name for path in web.folder.iterdir()}
     assert "/model.onnx" in asked

@@ -100,6 +100,33 @@ class Page:
         script = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))"
         self.driver.execute_script(script, self.find(selector), value)
 
+    def drop(self, content, name="texts.csv"):
+        """Drops a file (str or bytes) on the page, and waits until it is shown or an error."""
+        content = content.encode() if isinstance(content, str) else content
+        script = """
+            const transfer = new DataTransfer();
+            transfer.items.add(new File([new Uint8Array(arguments[0])], arguments[1]));
+            const event = { dataTransfer: transfer, bubbles: true, cancelable: true };
+            document.body.dispatchEvent(new DragEvent("drop", event));
+        """
+        self.driver.execute_script(script, [*content], name)
+        self.wait(lambda: self.texts("#table form, #table .error"))
+        return self
+
+    def answer_rows(self):
+        """Answers the rows of the file, and waits for the end."""
+        self.find("#table form .run").click()
+        self.wait(lambda: self.texts("#table [role=status], #table .error"))
+        return self
+
+    def saved_file(self, folder):
+        """Saves the file with the answers in a folder that is empty. Returns its path."""
+        self.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
+        self.find("#table a").click()
+        self.wait(lambda: [path for path in folder.iterdir() if path.suffix != ".crdownload"])
+        [path] = folder.iterdir()
+        return path
+
     def text_of(self, selector):
         [text] = self.texts(selector)
         return text

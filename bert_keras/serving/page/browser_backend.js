@@ -15,6 +15,9 @@ const MODULE_WITH_SIMD = [
   ...[0x0a, 0x16, 1, 0x14, 0, 0xfd, 0x0c, ...new Array(16).fill(0), 0x0b],
 ];
 
+/** As in server_backend.js; here the network reads one text at a time. */
+export const batchSize = 1;
+
 let described = null;
 let opened = null;
 let lastRun = Promise.resolve();
@@ -32,18 +35,32 @@ export const models = withSentences(async () => {
   ];
 });
 
-/** Returns the answer to each item, the objects that the HTTP route of the task answers. */
+/** Returns the answer to each item, the objects that the HTTP route answers. Its errors are as in server_backend.js. */
 export const answers = withSentences(async (_, items, options) => {
   const model = await theModel();
   const chosen = optionsOf(model, options);
-  const encoded = items.map((item, number) => encode(model, item, `text ${number + 1}`, chosen));
-  const found = [];
-  for (const [number, item] of items.entries()) {
-    const made = await answer(model, item, encoded[number], chosen, (features) => run(model, features));
-    found.push({ ...made, ...lengthOf(model, item, encoded[number]) });
+  try {
+    const encoded = items.map((item, number) => encode(model, item, `text ${number + 1}`, chosen));
+    const found = [];
+    for (const [number, item] of items.entries()) {
+      await nextTask();
+      const made = await answer(model, item, encoded[number], chosen, (features) => run(model, features));
+      found.push({ ...made, ...lengthOf(model, item, encoded[number]) });
+    }
+    return found;
+  } catch (error) {
+    throw Object.assign(error, { isOfTexts: true });
   }
-  return found;
 });
+
+/** Lets the page draw and take a click. Browsers slow timers of hidden pages down, but not messages. */
+function nextTask() {
+  const { port1, port2 } = new MessageChannel();
+  return new Promise((resume) => {
+    port1.onmessage = () => resume(port1.close());
+    port2.postMessage(null);
+  });
+}
 
 /** Returns how the tokenizer cuts an item: its sequences of tokens with their places in the texts. */
 export const tokens = withSentences(async (_, item) => {
@@ -64,7 +81,8 @@ function withSentences(call) {
       return await call(...values);
     } catch (error) {
       if (error.constructor !== Error) throw error;
-      throw new Error(`${error.message[0].toUpperCase()}${error.message.slice(1)}.`);
+      const sentence = `${error.message[0].toUpperCase()}${error.message.slice(1)}.`;
+      throw Object.assign(new Error(sentence), { isOfTexts: error.isOfTexts });
     }
   };
 }

@@ -3,6 +3,7 @@
 import * as backend from "./backend.js";
 import { at, errorView, make } from "./dom.js";
 import { explain } from "./explanations.js";
+import { tableView } from "./table.js";
 import { TASKS, examplesOf, labelsOf } from "./tasks.js";
 import { VIEWS, cutsOf } from "./views.js";
 
@@ -15,6 +16,8 @@ let models = [];
 let model = null;
 // The number of the newest request; an older one does not change the page.
 let newest = 0;
+// The view that answers files; null: the model's task has none.
+let table = null;
 
 async function open() {
   at("unopened")?.remove();
@@ -107,6 +110,9 @@ function choose() {
     ...(others.length ? [comparisonOf(others)] : []),
   );
   at("examples").replaceChildren(...examplesOf(model).map(exampleOf));
+  table = task.cells ? tableView(model, backend) : null;
+  at("table").hidden = !table;
+  at("table").querySelector("div").replaceChildren(table?.element ?? "");
   clear();
   at("status").textContent = "";
   at("task").hidden = false;
@@ -245,5 +251,14 @@ at("token-form").addEventListener("submit", (event) => {
   backend.setToken(at("token").value);
   at("token-form").hidden = true;
   open();
+});
+const hasFile = (event) => table && event.dataTransfer.types.includes("Files");
+document.addEventListener("dragover", (event) => hasFile(event) && event.preventDefault());
+document.addEventListener("drop", (event) => {
+  if (!hasFile(event)) return;
+  event.preventDefault();
+  at("table").open = true;
+  at("table").scrollIntoView({ block: "nearest" });
+  table.open(event.dataTransfer.files);
 });
 open();

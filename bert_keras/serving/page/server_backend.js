@@ -2,6 +2,11 @@
 
 const ROOT = new URL("../", import.meta.url);
 const TOKEN = "bert-keras-token";
+// The statuses of requests whose texts are not valid, too long or too many.
+const OF_TEXTS = [413, 422, 504];
+
+/** The best number of items in a request, if there are many. */
+export const batchSize = 32;
 
 /** Keeps the bearer token for the requests of this tab. */
 export function setToken(token) {
@@ -13,7 +18,7 @@ export async function models() {
   return (await send("models")).models;
 }
 
-/** Returns the answer to each item. */
+/** Returns the answer to each item. If the texts are the reason for an error, it has `isOfTexts`. */
 export async function answers(model, items, options) {
   const { url, body } = requestOf(model, items, options);
   return (await send(url, body)).answers;
@@ -53,6 +58,7 @@ async function send(path, body) {
   if (response.ok) return content;
   const error = new Error(sentence(content.error ?? `the server answered with the status ${response.status}`));
   error.needsToken = response.status === 401;
+  error.isOfTexts = OF_TEXTS.includes(response.status);
   throw error;
 }
 

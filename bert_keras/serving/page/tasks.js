@@ -8,15 +8,33 @@ const CLASSIFY = {
 };
 const LINES = { label: "Sentences, one per line", rows: 4, isItems: true };
 
-/** Task -> title, purpose, button, fields (`isList`: a list, one per line; `isItems`: one item per line), examples. */
+/**
+ * Task -> title, purpose, button, fields (`isList`: a list, one per line; `isItems`: one item per line), examples. If the
+ * task can answer the rows of a table, `cells` returns what an answer adds to its row, by column.
+ */
 export const TASKS = {
-  classification: { ...CLASSIFY, purpose: "The model gives a probability to each class.", button: "Classify" },
-  regression: { ...CLASSIFY, title: "Rate a text", purpose: "The model predicts a number.", button: "Rate" },
+  classification: {
+    ...CLASSIFY,
+    purpose: "The model gives a probability to each class.",
+    button: "Classify",
+    cells: ({ label, probabilities }) => ({ label, probability: probabilities[label] }),
+  },
+  regression: {
+    ...CLASSIFY,
+    title: "Rate a text",
+    purpose: "The model predicts a number.",
+    button: "Rate",
+    cells: ({ value }) => ({ value }),
+  },
   multi_label: {
     ...CLASSIFY,
     title: "Label a text",
     purpose: "The model gives each label the probability that it applies.",
     button: "Label",
+    cells: ({ labels, probabilities }) => ({
+      labels: labels.join(";"),
+      probabilities: labels.map((label) => probabilities[label]).join(";"),
+    }),
   },
   multiple_choice: {
     title: "Choose the best continuation",
@@ -100,6 +118,7 @@ export const TASKS = {
     title: "Does one sentence follow another?",
     purpose: "The model gives the probability that the second text comes right after the first.",
     button: "Compare",
+    cells: ({ probability }) => ({ probability }),
     fields: { text_a: { label: "First text", rows: 2 }, text_b: { label: "Second text", rows: 2 } },
     examples: [
       { name: "Follows", text_a: "The train was late again.", text_b: "We waited on the platform for an hour." },
