@@ -59,6 +59,7 @@ def test_the_reader_gives_the_rows_of_the_programs(tmp_path):
         assert table["rows"] == expected, name
         path.write_text(table["written"], newline="", encoding="utf-8")
         assert [row.cells for row in iterate_rows(path)] == [row["cells"] for row in expected], name
+        assert table["written"].startswith("sep=") == text.startswith("sep=")
 
 
 def test_tables_that_cannot_be_read(tmp_path):

@@ -12,14 +12,14 @@ const MOST_ROWS = 1000;
 const isBlankRow = ({ cells }) => !cells.some((cell) => cell.trim());
 
 /**
- * Returns { rows: [{ line, cells }], numBlank, delimiter, lineEnd } of a text: rows that are not blank, the number of
- * the others, and how to write such a file. In TSV, a quote is a character unless quotes enclose the whole cell.
+ * Returns { rows: [{ line, cells }], numBlank, separatorLine, delimiter, lineEnd } of a text: rows that are not blank,
+ * the number of the others, and how to write such a file. In TSV, a quote is a character unless quotes enclose the cell.
  */
 export function readTable(text, isTsv) {
   const separator = SEPARATOR_LINE.exec(text);
   const delimiter = separator?.[1] ?? (isTsv ? "\t" : delimiterOf(text.slice(0, MOST_CHARS)));
-  const start = separator ? separator[0].length : 0;
-  const all = [...split(text.slice(start), delimiter, isTsv && !separator, separator ? 2 : 1)];
+  const separatorLine = separator?.[0] ?? "";
+  const all = [...split(text.slice(separatorLine.length), delimiter, isTsv && !separator, separator ? 2 : 1)];
   const rows = all.filter((row) => !isBlankRow(row));
   const numCells = rows[0]?.cells.length;
   const other = rows.find(({ cells }) => cells.length !== numCells);
@@ -27,14 +27,15 @@ export function readTable(text, isTsv) {
     const number = `${other.cells.length} ${other.cells.length === 1 ? "cell" : "cells"}`;
     throw new Error(`Line ${other.line} has ${number}, but the first row has ${numCells}; check the quotes in that line.`);
   }
-  return { rows, numBlank: all.length - rows.length, delimiter, lineEnd: text.includes("\r\n") ? "\r\n" : "\n" };
+  const lineEnd = text.includes("\r\n") ? "\r\n" : "\n";
+  return { rows, numBlank: all.length - rows.length, separatorLine, delimiter, lineEnd };
 }
 
 /** Returns the text of rows, each a list of cells. */
-export function writeTable(rows, { delimiter, lineEnd }) {
+export function writeTable(rows, { separatorLine, delimiter, lineEnd }) {
   const needsQuotes = (cell) => cell.includes(delimiter) || /["\r\n]/.test(cell);
   const written = (cell) => (needsQuotes(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
-  return rows.map((cells) => cells.map(written).join(delimiter) + lineEnd).join("");
+  return separatorLine + rows.map((cells) => cells.map(written).join(delimiter) + lineEnd).join("");
 }
 
 /** Returns the delimiter that gives the most rows as many cells as the first row, at least two. The default is the comma. */
