@@ -49,5 +49,5 @@ def test_the_requests_of_the_page_are_answered(tmp_path):
             done = [subprocess.run(each, shell=True, capture_output=True, check=True) for each in commands]
             *by_task, tokens, attention = [json.loads(each.stdout) for each in done]
             assert ["answers" in answer for answer in by_task] == [True, True]
-            assert [token["text"] for token in tokens["sequences"][0]["tokens"]] == [None, *["text"] * 6, None]
+            assert [token["text"] for token in tokens["sequences"][0]["tokens"]] == [None, *["text"] * 4, None]
             assert (len(attention["tokens"]), len(attention["attention"])) == (4, 2)
