@@ -254,6 +254,8 @@ class BaseModel(keras.Model):
     def _check(self, inputs: dict[str, Any]) -> None:
         shapes = {name: tuple(values.shape) for name, values in inputs.items()}
         for name, shape in shapes.items():
+            if any(kind in str(inputs[name].dtype) for kind in ("<U", "str")):
+                raise ValueError(f"{self.name} got texts as {name}; turn them into ids with FullTokenizer")
             if len(shape) != len(self.input_axes):
                 axes = ", ".join(self.input_axes)
                 raise ValueError(f"{self.name} got {name} of shape {list(shape)}, but needs [{axes}]")

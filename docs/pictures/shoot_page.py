@@ -46,7 +46,7 @@ class Scene:
 
 
 # The page without a server.
-WEB = Scene("web", "classification", {"text": "The striker scored twice as United won the cup final."}, "tokens")
+WEB = Scene("web", "classification", MESSAGE, "tokens")
 # Name of the picture -> its scenes, from left to right.
 PICTURES = {
     "page_classes": [Scene("messages", "classification", MESSAGE)],
@@ -118,7 +118,8 @@ def shot(driver, address, scene):
         tokens = driver.find_elements(By.CSS_SELECTOR, f"#{scene.part} .token")
         driver.execute_script("arguments[0].focus()", tokens[1])
     driver.execute_script("document.getElementById('status').textContent = ''")  # the time differs
-    end = "return document.querySelector('main').getBoundingClientRect().bottom + scrollY - 40"
+    last, below = ("main", -40) if scene.part or scene.is_phone else ("#answer", 16)
+    end = f"return document.querySelector('{last}').getBoundingClientRect().bottom + scrollY + {below}"
     clip = {"x": 0, "y": 0, "width": width, "height": driver.execute_script(end), "scale": 1}
     taken = driver.execute_cdp_cmd("Page.captureScreenshot", {"clip": clip, "captureBeyondViewport": True})
     return Image.open(io.BytesIO(base64.b64decode(taken["data"]))).convert("RGB")

@@ -123,8 +123,8 @@ class TestCalls:
             (([[]],), "news got sequences of 0 tokens; give one token or more"),
             (([[1, 40, 41]],), "news got the token id 40, but its ids are 0 to 39; take the model's vocabulary"),
             ((IDS - 1,), "news got the token id -1, but its ids are 0 to 39; take the model's vocabulary"),
-            (([["a text"]],), "news got input_ids of type <U6, but needs whole numbers"),
-            ((["a text"],), "news got input_ids of shape [1], but needs [batch, tokens]"),
+            (([["a text"]],), "news got texts as input_ids; turn them into ids with FullTokenizer"),
+            ((["a text"],), "news got texts as input_ids; turn them into ids with FullTokenizer"),
             (({"input_mask": IDS},), "news got the inputs input_mask; it also needs input_ids"),
             (
                 ({"input_ids": IDS, "attention_mask": IDS},),
