@@ -49,8 +49,15 @@ def on_files(files, config):
 
 
 def on_page_content(html, page, config, files):
-    """Keeps names in one line, and removes the dash that mkdocstrings puts before a returned value without a type."""
-    html = re.sub(r"<code>(-?-\w[^<\s]{,40}|\w[\w.]{,40})</code>", r'<code class="name">\1</code>', html)
+    """Marks names in code, and removes the dash that mkdocstrings puts before a returned value without a type.
+
+    A name is in one line. On a phone, it may break after an underscore.
+    """
+
+    def name(match):
+        return f'<code class="name">{match[1].replace("_", "_<wbr>")}</code>'
+
+    html = re.sub(r"<code>(-?-\w[^<\s]{,40}|\w[\w.]{,40})</code>", name, html)
     return re.sub(r'(<li class="doc-section-item field-body">\s*)–', r"\1", html)
 
 
