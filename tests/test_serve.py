@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -78,8 +79,14 @@ def test_the_program_serves_and_a_signal_lets_running_requests_finish(folder):
     assert statuses == [200]
 
 
+def handles(process, number):
+    """Whether a process has its own handler of a signal; on a busy machine, Python starts so late that 0.5 s end first."""
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"^SigCgt:\s*(\w+)", status, re.MULTILINE)[1], 16) >> (number - 1) & 1
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", [0.5, 2.5, "serving at"])
+@pytest.mark.parametrize("moment", [0, 2, "serving at"])
 def test_a_signal_at_the_start_ends_the_program(folder, moment):
     """In particular while modules or models load and while models warm up, when TensorFlow's threads run."""
     command = [sys.executable, str(ROOT / "serve.py"), "--port=0", f"--model=tiny={folder}", "--task=score"]
@@ -87,6 +94,8 @@ def test_a_signal_at_the_start_ends_the_program(folder, moment):
         if isinstance(moment, str):
             assert any(moment in line for line in process.stderr)
         else:
+            while not handles(process, signal.SIGTERM):
+                time.sleep(0.01)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(moment)
         process.send_signal(signal.SIGTERM)
