@@ -7,6 +7,7 @@ import collections
 import dataclasses
 import functools
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import scipy.special
 from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example
+from bert_keras.evaluation.calibration import fit_temperature, negative_log_likelihood
 from bert_keras.evaluation.classification import classification_metrics, multi_label_metrics, regression_metrics
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
@@ -30,7 +32,7 @@ from bert_keras.modeling.losses import Loss
 from bert_keras.storage import paths
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.finetuning.classification_data import ERRORS, digest_of, facts_of, read_classification_data
-from bert_keras.training.finetuning.classification_reports import write_evaluation, write_predictions
+from bert_keras.training.finetuning.classification_reports import write_calibration, write_evaluation, write_predictions
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.run_dir import RunDir
@@ -73,6 +75,7 @@ class Classification(Task):
         self.doc_stride = settings.doc_stride
         self.class_weights = self._class_weights(settings.class_weights)
         self._eval_batch_size = settings.eval_batch_size
+        self._temperature: list[float] | None = None
         self._tokenizer = files.tokenizer
         self._preparation = files.preparation
 
@@ -94,11 +97,11 @@ class Classification(Task):
 
     def describe(self) -> dict[str, Any]:
         examples = self.data.train or self.data.unlabeled or self.data.dev or self.data.test or ()
-        scale = {"label_scale": self.data.scale} if self.data.scale else {}
+        optional = {"label_scale": self.data.scale, "temperature": self._temperature}
         return {
             "task": TASK_NAMES[self.data.kind],
             "labels": list(self.data.labels),
-            **scale,
+            **{name: value for name, value in optional.items() if value},
             "is_pair": any(example.text_b for example in examples),
             "max_seq_length": self.max_seq_length,
             "doc_stride": self.doc_stride,
@@ -111,6 +114,7 @@ class Classification(Task):
             self.train_features = _with_label_weights(self.train_features, unlabeled)
         self.eval_features = self._features(folder, "eval", self.data.dev)
         self.predict_features = self._features(folder, "predict", self.data.test)
+        self.calibration_features = self._features(folder, "calibration", self.data.calibration)
 
     def make_network(self, config: BertConfig) -> Loss:
         if self.data.kind == "multiple_choice":
@@ -159,6 +163,31 @@ class Classification(Task):
                 found.setdefault(example.label, {name: value for name, value in texts.items() if value})
         return [*found.values()]
 
+    def fit_temperature(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
+        """One temperature for all classes, or one for each of several labels."""
+        logits, truth = _logits(outputs), self._targets(self.data.calibration or ())
+        columns = [[label] for label in range(logits.shape[-1])] if self.kind == "multi_label" else [slice(None)]
+
+        def nll(temperature: float, part: Any) -> float:
+            answers = self.answers({"logits": logits[:, part] / temperature}, self.calibration_features)
+            return negative_log_likelihood(self._of_truth(answers, truth[:, part]))
+
+        found = [fit_temperature(functools.partial(nll, part=part), len(truth)) for part in columns]
+        self._temperature = [float(f"{temperature:.6g}") for temperature in found]
+        return np.broadcast_to(np.array(self._temperature), logits.shape[-1])
+
+    def write_calibration(self, run_dir: RunDir, before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> None:
+        truth = self._targets(self.data.dev or ())
+        parts = []
+        for outputs in (before, after):
+            answers = self.answers(outputs, self.eval_features)
+            if self.kind == "multi_label":
+                confidences, is_right = np.maximum(answers, 1 - answers).ravel(), ((answers >= 0.5) == truth).ravel()
+            else:
+                confidences, is_right = answers.max(-1), truth[np.arange(len(truth)), answers.argmax(-1)]
+            parts.append((confidences, is_right, self._of_truth(answers, truth)))
+        write_calibration(run_dir, self._temperature or [], len(self.data.calibration or ()), *parts)
+
     def write_evaluation(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> None:
         write_evaluation(run_dir, self.data, self.answers(outputs, self.eval_features))
 
@@ -198,13 +227,24 @@ class Classification(Task):
     def _truth(self) -> list[Any]:
         return [example.label for example in self.data.dev or ()]
 
+    def _targets(self, examples: Sequence[Example]) -> np.ndarray:
+        """Returns which of the labels the examples have, bool [N, C]."""
+        labels = self.data.labels
+        of_examples: list[Any] = [example.label for example in examples]
+        if self.kind == "multi_label":
+            return np.array([[label in of_example for label in labels] for of_example in of_examples])
+        return np.eye(len(labels), dtype=bool)[[labels.index(label) for label in of_examples]]
+
+    def _of_truth(self, answers: np.ndarray, truth: np.ndarray) -> np.ndarray:
+        """Returns the probabilities of what is true: of the label, or of each label's presence or absence."""
+        return np.where(truth, answers, 1 - answers).ravel() if self.kind == "multi_label" else answers[truth]
+
     def _judge(self, answers: np.ndarray) -> dict[str, float]:
         truth, labels = self._truth(), self.data.labels
         if self.data.kind == "regression":
             metrics = regression_metrics(truth, answers)
         elif self.data.kind == "multi_label":
-            indicators = np.array([[label in of_example for label in labels] for of_example in truth], np.int64)
-            metrics = multi_label_metrics(indicators, (answers >= 0.5).astype(np.int64))
+            metrics = multi_label_metrics(self._targets(self.data.dev or ()), (answers >= 0.5).astype(np.int64))
         else:
             ids = [labels.index(label) for label in truth]
             metrics = classification_metrics(ids, answers.argmax(-1), self.data.metrics)

@@ -31,6 +31,7 @@ _DEFAULT_METRICS = {
     "multiple_choice": ("accuracy",),
 }
 _LABELS_SHOWN = 20
+_CALIBRATION_SHARE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +47,7 @@ class ClassificationData:
             scaled, as in the original BERT.
         train, dev, test: None for splits that the run does not use.
         unlabeled: texts to train on, whose labels mean nothing; None without such a file.
+        calibration: labelled examples that are held out to find the temperature of --calibrate; None without it.
     """
 
     kind: str
@@ -57,6 +59,7 @@ class ClassificationData:
     test: list[Example] | None
     scale: dict[str, float] | None = None
     unlabeled: list[Example] | None = None
+    calibration: list[Example] | None = None
 
 
 def read_classification_data(
@@ -143,7 +146,7 @@ def _read_own_files(
         train, dev = hold_out(train, settings.eval_share, settings.train_file or "", settings.kind)
     if not settings.do_train:
         if train is not None and labels is not None:
-            _check_same_training(settings, labels, train)
+            _check_same_training(settings, labels, _for_calibration(settings, train, settings.kind)[0])
         train, labels = None, None
     return _with_labels(settings, labels, stored, train, dev if settings.do_eval else None, test)
 
@@ -225,9 +228,10 @@ def _with_labels(
     scale = (stored or {}).get("label_scale")
     if train is not None and kind == "regression":
         scale = learn_scale(train)
-    if train is not None:
-        _log_labels(train, labels, kind, scale)
-    return dataclasses.replace(_data(settings, kind, tuple(labels), None, train, dev, test), scale=scale)
+    data = _data(settings, kind, tuple(labels), None, train, dev, test)
+    if data.train is not None:
+        _log_labels(data.train, labels, kind, scale)
+    return dataclasses.replace(data, scale=scale)
 
 
 def _data(
@@ -240,7 +244,20 @@ def _data(
     test: list[Example] | None,
 ) -> ClassificationData:
     metrics = _metrics(settings.metric, kind, labels, task.metrics if task else _DEFAULT_METRICS[kind])
-    return ClassificationData(kind, labels, metrics, task, train, dev, test)
+    calibration = None
+    if train is not None:
+        train, calibration = _for_calibration(settings, train, kind)
+    return ClassificationData(kind, labels, metrics, task, train, dev, test, calibration=calibration)
+
+
+def _for_calibration(
+    settings: ClassifierSettings, train: list[Example], kind: str
+) -> tuple[list[Example], list[Example] | None]:
+    """Returns the examples to train on, and those to calibrate on."""
+    if not settings.calibrate:
+        return train, None
+    source = settings.train_file or settings.task_name or settings.tfds or ""
+    return hold_out(train, _CALIBRATION_SHARE, source, kind, "calibration")
 
 
 def _metrics(chosen: str | None, kind: str, labels: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:

@@ -7,6 +7,14 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data_prep.tasks.examples import Example, Label
+from bert_keras.evaluation.calibration import (
+    answered_shares,
+    answered_table,
+    expected_calibration_error,
+    negative_log_likelihood,
+    reliability_picture,
+    thresholds,
+)
 from bert_keras.evaluation.classification import class_report, confusion_matrix_table
 from bert_keras.evaluation.glue import SUBMISSION_FILES, submission_text, submission_zip
 from bert_keras.evaluation.report_files import (
@@ -16,12 +24,14 @@ from bert_keras.evaluation.report_files import (
     prediction_rows,
     predictions_table,
 )
+from bert_keras.storage.json_files import readable_json
 from bert_keras.training.finetuning.classification_data import ClassificationData
 from bert_keras.training.run_dir import RunDir
 
 log = logging.getLogger("bert_keras")
 
 _LABELS_SHOWN = 20
+_SCORES = (("negative log-likelihood", "nll"), ("expected calibration error", "ece"))
 
 
 def write_evaluation(run_dir: RunDir, data: ClassificationData, answers: np.ndarray) -> None:
@@ -80,6 +90,45 @@ def write_evaluation(run_dir: RunDir, data: ClassificationData, answers: np.ndar
                 MOST_CLASSES_OF_A_MATRIX,
             )
             log.info("%s", "\n".join(report.splitlines()[:1] + report.splitlines()[-2:]))
+
+
+def write_calibration(
+    run_dir: RunDir,
+    temperature: list[float],
+    num_examples: int,
+    before: tuple[np.ndarray, np.ndarray, np.ndarray],
+    after: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> None:
+    """Writes calibration.json, answered.tsv and reliability.png, and logs them in short.
+
+    `before` and `after` are of the evaluation examples, which neither training nor the temperature saw: the confidences
+    of the answers, float [N], whether they are right, bool [N], and the probabilities of the truth, float [N].
+    """
+    scores = {
+        name: {
+            "nll": negative_log_likelihood(of_truth),
+            "ece": expected_calibration_error(confidences, is_right),
+        }
+        for name, (confidences, is_right, of_truth) in (("before", before), ("after", after))
+    }
+    confidences, is_right, _ = after
+    rows = answered_shares(confidences, is_right)
+    found = thresholds(confidences, is_right)
+    described = {"temperature": temperature, "num_examples": num_examples, **scores, "thresholds": found}
+    run_dir.write_text("calibration.json", readable_json(described))
+    run_dir.write_text("answered.tsv", answered_table(rows))
+    run_dir.write_text("reliability.png", reliability_picture(before[:2], after[:2]))
+    changes = [f"{name} {scores['before'][key]:.4g} before, {scores['after'][key]:.4g} now" for name, key in _SCORES]
+    log.info("calibration on the evaluation data: %s", "; ".join(changes))
+    for wanted, threshold in found.items():
+        if threshold is not None:
+            share = float((confidences >= threshold).mean())
+            log.info(
+                "answers from a confidence of %.4g upwards are right in %.4g %% (%.1f %% of the answers)",
+                threshold,
+                100 * float(wanted),
+                100 * share,
+            )
 
 
 def write_predictions(run_dir: RunDir, data: ClassificationData, answers: np.ndarray) -> list[dict[str, Any]]:

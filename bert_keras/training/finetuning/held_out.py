@@ -14,10 +14,17 @@ log = logging.getLogger("bert_keras")
 
 # Independent of the run's seed, so that runs with different seeds hold out the same examples.
 _SPLIT_SEED = 12345
+_TOO_FEW = {
+    "evaluation": "{eval_share}={} of {} examples leaves {} to train and {} to evaluate on{}; give another share, or "
+    "{eval_file}",
+    "calibration": "{calibrate}: a share of {} of {} examples leaves {} to train and {} to calibrate{}; leave it out",
+}
 
 
-def hold_out(examples: Sequence[Example], share: float, path: str, kind: str) -> tuple[list[Example], list[Example]]:
-    """Splits examples into training and evaluation: at random, but always in the same way.
+def hold_out(
+    examples: Sequence[Example], share: float, path: str, kind: str, purpose: str = "evaluation"
+) -> tuple[list[Example], list[Example]]:
+    """Splits examples into training and another part: at random, but always in the same way.
 
     Both parts have about the same share of each label, and training has at least one example of each.
 
@@ -26,6 +33,7 @@ def hold_out(examples: Sequence[Example], share: float, path: str, kind: str) ->
         share: of the examples to hold out.
         path: the file of the examples, for messages.
         kind: one of `data_prep.tasks.examples.KINDS`.
+        purpose: "evaluation" or "calibration".
 
     Returns:
         The examples to train on, and those that are held out, both in the order of the file.
@@ -43,8 +51,7 @@ def hold_out(examples: Sequence[Example], share: float, path: str, kind: str) ->
     if not 0 < len(held_out) < len(examples):
         reason = ", because no label has two examples" if 0 < wanted < len(examples) else ""
         raise Mistake(
-            "{eval_share}={} of {} examples leaves {} to train and {} to evaluate on{}; give another share, "
-            "or {eval_file}",
+            _TOO_FEW[purpose],
             share,
             len(examples),
             len(examples) - len(held_out),
@@ -52,11 +59,12 @@ def hold_out(examples: Sequence[Example], share: float, path: str, kind: str) ->
             reason,
         )
     log.info(
-        "%s: %s of %s examples, chosen at random%s, are held out for evaluation",
+        "%s: %s of %s examples, chosen at random%s, are held out for %s",
         paths.name(path),
         f"{len(held_out):,}",
         f"{len(examples):,}",
         "" if kind == "regression" else " within each label",
+        purpose,
     )
     train = [example for number, example in enumerate(examples) if number not in held_out]
     return train, [example for number, example in enumerate(examples) if number in held_out]

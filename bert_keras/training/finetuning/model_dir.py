@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
@@ -65,6 +66,18 @@ def has_model(run_dir: RunDir) -> bool:
     """Returns whether the run folder has a complete model."""
     model_dir = run_dir.within(MODEL_DIR)
     return paths.is_file(model_dir.file(TASK_FILE)) and bool(model_dir.latest_step())
+
+
+def is_calibrated(run_dir: RunDir) -> bool:
+    """Returns whether the weights of the run's model are divided by a temperature."""
+    return "temperature" in (ModelFolder(run_dir.file(MODEL_DIR)).task or {})
+
+
+def scale_head(model: keras.Model, temperature: np.ndarray) -> None:
+    """Divides the weights of a classifier's head, and so its logits, by a temperature for each class, float [C]."""
+    weights = weights_by_name(model)
+    for name, divisor in (("output_weights", temperature[:, None]), ("output_bias", temperature)):
+        weights[name].assign(keras.ops.convert_to_numpy(weights[name]) / divisor)
 
 
 def note_model(run_dir: RunDir) -> None:

@@ -37,9 +37,11 @@ from bert_keras.training.finetuning.data import (
 from bert_keras.training.finetuning.model_dir import (
     describe_run,
     has_model,
+    is_calibrated,
     load_model,
     load_start,
     note_model,
+    scale_head,
     write_model,
 )
 from bert_keras.training.finetuning.opening import Opened
@@ -113,6 +115,8 @@ class FineTuning:
                     trained = None
                 if trained is None:
                     return Result()
+                if task.calibration_features is not None:
+                    trained = self._calibrate(run_dir, trained)
                 note_model(run_dir)
                 if task.page_examples:
                     run_dir.write_text(PAGE_EXAMPLES_FILE, readable_json(task.page_examples))
@@ -199,6 +203,25 @@ class FineTuning:
             run_dir.restore(trainer.state, best)
             trainer.swap_averages()
         log.info("%s is missing; it is written again from the checkpoint of step %d", run_dir.file(MODEL_DIR), best)
+
+    def _calibrate(self, run_dir: RunDir, trained: Trained) -> Trained:
+        """Divides the head of the run's model by the temperature that fits the examples held out for it best."""
+        task, settings = self.task, self.opened.settings
+        network, step = trained.network, trained.step
+        if is_calibrated(run_dir):
+            return trained
+        if step is None:
+            network, step = self._load_model(run_dir, network)
+        inference = self._inference(network, settings, settings.eval_batch_size)
+        temperature = task.fit_temperature(last(inference.outputs(task.calibration_features)))
+        has_evaluation = task.eval_features is not None
+        before = last(inference.outputs(task.eval_features)) if has_evaluation else {}
+        scale_head(network.model, temperature)
+        evaluation = finish(self._evaluator(network, settings)(), step) if has_evaluation else None
+        write_model(run_dir, task, self.opened.files, network.model, step, evaluation.metrics if evaluation else {})
+        if evaluation:
+            task.write_calibration(run_dir, before, evaluation.outputs or {})
+        return Trained(trained.best, network, step, evaluation)
 
     def _use_model(self, run_dir: RunDir, trained: Trained) -> Result:
         """Evaluates and predicts with the run's model, and writes the results."""

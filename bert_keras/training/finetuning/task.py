@@ -27,6 +27,7 @@ class Task:
         train_features, eval_features, predict_features: dict of arrays with the rows as first axis, complete after
             `prepare`: "input_ids" int32, "input_mask" and "segment_ids" int8, [N, T], the labels, and other features
             that the task needs; None without such data.
+        calibration_features: the same of labelled examples for `fit_temperature`; None without them.
         num_train_examples: int; the number of steps is computed from it.
         facts: dict of JSON values that must not change when a run resumes, such as digests of the training data.
         files: dict of paths by flag name, such as "eval_file", if they differ from the flags.
@@ -50,6 +51,7 @@ class Task:
     train_features: Any = None
     eval_features: Any = None
     predict_features: Any = None
+    calibration_features: Any = None
     num_train_examples = 0
     baseline_name = ""
     results: dict[str, Any] | None = None
@@ -80,6 +82,17 @@ class Task:
 
     def evaluate(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
         """Computes the metrics, none of them NaN, from the network's outputs for the rows of `eval_features`."""
+        raise NotImplementedError
+
+    def fit_temperature(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
+        """Returns what to divide the weights of the head by, float [C], from the outputs for `calibration_features`.
+
+        `describe` then returns it, too. A task with these features needs this method and `write_calibration`.
+        """
+        raise NotImplementedError
+
+    def write_calibration(self, run_dir: RunDir, before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> None:
+        """Writes reports on the outputs for `eval_features` before and after the division."""
         raise NotImplementedError
 
     def write_evaluation(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> Any:

@@ -215,6 +215,15 @@ NO_EFFECT = (
     ),
     *_rows("teacher", _OTHER_OBJECTIVES, "teaches masked LM, and {objective}={0} has another loss"),
     *_rows("temperature", {"soft_loss_weight": 0.0}, "is for the soft loss, but {soft_loss_weight} is 0"),
+    *_rows(
+        "calibrate",
+        {"kind": {"regression", "multiple_choice", "rerank"}},
+        "divides the logits of classes, but {kind} is {0}",
+    ),
+    *_rows(
+        "calibrate", {"has_lora": True}, "changes the weights of the head, which {lora_rank} keeps in a file of its own"
+    ),
+    *_rows("calibrate", {"has_labels": False}, "needs labelled examples to hold out"),
     *_rows("temperature", {"kind": "regression"}, "divides the logits of classes, but a regression has none"),
     *_rows(
         "teacher_layers",

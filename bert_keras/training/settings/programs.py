@@ -82,6 +82,11 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings):
     num_mined_negatives: int = setting(
         "Maximum number of texts that {mine_negatives} adds to a query.", 4, lower_bound=1
     )
+    calibrate: bool = setting(
+        "Hold out a tenth of the examples to train on, and divide the weights of the head by the temperature that fits "
+        "them best: the probabilities become as often right as they say.",
+        False,
+    )
     class_weights: str | None = setting(
         "Weights of the classes in training: balanced, or a number for each label.", None
     )

@@ -1,0 +1,92 @@
+"""Measures of calibration, on numbers whose right values are known."""
+
+import io
+
+import numpy as np
+import pytest
+import scipy.special
+from PIL import Image
+
+from bert_keras.evaluation.calibration import (
+    answered_shares,
+    answered_table,
+    expected_calibration_error,
+    fit_temperature,
+    negative_log_likelihood,
+    reliability_picture,
+    thresholds,
+)
+
+
+def draw(num_examples, num_classes=4, seed=0):
+    """Returns logits [N, C], and labels [N] that are drawn from their softmax."""
+    random = np.random.default_rng(seed)
+    logits = 2 * random.normal(size=(num_examples, num_classes))
+    cumulated = scipy.special.softmax(logits, -1).cumsum(-1)
+    return logits, (random.random((num_examples, 1)) > cumulated).sum(-1).clip(max=num_classes - 1)
+
+
+def nll_of(logits, labels):
+    def nll(temperature):
+        probabilities = scipy.special.softmax(logits / temperature, -1)
+        return negative_log_likelihood(probabilities[np.arange(len(labels)), labels])
+
+    return nll
+
+
+@pytest.mark.parametrize("factor", [0.3, 1.0, 2.5, 6.0])
+def test_the_temperature_undoes_a_factor_of_the_logits(factor):
+    logits, labels = draw(20_000)
+    assert fit_temperature(nll_of(factor * logits, labels), len(labels)) == pytest.approx(factor, rel=0.03)
+
+
+def test_a_few_right_answers_do_not_make_a_model_certain():
+    logits = np.eye(3)[[0, 1, 2]]
+    nll = nll_of(logits, np.arange(3))
+    assert nll(0.05) < nll(1.0)
+    assert 0.25 < fit_temperature(nll, 3) < 1
+    assert fit_temperature(nll_of(np.tile(logits, (1000, 1)), np.tile(np.arange(3), 1000)), 3000) < 0.15
+
+
+def test_an_answer_that_is_certain_and_wrong_does_not_hide_the_others():
+    assert negative_log_likelihood(np.array([0.0, 1.0])) == pytest.approx(-np.log(1e-12) / 2)
+    assert negative_log_likelihood(np.array([0.5, 0.25])) == pytest.approx(1.5 * np.log(2))
+
+
+def test_the_error_is_the_weighted_mean_over_the_bins():
+    confidences = np.array([0.91, 0.91, 0.91, 0.91, 0.55, 0.55])
+    is_right = np.array([True, True, True, False, True, False])
+    assert expected_calibration_error(confidences, is_right) == pytest.approx((4 * 0.16 + 2 * 0.05) / 6)
+    assert expected_calibration_error(np.ones(3), np.ones(3, bool)) == 0
+
+
+def test_the_error_is_small_for_the_probabilities_that_the_labels_are_drawn_from():
+    logits, labels = draw(20_000)
+    errors = []
+    for factor in (1, 3):
+        probabilities = scipy.special.softmax(factor * logits, -1)
+        errors.append(expected_calibration_error(probabilities.max(-1), probabilities.argmax(-1) == labels))
+    assert errors[0] < 0.02 < 0.1 < errors[1]
+
+
+CONFIDENCES = np.array([0.99, 0.95, 0.9, 0.9, 0.6, 0.3])
+IS_RIGHT = np.array([True, True, True, False, True, False])
+
+
+def test_fewer_answers_are_right_more_often():
+    rows = {row["threshold"]: row for row in answered_shares(CONFIDENCES, IS_RIGHT)}
+    assert rows[0.0] == {"threshold": 0.0, "share": 1.0, "accuracy": pytest.approx(4 / 6)}
+    assert rows[0.9] == {"threshold": 0.9, "share": pytest.approx(4 / 6), "accuracy": 0.75}
+    assert answered_shares(CONFIDENCES[1:], IS_RIGHT[1:])[-1] == {"threshold": 0.99, "share": 0.0, "accuracy": None}
+    assert answered_table([rows[0.9]]) == "threshold\tshare\taccuracy\n0.9\t0.6667\t0.75\n"
+
+
+def test_equal_confidences_are_answered_together():
+    assert thresholds(CONFIDENCES, IS_RIGHT) == {"0.9": 0.95, "0.95": 0.95, "0.98": 0.95, "0.99": 0.95}
+    assert thresholds(CONFIDENCES, ~IS_RIGHT)["0.9"] is None
+
+
+@pytest.mark.usefixtures("real_pictures")
+def test_the_picture_has_both_times():
+    picture = reliability_picture((CONFIDENCES, IS_RIGHT), (CONFIDENCES**2, IS_RIGHT))
+    assert Image.open(io.BytesIO(picture)).size == (1350, 630)
