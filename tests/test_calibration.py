@@ -54,7 +54,9 @@ def test_the_head_of_the_model_is_divided_and_the_probabilities_are_better(calib
         np.testing.assert_allclose(now, before / temperature, rtol=1e-6)
     # One label of five is wrong, and the model has learnt the texts by heart.
     assert temperature > 1.2
-    assert report["after"]["nll"] < report["before"]["nll"]
+    change, (low, high) = report["change_of_nll"].values()
+    assert change == pytest.approx(report["after"]["nll"] - report["before"]["nll"])
+    assert low < change < min(high, 0)
     assert (calibrated / "reliability.png").read_bytes().startswith(b"\x89PNG")
     assert table_in(calibrated / "answered.tsv")[0]["share"] == "1"
 

@@ -16,6 +16,7 @@ from bert_keras.evaluation.tables import tab_separated
 _SMALLEST = 1e-12
 _LARGEST_LOG_TEMPERATURE = np.log(20)
 _NUM_BINS = 15
+_NUM_SAMPLES = 1000
 _THRESHOLDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 _WANTED_ACCURACIES = (0.9, 0.95, 0.98, 0.99)
 
@@ -36,7 +37,19 @@ def fit_temperature(nll: Callable[[float], float], num_examples: int) -> float:
 
 def negative_log_likelihood(probabilities: np.ndarray) -> float:
     """Returns the mean of -log of the probabilities, float [N], that a model gives to the right answers."""
-    return float(-np.log(np.maximum(probabilities, _SMALLEST)).mean())
+    return float(surprises(probabilities).mean())
+
+
+def surprises(probabilities: np.ndarray) -> np.ndarray:
+    """Returns -log of each probability, in nats."""
+    return -np.log(np.maximum(probabilities, _SMALLEST))
+
+
+def interval_of_mean(values: np.ndarray) -> list[float]:
+    """Returns the bounds of the mean of values, float [N], in 95 % of 1,000 bootstrap samples, always the same ones."""
+    random, size = np.random.default_rng(0), len(values)
+    means = [values[random.integers(size, size=size)].mean() for _ in range(_NUM_SAMPLES)]
+    return [float(bound) for bound in np.quantile(means, [0.025, 0.975])]
 
 
 def expected_calibration_error(confidences: np.ndarray, is_right: np.ndarray) -> float:

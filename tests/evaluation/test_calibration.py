@@ -12,6 +12,7 @@ from bert_keras.evaluation.calibration import (
     answered_table,
     expected_calibration_error,
     fit_temperature,
+    interval_of_mean,
     negative_log_likelihood,
     reliability_picture,
     thresholds,
@@ -67,6 +68,13 @@ def test_the_error_is_small_for_the_probabilities_that_the_labels_are_drawn_from
         probabilities = scipy.special.softmax(factor * logits, -1)
         errors.append(expected_calibration_error(probabilities.max(-1), probabilities.argmax(-1) == labels))
     assert errors[0] < 0.02 < 0.1 < errors[1]
+
+
+def test_the_interval_of_a_mean_is_that_of_the_normal_distribution():
+    values = np.random.default_rng(1).normal(2, 3, size=2000)
+    low, high = interval_of_mean(values)
+    error = 1.96 * 3 / np.sqrt(2000)
+    assert [low, high] == pytest.approx([values.mean() - error, values.mean() + error], abs=0.02)
 
 
 CONFIDENCES = np.array([0.99, 0.95, 0.9, 0.9, 0.6, 0.3])

@@ -186,7 +186,7 @@ class Classification(Task):
             else:
                 confidences, is_right = answers.max(-1), truth[np.arange(len(truth)), answers.argmax(-1)]
             parts.append((confidences, is_right, self._of_truth(answers, truth)))
-        write_calibration(run_dir, self._temperature or [], len(self.data.calibration or ()), *parts)
+        write_calibration(run_dir, self.data, self._temperature or [], *parts)
 
     def write_evaluation(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> None:
         write_evaluation(run_dir, self.data, self.answers(outputs, self.eval_features))

@@ -11,8 +11,10 @@ from bert_keras.evaluation.calibration import (
     answered_shares,
     answered_table,
     expected_calibration_error,
+    interval_of_mean,
     negative_log_likelihood,
     reliability_picture,
+    surprises,
     thresholds,
 )
 from bert_keras.evaluation.classification import class_report, confusion_matrix_table
@@ -94,8 +96,8 @@ def write_evaluation(run_dir: RunDir, data: ClassificationData, answers: np.ndar
 
 def write_calibration(
     run_dir: RunDir,
+    data: ClassificationData,
     temperature: list[float],
-    num_examples: int,
     before: tuple[np.ndarray, np.ndarray, np.ndarray],
     after: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> None:
@@ -114,12 +116,21 @@ def write_calibration(
     confidences, is_right, _ = after
     rows = answered_shares(confidences, is_right)
     found = thresholds(confidences, is_right)
-    described = {"temperature": temperature, "num_examples": num_examples, **scores, "thresholds": found}
+    # The labels of an example are drawn together.
+    changes = (surprises(after[2]) - surprises(before[2])).reshape(len(data.dev or ()), -1).mean(-1)
+    change = {"mean": float(changes.mean()), "interval": interval_of_mean(changes)}
+    described = {
+        "temperature": temperature,
+        "num_examples": len(data.calibration or ()),
+        **scores,
+        "change_of_nll": change,
+        "thresholds": found,
+    }
     run_dir.write_text("calibration.json", readable_json(described))
     run_dir.write_text("answered.tsv", answered_table(rows))
     run_dir.write_text("reliability.png", reliability_picture(before[:2], after[:2]))
-    changes = [f"{name} {scores['before'][key]:.4g} before, {scores['after'][key]:.4g} now" for name, key in _SCORES]
-    log.info("calibration on the evaluation data: %s", "; ".join(changes))
+    told = [f"{name} {scores['before'][key]:.4g} before, {scores['after'][key]:.4g} now" for name, key in _SCORES]
+    log.info("calibration on the evaluation data: %s", "; ".join(told))
     for wanted, threshold in found.items():
         if threshold is not None:
             share = float((confidences >= threshold).mean())
