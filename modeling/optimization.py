@@ -99,7 +99,7 @@ class LearningRateSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class AdamWeightDecay(keras.optimizers.Optimizer):
-    """Adam with decoupled weight decay and without bias correction.
+    """Adam with decoupled weight decay, by default without bias correction.
 
     For a weight w with gradient g and learning rate r:
 
@@ -107,7 +107,9 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         v <- beta_2 * v + (1 - beta_2) * g^2
         w <- w - r * (m / (sqrt(v) + epsilon) + weight_decay_rate * w)
 
-    m and v start at 0. Every row of an embedding table changes in every step, even if its token is not in the batch.
+    With bias correction (Kingma and Ba 2015, arXiv:1412.6980), the last line has m / (1 - beta_1^t) and
+    v / (1 - beta_2^t) in update t, which is 1 for the first one. m and v start at 0. Every row of an embedding table
+    changes in every step, even if its token is not in the batch.
     The first update uses the learning rate of step 0. A weight without a gradient does not change.
     Source: `AdamWeightDecayOptimizer` and `create_optimizer` of the original.
 
@@ -120,6 +122,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             as in the original BERT.
         clip_norm: the maximum global norm of the gradients; 0: they are not clipped. In `fit` on several devices,
             the gradients are first summed over the devices.
+        bias_correction: whether to correct m and v as above. The original BERT does not.
         name: of the optimizer in Keras.
 
     Attributes:
@@ -136,6 +139,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         exclude_from_weight_decay: Iterable[str] = ("LayerNorm", "layer_norm", "bias"),
         rate_factor: Callable[[str], float] | None = None,
         clip_norm: float = 1.0,
+        bias_correction: bool = False,
         name: str = "AdamWeightDecay",
     ) -> None:
         super().__init__(learning_rate=learning_rate, name=name)
@@ -147,6 +151,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         self.exclude_from_weight_decay = tuple(exclude_from_weight_decay)
         self.rate_factor = rate_factor
         self.clip_norm = clip_norm
+        self.bias_correction = bias_correction
         self._is_start_checked = self._has_warned = False  # see _warn_of_ended_schedule
 
     def rule(self, name: str) -> tuple[float, float]:
@@ -154,17 +159,32 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         is_excluded = any(re.search(pattern, name) for pattern in self.exclude_from_weight_decay)
         return 0.0 if is_excluded else self.weight_decay_rate, self.rate_factor(name) if self.rate_factor else 1.0
 
-    def update(self, name: str, value: Any, gradient: Any, m: Any, v: Any, learning_rate: Any) -> tuple[Any, Any, Any]:
-        """Returns the new value, m and v of a weight from float tensors of one shape; the gradient is dense."""
+    def update(
+        self, name: str, value: Any, gradient: Any, m: Any, v: Any, learning_rate: Any, step: Any = 0
+    ) -> tuple[Any, Any, Any]:
+        """Returns the new value, m and v of a weight from float tensors of one shape; the gradient is dense.
+
+        `step` is the number of earlier updates, which only the bias correction needs.
+        """
         weight_decay_rate, rate_factor = self.rule(name)
         m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
         v = self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient)
-        step = m / (ops.sqrt(v) + self.epsilon)
+        direction = self._corrected(m, self.beta_1, step) / (
+            ops.sqrt(self._corrected(v, self.beta_2, step)) + self.epsilon
+        )
         if weight_decay_rate:
-            step = step + weight_decay_rate * value
+            direction = direction + weight_decay_rate * value
         if rate_factor != 1.0:
             learning_rate = learning_rate * rate_factor
-        return value - learning_rate * step, m, v
+        return value - learning_rate * direction, m, v
+
+    def _corrected(self, mean: Any, beta: float, step: Any) -> Any:
+        """Returns m or v, divided by 1 - beta^t with bias correction."""
+        if not self.bias_correction or not beta:
+            return mean
+        num_updates = ops.cast(step, "float32") + 1.0
+        # 1 - 0.999^t loses digits in float32.
+        return mean / ops.cast(-ops.expm1(num_updates * math.log(beta)), mean.dtype)
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
         if self.built:
@@ -184,7 +204,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         index = self._get_variable_index(variable)  # as in the example of keras.optimizers.Optimizer
         m, v = self._m[index], self._v[index]
         learning_rate = ops.cast(learning_rate, variable.dtype)
-        values = self.update(self._names[index], variable, ops.cast(gradient, variable.dtype), m, v, learning_rate)
+        gradient = ops.cast(gradient, variable.dtype)
+        values = self.update(self._names[index], variable, gradient, m, v, learning_rate, self.iterations)
         for changed, value in zip((variable, m, v), values, strict=True):
             self.assign(changed, value)
 
@@ -196,6 +217,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
     def get_config(self) -> dict[str, Any]:
         inherited = super().get_config()
         names = ("weight_decay_rate", "beta_1", "beta_2", "epsilon", "exclude_from_weight_decay", "clip_norm")
+        names += ("bias_correction",)
         return {
             **{name: inherited[name] for name in ("name", "learning_rate")},
             **{name: getattr(self, name) for name in names},

@@ -132,6 +132,7 @@ def make_trainer(
         epsilon=settings.adam_epsilon,
         rate_factor=rate_factor,
         clip_norm=settings.clip_norm,
+        bias_correction=settings.adam_bias_correction,
     )
     with strategy.scope():
         loss_scale = LossScale() if settings.precision == "float16" else None

@@ -292,19 +292,18 @@ class Trainer:
                 m: tf.Variable,
                 v: tf.Variable,
                 learning_rate: tf.Tensor,
+                step: tf.Variable,
                 compute: Callable[..., Any] = self._updates[name],
                 unit: float | None = unit,
             ) -> None:
                 before = weight.read_value()
-                value, *moments = compute(
-                    before / unit if unit else before, gradient, m.read_value(), v.read_value(), learning_rate
-                )
+                before = before / unit if unit else before
+                value, *moments = compute(before, gradient, m.read_value(), v.read_value(), learning_rate, step)
                 for variable, new in zip((weight, m, v), (value * unit if unit else value, *moments), strict=True):
                     variable.assign(new)
 
-            strategy.extended.update(
-                weight, update, args=(gradient, self._m[name], self._v[name], learning_rate), group=False
-            )
+            args = (gradient, self._m[name], self._v[name], learning_rate, self.global_step)
+            strategy.extended.update(weight, update, args=args, group=False)
             if name in self._averages:
                 args = (weight, self.global_step)
                 strategy.extended.update(self._averages[name], self._average, args=args, group=False)

@@ -19,7 +19,7 @@ _COMPILED_SIZE = 2**18
 def choose_updates(
     optimizer: AdamWeightDecay, weights: Mapping[str, tf.Variable], strategy: tf.distribute.Strategy
 ) -> dict[str, Callable[..., Any]]:
-    """Returns for each weight the function from value, gradient, m, v and learning rate to the new value, m and v.
+    """Returns for each weight its `AdamWeightDecay.update`, without the name.
 
     XLA compiles the update of a large weight into one pass over its memory instead of a dozen. Weights with the same
     rule share a function, which XLA compiles once for each shape.
@@ -41,7 +41,9 @@ def _is_compilable(update: Callable[..., Any], strategy: tf.distribute.Strategy)
         return True
     try:
         # Use a graph, because TensorFlow warns of strategies that run anything else; and a partial, see graph_function.
-        run = functools.partial(strategy.run, lambda: update(*[tf.zeros([1])] * 4, tf.zeros([])))
+        run = functools.partial(
+            strategy.run, lambda: update(*[tf.zeros([1])] * 4, tf.zeros([]), tf.zeros([], tf.int64))
+        )
         tf.function(run, autograph=False)()
     except tf.errors.OpError as error:
         log.warning(

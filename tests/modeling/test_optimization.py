@@ -1,5 +1,6 @@
 """The schedule, the clipping and the update rule, each against computed numbers."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -130,6 +131,40 @@ class TestAdamWeightDecay:
             theirs = numpy_update(theirs[0], gradient, *theirs[1:], rate, decay)
             for actual, expected in zip(ours, theirs, strict=True):
                 np.testing.assert_allclose(actual, expected, atol=1e-6)
+
+    @pytest.mark.parametrize("beta_1", [0.0, 0.9])
+    def test_bias_correction_divides_the_means_by_what_they_lack(self, beta_1):
+        rng = np.random.default_rng(0)
+        optimizer = AdamWeightDecay(1e-3, beta_1=beta_1, bias_correction=True)
+        ours = [tf.constant(0.5), tf.constant(0.0), tf.constant(0.0)]
+        value, m, v = 0.5, 0.0, 0.0
+        for step in range(2000):
+            gradient = rng.standard_normal()
+            ours = optimizer.update("w", ours[0], tf.constant(gradient, tf.float32), *ours[1:], 1e-3, tf.constant(step))
+            m, v = beta_1 * m + (1 - beta_1) * gradient, 0.999 * v + 0.001 * gradient**2
+            corrected = m / (1 - beta_1 ** (step + 1)), v / (1 - 0.999 ** (step + 1))
+            value -= 1e-3 * (corrected[0] / (np.sqrt(corrected[1]) + 1e-6) + 0.01 * value)
+            if step in (0, 1, 9, 1999):
+                np.testing.assert_allclose([float(ours[0]), float(ours[2])], [value, v], rtol=2e-5)
+
+    def test_with_bias_correction_fit_gives_the_weights_of_keras_adamw(self):
+        x = np.random.default_rng(0).standard_normal((64, 3)).astype(np.float32)
+        weights = []
+        for optimizer in (
+            AdamWeightDecay(1e-2, clip_norm=0.0, exclude_from_weight_decay=(), bias_correction=True),
+            keras.optimizers.AdamW(1e-2, weight_decay=0.01, epsilon=1e-6),
+        ):
+            keras.utils.set_random_seed(3)
+            model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+            model.compile(optimizer, "mse")
+            model.fit(x, x[:, :2] ** 2, batch_size=8, epochs=3, shuffle=False, verbose=0)
+            weights.append(model.get_weights())
+        for ours, theirs in zip(*weights, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+
+    def test_a_saved_optimizer_keeps_its_bias_correction(self):
+        config = AdamWeightDecay(1e-3, bias_correction=True).get_config()
+        assert AdamWeightDecay.from_config(config).bias_correction is True
 
     def test_epsilon_stands_outside_the_root(self):
         optimizer = AdamWeightDecay(1e-3, weight_decay_rate=0.0)

@@ -135,6 +135,7 @@ CHANGES = {
     "weight_decay_rate": 0.9,
     "adam_beta_1": 0.5,
     "adam_beta_2": 0.5,
+    "adam_bias_correction": True,
     "adam_epsilon": 0.1,
     "clip_norm": 0.01,
     "learning_rate_schedule": "cosine",

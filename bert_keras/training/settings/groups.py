@@ -48,6 +48,9 @@ class RunSettings(Devices, Computation):
     adam_epsilon: float = setting(
         "Number that Adam adds to the root of its second mean.", 1e-6, parser=NumberParser(1e-30)
     )
+    adam_bias_correction: bool = setting(
+        "Divide Adam's means by what they lack in the first steps. The original BERT does not.", False
+    )
     clip_norm: float = setting(
         "Maximum norm of all gradients together, to which longer ones are cut. 0: any.", 1.0, parser=NumberParser(0)
     )
