@@ -36,7 +36,7 @@ from bert_keras.storage.paths import is_dir
 
 # A fine-tuned model or an export stores all of these values. With an export for fill_mask, the last is allowed.
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "strip_accents", "long")
-_OPTIONS = ("top_k", "threshold", "candidates", "pll")  # a predictor refuses those that it does not have
+_OPTIONS = ("top_k", "threshold", "candidates", "pll", "why")  # a predictor refuses those that it does not have
 _OF_TABLES = ("text_column", "text_pair_column", "choice_columns", "has_header")
 
 
@@ -53,9 +53,7 @@ class Prediction:
     input_file: str | None = setting(
         "File with one text or pair a line, or a table (.csv, .tsv, .jsonl); score: or a folder of pairs.", None
     )
-    text_column: str | None = setting(
-        "Column of the texts in a table. If not given: as in training, else found by its name.", None
-    )
+    text_column: str | None = setting("Column of texts in a table. If not given: as in training, or by its name.", None)
     text_pair_column: str | None = setting("Column of the second texts in a table.", None)
     choice_columns: tuple[str, ...] = setting("Columns of the choices in a table, separated by commas.", ())
     has_header: str | None = setting("Whether a table has a header. If not given: auto.", None, choices=HEADERS)
@@ -65,6 +63,7 @@ class Prediction:
     top_k: int | None = setting("Number of best guesses, classes or spans.", None, lower_bound=1)
     threshold: float | None = setting("Lowest probability of a label or an entity; odds of no answer.", None)
     similarity: bool = setting("vectors: read pairs, and write how similar their texts are.", False)
+    why: bool = setting("Also show the words that move the answer of a classifier most.", False)
     candidates: tuple[str, ...] | None = setting("fill_mask: the only words to guess, separated by commas.", None)
     pll: str | None = setting("score: mask one token, or also the rest of its word.", None, choices=PLL_CHOICES)
     batch_size: int = setting("Maximum number of sequences in a batch.", 16, lower_bound=1)

@@ -190,6 +190,22 @@ def test_options_change_the_answers(ask, ask_fine_tuned):
         ask("score", "--top_k=3", "he")
 
 
+def test_why_shows_the_words_that_move_the_answer(ask, ask_fine_tuned, fine_tuned, capsys):
+    [answer] = ask_fine_tuned("classification", "He ate.", "--why")
+    assert answer["words"] == [
+        {"word": word, "start": start, "end": start + len(word), "weight": 0.0, "field": "text"}
+        for word, start in (("He", 0), ("ate", 3), (".", 6))
+    ]
+    assert "words" not in ask_fine_tuned("classification", "He ate.")[0]
+    predict.main(["predict.py", f"--model_dir={fine_tuned / 'classification'}", "He ate.", "--why"])
+    assert capsys.readouterr().out.splitlines()[3:] == ["  +0.000  He", "  +0.000  ate", "  +0.000  ."]
+    message = "^why is not an option of QuestionAnswerer for question_answering; its options are top_k, threshold$"
+    with pytest.raises(ValueError, match=message):
+        ask_fine_tuned("answers", "Where?", "He is in Paris.", "--why")
+    with pytest.raises(ValueError, match="^why is not an option of FillMask; its options are top_k, candidates$"):
+        ask("fill_mask", "[MASK]", "--why")
+
+
 def test_the_columns_of_a_table_are_those_of_the_training(fine_tuned, ask_fine_tuned, tmp_path):
     run_config = fine_tuned / "classification" / "run_config.json"
     run_config.write_text('{"settings": {"text_column": "review", "text_pair_column": null}}')

@@ -33,3 +33,4 @@ from bert_keras.prediction.tasks.reranking import Reranker as Reranker
 from bert_keras.prediction.tasks.sentence_score import SentenceScore as SentenceScore
 from bert_keras.prediction.tasks.sentence_score import SentenceScorer as SentenceScorer
 from bert_keras.prediction.tasks.sentence_score import TokenScore as TokenScore
+from bert_keras.prediction.why import WordWeight as WordWeight

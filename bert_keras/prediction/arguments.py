@@ -120,6 +120,7 @@ class CallOptions(TypedDict, total=False):
     candidates: Sequence[str] | None
     pll: str | None
     raw_scores: bool | None
+    why: bool | None
 
 
 class PipeOptions(CallOptions, total=False):

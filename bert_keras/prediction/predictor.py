@@ -46,13 +46,18 @@ class Unanswered:
         return f"no answer: {self.error}"
 
 
+def given_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of an answer without `words` if the option `why` did not ask for them."""
+    return {name: value for name, value in fields.items() if name != "words" or value is not None}
+
+
 def answer_lines(answers: Iterable[Any], as_json: bool) -> Iterator[str]:
     """Yields each answer as JSON or as text for readers, without a newline at the end. Logs the number of failures."""
     num_unanswered = 0
     for answer in answers:
         num_unanswered += isinstance(answer, Unanswered)
         if as_json:
-            yield json.dumps(dataclasses.asdict(answer), ensure_ascii=False, allow_nan=False)
+            yield json.dumps(given_fields(dataclasses.asdict(answer)), ensure_ascii=False, allow_nan=False)
         else:
             yield answer.readable()
     if num_unanswered:

@@ -37,6 +37,7 @@ _OPTIONS = {
     "candidates": _array({"type": "string"}, minItems=1),
     "pll": {"enum": list(PLL_CHOICES)},
     "raw_scores": {"type": "boolean"},
+    "why": {"type": "boolean"},
 }
 _FIELDS = {"choices": _array({"type": "string"}, minItems=2), "texts": _array({"type": "string"}, minItems=1)}
 _ADDED = {"num_tokens": {"type": "integer"}, "is_cut": {"type": "boolean"}}
@@ -230,6 +231,8 @@ def _schema(kind: Any, schemas: dict[str, Any]) -> Mapping[str, Any]:
             schemas[name] = {}  # the place, in case the type has itself
             hints = typing.get_type_hints(kind)
             schemas[name] = _open_object(**{field: _schema(hint, schemas) for field, hint in hints.items()})
+            may_lack = {field.name for field in dataclasses.fields(kind) if field.default is not dataclasses.MISSING}
+            schemas[name]["required"] = [field for field in hints if field not in may_lack]
         return {"$ref": f"#/components/schemas/{name}"}
     arguments = typing.get_args(kind)
     if isinstance(kind, types.UnionType):

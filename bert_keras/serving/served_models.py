@@ -14,6 +14,7 @@ from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
 from bert_keras.model_folder.tasks import PRETRAINED_TASKS, TASKS
 from bert_keras.prediction.arguments import Limits, shown
+from bert_keras.prediction.predictor import given_fields
 from bert_keras.serving.batching import BatchingNetwork
 from bert_keras.serving.metrics import Metrics
 
@@ -123,7 +124,7 @@ class ServedModel:
             listed = ", ".join(self.options) or "none"
             raise ValueError(f'"{unknown[0]}" is not a field of this request; its options are: {listed}')
         for text, (answer, is_cut) in zip(texts, self.predictor.pipe_with_cuts(texts, **options), strict=True):
-            fields = dict(vars(answer))
+            fields = given_fields(vars(answer))
             if self.task == "vectors":
                 fields = {"text": text, "vector": np.array(answer.vector, np.float32)}
             yield fields | {"num_tokens": self.predictor.num_tokens(text), "is_cut": is_cut}

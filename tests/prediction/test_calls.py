@@ -122,7 +122,7 @@ def test_answers_have_a_threshold_and_a_number_of_spans(answerer):
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
-        ("regression", {"top_k": 1}, "^top_k is not an option of TextClassifier for regression; it has none$"),
+        ("regression", {"top_k": 1}, "^top_k is not an option of TextClassifier for regression; its options are why$"),
         (
             "classification",
             {"threshold": 0.5},

@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
-from known_models import ID
-from reference_bert import ReferenceBert, softmax
+from fine_tuned_models import OF_TEXTS, logits_of, random_classifier, write_fine_tuned
+from reference_bert import softmax
 
-from bert_keras.modeling import weights_by_name
 from bert_keras.prediction import Classification, MultiLabel, Regression, TextClassifier
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
@@ -45,18 +43,6 @@ def classify(model, open_as):
 @pytest.fixture(scope="module")
 def classify_pairs(model, open_as):
     return open_as(model, "classification", is_pair=True)
-
-
-def logits_of(model, *segments):
-    """Returns the logits of one unpadded sequence: [CLS] and each of the segments with [SEP]."""
-    ids, segment_ids = [ID["[CLS]"]], [0]
-    for number, segment in enumerate(segments):
-        ids += [ID[token] for token in [*segment.split(), "[SEP]"]]
-        segment_ids += [number] * (len(segment.split()) + 1)
-    weights = {name: np.asarray(weight) for name, weight in weights_by_name(model).items()}
-    bert = ReferenceBert(1, model.config.num_attention_heads, "gelu", weights)
-    pooled = bert.encode(np.array([ids]), np.ones((1, len(ids))), np.array([segment_ids]))[2]
-    return (pooled @ weights["output_weights"].T + weights["output_bias"])[0]
 
 
 def close_to(probabilities):

@@ -40,7 +40,7 @@ CASES = {
     "score": ("score", ["he was hungry so he ate .", "paris"]),
     "vectors": ("embeddings", ["he was hungry so he ate .", "paris"]),
 }
-OPTIONS = {"fill_mask": {"top_k": 2}, "multi_label": {"threshold": 0.1, "top_k": 2}, "token_classification": {}}
+OPTIONS = {"fill_mask": {"top_k": 2}, "multi_label": {"threshold": 0.1, "top_k": 2}, "classification": {"why": True}}
 
 
 def name_of(task):

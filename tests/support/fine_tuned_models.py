@@ -3,7 +3,8 @@
 import json
 
 import numpy as np
-from known_models import TOKENS, make_config, randomise, small_config
+from known_models import ID, TOKENS, make_config, randomise, small_config
+from reference_bert import ReferenceBert
 
 from bert_keras.modeling import (
     ClassifierModel,
@@ -90,6 +91,18 @@ def write_foreign(folder, task, model=None, architecture=None, tokens=TOKENS, **
 def random_classifier(num_classes, seed=0, **changes):
     """Returns a ClassifierModel of `small_config` with random weights."""
     return randomise(ClassifierModel(small_config(**changes), num_classes), seed)
+
+
+def logits_of(model, *segments):
+    """Returns the logits of a model of one layer for one unpadded sequence: [CLS] and each segment with [SEP]."""
+    ids, segment_ids = [ID["[CLS]"]], [0]
+    for number, segment in enumerate(segments):
+        ids += [ID[token] for token in [*segment.split(), "[SEP]"]]
+        segment_ids += [number] * (len(segment.split()) + 1)
+    weights = {name: np.asarray(weight) for name, weight in weights_by_name(model).items()}
+    bert = ReferenceBert(1, model.config.num_attention_heads, "gelu", weights)
+    pooled = bert.encode(np.array([ids]), np.ones((1, len(ids))), np.array([segment_ids]))[2]
+    return (pooled @ weights["output_weights"].T + weights["output_bias"])[0]
 
 
 def fixed_classifier(*logits):

@@ -17,7 +17,7 @@ from bert_keras.export.checks.texts import built_in_texts
 from bert_keras.export.formats.choices import PLACES
 from bert_keras.model_folder.exported import WEB_MODEL
 from bert_keras.prediction import open_model
-from bert_keras.prediction.predictor import Predictor
+from bert_keras.prediction.predictor import Predictor, given_fields
 
 log = logging.getLogger("bert_keras")
 
@@ -95,7 +95,7 @@ def answers_of_python(
         try:
             [(answer, is_cut)] = predictor.pipe_with_cuts([value], **options)
             length = {"num_tokens": predictor.num_tokens(value), "is_cut": is_cut}
-            found.append(dataclasses.asdict(answer) | length)
+            found.append(given_fields(dataclasses.asdict(answer)) | length)
         except ValueError as error:
             found.append(str(error))
     return found

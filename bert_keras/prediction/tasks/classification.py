@@ -2,22 +2,34 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 import tensorflow as tf
 
 from bert_keras.data_prep.tasks.examples import Example
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling import BertConfig, ClassifierModel
 from bert_keras.prediction.arguments import OpenOptions, check_threshold, check_top_k, shown
 from bert_keras.prediction.loaded_model import Answer
-from bert_keras.prediction.network import Outputs, ReadOut, Tensors
-from bert_keras.prediction.predictor import Found
+from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
+from bert_keras.prediction.predictor import Counts, Found, Row
 from bert_keras.prediction.tasks.fine_tuned import Arrays, FineTunedPredictor
+from bert_keras.prediction.why import (
+    SeenWord,
+    WordWeight,
+    seen_words,
+    strongest,
+    weights_of_words,
+    without_word,
+)
 
 # Maximum number of classes to show.
 _MOST_CLASSES = 5
+
+# A text, the features of its sequences, and its words if the option `why` asks for their weights.
+_Encoded = tuple[Example, Arrays, list[SeenWord] | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,27 +42,34 @@ class Classification:
         label: the most probable class.
         probabilities: dict of every class to its probability, in the order of their ids. They sum to 1. With the option
             `top_k` only the most probable.
+        words: the weight of each word for the probability of `label`, with the option `why`; None without it.
     """
 
     text: str
     text_pair: str | None
     label: str
     probabilities: dict[str, float]
+    words: list[WordWeight] | None = None
 
     def readable(self) -> str:
-        return "\n".join([_shown_texts(self), *_ranked(self.probabilities, _MOST_CLASSES)])
+        classes = _ranked(self.probabilities, _MOST_CLASSES)
+        return "\n".join([_shown_texts(self), *classes, *strongest(self.words, "+.3f")])
 
 
 @dataclasses.dataclass(frozen=True)
 class Regression:
-    """The predicted `value` for a text, on the scale of the training data. The texts are as in `Classification`."""
+    """The predicted `value` for a text, on the scale of the training data.
+
+    The texts are as in `Classification`, and so are `words`, with weights for `value`.
+    """
 
     text: str
     text_pair: str | None
     value: float
+    words: list[WordWeight] | None = None
 
     def readable(self) -> str:
-        return f"{self.value:.6g}  {_shown_texts(self)}"
+        return "\n".join([f"{self.value:.6g}  {_shown_texts(self)}", *strongest(self.words, "+.3g")])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,16 +80,19 @@ class MultiLabel:
         labels: those with a probability of at least 0.5 (the option `threshold`), in the order of `probabilities`; may
             be empty.
         probabilities: dict of every label to the probability that it applies, as in `Classification`.
+        words: as in `Classification`, with weights for the most probable label.
     """
 
     text: str
     text_pair: str | None
     labels: list[str]
     probabilities: dict[str, float]
+    words: list[WordWeight] | None = None
 
     def readable(self) -> str:
         applying = {label: self.probabilities[label] for label in self.labels}
-        return "\n".join([_shown_texts(self), *(_ranked(applying, len(applying)) or ["  no label"])])
+        labels = _ranked(applying, len(applying)) or ["  no label"]
+        return "\n".join([_shown_texts(self), *labels, *strongest(self.words, "+.3f")])
 
 
 class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
@@ -86,6 +108,9 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
 
     - `top_k`: number of labels in `probabilities`, the most probable first; by default all, in the order of their ids.
     - `threshold`: the lowest probability of a label that applies; by default 0.5. Only for models of several labels.
+    - `why`: True gives the answer `words`. The weight of a word is the probability of the label (regression: the value)
+      less that of the text with [MASK] for each token of the word. A text needs one more sequence for each of its
+      words. Words that the model does not read have no weight.
     """
 
     head = "classifier"
@@ -146,12 +171,15 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
 
     def _default_options(self) -> dict[str, Any]:
         task = self.settings["task"]
-        return {} if task == "regression" else {"top_k": None} | ({"threshold": 0.5} if task == "multi_label" else {})
+        options = {} if task == "regression" else {"top_k": None}
+        return options | ({"threshold": 0.5} if task == "multi_label" else {}) | {"why": False}
 
     def _check_options(self, options: dict[str, Any]) -> None:
         if options.get("top_k") is not None:
             check_top_k(options["top_k"], len(self.labels), "the number of the model's labels,")
         check_threshold(options.get("threshold", 0.5))
+        if not isinstance(options["why"], bool):
+            raise Mistake("{why} is {!r}, but must be true or false", options["why"])
 
     def _make_model(self, config: BertConfig) -> ClassifierModel:
         return ClassifierModel(config, self.num_classes)
@@ -171,6 +199,22 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
         self._check_text(text, source)
         return Example("", text, source=source)
 
+    def _encode_row(self, row: Row, counts: Counts, options: dict[str, Any], extra: dict[str, Any]) -> _Encoded:
+        example, rows = super()._encode_row(row, counts, options, extra)
+        if not options["why"]:
+            return example, rows, None
+        words = seen_words(self.tokenizer, example, rows, self.settings.get("doc_stride"))
+        num_sequences = len(rows["input_ids"]) + sum(len(word.places) for word in words)
+        self.limits.check("max_sequences", num_sequences, row.source, "sequences for its words, each hidden once")
+        return example, rows, words
+
+    def _questions(self, encoded: _Encoded) -> Iterator[Question]:
+        example, rows, words = encoded
+        questions = list(super()._questions((example, rows)))
+        yield from questions
+        for word in words or ():
+            yield from without_word(questions, word, self.tokenizer.vocab["[MASK]"])
+
     def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         activation = {"classification": tf.nn.softmax, "multi_label": tf.nn.sigmoid}.get(self.settings["task"])
         return (activation(outputs["logits"]) if activation else outputs["logits"],)  # [B, C]
@@ -178,24 +222,31 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
     def _answer(
         self,
         text: str | tuple[str, str],
-        encoded: tuple[Example, Arrays],
+        encoded: _Encoded,
         found: Found,
         top_k: int | None = None,
         threshold: float = 0.5,
+        why: bool = False,
     ) -> Classification | Regression | MultiLabel:
-        example, _ = encoded
-        scores = np.mean([row for _, (row,) in found], axis=0, dtype=np.float64)  # [C]
+        example, rows, seen = encoded
+        num_rows = len(rows["input_ids"])
+        all_scores = np.array([row for _, (row,) in found], np.float64)  # [rows and hidden words, C]
+        scores = all_scores[:num_rows].mean(axis=0)  # [C]
         values: Any = scores.tolist()
+        words = None
+        if seen is not None:
+            of_answer = all_scores[:, scores.argmax()].tolist()
+            words = weights_of_words(seen, of_answer[:num_rows], iter(of_answer[num_rows:]))
         if self.settings["task"] == "regression":
-            return Regression(example.text_a, example.text_b, values[0])
+            return Regression(example.text_a, example.text_b, values[0], words)
         probabilities: dict[str, float] = dict(zip(self.settings["labels"], values, strict=True))
         if top_k is not None:
             probabilities = dict(sorted(probabilities.items(), key=lambda item: -item[1])[:top_k])
         if self.settings["task"] == "classification":
             best = max(probabilities, key=probabilities.__getitem__)
-            return Classification(example.text_a, example.text_b, best, probabilities)
+            return Classification(example.text_a, example.text_b, best, probabilities, words)
         labels = [label for label, probability in probabilities.items() if probability >= threshold]
-        return MultiLabel(example.text_a, example.text_b, labels, probabilities)
+        return MultiLabel(example.text_a, example.text_b, labels, probabilities, words)
 
 
 def _shown_texts(answer: Classification | Regression | MultiLabel) -> str:

@@ -1,0 +1,156 @@
+"""The weights of words, compared with BERT in plain NumPy."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from fine_tuned_models import OF_TEXTS, logits_of, random_classifier, write_fine_tuned
+from reference_bert import softmax
+from rounding import flat
+from tiny_exports import IdsNetwork, write_export, write_network
+
+from bert_keras.prediction import Classification, Limits, Regression, TextClassifier, WordWeight, open_model
+
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
+LABELS = ["sport", "world", "arts"]
+LETTERS = list("abcdefghijklmnop")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return random_classifier(3, seed=4, num_hidden_layers=1)
+
+
+@pytest.fixture
+def open_as(tmp_path):
+    """Return a function that opens a model for a task with changed settings."""
+
+    def open_(model, task="classification", limits=None, **settings):
+        labels = {} if task == "regression" else {"labels": LABELS}
+        return TextClassifier(write_fine_tuned(tmp_path, model, task, **(OF_TEXTS | labels | settings)), limits=limits)
+
+    return open_
+
+
+def probabilities(model, *segments):
+    return softmax(logits_of(model, *segments))
+
+
+def weights(answer):
+    return [word.weight for word in answer.words]
+
+
+def near(values):
+    return pytest.approx(list(map(float, values)), abs=1e-5)
+
+
+def test_a_word_has_the_probability_that_goes_with_it(model, open_as):
+    classify, text = open_as(model), "He  was\tHungry, WALKING!"
+    answer = classify(text, why=True)
+    whole = probabilities(model, "he was hungry , walk ##ing [UNK]")
+    hidden = [
+        *("[MASK] was hungry , walk ##ing [UNK]", "he [MASK] hungry , walk ##ing [UNK]"),
+        *("he was [MASK] , walk ##ing [UNK]", "he was hungry [MASK] walk ##ing [UNK]"),
+        *("he was hungry , [MASK] [MASK] [UNK]", "he was hungry , walk ##ing [MASK]"),
+    ]
+    best = whole.argmax()
+    assert [word.word for word in answer.words] == ["He", "was", "Hungry", ",", "WALKING", "!"]
+    assert [text[word.start : word.end] for word in answer.words] == [word.word for word in answer.words]
+    assert {word.field for word in answer.words} == {"text"}
+    assert weights(answer) == near(whole[best] - probabilities(model, each)[best] for each in hidden)
+    assert max(map(abs, weights(answer))) > 0.01
+    # The answer is otherwise the same, and the weights do not depend on the options and the company of a text.
+    assert flat(dataclasses.replace(answer, words=None)) == flat(classify(text))
+    assert classify(text).words is None
+    several = classify([text, "paris", text], why=True, top_k=1, batch_size=2)
+    assert several[0].words == several[2].words
+    assert flat(several[0].words) == flat(answer.words)
+    assert len(several[1].words) == 1
+
+
+def test_words_of_a_pair_tell_their_text(model, open_as):
+    classify = open_as(model, is_pair=True)
+    answer = classify(("he was", "so he"), why=True)
+    assert [(word.word, word.field, word.start) for word in answer.words] == [
+        *(("he", "text", 0), ("was", "text", 3), ("so", "text_pair", 0), ("he", "text_pair", 3))
+    ]
+    whole, hidden = (
+        probabilities(model, "he was", "so he"),
+        [
+            *(("[MASK] was", "so he"), ("he [MASK]", "so he")),
+            *(("he was", "[MASK] he"), ("he was", "so [MASK]")),
+        ],
+    )
+    best = whole.argmax()
+    assert weights(answer) == near(whole[best] - probabilities(model, *each)[best] for each in hidden)
+    assert [word.field for word in classify(("he was", ""), why=True).words] == ["text", "text"]
+
+
+def test_words_that_the_model_does_not_read_have_no_weight(model, open_as):
+    """Of 16 tokens, 14 are of the text; of the last word, the model reads the first of two word pieces."""
+    text = " ".join([*LETTERS[:13], "walking", *LETTERS])
+    answer = open_as(model)(text, why=True)
+    assert [word.word for word in answer.words] == [*LETTERS[:13], "walking"]
+    read = [*LETTERS[:13], "walk"]
+    whole = probabilities(model, " ".join(read))
+    without_last = probabilities(model, " ".join([*LETTERS[:13], "[MASK]"]))
+    assert weights(answer)[-1:] == near([whole.max() - without_last[whole.argmax()]])
+    pair = open_as(model, is_pair=True)((text, text), why=True)
+    assert [word.word for word in pair.words] == [*LETTERS[:7], *LETTERS[:6]]
+
+
+def test_windows_without_a_word_keep_their_score(open_as):
+    regressor = random_classifier(1, seed=9, num_hidden_layers=1)
+    tokens = LETTERS + LETTERS
+    answer = open_as(regressor, "regression", doc_stride=5)(" ".join(tokens), why=True)
+
+    def value(tokens):
+        windows = [" ".join(tokens[start : start + 14]) for start in (0, 5, 10, 15, 20)]
+        return np.mean([logits_of(regressor, window)[0] for window in windows])
+
+    assert answer.value == pytest.approx(value(tokens), abs=1e-5)
+    hidden = [value([*tokens[:place], "[MASK]", *tokens[place + 1 :]]) for place in range(32)]
+    assert weights(answer) == near(value(tokens) - hidden)
+
+
+def test_of_several_labels_the_most_probable_has_weights(model, open_as):
+    answer = open_as(model, "multi_label")("he was", why=True, threshold=0.9)
+    whole, *hidden = (1 / (1 + np.exp(-logits_of(model, text))) for text in ("he was", "[MASK] was", "he [MASK]"))
+    assert weights(answer) == near(whole.max() - each[whole.argmax()] for each in hidden)
+
+
+def test_a_text_has_a_limit_of_words(model, open_as):
+    classify = open_as(model, limits=Limits(max_sequences=4))
+    assert len(classify("he was so", why=True).words) == 3
+    message = (
+        "^text 1 has 5 sequences for its words, each hidden once, but max_sequences is 4; make it shorter, or raise "
+        "max_sequences$"
+    )
+    with pytest.raises(ValueError, match=message):
+        classify("he was so a", why=True)
+    with pytest.raises(ValueError, match="^why is 'no', but must be true or false$"):
+        classify("he", why="no")
+
+
+def test_an_export_gives_the_same_weights(model, open_as, tmp_path):
+    live = open_as(model, is_pair=True)
+    folder = write_export(tmp_path / "export", tmp_path / "model")
+    write_network(IdsNetwork(model, "classification"), folder)
+    pair = ("he was, so", "paris is walking")
+    expected = live(pair, why=True)
+    for format in ("saved_model", "onnx", "litert"):
+        assert flat(open_model(folder, format=format)(pair, why=True)) == flat(expected)
+
+
+def test_readers_see_the_strongest_words():
+    words = [
+        WordWeight(f"w{number}", 0, 2, weight, "text") for number, weight in enumerate((0.1, -0.4, 0, 0.2, 0.3, 0.15))
+    ]
+    answer = Classification("text", None, "a", {"a": 1.0}, words)
+    assert answer.readable().splitlines()[1:] == [
+        *("  1.0000  a", "  +0.300  w4", "  +0.200  w3", "  +0.150  w5", "  +0.100  w0", "  -0.400  w1")
+    ]
+    assert Regression("text", None, 1234.5, [WordWeight("w", 0, 1, -120.25, "text")]).readable() == (
+        "1234.5  text\n  -120  w"
+    )
