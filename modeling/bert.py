@@ -91,7 +91,8 @@ class BertModel(BaseModel):
                 see `BaseModel.__call__`. Further inputs are for packed rows: int32 [B, T] "sequence_ids", the number of
                 each token's sequence; int32 [B, T] "position_ids", its position in that sequence; and int32 [B, S]
                 "cls_positions", the position in the row where each sequence begins. A token then sees only tokens with
-                its number. Padding has a separate number, and input_mask is ignored.
+                its number. Padding has a separate number, and input_mask is ignored. Only this method, not a call of
+                the model, takes float [B, T, E] "word_vectors" for the word embeddings, for gradients.
             dropout_seed: int32 [2] (uint32 on JAX) for dropout from this seed, whatever `training` is.
             training: bool; True: dropout from a new seed at each call, unless there is a dropout_seed. Keras sets it in
                 `fit`. None or False: no dropout.
@@ -174,7 +175,8 @@ class BertModel(BaseModel):
         """Returns the embeddings and the output of each layer, float [B * T, H], and the scores of the mask."""
         input_ids, mask_scores = features["input_ids"], self.mask_scores(features)
         segment_ids = features["segment_ids"] if "segment_ids" in features else ops.zeros_like(input_ids)
-        embedded = self.embeddings(input_ids, segment_ids, dropout_seed, features.get("position_ids"))  # [B, T, H]
+        others = {name: features.get(name) for name in ("position_ids", "word_vectors")}
+        embedded = self.embeddings(input_ids, segment_ids, dropout_seed, **others)  # [B, T, H]
         states = [ops.reshape(embedded, (-1, self.config.hidden_size))]
         for i, layer in enumerate(self.encoder_layers):
             if self.config.has_shared_layers and dropout_seed is not None:

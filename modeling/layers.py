@@ -70,12 +70,20 @@ class Embeddings(keras.layers.Layer):
             autocast=False,
         )
 
-    def call(self, input_ids: Any, segment_ids: Any, dropout_seed: Any = None, position_ids: Any = None) -> Any:
+    def call(
+        self,
+        input_ids: Any,
+        segment_ids: Any,
+        dropout_seed: Any = None,
+        position_ids: Any = None,
+        word_vectors: Any = None,
+    ) -> Any:
         """Maps ids, int32 [B, T], to float [B, T, H]; without position_ids, the positions are 0, 1, 2, ...
 
-        A segment id beyond the table adds nothing, as in the original BERT.
+        A segment id beyond the table adds nothing, as in the original BERT. Word vectors, float [B, T, E], replace the
+        rows of the table.
         """
-        summed = ops.take(self.word_embeddings, input_ids, axis=0)  # [B, T, E]
+        summed = ops.take(self.word_embeddings, input_ids, axis=0) if word_vectors is None else word_vectors
         if self.num_segments:
             # A product with one-hot vectors gives the small table a dense gradient.
             segment_rows = ops.one_hot(segment_ids, self.num_segments, dtype=self.variable_dtype)  # [B, T, S]

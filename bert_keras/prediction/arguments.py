@@ -5,7 +5,7 @@ import logging
 import math
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.settings.fields import setting
@@ -120,7 +120,7 @@ class CallOptions(TypedDict, total=False):
     candidates: Sequence[str] | None
     pll: str | None
     raw_scores: bool | None
-    why: bool | None
+    why: bool | Literal["gradients"] | None
 
 
 class PipeOptions(CallOptions, total=False):

@@ -37,7 +37,7 @@ _OPTIONS = {
     "candidates": _array({"type": "string"}, minItems=1),
     "pll": {"enum": list(PLL_CHOICES)},
     "raw_scores": {"type": "boolean"},
-    "why": {"type": "boolean"},
+    "why": {"enum": [True, False, "gradients"]},
 }
 _FIELDS = {"choices": _array({"type": "string"}, minItems=2), "texts": _array({"type": "string"}, minItems=1)}
 _ADDED = {"num_tokens": {"type": "integer"}, "is_cut": {"type": "boolean"}}

@@ -101,7 +101,12 @@ def test_every_format_gives_the_same_answers(folder, export, name):
     (export / "export.json").write_text(json.dumps({"formats": {name: {"path": PLACES[name]}}}))
     questions = QUESTIONS["classification"]
     expected = open_model(folder / "classification")(questions)
-    assert flat(open_model(export, batch_size=2)(questions)) == flat(expected)
+    exported = open_model(export, batch_size=2)
+    assert flat(exported(questions)) == flat(expected)
+    live = open_model(folder / "runs" / "classification")
+    assert flat(exported(questions[1], why=True)) == flat(live(questions[1], why=True))
+    with pytest.raises(ValueError, match='^why is "gradients", which an export does not have; give true, or take the'):
+        exported.pipe([], why="gradients")
 
 
 def test_the_format_of_an_export_can_be_chosen(folder, export):

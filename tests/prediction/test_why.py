@@ -5,11 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 from fine_tuned_models import OF_TEXTS, logits_of, random_classifier, write_fine_tuned
+from known_models import ID
 from reference_bert import softmax
 from rounding import flat
-from tiny_exports import IdsNetwork, write_export, write_network
 
-from bert_keras.prediction import Classification, Limits, Regression, TextClassifier, WordWeight, open_model
+from bert_keras.prediction import Classification, Limits, Regression, TextClassifier, WordWeight
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 
@@ -129,18 +129,52 @@ def test_a_text_has_a_limit_of_words(model, open_as):
     )
     with pytest.raises(ValueError, match=message):
         classify("he was so a", why=True)
-    with pytest.raises(ValueError, match="^why is 'no', but must be true or false$"):
+    with pytest.raises(ValueError, match="^why is 'no', but must be true, false or \"gradients\"$"):
         classify("he", why="no")
 
 
-def test_an_export_gives_the_same_weights(model, open_as, tmp_path):
-    live = open_as(model, is_pair=True)
-    folder = write_export(tmp_path / "export", tmp_path / "model")
-    write_network(IdsNetwork(model, "classification"), folder)
-    pair = ("he was, so", "paris is walking")
-    expected = live(pair, why=True)
-    for format in ("saved_model", "onnx", "litert"):
-        assert flat(open_model(folder, format=format)(pair, why=True)) == flat(expected)
+@pytest.mark.parametrize(
+    ("num_layers", "settings", "text", "segments"),
+    [
+        (1, {}, "He was walking.", ["he was walk ##ing ."]),
+        (3, {"is_pair": True}, ("he was", "So he ate"), ["he was", "so he ate"]),
+        (2, {"doc_stride": 5}, " ".join(LETTERS), [" ".join(LETTERS[:14]), " ".join(LETTERS[5:])]),
+    ],
+)
+def test_gradients_add_up_to_the_difference_of_the_logit(open_as, num_layers, settings, text, segments):
+    """From [MASK] for every token to the text; the logit is the mean of the windows."""
+    model = random_classifier(3, seed=4, num_hidden_layers=num_layers)
+    classify = open_as(model, **settings)
+    answer = classify(text, why="gradients")
+    assert [(word.word, word.start, word.field) for word in answer.words] == [
+        (word.word, word.start, word.field) for word in classify(text, why=True).words
+    ]
+    label, rows = (
+        LABELS.index(answer.label),
+        [[segment] for segment in segments] if "doc_stride" in settings else [segments],
+    )
+
+    def logit(rows):
+        ids = [[ID["[CLS]"], *(ID[token] for part in row for token in [*part.split(), "[SEP]"])] for row in rows]
+        parts = [[0, *(number for number, part in enumerate(row) for _ in [*part.split(), ""])] for row in rows]
+        outputs = [model([each], segment_ids=[part])["logits"] for each, part in zip(ids, parts, strict=True)]
+        return np.mean([np.asarray(output)[0, label] for output in outputs])
+
+    masked = [[" ".join(["[MASK]"] * len(part.split())) for part in row] for row in rows]
+    difference = logit(rows) - logit(masked)
+    assert abs(difference) > 0.01
+    assert sum(weights(answer)) == pytest.approx(difference, rel=0.02)
+    assert flat(dataclasses.replace(answer, words=None)) == flat(classify(text))
+
+
+def test_a_word_that_equals_the_mask_has_no_gradient(open_as):
+    model = random_classifier(3, seed=4, num_hidden_layers=1)
+    table = model.bert.embedding_table
+    rows = np.array(table)
+    rows[ID["was"]] = rows[ID["[MASK]"]]
+    table.assign(rows)
+    he, was, hungry = weights(open_as(model)("he was hungry", why="gradients"))
+    assert (he != 0, was, hungry != 0) == (True, 0, True)
 
 
 def test_readers_see_the_strongest_words():

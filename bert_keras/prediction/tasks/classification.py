@@ -13,12 +13,13 @@ from bert_keras.mistakes import Mistake
 from bert_keras.modeling import BertConfig, ClassifierModel
 from bert_keras.prediction.arguments import OpenOptions, check_threshold, check_top_k, shown
 from bert_keras.prediction.loaded_model import Answer
-from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
+from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors, on_device
 from bert_keras.prediction.predictor import Counts, Found, Row
 from bert_keras.prediction.tasks.fine_tuned import Arrays, FineTunedPredictor
 from bert_keras.prediction.why import (
     SeenWord,
     WordWeight,
+    gradients_of_words,
     seen_words,
     strongest,
     weights_of_words,
@@ -28,8 +29,8 @@ from bert_keras.prediction.why import (
 # Maximum number of classes to show.
 _MOST_CLASSES = 5
 
-# A text, the features of its sequences, and its words if the option `why` asks for their weights.
-_Encoded = tuple[Example, Arrays, list[SeenWord] | None]
+# A text, the features of its sequences, and the words to hide in turn.
+_Encoded = tuple[Example, Arrays, list[SeenWord]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +111,8 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
     - `threshold`: the lowest probability of a label that applies; by default 0.5. Only for models of several labels.
     - `why`: True gives the answer `words`. The weight of a word is the probability of the label (regression: the value)
       less that of the text with [MASK] for each token of the word. A text needs one more sequence for each of its
-      words. Words that the model does not read have no weight.
+      words. Words that the model does not read have no weight. "gradients" gives integrated gradients of the label's
+      logit (regression: the value) between [MASK] for all words and the text; not for exports.
     """
 
     head = "classifier"
@@ -178,8 +180,12 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
         if options.get("top_k") is not None:
             check_top_k(options["top_k"], len(self.labels), "the number of the model's labels,")
         check_threshold(options.get("threshold", 0.5))
-        if not isinstance(options["why"], bool):
-            raise Mistake("{why} is {!r}, but must be true or false", options["why"])
+        if options["why"] != "gradients" and not isinstance(options["why"], bool):
+            raise Mistake('{why} is {!r}, but must be true, false or "gradients"', options["why"])
+        if options["why"] == "gradients" and self.files.is_export:
+            raise Mistake(
+                '{why} is "gradients", which an export does not have; give true, or take the model of the run'
+            )
 
     def _make_model(self, config: BertConfig) -> ClassifierModel:
         return ClassifierModel(config, self.num_classes)
@@ -201,18 +207,21 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
 
     def _encode_row(self, row: Row, counts: Counts, options: dict[str, Any], extra: dict[str, Any]) -> _Encoded:
         example, rows = super()._encode_row(row, counts, options, extra)
-        if not options["why"]:
-            return example, rows, None
-        words = seen_words(self.tokenizer, example, rows, self.settings.get("doc_stride"))
+        if options["why"] is not True:
+            return example, rows, []
+        words = self._words(example, rows)
         num_sequences = len(rows["input_ids"]) + sum(len(word.places) for word in words)
         self.limits.check("max_sequences", num_sequences, row.source, "sequences for its words, each hidden once")
         return example, rows, words
+
+    def _words(self, example: Example, rows: Arrays) -> list[SeenWord]:
+        return seen_words(self.tokenizer, example, rows, self.settings.get("doc_stride"))
 
     def _questions(self, encoded: _Encoded) -> Iterator[Question]:
         example, rows, words = encoded
         questions = list(super()._questions((example, rows)))
         yield from questions
-        for word in words or ():
+        for word in words:
             yield from without_word(questions, word, self.tokenizer.vocab["[MASK]"])
 
     def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
@@ -226,17 +235,19 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
         found: Found,
         top_k: int | None = None,
         threshold: float = 0.5,
-        why: bool = False,
+        why: bool | str = False,
     ) -> Classification | Regression | MultiLabel:
-        example, rows, seen = encoded
+        example, rows, hidden = encoded
         num_rows = len(rows["input_ids"])
         all_scores = np.array([row for _, (row,) in found], np.float64)  # [rows and hidden words, C]
         scores = all_scores[:num_rows].mean(axis=0)  # [C]
         values: Any = scores.tolist()
-        words = None
-        if seen is not None:
-            of_answer = all_scores[:, scores.argmax()].tolist()
-            words = weights_of_words(seen, of_answer[:num_rows], iter(of_answer[num_rows:]))
+        words, label = None, int(scores.argmax())
+        if why == "gradients":
+            words = self._gradients(example, rows, label)
+        elif why:
+            of_label = all_scores[:, label].tolist()
+            words = weights_of_words(hidden, of_label[:num_rows], iter(of_label[num_rows:]))
         if self.settings["task"] == "regression":
             return Regression(example.text_a, example.text_b, values[0], words)
         probabilities: dict[str, float] = dict(zip(self.settings["labels"], values, strict=True))
@@ -247,6 +258,12 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
             return Classification(example.text_a, example.text_b, best, probabilities, words)
         labels = [label for label, probability in probabilities.items() if probability >= threshold]
         return MultiLabel(example.text_a, example.text_b, labels, probabilities, words)
+
+    def _gradients(self, example: Example, rows: Arrays, label: int) -> list[WordWeight]:
+        questions = list(super()._questions((example, rows)))
+        with on_device(self._device):
+            mask_id = self.tokenizer.vocab["[MASK]"]
+            return gradients_of_words(self.model, questions, self._words(example, rows), label, mask_id)
 
 
 def _shown_texts(answer: Classification | Regression | MultiLabel) -> str:
