@@ -9,7 +9,7 @@ from known_models import ID
 from reference_bert import softmax
 from rounding import flat
 
-from bert_keras.prediction import Classification, Limits, Regression, TextClassifier, WordWeight
+from bert_keras.prediction import Classification, Limits, Regression, TextClassifier, WordWeight, why
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 
@@ -165,6 +165,18 @@ def test_gradients_add_up_to_the_difference_of_the_logit(open_as, num_layers, se
     assert abs(difference) > 0.01
     assert sum(weights(answer)) == pytest.approx(difference, rel=0.02)
     assert flat(dataclasses.replace(answer, words=None)) == flat(classify(text))
+
+
+def test_points_double_until_the_gradients_add_up(open_as, monkeypatch, messages):
+    classify = open_as(random_classifier(3, seed=4, num_hidden_layers=2))
+    expected = classify("he was hungry", why="gradients")
+    monkeypatch.setattr(why, "_LARGEST_ERROR", 1e-3)
+    monkeypatch.setattr(why, "_NUMS_OF_POINTS", (1, 32))
+    assert flat(classify("he was hungry", why="gradients")) == flat(expected)
+    assert not any("add up" in message for message in messages)
+    monkeypatch.setattr(why, "_NUMS_OF_POINTS", (1,))
+    assert flat(classify("he was hungry", why="gradients")) != flat(expected)
+    assert messages[-1].startswith("the gradients of the words add up to ")
 
 
 def test_a_word_that_equals_the_mask_has_no_gradient(open_as):
