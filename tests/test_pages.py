@@ -84,6 +84,8 @@ READ = re.compile(
     r"""|(?:open_model|open|read_csv|Path|from_\w+|Tokenizer|TextLineDataset|load)\("(?P<call>[^"\s{]+)"[,)]"""
     r"""|\w*(?:file|dir|checkpoint|teacher)="(?P<argument>[^"\s{]+)\""""
 )
+# Where they name what they write; docs/record.py knows the flags of the outputs.
+WRITTEN = re.compile(r"--download=(\S+)|export_model\('(\w+)'\)|json_file\(\"(\S+)\"\)|> (?:\\\n)? *(\S+)")
 ELSEWHERE = ("hf://", "gs://", "/", "~", "$", "-", "<")
 
 
@@ -93,13 +95,11 @@ def test_a_page_uses_what_it_makes_or_names_in_its_text(page):
     blocks = blocks_of(page)
     text = re.sub(r"```.*?```|<!--.*?-->", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.S)
     named = {name.strip("/") for name in re.findall(r"`([^`]+)`", text)}
-    made = {name for step in steps_of(blocks)[0] for name in step.made}
-    blocks_text = "".join(block.text for block in blocks)
-    for written in re.findall(
-        r"--download=(\S+)|export_model\('(\w+)'\)|json_file\(\"(\S+)\"\)|> (?:\\\n)? *(\S+)", blocks_text
-    ):
-        made |= set(written)
+    made = set()
     for block in blocks:
+        if block.kind in ("commands", "python", "file"):
+            made |= {name for step in steps_of([block])[0] for name in step.made}
+            made |= {name for names in WRITTEN.findall(block.text) for name in names}
         for match in READ.finditer(block.text) if block.kind in ("commands", "python") else ():
             for path in (match["flag"] or match["call"] or match["argument"]).split(","):
                 first = path.split("/")[0]

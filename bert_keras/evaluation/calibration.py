@@ -3,13 +3,13 @@
 Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", arXiv:1706.04599.
 """
 
-import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.optimize
 
+from bert_keras.evaluation.report_files import png_of
 from bert_keras.evaluation.tables import tab_separated
 
 # Probabilities below this count as this, so that one wrong answer that is certain does not hide all others.
@@ -96,7 +96,6 @@ def reliability_picture(before: tuple[np.ndarray, np.ndarray], after: tuple[np.n
 
     `before` and `after` are confidences, float [N], and whether the answers are right, bool [N].
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 4.2), dpi=150, layout="constrained")
@@ -110,9 +109,7 @@ def reliability_picture(before: tuple[np.ndarray, np.ndarray], after: tuple[np.n
         axes.scatter(means[is_used], shares[is_used], s=sizes, alpha=0.7, clip_on=False)
         axes.set(title=f"{title} calibration", xlabel="confidence", xlim=(0, 1.02), ylim=(0, 1.02))
     figure.axes[0].set_ylabel("share of right answers")
-    file = io.BytesIO()
-    FigureCanvasAgg(figure).print_png(file, metadata={"Software": None})
-    return file.getvalue()
+    return png_of(figure)
 
 
 def _bins(confidences: np.ndarray, is_right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -94,7 +94,6 @@ def confusion_picture(label_ids: ArrayLike, predicted_ids: ArrayLike, labels: Se
 
     The shade is the share of the gold class, which makes rare classes visible.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     counts = confusion_matrix(label_ids, predicted_ids, labels=range(len(labels)))
@@ -106,8 +105,14 @@ def confusion_picture(label_ids: ArrayLike, predicted_ids: ArrayLike, labels: Se
         told = "confusion_matrix.png: %s of %s labels are shortened, or have codes for characters that its font lacks"
         log.info(told, f"{num_changed:,}", f"{len(labels):,}")
     _draw_confusions(figure, counts, shown)
+    return png_of(figure)
+
+
+def png_of(figure: "Figure") -> bytes:
+    """Returns a picture as bytes of a PNG, the same ones with every version of matplotlib."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     file = io.BytesIO()
-    # Without metadata, the same numbers give the same bytes with every version of matplotlib.
     FigureCanvasAgg(figure).print_png(file, metadata={"Software": None})
     return file.getvalue()
 

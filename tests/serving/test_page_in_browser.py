@@ -14,7 +14,6 @@ pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 pytest.importorskip("selenium", reason="needs the extra [browser]")
 
 import requests
-from browser import chromium
 from running_server import serving
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -38,19 +37,12 @@ def server(tmp_path_factory):
         yield running
 
 
-@pytest.fixture(scope="module")
-def driver():
-    with chromium() as opened:
-        yield opened
-
-
 @pytest.fixture
 def page(driver, server):
     driver.set_window_size(1280, 900)
-    yield Page(driver, server.url)
-    # Errors of scripts, and what the Content-Security-Policy blocked. A status such as 422 is not one.
-    lines = [line["message"] for line in driver.get_log("browser") if "Failed to load resource" not in line["message"]]
-    assert lines == []
+    opened = Page(driver, server.url)
+    yield opened
+    opened.check_log()
 
 
 def answers_of(server, task):

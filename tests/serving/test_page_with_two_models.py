@@ -11,7 +11,6 @@ pytest.importorskip("starlette", reason="needs the extra [serve]")
 pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 pytest.importorskip("selenium", reason="needs the extra [browser]")
 
-from browser import chromium
 from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
 from known_models import random_model, write_model
 from running_server import serving
@@ -54,17 +53,11 @@ def server(tmp_path_factory):
         yield running
 
 
-@pytest.fixture(scope="module")
-def driver():
-    with chromium() as opened:
-        yield opened
-
-
 @pytest.fixture
 def page(driver, server):
-    yield Page(driver, server.url)
-    lines = [line["message"] for line in driver.get_log("browser") if "Failed to load resource" not in line["message"]]
-    assert lines == []
+    opened = Page(driver, server.url)
+    yield opened
+    opened.check_log()
 
 
 def open_page(page, name, task):

@@ -59,6 +59,11 @@ class Page:
     def __init__(self, driver, url):
         self.driver, self.url = driver, url
 
+    def check_log(self):
+        """Checks for errors of scripts, and what the Content-Security-Policy blocked; a status such as 422 is none."""
+        lines = [line["message"] for line in self.driver.get_log("browser")]
+        assert [line for line in lines if "Failed to load resource" not in line] == []
+
     def find(self, selector):
         return self.driver.find_element("css selector", selector)
 

@@ -7,7 +7,6 @@ import collections
 import dataclasses
 import functools
 import logging
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -165,7 +164,7 @@ class Classification(Task):
 
     def fit_temperature(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
         """One temperature for all classes, or one for each of several labels."""
-        logits, truth = _logits(outputs), self._targets(self.data.calibration or ())
+        logits, truth = _logits(outputs), self.data.targets(self.data.calibration or ())
         columns = [[label] for label in range(logits.shape[-1])] if self.kind == "multi_label" else [slice(None)]
 
         def nll(temperature: float, part: Any) -> float:
@@ -177,7 +176,7 @@ class Classification(Task):
         return np.broadcast_to(np.array(self._temperature), logits.shape[-1])
 
     def write_calibration(self, run_dir: RunDir, before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> None:
-        truth = self._targets(self.data.dev or ())
+        truth = self.data.targets(self.data.dev or ())
         parts = []
         for outputs in (before, after):
             answers = self.answers(outputs, self.eval_features)
@@ -227,14 +226,6 @@ class Classification(Task):
     def _truth(self) -> list[Any]:
         return [example.label for example in self.data.dev or ()]
 
-    def _targets(self, examples: Sequence[Example]) -> np.ndarray:
-        """Returns which of the labels the examples have, bool [N, C]."""
-        labels = self.data.labels
-        of_examples: list[Any] = [example.label for example in examples]
-        if self.kind == "multi_label":
-            return np.array([[label in of_example for label in labels] for of_example in of_examples])
-        return np.eye(len(labels), dtype=bool)[[labels.index(label) for label in of_examples]]
-
     def _of_truth(self, answers: np.ndarray, truth: np.ndarray) -> np.ndarray:
         """Returns the probabilities of what is true: of the label, or of each label's presence or absence."""
         return np.where(truth, answers, 1 - answers).ravel() if self.kind == "multi_label" else answers[truth]
@@ -244,7 +235,7 @@ class Classification(Task):
         if self.data.kind == "regression":
             metrics = regression_metrics(truth, answers)
         elif self.data.kind == "multi_label":
-            metrics = multi_label_metrics(self._targets(self.data.dev or ()), (answers >= 0.5).astype(np.int64))
+            metrics = multi_label_metrics(self.data.targets(self.data.dev or ()), (answers >= 0.5).astype(np.int64))
         else:
             ids = [labels.index(label) for label in truth]
             metrics = classification_metrics(ids, answers.argmax(-1), self.data.metrics)

@@ -8,6 +8,8 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from bert_keras.data_prep.tasks.columns import Columns
 from bert_keras.data_prep.tasks.examples import Example, check_labels, in_order, learn_labels, learn_scale
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
@@ -60,6 +62,13 @@ class ClassificationData:
     scale: dict[str, float] | None = None
     unlabeled: list[Example] | None = None
     calibration: list[Example] | None = None
+
+    def targets(self, examples: Sequence[Example]) -> np.ndarray:
+        """Returns which of the labels the examples have, bool [N, C]."""
+        of_examples: list[Any] = [example.label for example in examples]
+        if self.kind == "multi_label":
+            return np.array([[label in of_example for label in self.labels] for of_example in of_examples])
+        return np.eye(len(self.labels), dtype=bool)[[self.labels.index(label) for label in of_examples]]
 
 
 def read_classification_data(

@@ -72,8 +72,9 @@ def write_evaluation(run_dir: RunDir, data: ClassificationData, answers: np.ndar
     )
     run_dir.write_text("eval_errors.tsv", table)
     if data.kind == "multi_label":
-        indicators = np.array([[label in of_example for label in data.labels] for of_example in labels], np.int64)
-        run_dir.write_text("class_report.txt", class_report(indicators, (answers >= 0.5).astype(np.int64), data.labels))
+        run_dir.write_text(
+            "class_report.txt", class_report(data.targets(dev), (answers >= 0.5).astype(np.int64), data.labels)
+        )
     elif data.kind != "regression":
         label_ids = list(map(data.labels.index, labels))
         predicted_ids = answers.argmax(-1)

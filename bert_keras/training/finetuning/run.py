@@ -212,16 +212,15 @@ class FineTuning:
             return trained
         if step is None:
             network, step = self._load_model(run_dir, network)
+        evaluate = self._evaluator(network, settings) if task.eval_features is not None else None
+        before = trained.evaluation or (last(evaluate()) if evaluate else None)
         inference = self._inference(network, settings, settings.eval_batch_size)
-        temperature = task.fit_temperature(last(inference.outputs(task.calibration_features)))
-        has_evaluation = task.eval_features is not None
-        before = last(inference.outputs(task.eval_features)) if has_evaluation else {}
-        scale_head(network.model, temperature)
-        evaluation = finish(self._evaluator(network, settings)(), step) if has_evaluation else None
-        write_model(run_dir, task, self.opened.files, network.model, step, evaluation.metrics if evaluation else {})
-        if evaluation:
-            task.write_calibration(run_dir, before, evaluation.outputs or {})
-        return Trained(trained.best, network, step, evaluation)
+        scale_head(network.model, task.fit_temperature(last(inference.outputs(task.calibration_features))))
+        after = finish(evaluate(), step) if evaluate else None
+        write_model(run_dir, task, self.opened.files, network.model, step, after.metrics if after else {})
+        if before and after:
+            task.write_calibration(run_dir, before.outputs or {}, after.outputs or {})
+        return Trained(trained.best, network, step, after)
 
     def _use_model(self, run_dir: RunDir, trained: Trained) -> Result:
         """Evaluates and predicts with the run's model, and writes the results."""
