@@ -28,7 +28,7 @@ from bert_keras.prediction import (
 
 TEXTS = ["he was hungry", "paris", "so he ate ."]
 PAIRS = [("he was hungry", "so he ate ."), ("paris", "is the capital"), ("a", "b")]
-QUERIES = [("he was", ["so he ate", "paris"]), ("paris is", ["a b"]), ("she", ["a", "b", "c"])]
+QUERIES = [("he was", ["so he ate", "paris"]), ("paris is", ["a b"]), ("she", ["he", "paris", "so he"])]
 CHOICES = [("he was hungry", ["so he ate", "paris"]), ("paris is", ["a b", "c d"]), ("she", ["a", "b", "c"])]
 LONGER = "more than the 38 that the model takes; make it shorter, or"
 NO_MASK = r"has no \[MASK\]: "
