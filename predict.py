@@ -36,7 +36,7 @@ from bert_keras.storage.paths import is_dir
 
 # A fine-tuned model or an export stores all of these values. With an export for fill_mask, the last is allowed.
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "strip_accents", "long")
-_OPTIONS = ("top_k", "threshold", "candidates", "pll", "why")  # a predictor refuses those that it does not have
+_OPTIONS = ("top_k", "threshold", "candidates", "pll", "why", "coverage")  # a predictor refuses those of others
 _OF_TABLES = ("text_column", "text_pair_column", "choice_columns", "has_header")
 
 
@@ -64,6 +64,7 @@ class Prediction:
     threshold: float | None = setting("Lowest probability of a label or an entity; odds of no answer.", None)
     similarity: bool = setting("vectors: read pairs, and write how similar their texts are.", False)
     why: bool = setting("Also show the words that move the answer of a classifier most.", False)
+    coverage: float | None = setting("Also show a set of labels that has the right one in this share of texts.", None)
     candidates: tuple[str, ...] | None = setting("fill_mask: the only words to guess, separated by commas.", None)
     pll: str | None = setting("score: mask one token, or also the rest of its word.", None, choices=PLL_CHOICES)
     batch_size: int = setting("Maximum number of sequences in a batch.", 16, lower_bound=1)

@@ -75,6 +75,28 @@ def test_the_report_is_of_the_evaluation_data(calibrated):
     assert report["before"]["nll"] == pytest.approx(-np.log(of_truth).mean(), abs=1e-3)
 
 
+def test_label_sets_have_the_right_label_in_the_wanted_share_of_the_texts(calibrated):
+    classify = open_model(calibrated)
+    rows, truth = map(list, zip(*noisy(100, 2), strict=True))
+    thresholds = classify.settings["label_set_thresholds"]
+    for coverage in (0.5, 0.8, 0.95):
+        answers = classify(rows, coverage=coverage)
+        share = np.mean([label in answer.label_set for answer, label in zip(answers, truth, strict=True)])
+        assert share > coverage - 0.1  # of 20 examples and 100 texts
+        for answer in answers:
+            likely = sorted(answer.probabilities, key=lambda name: -answer.probabilities[name])
+            assert answer.label_set == likely[: len(answer.label_set)]
+            assert answer.label_set[0] == answer.label
+            left_out = [answer.probabilities[name] for name in likely[len(answer.label_set) :]]
+            assert max(left_out, default=0) < thresholds[f"{coverage:g}"] or not thresholds[f"{coverage:g}"]
+    [answer] = classify(rows[:1], coverage=0.8, top_k=1)
+    assert (len(answer.probabilities), answer.readable().splitlines()[2]) == (1, f"  label set: {answer.label_set[0]}")
+    assert classify(rows[0]).label_set is None
+    for wrong in (0.4, 1, 0.905, True, "0.9"):
+        with pytest.raises(ValueError, match=r"^coverage is .*, but must be from 0\.5 to 0\.99, in steps of 0\.01$"):
+            classify(rows[0], coverage=wrong)
+
+
 def test_a_finished_run_is_not_calibrated_twice(calibrated, flags):
     [prefix] = calibrated.glob("model/model.ckpt-*.index")
     before, text = prefix.read_bytes(), (calibrated / "evaluation.json").read_text()

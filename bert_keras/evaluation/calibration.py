@@ -85,6 +85,21 @@ def thresholds(confidences: np.ndarray, is_right: np.ndarray) -> dict[str, float
     return found
 
 
+def label_set_thresholds(probabilities: np.ndarray) -> dict[str, float]:
+    """Returns the lowest probability of a label in the label set of a text, by the coverage of the sets, 0.5 to 0.99.
+
+    The coverage is the least share of texts whose set has the right label. `probabilities` are those of the right
+    labels, float [N], of texts that training did not see. With too few of them for a coverage, the threshold is 0, so
+    that the sets have all labels.
+
+    Source: Sadinle et al. 2019, "Least Ambiguous Set-Valued Classifiers with Bounded Error Levels", arXiv:1609.00451.
+    """
+    ordered, size = np.sort(probabilities), len(probabilities)
+    # Of N + 1 texts in random order, the last is as likely as any other to have the k lowest probabilities.
+    allowed = {percent: (size + 1) * (100 - percent) // 100 for percent in range(50, 100)}
+    return {f"{percent / 100:g}": float(ordered[k - 1]) if k else 0.0 for percent, k in allowed.items()}
+
+
 def answered_table(rows: Sequence[dict[str, Any]]) -> str:
     """Formats `answered_shares` as a tab-separated table."""
     shown = [[f"{number:.4g}" if number is not None else "" for number in row.values()] for row in rows]

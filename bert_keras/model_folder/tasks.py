@@ -40,6 +40,8 @@ _OF_ANSWERS = {
     "null_score_diff_threshold": _NUMBER,
     "answer_text": _one_of("release", "offsets"),
 }
+# Setting that classifiers of --calibrate also have: the lowest probability of a label in a label set, by the coverage.
+LABEL_SETS = "label_set_thresholds"
 # Texts of a question that are lists of texts.
 LISTS = ("choices", "texts")
 _IDS = ("input_ids", "input_mask", "segment_ids")

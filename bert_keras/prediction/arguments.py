@@ -120,6 +120,7 @@ class CallOptions(TypedDict, total=False):
     candidates: Sequence[str] | None
     pll: str | None
     raw_scores: bool | None
+    coverage: float | None
     why: bool | Literal["gradients"] | None
 
 

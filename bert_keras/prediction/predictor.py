@@ -46,9 +46,10 @@ class Unanswered:
         return f"no answer: {self.error}"
 
 
-def given_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of an answer without `words` if the option `why` did not ask for them."""
-    return {name: value for name, value in fields.items() if name != "words" or value is not None}
+def given_fields(answer: Any) -> dict[str, Any]:
+    """Returns the fields of an answer without those that no option asked for."""
+    fields = {field.name: field.default for field in dataclasses.fields(answer)}
+    return {name: value for name, default in fields.items() if (value := getattr(answer, name)) is not default}
 
 
 def answer_lines(answers: Iterable[Any], as_json: bool) -> Iterator[str]:
@@ -57,7 +58,7 @@ def answer_lines(answers: Iterable[Any], as_json: bool) -> Iterator[str]:
     for answer in answers:
         num_unanswered += isinstance(answer, Unanswered)
         if as_json:
-            yield json.dumps(given_fields(dataclasses.asdict(answer)), ensure_ascii=False, allow_nan=False)
+            yield json.dumps(given_fields(answer), default=vars, ensure_ascii=False, allow_nan=False)
         else:
             yield answer.readable()
     if num_unanswered:

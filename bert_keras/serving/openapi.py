@@ -37,6 +37,7 @@ _OPTIONS = {
     "candidates": _array({"type": "string"}, minItems=1),
     "pll": {"enum": list(PLL_CHOICES)},
     "raw_scores": {"type": "boolean"},
+    "coverage": {"type": "number", "minimum": 0.5, "maximum": 0.99},
     "why": {"enum": [True, False, "gradients"]},
 }
 _FIELDS = {"choices": _array({"type": "string"}, minItems=2), "texts": _array({"type": "string"}, minItems=1)}

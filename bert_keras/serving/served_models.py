@@ -124,7 +124,7 @@ class ServedModel:
             listed = ", ".join(self.options) or "none"
             raise ValueError(f'"{unknown[0]}" is not a field of this request; its options are: {listed}')
         for text, (answer, is_cut) in zip(texts, self.predictor.pipe_with_cuts(texts, **options), strict=True):
-            fields = given_fields(vars(answer))
+            fields = given_fields(answer)
             if self.task == "vectors":
                 fields = {"text": text, "vector": np.array(answer.vector, np.float32)}
             yield fields | {"num_tokens": self.predictor.num_tokens(text), "is_cut": is_cut}

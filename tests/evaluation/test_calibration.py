@@ -13,6 +13,7 @@ from bert_keras.evaluation.calibration import (
     expected_calibration_error,
     fit_temperature,
     interval_of_mean,
+    label_set_thresholds,
     negative_log_likelihood,
     reliability_picture,
     thresholds,
@@ -75,6 +76,26 @@ def test_the_interval_of_a_mean_is_that_of_the_normal_distribution():
     low, high = interval_of_mean(values)
     error = 1.96 * 3 / np.sqrt(2000)
     assert [low, high] == pytest.approx([values.mean() - error, values.mean() + error], abs=0.02)
+
+
+@pytest.mark.parametrize("num_examples", [60, 500])
+def test_label_sets_have_the_right_label_in_the_wanted_share_of_new_texts(num_examples):
+    logits, labels = draw(200 * num_examples)
+    of_right = scipy.special.softmax(logits, -1)[np.arange(len(labels)), labels]
+    new = of_right[:10_000]
+    for wanted in (0.5, 0.8, 0.9, 0.97):
+        found = [
+            (new >= label_set_thresholds(of_right[start : start + num_examples])[f"{wanted:g}"]).mean()
+            for start in range(10_000, len(labels) - num_examples, num_examples)
+        ]
+        # Of few examples only whole ones can be left out, so the share is up to 1 / (N + 1) higher.
+        assert wanted - 0.01 < np.mean(found) < wanted + 0.01 + 1 / num_examples
+
+
+def test_label_sets_have_all_labels_if_too_few_examples_say_more():
+    found = label_set_thresholds(np.linspace(0.2, 0.9, 8))
+    assert [found[name] for name in ("0.5", "0.88", "0.89", "0.99")] == pytest.approx([0.5, 0.2, 0, 0])
+    assert [*found] == [f"{number / 100:g}" for number in range(50, 100)]
 
 
 CONFIDENCES = np.array([0.99, 0.95, 0.9, 0.9, 0.6, 0.3])

@@ -61,6 +61,17 @@ def test_values_and_labels(of_task):
         web.check({"text": "he ate"}, {"text": "Paris is the capital of France."}, **options)
 
 
+def test_label_sets(of_task, tmp_path):
+    thresholds = {"0.5": 0.9, "0.9": 0.2, "0.99": 0.0}
+    web = of_task("classification").changed(tmp_path / "web", label_set_thresholds=thresholds)
+    items = [pair("he ate", "so"), pair(LONG, LONG)]
+    sizes = [len(web.check(*items, coverage=coverage, top_k=1)[0]["label_set"]) for coverage in (0.5, 0.9, 0.99)]
+    assert sizes[0] == 1 <= sizes[1] <= sizes[2] == len(web.settings["labels"])
+    for wrong in (0.905, "0.9", 1, True):
+        assert web.check(items[0], coverage=wrong)[0].startswith("coverage is ")
+    assert of_task("classification").check(items[0], coverage=0.9)[0].startswith("coverage needs a model that was ")
+
+
 def test_choices(of_task):
     found = of_task("multiple_choice").check(choices("he", "ate", "was", "so so"), choices(LONG, "a", LONG))
     assert sum(found[0]["probabilities"]) == pytest.approx(1)

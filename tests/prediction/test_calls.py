@@ -130,6 +130,12 @@ def test_answers_have_a_threshold_and_a_number_of_spans(answerer):
         ),
         ("classification", {"top_k": 4}, "^top_k is 4, but must be from 1 to the number of the model's labels, 3$"),
         ("classification", {"top_k": True}, "^top_k is True, but must be from 1 to"),
+        (
+            "classification",
+            {"coverage": 0.9},
+            "^coverage needs a model that was trained with calibrate, and this one was",
+        ),
+        ("multi_label", {"coverage": 0.9}, "^coverage is not an option of TextClassifier for multi_label; its options"),
         ("multi_label", {"threshold": 50}, "^threshold is 50, but must be a number from 0 to 1$"),
         ("token_classification", {"threshold": "high"}, "^threshold is 'high', but must be a number from 0 to 1$"),
         ("question_answering", {"threshold": float("nan")}, "^threshold is nan, but must be a number$"),

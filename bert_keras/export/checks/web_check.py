@@ -1,7 +1,6 @@
 """Compares the JavaScript of a web export with Python, in Node."""
 
 import contextlib
-import dataclasses
 import json
 import logging
 import pathlib
@@ -95,7 +94,7 @@ def answers_of_python(
         try:
             [(answer, is_cut)] = predictor.pipe_with_cuts([value], **options)
             length = {"num_tokens": predictor.num_tokens(value), "is_cut": is_cut}
-            found.append(given_fields(dataclasses.asdict(answer)) | length)
+            found.append(json.loads(json.dumps(given_fields(answer), default=vars)) | length)
         except ValueError as error:
             found.append(str(error))
     return found

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.tasks import LABEL_SETS
 from bert_keras.modeling import BertConfig, ClassifierModel
 from bert_keras.prediction.arguments import OpenOptions, check_threshold, check_top_k, shown
 from bert_keras.prediction.loaded_model import Answer
@@ -44,6 +45,7 @@ class Classification:
         probabilities: dict of every class to its probability, in the order of their ids. They sum to 1. With the option
             `top_k` only the most probable.
         words: the weight of each word for the probability of `label`, with the option `why`; None without it.
+        label_set: the labels that may be right, the most probable first, with the option `coverage`; None without it.
     """
 
     text: str
@@ -51,10 +53,12 @@ class Classification:
     label: str
     probabilities: dict[str, float]
     words: list[WordWeight] | None = None
+    label_set: list[str] | None = None
 
     def readable(self) -> str:
         classes = _ranked(self.probabilities, _MOST_CLASSES)
-        return "\n".join([_shown_texts(self), *classes, *strongest(self.words, "+.3f")])
+        label_set = [f"  label set: {', '.join(self.label_set)}"] if self.label_set else []
+        return "\n".join([_shown_texts(self), *classes, *label_set, *strongest(self.words, "+.3f")])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +113,9 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
 
     - `top_k`: number of labels in `probabilities`, the most probable first; by default all, in the order of their ids.
     - `threshold`: the lowest probability of a label that applies; by default 0.5. Only for models of several labels.
+    - `coverage`: 0.9 gives the answer `label_set`, which has the right label in at least 90 % of texts like those of
+      the training. The most probable label is always in it. From 0.5 to 0.99 in steps of 0.01; only for models of one
+      label a text that were trained with `calibrate`.
     - `why`: True gives the answer `words`. The weight of a word is the probability of the label (regression: the value)
       less that of the text with [MASK] for each token of the word. A text needs one more sequence for each of its
       words. Words that the model does not read have no weight. "gradients" gives integrated gradients of the label's
@@ -173,13 +180,18 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
 
     def _default_options(self) -> dict[str, Any]:
         task = self.settings["task"]
-        options = {} if task == "regression" else {"top_k": None}
-        return options | ({"threshold": 0.5} if task == "multi_label" else {}) | {"why": False}
+        of_task = {
+            "classification": {"top_k": None, "coverage": None},
+            "multi_label": {"top_k": None, "threshold": 0.5},
+        }
+        return of_task.get(task, {}) | {"why": False}
 
     def _check_options(self, options: dict[str, Any]) -> None:
         if options.get("top_k") is not None:
             check_top_k(options["top_k"], len(self.labels), "the number of the model's labels,")
         check_threshold(options.get("threshold", 0.5))
+        if options.get("coverage") is not None:
+            self._least_probability(options["coverage"])
         if options["why"] != "gradients" and not isinstance(options["why"], bool):
             raise Mistake('{why} is {!r}, but must be true, false or "gradients"', options["why"])
         if options["why"] == "gradients" and self.files.is_export:
@@ -235,6 +247,7 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
         found: Found,
         top_k: int | None = None,
         threshold: float = 0.5,
+        coverage: float | None = None,
         why: bool | str = False,
     ) -> Classification | Regression | MultiLabel:
         example, rows, hidden = encoded
@@ -251,13 +264,28 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
         if self.settings["task"] == "regression":
             return Regression(example.text_a, example.text_b, values[0], words)
         probabilities: dict[str, float] = dict(zip(self.settings["labels"], values, strict=True))
+        label_set = None
+        if coverage is not None:
+            least = self._least_probability(coverage)
+            likely = sorted(probabilities, key=lambda name: -probabilities[name])
+            label_set = likely[:1] + [name for name in likely[1:] if probabilities[name] >= least]
         if top_k is not None:
             probabilities = dict(sorted(probabilities.items(), key=lambda item: -item[1])[:top_k])
         if self.settings["task"] == "classification":
             best = max(probabilities, key=probabilities.__getitem__)
-            return Classification(example.text_a, example.text_b, best, probabilities, words)
+            return Classification(example.text_a, example.text_b, best, probabilities, words, label_set)
         labels = [label for label, probability in probabilities.items() if probability >= threshold]
         return MultiLabel(example.text_a, example.text_b, labels, probabilities, words)
+
+    def _least_probability(self, coverage: object) -> float:
+        """Returns the lowest probability of a label in a label set."""
+        if not (thresholds := self.settings.get(LABEL_SETS)):
+            raise Mistake(
+                "{coverage} needs a model that was trained with {calibrate}, and this one was not; leave it out"
+            )
+        if isinstance(coverage, bool) or (found := thresholds.get(str(coverage))) is None:
+            raise Mistake("{coverage} is {!r}, but must be from 0.5 to 0.99, in steps of 0.01", coverage)
+        return found
 
     def _gradients(self, example: Example, rows: Arrays, label: int) -> list[WordWeight]:
         questions = list(super()._questions((example, rows)))

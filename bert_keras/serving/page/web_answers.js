@@ -30,6 +30,7 @@ export function optionsOf(model, given) {
   }
   checkTopK(model, defaults.top_k);
   checkThreshold(model, defaults.threshold);
+  checkCoverage(model, defaults.coverage);
   candidateIds(model, defaults.candidates);
   if (typeof (defaults.prefix ?? "") !== "string") throw new Error("the option prefix must be a text");
   return defaults;
@@ -114,6 +115,17 @@ function checkThreshold(model, value) {
   }
 }
 
+function checkCoverage(model, value) {
+  if (value === null || value === undefined) return;
+  const thresholds = model.settings.label_set_thresholds;
+  if (!thresholds) {
+    throw new Error("coverage needs a model that was trained with calibrate, and this one was not; leave it out");
+  }
+  if (typeof value !== "number" || !(String(value) in thresholds)) {
+    throw new Error(`coverage is ${JSON.stringify(value)}, but must be from 0.5 to 0.99, in steps of 0.01`);
+  }
+}
+
 /** Returns the sequences of a text or a pair: cut (`isCut`), or for doc_stride windows of the first text. */
 function sequencesOf(model, first, second) {
   const { max_seq_length: longest, doc_stride: stride } = model.settings;
@@ -157,10 +169,15 @@ function ranked(model, scores, topK) {
 
 const textsOf = (item) => ({ text: item.text, text_pair: item.text_pair ?? null });
 
-function classify(model, item, encoded, outputs, { top_k: topK }) {
-  const pairs = ranked(model, meanScores(outputs, softmax), topK);
+function classify(model, item, encoded, outputs, { top_k: topK, coverage }) {
+  const scores = meanScores(outputs, softmax);
+  const pairs = ranked(model, scores, topK);
   const [label] = pairs.reduce((best, pair) => (pair[1] > best[1] ? pair : best));
-  return { ...textsOf(item), label, probabilities: Object.fromEntries(pairs) };
+  const answer = { ...textsOf(item), label, probabilities: Object.fromEntries(pairs) };
+  if (coverage === null) return answer;
+  const least = model.settings.label_set_thresholds[coverage];
+  const likely = ranked(model, scores, scores.length).filter(([, probability], rank) => rank === 0 || probability >= least);
+  return { ...answer, label_set: likely.map(([name]) => name) };
 }
 
 function predictValue(model, item, encoded, outputs) {
@@ -356,7 +373,7 @@ function makeVector(model, { text }, encoded, outputs) {
 }
 
 const TASKS = {
-  classification: { encode: encodeTexts, answer: classify, options: () => ({ top_k: null }) },
+  classification: { encode: encodeTexts, answer: classify, options: () => ({ top_k: null, coverage: null }) },
   regression: { encode: encodeTexts, answer: predictValue, options: () => ({}) },
   multi_label: { encode: encodeTexts, answer: findLabels, options: () => ({ top_k: null, threshold: 0.5 }) },
   multiple_choice: { encode: encodeChoices, answer: choose, options: () => ({}) },

@@ -15,10 +15,11 @@ import scipy.special
 from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example
-from bert_keras.evaluation.calibration import fit_temperature, negative_log_likelihood
+from bert_keras.evaluation.calibration import fit_temperature, label_set_thresholds, negative_log_likelihood
 from bert_keras.evaluation.classification import classification_metrics, multi_label_metrics, regression_metrics
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.model_folder.tasks import LABEL_SETS
 from bert_keras.modeling import (
     BertConfig,
     ClassificationLoss,
@@ -75,6 +76,7 @@ class Classification(Task):
         self.class_weights = self._class_weights(settings.class_weights)
         self._eval_batch_size = settings.eval_batch_size
         self._temperature: list[float] | None = None
+        self._label_sets: dict[str, float] | None = None
         self._tokenizer = files.tokenizer
         self._preparation = files.preparation
 
@@ -96,7 +98,7 @@ class Classification(Task):
 
     def describe(self) -> dict[str, Any]:
         examples = self.data.train or self.data.unlabeled or self.data.dev or self.data.test or ()
-        optional = {"label_scale": self.data.scale, "temperature": self._temperature}
+        optional = {"label_scale": self.data.scale, "temperature": self._temperature, LABEL_SETS: self._label_sets}
         return {
             "task": TASK_NAMES[self.data.kind],
             "labels": list(self.data.labels),
@@ -163,7 +165,7 @@ class Classification(Task):
         return [*found.values()]
 
     def fit_temperature(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
-        """One temperature for all classes, or one for each of several labels."""
+        """One temperature for all classes, or one for each of several labels. Also finds what label sets need."""
         logits, truth = _logits(outputs), self.data.targets(self.data.calibration or ())
         columns = [[label] for label in range(logits.shape[-1])] if self.kind == "multi_label" else [slice(None)]
 
@@ -173,6 +175,9 @@ class Classification(Task):
 
         found = [fit_temperature(functools.partial(nll, part=part), len(truth)) for part in columns]
         self._temperature = [float(f"{temperature:.6g}") for temperature in found]
+        if self.kind == "single_label":
+            answers = self.answers({"logits": logits / self._temperature[0]}, self.calibration_features)
+            self._label_sets = label_set_thresholds(self._of_truth(answers, truth))
         return np.broadcast_to(np.array(self._temperature), logits.shape[-1])
 
     def write_calibration(self, run_dir: RunDir, before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> None:
