@@ -41,6 +41,7 @@ from bert_keras.prediction.tasks.reranking import Reranker as Reranker
 from bert_keras.prediction.tasks.sentence_score import SentenceScorer as SentenceScorer
 from bert_keras.training.api.calls import TrainedModel as TrainedModel
 from bert_keras.training.api.classifier import train_classifier as train_classifier
+from bert_keras.training.api.classifier import train_few_shot as train_few_shot
 from bert_keras.training.api.ner import train_ner as train_ner
 from bert_keras.training.api.pretraining import pretrain as pretrain
 from bert_keras.training.api.sentence_vectors import train_sentence_vectors as train_sentence_vectors

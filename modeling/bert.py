@@ -14,6 +14,7 @@ from keras import ops
 
 from bert_keras.modeling.base import BaseModel
 from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.heads import pool
 from bert_keras.modeling.layers import (
     Embeddings,
     EncoderLayer,
@@ -100,7 +101,8 @@ class BertModel(BaseModel):
         Returns:
             dict of "sequence_output" float [B, T, H], the last layer; "pooled_output" float [B, H] from the first
             token, or [B, S, H] from the tokens at `cls_positions`. If the config has `is_decoder`, it comes from the
-            last token of each sequence, because the first one sees only itself. With return_all_encoder_layers also
+            last token of each sequence, because the first one sees only itself; with another `pooling` in the config,
+            from all tokens of the sequence. With return_all_encoder_layers also
             "embedding_output" float [B, T, H], and "all_encoder_layers", a list of L float [B, T, H].
         """
         states, _ = self._hidden_states(features, self._dropout_seed(dropout_seed, training))
@@ -149,23 +151,26 @@ class BertModel(BaseModel):
         if "sequence_ids" in features:
             scores = other_sequence_scores(features["sequence_ids"])
         else:
-            scores = padding_scores(features["input_mask"] if "input_mask" in features else ops.ones_like(input_ids))
+            scores = padding_scores(_input_mask(features))
         return scores + later_token_scores(ops.shape(input_ids)[1]) if self.config.is_decoder else scores
 
     def _pooled_tokens(self, sequence_output: Any, features: dict[str, Any]) -> Any:
         """Returns the vectors that the pooler reads: float [B, H], or [B, S, H] of packed rows."""
         positions = features.get("cls_positions")  # [B, S]
+        if self.config.pooling != "cls":
+            if positions is None:
+                return pool(sequence_output, _input_mask(features), self.config.pooling)
+            is_own = ops.swapaxes(_tokens_of_sequences(positions, features), 1, 2)  # [B, T, S]
+            return pool(ops.expand_dims(sequence_output, 2), is_own, self.config.pooling)
         if self.config.is_decoder:
             return self._last_tokens(sequence_output, positions, features)
         return sequence_output[:, 0] if positions is None else rows_at(sequence_output, positions)
 
     def _last_tokens(self, sequence_output: Any, positions: Any, features: dict[str, Any]) -> Any:
         if positions is None:
-            mask = features["input_mask"] if "input_mask" in features else ops.ones_like(features["input_ids"])
-            return rows_at(sequence_output, ops.expand_dims(last_positions(ops.cast(mask, "int32")), 1))[:, 0]
-        ids = features["sequence_ids"]  # [B, T]
-        ids_of_sequences = ops.take_along_axis(ids, positions, axis=1)  # [B, S]
-        is_own = ops.equal(ops.expand_dims(ids, 1), ops.expand_dims(ids_of_sequences, 2))  # [B, S, T]
+            mask = ops.cast(_input_mask(features), "int32")
+            return rows_at(sequence_output, ops.expand_dims(last_positions(mask), 1))[:, 0]
+        is_own = _tokens_of_sequences(positions, features)  # [B, S, T]
         return rows_at(sequence_output, last_positions(ops.cast(is_own, "int32")))
 
     def _encoder(self) -> Self:
@@ -191,3 +196,15 @@ class BertModel(BaseModel):
         if not self.is_recomputed or dropout_seed is None:
             return layer(hidden, mask_scores, dropout_seed=dropout_seed)
         return keras.remat(lambda hidden: layer(hidden, mask_scores, dropout_seed=dropout_seed))(hidden)
+
+
+def _input_mask(features: dict[str, Any]) -> Any:
+    """Returns the mask of the tokens, [B, T]; without one all are tokens."""
+    return features["input_mask"] if "input_mask" in features else ops.ones_like(features["input_ids"])
+
+
+def _tokens_of_sequences(positions: Any, features: dict[str, Any]) -> Any:
+    """Returns which tokens of a packed row belong to the sequences that begin at int32 [B, S], bool [B, S, T]."""
+    ids = features["sequence_ids"]  # [B, T]
+    ids_of_sequences = ops.take_along_axis(ids, positions, axis=1)  # [B, S]
+    return ops.equal(ops.expand_dims(ids, 1), ops.expand_dims(ids_of_sequences, 2))

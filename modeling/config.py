@@ -15,6 +15,7 @@ from bert_keras.storage import json_files, text_files, writing
 log = logging.getLogger("bert_keras")
 
 HIDDEN_ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
+POOLER_ACTIVATIONS = (*HIDDEN_ACTIVATIONS, "unit_length")
 
 # Keys in the files of the original Chinese and multilingual models; the original code does not read them.
 RELEASED_EXTRA_KEYS = (
@@ -40,6 +41,12 @@ TYPE_VOCAB_SIZE_OF_SILENT_FILES = 16
 
 _PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
 _POSITIVE_NUMBERS = ("initializer_range", "layer_norm_eps")
+# The values of a field in files, and the meaning of null.
+_CHOICES = {
+    "hidden_act": (HIDDEN_ACTIVATIONS, "linear"),
+    "pooler_act": (POOLER_ACTIVATIONS, "linear"),
+    "pooling": (("cls", "mean", "max"), "cls"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,11 +78,15 @@ class BertConfig:
         embedding_size: width of the embeddings, E, which a projection then maps to H (ALBERT, ELECTRA). None: H and
             no projection. This and the next three are not in files of the original BERT.
         has_shared_layers: whether all encoder layers have the same weights (ALBERT).
-        pooler_act: activation of the pooler: "tanh" in BERT, "relu" in DistilBERT and "gelu_erf" in ELECTRA.
+        pooler_act: activation of the pooler: "tanh" in BERT, "relu" in DistilBERT and "gelu_erf" in ELECTRA;
+            "unit_length" divides each vector by its length.
         is_decoder: whether the model reads left to right: a token sees only itself and earlier tokens, and the pooler
             reads the last token. The name is that of the Hugging Face config.
         classifier_dropout: dropout before the linear layer of a classifier, in [0, 1). In the original BERT it is
             always 0.1; files contain only other values.
+        pooling: what the pooler reads: "cls", the vector of [CLS] as in the original BERT (of the last token with
+            `is_decoder`); or the "mean" or "max" of the vectors of all tokens. Files contain only other values than
+            "cls".
         released_extras: pairs of name and value of the extra keys in the original Chinese and multilingual files. The
             network ignores them; `to_dict` writes them back.
 
@@ -100,6 +111,7 @@ class BertConfig:
     pooler_act: str = "tanh"
     is_decoder: bool = False
     classifier_dropout: float = FINE_TUNING_DROPOUT
+    pooling: str = "cls"
     released_extras: tuple[tuple[str, object], ...] = ()
 
     def __post_init__(self) -> None:
@@ -125,10 +137,10 @@ class BertConfig:
         for name in ("has_shared_layers", "is_decoder"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} is {getattr(self, name)!r}, but must be true or false")
-        for field in ("hidden_act", "pooler_act"):
-            name = "linear" if getattr(self, field) in (None, "") else getattr(self, field)
-            if not isinstance(name, str) or name.lower() not in HIDDEN_ACTIVATIONS:
-                raise ValueError(f"{field} is {name!r}, but must be one of {', '.join(HIDDEN_ACTIVATIONS)}")
+        for field, (known, default) in _CHOICES.items():
+            name = default if getattr(self, field) in (None, "") else getattr(self, field)
+            if not isinstance(name, str) or name.lower() not in known:
+                raise ValueError(f"{field} is {name!r}, but must be one of {', '.join(known)}")
             object.__setattr__(self, field, name.lower())
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
@@ -239,6 +251,7 @@ _DEFAULTS_OF_THE_ORIGINAL = {
     "pooler_act": "tanh",
     "is_decoder": False,
     "classifier_dropout": FINE_TUNING_DROPOUT,
+    "pooling": "cls",
 }
 
 

@@ -189,24 +189,20 @@ def pool(values: Any, input_mask: Any, pooling: str) -> Any:
     """Makes one vector of the vectors of a text's tokens.
 
     Args:
-        values: float [B, T, ..., H].
-        input_mask: int or bool [B, T], 1 for tokens, which include [CLS] and [SEP], and 0 for padding.
+        values: float [B, T, ..., H]; for several texts in a row [B, T, 1, H].
+        input_mask: int or bool [B, T], 1 for tokens, which include [CLS] and [SEP], and 0 for padding; for S texts in a
+            row [B, T, S], 1 for the tokens of each text.
         pooling: "cls", the vector of [CLS]; or "mean" or "max" over all tokens.
 
     Returns:
-        float32 [B, ..., H].
+        float32 [B, ..., H]; for several texts in a row [B, S, H].
     """
     values = ops.cast(values, "float32")
     if pooling == "cls":
         return values[:, 0]
     is_token = ops.cast(input_mask, "bool")
-    for _ in range(len(values.shape) - 2):
+    for _ in range(len(values.shape) - len(is_token.shape)):
         is_token = ops.expand_dims(is_token, -1)  # [B, T, ..., 1]
     if pooling == "max":
         return ops.max(ops.where(is_token, values, -np.finfo(np.float32).max), axis=1)
     return ops.sum(ops.where(is_token, values, 0.0), axis=1) / ops.sum(ops.cast(is_token, "float32"), axis=1)
-
-
-def normalize(vectors: Any) -> Any:
-    """Returns float [..., H] vectors with the length 1; a vector of zeros stays one."""
-    return vectors / ops.maximum(ops.sqrt(ops.sum(ops.square(vectors), axis=-1, keepdims=True)), 1e-12)

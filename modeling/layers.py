@@ -252,14 +252,20 @@ def rows_at(x: Any, positions: Any) -> Any:
 
 
 def activation(name: str) -> Callable[[Any], Any]:
-    """Returns the activation function of a name in `config.HIDDEN_ACTIVATIONS`."""
+    """Returns the activation function of a name in `config.POOLER_ACTIVATIONS`."""
     return {
         "gelu": lambda x: ops.gelu(x, approximate=True),
         "gelu_erf": lambda x: 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0))),
         "relu": ops.relu,
         "tanh": ops.tanh,
         "linear": lambda x: x,
+        "unit_length": normalize,
     }[name]
+
+
+def normalize(vectors: Any) -> Any:
+    """Returns float [..., H] vectors with the length 1; a vector of zeros stays one."""
+    return vectors / ops.maximum(ops.sqrt(ops.sum(ops.square(vectors), axis=-1, keepdims=True)), 1e-12)
 
 
 def dense(input_size: int, output_size: int, config: BertConfig, name: str = "dense") -> keras.layers.Dense:

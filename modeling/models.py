@@ -37,10 +37,9 @@ from bert_keras.modeling.heads import (
     ReplacedTokenHead,
     SpanBoundaryHead,
     check_pooling,
-    normalize,
     pool,
 )
-from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.layers import dtype_policy, normalize
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

@@ -1,5 +1,7 @@
 """`ModelFolder` opens a model once, and answers for all of its files."""
 
+import copy
+import dataclasses
 import functools
 import hashlib
 import json
@@ -376,6 +378,12 @@ class ModelFolder(os.PathLike[str]):
             return writing.sha256(self.checkpoint.weights_file)
         files = sorted(path for path in pathlib.Path(self.folder).rglob("*") if path.is_file())
         return hashlib.sha256("".join(map(writing.sha256, files)).encode()).hexdigest()
+
+    def with_config(self, **values: Any) -> "ModelFolder":
+        """Returns the model with other values in its config, for a network that is built on its weights."""
+        found = copy.copy(self)
+        found.config = dataclasses.replace(self.config, **values)
+        return found
 
     def text_files(self) -> dict[str, bytes]:
         """Returns the contents of the files that a folder with these weights needs besides them, by their names."""

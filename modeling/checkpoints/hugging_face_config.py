@@ -41,7 +41,7 @@ _NEEDED = {
     "auto_map": None,
 }
 # Config fields that these files do not have under our names.
-_OWN_FIELDS = ("embedding_size", "has_shared_layers", "pooler_act")
+_OWN_FIELDS = ("embedding_size", "has_shared_layers", "pooler_act", "pooling")
 # The values of problem_type, by the task in a task.json.
 PROBLEM_TYPES: tuple[str, ...] = ("single_label_classification", "multi_label_classification", "regression")
 _MARKS = ("model_type", "architectures", "transformers_version")

@@ -41,6 +41,7 @@ _FIELDS_WITHOUT_SHAPE = (
     "num_attention_heads",
     "is_decoder",
     "pooler_act",
+    "pooling",
     "has_shared_layers",
 )
 

@@ -3,7 +3,8 @@
 import tensorflow as tf
 
 from bert_keras.export.graph.text_model import TextModel
-from bert_keras.modeling.heads import normalize, pool
+from bert_keras.modeling.heads import pool
+from bert_keras.modeling.layers import normalize
 
 
 class VectorModel(TextModel):

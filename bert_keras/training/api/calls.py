@@ -193,7 +193,7 @@ class Program:
 def _actions(values: flags.FlagValues, settings: Mapping[str, Any]) -> dict[str, bool]:
     """Returns the actions that follow from the data; settings override them."""
     actions = {
-        "do_train": bool({"train_file", "input_file", "unlabeled_file"} & set(settings)),
+        "do_train": bool({"train_file", "input_file", "unlabeled_file", "class_names"} & set(settings)),
         "do_eval": "eval_file" in settings or ("eval_share" in settings and "train_file" in settings),
         "do_predict": "predict_file" in settings,
     }

@@ -32,6 +32,10 @@ def open_run(
     settings = complete_settings(opened.settings, opened.given, opened.stored)
     opened = dataclasses.replace(opened, settings=settings)
     strategy = strategy_of(settings)
+    if settings.kind == "few_shot" and settings.do_train:
+        from bert_keras.training.few_shot import open_few_shot
+
+        return open_few_shot(opened, strategy, console, callbacks)
     task = _task_of(settings)(settings, opened.files, opened.stored)
     return FineTuning(task, opened, strategy, console, callbacks)
 
@@ -85,6 +89,20 @@ def train_classifier(
     data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
     data["unlabeled_file"] = settings.pop("unlabeled_data", None)
     return _PROGRAM.call(data, settings)
+
+
+@takes(_Arguments)
+def train_few_shot(
+    train_data: Any = None, eval_data: Any = None, predict_data: Any = None, **settings: Any
+) -> TrainedModel:
+    """Makes a classifier from few examples of each class, or from `class_names` alone, in seconds.
+
+    The encoder of `init_checkpoint` stays as it is; a logistic regression on its vectors becomes the head. It works as
+    `train_classifier` with kind="few_shot", and `settings` are those of run_classifier.py that apply to it.
+    """
+    if settings.setdefault("kind", "few_shot") != "few_shot":
+        raise TypeError("train_few_shot() has kind='few_shot'; call train_classifier() for other kinds")
+    return train_classifier(train_data, eval_data, predict_data, **settings)
 
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:

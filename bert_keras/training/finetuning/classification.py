@@ -74,6 +74,7 @@ class Classification(Task):
         self.max_seq_length = settings.max_seq_length
         self.doc_stride = settings.doc_stride
         self.class_weights = self._class_weights(settings.class_weights)
+        self.examples = self.data.train
         self._eval_batch_size = settings.eval_batch_size
         self._temperature: list[float] | None = None
         self._label_sets: dict[str, float] | None = None
@@ -109,7 +110,7 @@ class Classification(Task):
         }
 
     def prepare(self, folder: str) -> None:
-        self.train_features = self._features(folder, "train", self.data.train)
+        self.train_features = self._features(folder, "train", self.examples)
         if self.data.unlabeled:
             unlabeled = self._features(folder, "unlabeled", self.data.unlabeled)
             self.train_features = _with_label_weights(self.train_features, unlabeled)

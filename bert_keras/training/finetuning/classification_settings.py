@@ -15,6 +15,7 @@ TASK_NAMES = {
     "multi_label": "multi_label",
     "multiple_choice": "multiple_choice",
     "rerank": "rerank",
+    "few_shot": "classification",
 }
 
 _OWN_FILES = ("train_file", "eval_file", "predict_file")
@@ -36,7 +37,7 @@ def complete_settings(
     settings = _of_one_source(settings, given)
     if stored is not None:
         kind = next(kind for kind, task in TASK_NAMES.items() if task == stored["task"])
-        if "kind" in given and settings.kind != kind:
+        if "kind" in given and TASK_NAMES[settings.kind] != stored["task"]:
             raise Mistake("{kind}={}, but the model is one of the kind {}; leave it out", settings.kind, kind)
         settings = dataclasses.replace(settings, kind=kind)
     data = {"program": "run_classifier", "source": source_of(settings), "data_name": (settings.task_name or "").lower()}
@@ -49,7 +50,7 @@ def complete_settings(
 def source_of(settings: ClassifierSettings) -> str:
     """Returns the data source: "task_name", "tfds" or "your own files"."""
     named = [name for source in _SOURCES for name in source if getattr(settings, name)]
-    if not named and settings.unlabeled_file:
+    if not named and (settings.unlabeled_file or settings.class_names):
         return "your own files"
     if not named:
         raise Mistake("no data given; give {task_name} and {data_dir}, {tfds}, or {train_file} and the like")
@@ -87,8 +88,10 @@ def _check_source(settings: ClassifierSettings) -> None:
 
 
 def _check_kind(settings: ClassifierSettings) -> None:
-    if settings.kind == "rerank" and settings.tfds:
-        raise Mistake("{kind}=rerank needs your own files, not {tfds}")
+    if settings.kind in ("rerank", "few_shot") and settings.tfds:
+        raise Mistake("{kind}={} needs your own files, not {tfds}", settings.kind)
+    if settings.class_names and len(settings.class_names) < 2:
+        raise Mistake("{class_names} has one name; give the names of two classes or more, separated by commas")
     if settings.task_name or settings.kind != "multiple_choice":
         return
     if settings.tfds:

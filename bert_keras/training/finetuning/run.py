@@ -361,7 +361,7 @@ def _count_steps(task: Task, settings: S, strategy: tf.distribute.Strategy) -> S
     """Returns the settings with the numbers of steps; checks the batch size."""
     part_of_batch(settings, strategy)
     batch_size, num_epochs = settings.train_batch_size, settings.num_train_epochs
-    num_steps = settings.max_steps or int(task.num_train_examples / batch_size * num_epochs)
+    num_steps = task.num_steps or settings.max_steps or int(task.num_train_examples / batch_size * num_epochs)
     if num_steps < 1:
         raise Mistake(
             "{} examples, {train_batch_size}={} and {num_train_epochs}={} give no training step; give a "

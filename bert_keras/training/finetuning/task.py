@@ -53,6 +53,7 @@ class Task:
     predict_features: Any = None
     calibration_features: Any = None
     num_train_examples = 0
+    num_steps: int | None = None
     baseline_name = ""
     results: dict[str, Any] | None = None
     kind = ""

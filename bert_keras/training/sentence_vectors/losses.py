@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_keras.modeling import SentenceModel
-from bert_keras.modeling.heads import normalize
+from bert_keras.modeling.layers import normalize
 from bert_keras.modeling.losses import Loss
 
 # Number of a missing text, which pads an example that has fewer texts than others.

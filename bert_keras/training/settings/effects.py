@@ -112,6 +112,13 @@ _ALL_FROZEN = {"frozen": "all"}
 _OF_TEACHER = "label_loss_weight soft_loss_weight hidden_loss_weight attention_loss_weight cosine_loss_weight"
 _OF_TEACHER += " temperature teacher_layers unlabeled_file"
 _OTHER_OBJECTIVES = {"objective": {"span_boundary", "electra"}}
+# They are for the updates of training, of which a few-shot model has none.
+_OF_UPDATES = "learning_rate num_train_epochs train_batch_size warmup_proportion max_steps eval_steps early_stopping"
+_OF_UPDATES += (
+    " num_seeds seed label_smoothing freeze_layers layer_decay lora_rank lora_alpha lora_targets new_head pack"
+)
+_OF_UPDATES += " learning_rate_schedule weight_decay_rate adam_beta_1 adam_beta_2 adam_epsilon adam_bias_correction"
+_OF_UPDATES += " clip_norm ema_decay recompute gradient_accumulation_steps"
 COLUMNS = "text_column text_pair_column label_column id_column label_separator choice_columns has_header"
 
 # The settings that have no effect in some runs. A new setting that not every run reads gets a row here.
@@ -293,7 +300,7 @@ NO_EFFECT = (
     ),
     *_rows(
         "choice_columns",
-        {"source": Other("task_name"), "kind": {"single_label", "regression", "multi_label"}},
+        {"source": Other("task_name"), "kind": {"single_label", "regression", "multi_label", "few_shot"}},
         "is for {kind}=multiple_choice or rerank, but it is {1}",
         **_ANY,
     ),
@@ -302,6 +309,18 @@ NO_EFFECT = (
         {"kind": "rerank"},
         "does not apply to {kind}=rerank",
         **_ANY,
+    ),
+    *_rows(
+        f"{_OF_UPDATES} teacher unlabeled_file",
+        {"kind": "few_shot"},
+        "does not apply to {kind}=few_shot, which fits the head in one step and leaves the encoder as it is",
+    ),
+    *_rows("class_names", {"kind": Other("few_shot")}, "is for {kind}=few_shot, but it is {0}"),
+    *_rows(
+        "eval_share class_weights calibrate",
+        {"kind": "few_shot", "train_file": None},
+        "is for the examples of {train_file}",
+        "give both, or leave it out",
     ),
     *_rows(
         "rerank_loss mine_negatives num_mined_negatives",

@@ -37,7 +37,12 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings):
     tfds: str | None = setting("A dataset of TensorFlow Datasets, such as glue/mrpc.", None)
     tfds_eval_split: str = free("Split of {tfds} to evaluate on.", "validation")
     tfds_predict_split: str = free("Split of {tfds} to predict.", "test")
-    kind: str = setting("Kind of labels in your own data.", "single_label", choices=(*KINDS, "rerank"))
+    kind: str = setting("Kind of labels in your own data.", "single_label", choices=(*KINDS, "rerank", "few_shot"))
+    class_names: Sequence[str] = setting(
+        "For {kind}=few_shot: the names of all classes, separated by commas. Each name is one more example of its class, "
+        "with blanks for underscores; then {train_file} may be missing.",
+        (),
+    )
     text_column: str | None = setting(
         "Column of the text: its name, or its number from 0; Subject,Body joins two. If not given: found by its name.",
         None,

@@ -1,0 +1,134 @@
+"""Few-shot classification: a logistic regression on the vectors of an encoder, which stays as it is.
+
+The model is an ordinary classifier. Its pooler passes on the mean of the tokens with the length 1, and the regression is
+its head, so prediction, the server and all exports need nothing else.
+"""
+
+import dataclasses
+import logging
+from typing import Any
+
+import numpy as np
+import rich.console
+import tensorflow as tf
+
+from bert_keras.data_prep.tasks.examples import Example
+from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.exported import import_extra
+from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.modeling import weights_by_name
+from bert_keras.modeling.config import check_names
+from bert_keras.training.evaluation_pass import Inference, finish, last
+from bert_keras.training.finetuning.classification import Classification
+from bert_keras.training.finetuning.model_dir import has_model, load_start, write_model
+from bert_keras.training.finetuning.opening import Opened
+from bert_keras.training.finetuning.run import FineTuning, Trained
+from bert_keras.training.report import Callbacks
+from bert_keras.training.run_dir import ALL_STEPS, RunDir
+from bert_keras.training.settings.programs import ClassifierSettings
+
+log = logging.getLogger("bert_keras")
+
+
+def open_few_shot(
+    opened: Opened[ClassifierSettings],
+    strategy: tf.distribute.Strategy,
+    console: rich.console.Console,
+    callbacks: Callbacks,
+) -> "FewShotRun":
+    """Reads the data of a run with --kind=few_shot, and sets the pooler of its model."""
+    settings, files = opened.settings, opened.files
+    if not settings.init_checkpoint:
+        raise Mistake("{kind}=few_shot needs {init_checkpoint}, an encoder that is already trained")
+    import_extra("sklearn.linear_model", "scikit-learn")
+    stored = files.task or {}
+    if stored.get("prefix"):
+        log.warning("the texts have no prefix, but the vectors of %s were trained with %r", files, stored["prefix"])
+    files = files.with_config(pooling=stored.get("pooling", "mean"), pooler_act="unit_length")
+    return FewShotRun(FewShot(settings, files), dataclasses.replace(opened, files=files), strategy, console, callbacks)
+
+
+class FewShot(Classification):
+    """The task of run_classifier.py with --kind=few_shot; the names of the classes are examples, too."""
+
+    num_steps = 1
+
+    def __init__(self, settings: ClassifierSettings, files: ModelFolder) -> None:
+        names = list(settings.class_names)
+        check_names(names, "class_names")
+        # Without a file to train on, only the names have labels.
+        read = dataclasses.replace(settings, kind="single_label", do_train=bool(settings.train_file or not names))
+        super().__init__(read, files, {"labels": names} if names else None)
+        self.kind = "few_shot"
+        if names and any(example.text_b for example in self.data.train or ()):
+            raise Mistake("{class_names} are single texts, but {train_file} has pairs; leave one of them out")
+        of_names = [Example(name, name.replace("_", " "), label=name, source=f"the class {name}") for name in names]
+        self.examples = [*(self.data.train or ()), *of_names]
+        self.num_train_examples = len(self.examples)
+
+
+class FewShotRun(FineTuning):
+    """A run whose training is the fit of a head."""
+
+    def train(self, settings: Any, run_dir: RunDir) -> Trained | None:
+        """Fits the head, and writes the model into `model/` as that of step 1."""
+        task: Any = self.task
+        files = self.opened.files
+        if has_model(run_dir) and run_dir.end:
+            log.info("nothing to train: the head is fitted")
+            return Trained()
+        network = self._build(settings)
+        load_start(network.model, files, new_head=True)
+        weights = weights_by_name(network.model)
+        weights["bert/pooler/dense/kernel"].assign(np.eye(files.config.hidden_size))
+        weights["bert/pooler/dense/bias"].assign(np.zeros(files.config.hidden_size))
+        encoder = Inference(Encoder(network.model.bert), self.strategy, settings.eval_batch_size, self._is_trimmed)
+        vectors = last(encoder.outputs(task.train_features))["vectors"]
+        labels, of_classes = task.train_features["label_ids"], task.class_weights
+        kernel, bias = fit_head(vectors, labels, None if of_classes is None else np.array(of_classes)[labels])
+        weights["output_weights"].assign(kernel)
+        weights["output_bias"].assign(bias)
+        log.info("the head is fitted to the vectors of %s examples", f"{len(labels):,}")
+        has_evaluation = task.eval_features is not None
+        evaluation = finish(self._evaluator(network, settings)(), 1) if has_evaluation else None
+        write_model(run_dir, task, files, network.model, 1, evaluation.metrics if evaluation else {})
+        run_dir.finish(1, ALL_STEPS)
+        return Trained(None, network, 1, evaluation)
+
+
+class Encoder:
+    """The vectors that the head of a classifier reads, as a model for `Inference`."""
+
+    is_per_token = False
+
+    def __init__(self, bert: Any) -> None:
+        self._bert = bert
+
+    def __call__(self, features: dict[str, Any]) -> dict[str, Any]:
+        return {"vectors": self._bert(features)["pooled_output"]}
+
+
+def fit_head(
+    vectors: np.ndarray, labels: np.ndarray, example_weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Fits a logistic regression to vectors, and returns it as a linear head with one row a class.
+
+    Args:
+        vectors: float [N, H], of length 1.
+        labels: int [N], each class from 0 to C - 1 at least once.
+        example_weights: float [N], or None: all are equal.
+
+    Returns:
+        The kernel, float [C, H], and the bias, float [C].
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(C=_INVERSE_REGULARIZATION, max_iter=1000).fit(vectors, labels, example_weights)
+    kernel, bias = model.coef_, model.intercept_
+    if len(kernel) == 1:  # of two classes, scikit-learn has the difference
+        kernel, bias = np.concatenate([-kernel, kernel]) / 2, np.concatenate([-bias, bias]) / 2
+    return kernel, bias
+
+
+# Vectors of the length 1 differ little in each number, so the default of scikit-learn, 1, keeps answers near 1 / C.
+_INVERSE_REGULARIZATION = 10.0

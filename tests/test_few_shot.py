@@ -1,0 +1,149 @@
+"""`run_classifier.py --kind=few_shot` and `train_few_shot`, from flags to files and exports."""
+
+import json
+
+import numpy as np
+import pytest
+from tiny_classes import CLASS_OF, run, table_in, texts, write_rows, write_start, write_texts
+
+from bert_keras import export_model, open_model, train_few_shot
+from bert_keras.modeling import BertModel, ClassifierModel, save_safetensors, weights_by_name
+from bert_keras.modeling.layers import normalize
+from bert_keras.training.few_shot import fit_head
+
+pytest.importorskip("sklearn")
+
+
+@pytest.fixture(scope="module")
+def flags(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    return {
+        "kind": "few_shot",
+        "init_checkpoint": write_start(folder / "start"),
+        "train_file": write_texts(folder / "train.csv", 60, 1),
+        "eval_file": write_texts(folder / "dev.csv", 40, 2),
+        "max_seq_length": 12,
+    }
+
+
+@pytest.fixture(scope="module")
+def trained(flags, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "out"
+    return folder, run(flags, "do_train", "do_eval", output_dir=folder)
+
+
+def test_the_model_is_the_regression_on_the_normalised_means_of_the_encoder(flags, trained):
+    folder, metrics = trained
+    assert metrics["accuracy"] >= 0.8 > 0.7 > json.loads((folder / "evaluation.json").read_text())["baseline"]["accuracy"]
+    config = json.loads((folder / "model" / "bert_config.json").read_text())
+    assert (config["pooling"], config["pooler_act"]) == ("mean", "unit_length")
+
+    bert = BertModel.from_checkpoint(flags["init_checkpoint"])
+    model = open_model(folder)
+
+    def vector(text):
+        ids = model.folder.tokenizer.encode(text)
+        ids = np.array([[model.folder.tokenizer.vocab["[CLS]"], *ids, model.folder.tokenizer.vocab["[SEP]"]]])
+        return np.asarray(normalize(np.asarray(bert(ids)["sequence_output"]).mean(axis=1)))[0]
+
+    train, labels = texts(60, 1), ["neg", "pos"]
+    kernel, bias = fit_head(
+        np.array([vector(text) for text, _ in train]), np.array([labels.index(label) for _, label in train])
+    )
+    for text in list(CLASS_OF):
+        logits = kernel @ vector(text) + bias
+        expected = np.exp(logits) / np.exp(logits).sum()
+        np.testing.assert_allclose([model(text).probabilities[label] for label in labels], expected, atol=2e-4)
+
+
+def test_later_commands_use_the_model_and_the_same_command_trains_nothing(flags, trained, capfd):
+    folder, metrics = trained
+    assert run({"output_dir": folder}, "do_eval") == metrics
+    assert run(flags, "do_train", "do_eval", output_dir=folder) == metrics
+    assert "nothing to train" in "".join(capfd.readouterr())
+    run({"predict_file": flags["eval_file"], "output_dir": folder, "kind": "few_shot"}, "do_predict")
+    assert len(table_in(folder / "predictions.tsv")) == 40
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_a_head_gives_the_probabilities_of_the_regression(num_classes):
+    from sklearn.linear_model import LogisticRegression
+
+    draw = np.random.default_rng(0)
+    labels = np.arange(30) % num_classes
+    vectors = draw.normal(size=(30, 5)) + labels[:, None]
+    weights = draw.uniform(0.5, 2, size=30)
+    kernel, bias = fit_head(vectors, labels, weights)
+    exponentials = np.exp(vectors @ kernel.T + bias)
+    model = LogisticRegression(C=10.0, max_iter=1000).fit(vectors, labels, weights)
+    np.testing.assert_allclose(
+        exponentials / exponentials.sum(-1, keepdims=True), model.predict_proba(vectors), atol=1e-6
+    )
+
+
+def test_names_of_classes_are_examples_and_are_enough(flags, tmp_path):
+    rest = {name: flags[name] for name in ("init_checkpoint", "max_seq_length")}
+    names = {"class_names": ["sad_film", "great_film"], "verbose": False}
+    result = train_few_shot(predict_data=["sad film", "great film"], output_dir=tmp_path / "names", **names, **rest)
+    assert [row["prediction"] for row in result.predictions] == ["sad_film", "great_film"]
+    # A class without another example.
+    data = [("the film was bad", "bad"), ("the film was poor", "bad")]
+    names = {"class_names": ["bad", "great"], "verbose": False}
+    result = train_few_shot(data, predict_data=["great", "poor film"], output_dir=tmp_path / "both", **names, **rest)
+    assert [row["prediction"] for row in result.predictions] == ["great", "bad"]
+    assert json.loads((tmp_path / "both" / "train.tf_record.json").read_text())["num_examples"] == 4
+
+
+def test_weights_of_classes_and_calibration_change_the_head(flags, trained, tmp_path):
+    text = "the film was good"
+    before = open_model(trained[0])(text).probabilities["pos"]
+    run(flags, "do_train", class_weights="9,1", output_dir=tmp_path / "weighted")
+    assert open_model(tmp_path / "weighted")(text).probabilities["pos"] < before - 0.02
+    run(flags, "do_train", "do_eval", "calibrate", output_dir=tmp_path / "calibrated")
+    assert json.loads((tmp_path / "calibrated" / "calibration.json").read_text())["num_examples"] == 6
+
+
+@pytest.mark.parametrize("format_", ["saved_model", "onnx", "litert", "web"])
+def test_exports_give_the_same_answers(trained, tmp_path, format_):
+    pytest.importorskip({"onnx": "tf2onnx", "web": "tf2onnx", "litert": "ai_edge_litert"}.get(format_, "tensorflow"))
+    export_model(trained[0], tmp_path / "export", formats=[format_])
+    of_keras, of_export = open_model(trained[0]), open_model(tmp_path / "export")
+    for text in ("the film was so good", "sad", "then they left the very poor film"):
+        expected = of_keras(text).probabilities
+        assert of_export(text).probabilities == pytest.approx(expected, abs=1e-3 if format_ == "web" else 1e-5)
+
+
+def test_the_layout_of_hugging_face_is_refused(trained, tmp_path):
+    model = open_model(trained[0])
+    network = ClassifierModel(model.folder.config, 2)
+    with pytest.raises(ValueError, match="no classes for the pooler of this model"):
+        save_safetensors(tmp_path, weights_by_name(network), network.config)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"learning_rate": 1e-4}, "--learning_rate does not apply to --kind=few_shot"),
+        ({"init_checkpoint": None}, "--kind=few_shot needs --init_checkpoint"),
+        ({"class_names": "pos"}, "--class_names has one name"),
+        ({"class_names": "pos,pos"}, "class_names has pos more than once"),
+        ({"class_names": "pos,bad"}, 'label "neg" is not one of pos, bad'),
+        ({"kind": "single_label", "class_names": "pos,neg"}, "--class_names is for --kind=few_shot"),
+        ({"train_file": None, "class_names": "pos,neg", "class_weights": "balanced"}, "is for the examples of"),
+    ],
+)
+def test_mistakes(flags, tmp_path, changes, message):
+    with pytest.raises(ValueError) as raised:
+        run(flags, "do_train", output_dir=tmp_path / "out", **changes)
+    error = raised.value
+    if hasattr(error, "spell"):
+        error.spell(lambda name: f"--{name}")
+    assert message in str(error)
+    assert not (tmp_path / "out" / "model").exists()
+
+
+def test_pairs_and_names_do_not_mix(flags, tmp_path):
+    rows = [("a film", "bad", "neg"), ("the film", "good", "pos")]
+    file = write_rows(tmp_path / "pairs.csv", "sentence1,sentence2,label", rows, ",")
+    with pytest.raises(ValueError, match="are single texts, but"):
+        run({**flags, "eval_file": None}, "do_train", train_file=file, class_names="neg,pos", output_dir=tmp_path / "o")
