@@ -1,12 +1,12 @@
 """Few-shot classification: a logistic regression on the vectors of an encoder, which stays as it is.
 
-The model is an ordinary classifier. Its pooler passes on the mean of the tokens with the length 1, and the regression is
-its head, so prediction, the server and all exports need nothing else.
+The model is an ordinary classifier. Its pooler gives the mean of the tokens the length 1, and the regression is its
+head, so prediction, the server and all exports need nothing else.
 """
 
 import dataclasses
 import logging
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import rich.console
@@ -16,7 +16,7 @@ from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import import_extra
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import weights_by_name
+from bert_keras.modeling import ClassifierModel, weights_by_name
 from bert_keras.modeling.config import check_names
 from bert_keras.training.evaluation_pass import Inference, finish, last
 from bert_keras.training.finetuning.classification import Classification
@@ -41,11 +41,31 @@ def open_few_shot(
     if not settings.init_checkpoint:
         raise Mistake("{kind}=few_shot needs {init_checkpoint}, an encoder that is already trained")
     import_extra("sklearn.linear_model", "scikit-learn")
+    files = few_shot_config(files)
+    return FewShotRun(FewShot(settings, files), dataclasses.replace(opened, files=files), strategy, console, callbacks)
+
+
+def few_shot_config(files: ModelFolder) -> ModelFolder:
+    """Returns the model with the pooler of a few-shot model: the pooling of its vectors, mean of other encoders."""
     stored = files.task or {}
     if stored.get("prefix"):
         log.warning("the texts have no prefix, but the vectors of %s were trained with %r", files, stored["prefix"])
-    files = files.with_config(pooling=stored.get("pooling", "mean"), pooler_act="unit_length")
-    return FewShotRun(FewShot(settings, files), dataclasses.replace(opened, files=files), strategy, console, callbacks)
+    return files.with_config(pooling=stored.get("pooling", "mean"), pooler_act="unit_length")
+
+
+def load_encoder(model: ClassifierModel, files: ModelFolder) -> None:
+    """Loads the encoder into a network with the config of `few_shot_config`; its pooler then has the identity."""
+    load_start(model, files, new_head=True)
+    weights = weights_by_name(model)
+    weights["bert/pooler/dense/kernel"].assign(np.eye(files.config.hidden_size))
+    weights["bert/pooler/dense/bias"].assign(np.zeros(files.config.hidden_size))
+
+
+def vectors_of(
+    model: ClassifierModel, strategy: tf.distribute.Strategy, batch_size: int, is_trimmed: bool = True
+) -> Inference:
+    """Returns what computes the "vectors" that the head reads, float32 [N, H]."""
+    return Inference(cast(Any, _Encoder(model.bert)), strategy, batch_size, is_trimmed)
 
 
 class FewShot(Classification):
@@ -78,11 +98,9 @@ class FewShotRun(FineTuning):
             log.info("nothing to train: the head is fitted")
             return Trained()
         network = self._build(settings)
-        load_start(network.model, files, new_head=True)
+        load_encoder(network.model, files)
         weights = weights_by_name(network.model)
-        weights["bert/pooler/dense/kernel"].assign(np.eye(files.config.hidden_size))
-        weights["bert/pooler/dense/bias"].assign(np.zeros(files.config.hidden_size))
-        encoder = Inference(Encoder(network.model.bert), self.strategy, settings.eval_batch_size, self._is_trimmed)
+        encoder = vectors_of(network.model, self.strategy, settings.eval_batch_size, self._is_trimmed)
         vectors = last(encoder.outputs(task.train_features))["vectors"]
         labels, of_classes = task.train_features["label_ids"], task.class_weights
         kernel, bias = fit_head(vectors, labels, None if of_classes is None else np.array(of_classes)[labels])
@@ -96,7 +114,7 @@ class FewShotRun(FineTuning):
         return Trained(None, network, 1, evaluation)
 
 
-class Encoder:
+class _Encoder:
     """The vectors that the head of a classifier reads, as a model for `Inference`."""
 
     is_per_token = False

@@ -212,8 +212,9 @@ def family_of(config: BertConfig) -> Family:
     """Returns the family that has a model with this config; raises ValueError if there is none."""
     if config.pooling != "cls" or config.pooler_act == "unit_length":
         raise ValueError(
-            f"the Hugging Face layout has no classes for the pooler of this model (pooling {config.pooling}, pooler_act "
-            f"{config.pooler_act} in its config); write a TensorFlow checkpoint, or export it with export_model.py"
+            f"the Hugging Face layout has no classes for the pooler of this model (pooling {config.pooling}, "
+            f"pooler_act {config.pooler_act} in its config); write a TensorFlow checkpoint, or export the "
+            "model with export_model.py"
         )
     for family in FAMILIES.values():
         if family.fits(config):

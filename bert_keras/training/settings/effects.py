@@ -114,11 +114,9 @@ _OF_TEACHER += " temperature teacher_layers unlabeled_file"
 _OTHER_OBJECTIVES = {"objective": {"span_boundary", "electra"}}
 # They are for the updates of training, of which a few-shot model has none.
 _OF_UPDATES = "learning_rate num_train_epochs train_batch_size warmup_proportion max_steps eval_steps early_stopping"
-_OF_UPDATES += (
-    " num_seeds seed label_smoothing freeze_layers layer_decay lora_rank lora_alpha lora_targets new_head pack"
-)
+_OF_UPDATES += " num_seeds seed label_smoothing freeze_layers layer_decay lora_rank lora_alpha lora_targets new_head"
 _OF_UPDATES += " learning_rate_schedule weight_decay_rate adam_beta_1 adam_beta_2 adam_epsilon adam_bias_correction"
-_OF_UPDATES += " clip_norm ema_decay recompute gradient_accumulation_steps"
+_OF_UPDATES += " clip_norm ema_decay pack recompute gradient_accumulation_steps"
 COLUMNS = "text_column text_pair_column label_column id_column label_separator choice_columns has_header"
 
 # The settings that have no effect in some runs. A new setting that not every run reads gets a row here.

@@ -39,8 +39,8 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings):
     tfds_predict_split: str = free("Split of {tfds} to predict.", "test")
     kind: str = setting("Kind of labels in your own data.", "single_label", choices=(*KINDS, "rerank", "few_shot"))
     class_names: Sequence[str] = setting(
-        "For {kind}=few_shot: the names of all classes, separated by commas. Each name is one more example of its class, "
-        "with blanks for underscores; then {train_file} may be missing.",
+        "For {kind}=few_shot: the names of all classes, separated by commas. Each name is one more example of its "
+        "class, with blanks for underscores; then {train_file} may be missing.",
         (),
     )
     text_column: str | None = setting(
