@@ -77,7 +77,7 @@ class FewShot(Classification):
         names = list(settings.class_names)
         check_names(names, "class_names")
         # Without a file to train on, only the names have labels.
-        read = dataclasses.replace(settings, kind="single_label", do_train=bool(settings.train_file or not names))
+        read = dataclasses.replace(settings, do_train=bool(settings.train_file or not names))
         super().__init__(read, files, {"labels": names} if names else None)
         self.kind = "few_shot"
         if names and any(example.text_b for example in self.data.train or ()):

@@ -58,6 +58,8 @@ class Classification(Task):
     program = "run_classifier"
 
     def __init__(self, settings: ClassifierSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
+        if settings.kind == "few_shot":
+            settings = dataclasses.replace(settings, kind="single_label")
         self.data = read_classification_data(settings, stored, None if settings.new_head else files.labels)
         self.metric = self.data.metrics[0]
         self.metric_names = ("loss", *self.data.metrics)
