@@ -283,7 +283,7 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
             raise Mistake(
                 "{coverage} needs a model that was trained with {calibrate}, and this one was not; leave it out"
             )
-        if isinstance(coverage, bool) or (found := thresholds.get(str(coverage))) is None:
+        if not isinstance(coverage, int | float) or (found := thresholds.get(str(coverage))) is None:
             raise Mistake("{coverage} is {!r}, but must be from 0.5 to 0.99, in steps of 0.01", coverage)
         return found
 
