@@ -76,7 +76,6 @@ SERVE = ["starlette>=1.10,<2", "uvicorn>=0.54,<0.55", "prometheus-client>=0.26,<
 BROWSER = ["selenium>=4.51,<5"]
 JIEBA = ["jieba>=0.42.1,<0.43"]
 PARQUET = ["pyarrow>=26,<27"]
-SCIKIT_LEARN = ["scikit-learn>=1.9,<2"]
 # Python reads Zstandard itself from 3.14 on.
 ZSTD = ["backports.zstd>=1,<2; python_version < '3.14'"]
 
@@ -108,8 +107,6 @@ EXTRAS = {
     "jieba": JIEBA,
     # For text in Parquet and Arrow.
     "parquet": PARQUET,
-    # For classifiers of few labels and for checks of labels: logistic regression on vectors.
-    "scikit-learn": SCIKIT_LEARN,
     # For models by their names on Hugging Face (hf://owner/name).
     "hf": HF,
     # For the documentation site, see mkdocs.yml.
@@ -145,7 +142,6 @@ EXTRAS = {
         *ZSTD,
         *PARQUET,
         *JIEBA,
-        *SCIKIT_LEARN,
     ],
 }
 

@@ -6,7 +6,7 @@ head, so prediction, the server and all exports need nothing else.
 
 import dataclasses
 import logging
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import rich.console
@@ -14,7 +14,6 @@ import tensorflow as tf
 
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.exported import import_extra
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import ClassifierModel, weights_by_name
 from bert_keras.modeling.config import check_names
@@ -26,6 +25,9 @@ from bert_keras.training.finetuning.run import FineTuning, Trained
 from bert_keras.training.report import Callbacks
 from bert_keras.training.run_dir import ALL_STEPS, RunDir
 from bert_keras.training.settings.programs import ClassifierSettings
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
 
 log = logging.getLogger("bert_keras")
 
@@ -40,7 +42,6 @@ def open_few_shot(
     settings, files = opened.settings, opened.files
     if not settings.init_checkpoint:
         raise Mistake("{kind}=few_shot needs {init_checkpoint}, an encoder that is already trained")
-    import_extra("sklearn.linear_model", "scikit-learn")
     files = few_shot_config(files)
     return FewShotRun(FewShot(settings, files), dataclasses.replace(opened, files=files), strategy, console, callbacks)
 
@@ -139,13 +140,18 @@ def fit_head(
     Returns:
         The kernel, float [C, H], and the bias, float [C].
     """
-    from sklearn.linear_model import LogisticRegression
-
-    model = LogisticRegression(C=_INVERSE_REGULARIZATION, max_iter=1000).fit(vectors, labels, example_weights)
+    model = regression().fit(vectors, labels, example_weights)
     kernel, bias = model.coef_, model.intercept_
     if len(kernel) == 1:  # of two classes, scikit-learn has the difference
         kernel, bias = np.concatenate([-kernel, kernel]) / 2, np.concatenate([-bias, bias]) / 2
     return kernel, bias
+
+
+def regression() -> "LogisticRegression":
+    """Returns the logistic regression for vectors of the length 1, before its fit."""
+    from sklearn.linear_model import LogisticRegression  # it loads only where it is needed
+
+    return LogisticRegression(C=_INVERSE_REGULARIZATION, max_iter=1000)
 
 
 # Vectors of the length 1 differ little in each number, so the default of scikit-learn, 1, keeps answers near 1 / C.
