@@ -50,6 +50,7 @@ PACKAGES = [
 # Packages whose folders are at the top level of the clone.
 TOP_LEVEL = ["data_prep", "modeling"]
 PROGRAMS = [
+    "check_labels.py",
     "convert_checkpoint.py",
     "evaluate_predictions.py",
     "export_model.py",

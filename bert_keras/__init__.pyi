@@ -42,6 +42,7 @@ from bert_keras.prediction.tasks.sentence_score import SentenceScorer as Sentenc
 from bert_keras.training.api.calls import TrainedModel as TrainedModel
 from bert_keras.training.api.classifier import train_classifier as train_classifier
 from bert_keras.training.api.classifier import train_few_shot as train_few_shot
+from bert_keras.training.api.label_checks import check_labels as check_labels
 from bert_keras.training.api.ner import train_ner as train_ner
 from bert_keras.training.api.pretraining import pretrain as pretrain
 from bert_keras.training.api.sentence_vectors import train_sentence_vectors as train_sentence_vectors

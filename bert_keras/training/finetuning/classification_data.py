@@ -20,7 +20,7 @@ from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification_settings import source_of
 from bert_keras.training.finetuning.held_out import hold_out
 from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
-from bert_keras.training.settings.programs import ClassifierSettings
+from bert_keras.training.settings.programs import ClassifierSettings, LabelCheckSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -104,7 +104,7 @@ def read_classification_data(
 def _read_unlabeled(settings: ClassifierSettings, data: ClassificationData) -> list[Example]:
     """Returns the examples of the file of texts without labels, with any label: its weight in the loss is 0."""
     label = {"regression": 0.0, "multi_label": ()}.get(data.kind, (*data.labels, None)[0])
-    examples = _read_own(settings, "unlabeled_file")
+    examples = read_own(settings, "unlabeled_file")
     log.info("texts that only the teacher labels: %s", f"{len(examples):,}")
     return [dataclasses.replace(example, label=label) for example in examples]
 
@@ -147,10 +147,10 @@ def _read_own_files(
         raise Mistake("{do_eval} needs {eval_file}, or {eval_share} of {train_file} to hold out")
     train = labels = None
     if settings.do_train or (settings.do_eval and holds_out):
-        train = _read_own(settings, "train_file")
+        train = read_own(settings, "train_file")
         labels = tuple(stored["labels"] if stored else in_order(learn_labels(train, settings.kind), held))
-    dev = _read_own(settings, "eval_file") if settings.do_eval and settings.eval_file else None
-    test = _read_own(settings, "predict_file") if settings.do_predict else None
+    dev = read_own(settings, "eval_file") if settings.do_eval and settings.eval_file else None
+    test = read_own(settings, "predict_file") if settings.do_predict else None
     if holds_out and train is not None:
         train, dev = hold_out(train, settings.eval_share, settings.train_file or "", settings.kind)
     if not settings.do_train:
@@ -160,23 +160,24 @@ def _read_own_files(
     return _with_labels(settings, labels, stored, train, dev if settings.do_eval else None, test)
 
 
-def _read_own(settings: ClassifierSettings, flag: str) -> list[Example]:
+def read_own(settings: ClassifierSettings | LabelCheckSettings, flag: str) -> list[Example]:
     """Reads one of the user's files; ignores labels in a file to predict."""
     needs_label = flag not in ("predict_file", "unlabeled_file")
+    is_run = isinstance(settings, ClassifierSettings)
     label = settings.label_column if needs_label else None
     columns = Columns(
         settings.text_column,
         settings.text_pair_column,
         label,
         settings.id_column,
-        settings.label_separator,
-        tuple(settings.choice_columns),
+        *((settings.label_separator, tuple(settings.choice_columns)) if is_run else ()),
     )
     has_header = settings.has_header
     if has_header == "false" and (columns.text is None or (needs_label and label is None)):
         raise Mistake("{has_header}=false needs {text_column} and {label_column}, the numbers of columns from 0")
     table = Table(getattr(settings, flag))
-    return read_own_file(table, columns, settings.kind, needs_label, settings.skip_bad_rows, has_header)
+    kind = settings.kind if is_run else "single_label"
+    return read_own_file(table, columns, kind, needs_label, settings.skip_bad_rows, has_header)
 
 
 def _read_tfds(

@@ -9,7 +9,8 @@ from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS
 from bert_keras.evaluation.squad import LANGUAGES
 from bert_keras.model_folder.tasks import POOLINGS
 from bert_keras.modeling import TAGGERS
-from bert_keras.settings.fields import free, setting
+from bert_keras.settings.fields import REQUIRED, free, setting
+from bert_keras.settings.model_files import ModelSettings
 from bert_keras.settings.numbers import NumberParser
 from bert_keras.training.settings.groups import (
     EvaluatedSettings,
@@ -18,7 +19,32 @@ from bert_keras.training.settings.groups import (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassifierSettings(EvaluatedSettings, TeacherSettings):
+class ColumnSettings:
+    """How programs that classify read the user's tables."""
+
+    title = "Columns of your own data"
+
+    text_column: str | None = setting(
+        "Column of the text: its name, or its number from 0; Subject,Body joins two. If not given: found by its name.",
+        None,
+    )
+    text_pair_column: str | None = setting(
+        "Column of the second text of a pair. If not given: found by its name.", None
+    )
+    label_column: str | None = setting("Column of the label. If not given: found by its name.", None)
+    id_column: str | None = free(
+        "Column of the id, for the prediction tables. If not given: the row number from 0.", None
+    )
+    has_header: str = setting(
+        "Whether the first row of a .csv or .tsv file names the columns. auto: decided from its content.",
+        "auto",
+        choices=HEADERS,
+    )
+    skip_bad_rows: bool = setting("Leave out rows that cannot be read, and count them.", False)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassifierSettings(EvaluatedSettings, TeacherSettings, ColumnSettings):
     """The settings of run_classifier.py."""
 
     title = "Data and task"
@@ -43,29 +69,12 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings):
         "class, with blanks for underscores; then {train_file} may be missing.",
         (),
     )
-    text_column: str | None = setting(
-        "Column of the text: its name, or its number from 0; Subject,Body joins two. If not given: found by its name.",
-        None,
-    )
-    text_pair_column: str | None = setting(
-        "Column of the second text of a pair. If not given: found by its name.", None
-    )
-    label_column: str | None = setting("Column of the label. If not given: found by its name.", None)
-    id_column: str | None = free(
-        "Column of the id, for the prediction tables. If not given: the row number from 0.", None
-    )
-    has_header: str = setting(
-        "Whether the first row of a .csv or .tsv file names the columns. auto: decided from its content.",
-        "auto",
-        choices=HEADERS,
-    )
     label_separator: str | None = setting("Text between the labels in a cell, for {kind}=multi_label.", None)
     choice_columns: Sequence[str] = setting(
         "Columns of the choices, separated by commas, for {kind}=multiple_choice; of texts that do not fit, for "
         "{kind}=rerank.",
         (),
     )
-    skip_bad_rows: bool = setting("Leave out rows that cannot be read, and count them.", False)
     xnli_language: str = setting("Language of XNLI.", "zh")
     metric: str | None = free(
         "Metric that selects the best model: accuracy, f1 (of the second of two labels), f1_macro or matthews; for "
@@ -203,3 +212,30 @@ class VectorSettings(EvaluatedSettings):
         None,
         parser=NumberParser(0.01),
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelCheckSettings(ModelSettings, ColumnSettings):
+    """The settings of check_labels.py."""
+
+    title = "Data and check"
+
+    train_file: str | None = setting("The labelled texts to check: .csv, .tsv, .txt (tabs) or .jsonl.", REQUIRED)
+    eval_file: str | None = setting("Texts to evaluate on, to find those that are also in {train_file}.", None)
+    unlabeled_file: str | None = setting("Texts without labels, to find those that help most with a label.", None)
+    num_next_labels: int = setting("Number of texts to choose from {unlabeled_file}.", 100, lower_bound=1)
+    init_checkpoint: str | None = setting(
+        "The encoder: checkpoint, its folder, or hf://owner/name; best one for vectors of sentences.", REQUIRED
+    )
+    output_dir: str | None = setting("Folder for the tables.", REQUIRED)
+    max_seq_length: int = setting("Maximum number of tokens in a sequence, with [CLS] and [SEP].", 128, lower_bound=3)
+    folds: int = setting("Number of parts; each gets its answers from a model of the others.", 5, lower_bound=2)
+    fine_tune: bool = setting(
+        "Fine-tune a model for each of the {folds}, instead of a logistic regression on vectors: better, but slow.",
+        False,
+    )
+    learning_rate: float = setting("For {fine_tune}: the highest learning rate.", 5e-5, parser=NumberParser(0.0))
+    num_train_epochs: float = setting("For {fine_tune}: number of passes over the texts.", 3.0, lower_bound=0.0)
+    train_batch_size: int = setting("For {fine_tune}: number of texts in a step.", 32, lower_bound=1)
+    eval_batch_size: int = setting("Number of texts to encode at a time.", 32, lower_bound=1)
+    seed: int = setting("Seed of the folds, and of {fine_tune}.", 12345, lower_bound=0)

@@ -1,0 +1,145 @@
+"""Measures check_labels.py: how many of its first suspects are wrong labels, and what its choice of texts is worth.
+
+    python benchmarks/label_checks.py --model=minilm --output=labels.json --text_column=Text --label_column=Category \\
+        bbc_news_train.csv
+
+In each of 20 draws, 5 % of the labels become another one at random. The precision is the share of them among as many
+first suspects. With --fine_tune it is one draw, with three folds and a fine-tuned model for each. The learning curve
+starts from five texts of each class and adds 20 at a time, those that the check chooses or random ones; half of the
+texts are there to measure the accuracy.
+"""
+
+import argparse
+import collections
+import dataclasses
+import json
+import pathlib
+import random
+import statistics
+import tempfile
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.stats
+import tensorflow as tf
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+from bert_keras import check_labels
+from bert_keras.data_prep.tasks.columns import Columns
+from bert_keras.data_prep.tasks.encoding import make_features
+from bert_keras.data_prep.tasks.examples import Example, learn_labels
+from bert_keras.data_prep.tasks.tables import Table
+from bert_keras.data_prep.tasks.user_data import read_own_file
+from bert_keras.evaluation.label_checks import choose_next, find_suspects
+from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.modeling import ClassifierModel
+from bert_keras.training.evaluation_pass import last
+from bert_keras.training.few_shot import few_shot_config, load_encoder, regression, vectors_of
+
+SHARE_OF_WRONG, NUM_DRAWS = 0.05, 20
+NUM_AT_START, NUM_ADDED, NUM_ROUNDS = 5, 20, 5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("file")
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--text_column")
+    parser.add_argument("--label_column")
+    parser.add_argument("--num_texts", type=int, help="use only the first")
+    parser.add_argument("--fine_tune", action="store_true")
+    arguments = parser.parse_args()
+    columns = Columns(arguments.text_column, None, arguments.label_column, None)
+    examples = read_own_file(Table(arguments.file), columns, "single_label", True, False, "auto")
+    examples = examples[: arguments.num_texts]
+    labels = learn_labels(examples, "single_label")
+    facts = {"file": pathlib.Path(arguments.file).name, "texts": len(examples), "classes": len(labels)}
+    if arguments.fine_tune:
+        results = {"precision_fine_tuned": precision_of_fine_tuned(examples, labels, arguments.model)}
+    else:
+        vectors = encode(examples, labels, few_shot_config(ModelFolder(arguments.model)))
+        precisions = [precision(examples, labels, vectors, seed) for seed in range(NUM_DRAWS)]
+        results = {"precision": _interval(precisions), "curve": learning_curve(examples, labels, vectors)}
+    pathlib.Path(arguments.output).write_text(json.dumps(facts | results, indent=2) + "\n")
+    print(json.dumps(facts | results, indent=2))
+
+
+def encode(examples: Sequence[Example], labels: Sequence[str], files: ModelFolder) -> np.ndarray:
+    network = ClassifierModel(files.config, len(labels))
+    load_encoder(network, files)
+    features = make_features(examples, labels, "single_label", files.tokenizer, 128)
+    return last(vectors_of(network, tf.distribute.get_strategy(), 32).outputs(features))["vectors"]
+
+
+def flip(examples: Sequence[Example], labels: Sequence[str], seed: int) -> tuple[list[Example], set[str]]:
+    """Returns the examples with some labels changed, and the sources of these."""
+    draw = random.Random(seed)
+    flipped = {*draw.sample(range(len(examples)), round(SHARE_OF_WRONG * len(examples)))}
+    changed = [
+        dataclasses.replace(example, label=draw.choice([label for label in labels if label != example.label]))
+        if number in flipped
+        else example
+        for number, example in enumerate(examples)
+    ]
+    return changed, {examples[number].source for number in flipped}
+
+
+def precision(examples: Sequence[Example], labels: Sequence[str], vectors: np.ndarray, seed: int) -> float:
+    changed, wrong = flip(examples, labels, seed)
+    ids = np.array([labels.index(str(example.label)) for example in changed])
+    folds = StratifiedKFold(5, shuffle=True, random_state=seed)
+    probabilities = cross_val_predict(regression(), vectors, ids, cv=folds, method="predict_proba")
+    suspects = find_suspects(changed, labels, vectors, probabilities)[: len(wrong)]
+    return sum(suspect.source in wrong for suspect in suspects) / len(wrong)
+
+
+def precision_of_fine_tuned(examples: Sequence[Example], labels: Sequence[str], model: str) -> float:
+    changed, wrong = flip(examples, labels, 0)
+    places = {f"line {number}": example.source for number, example in enumerate(changed, 1)}
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [(example.text_a, str(example.label)) for example in changed]
+        found = check_labels(rows, output_dir=f"{folder}/check", init_checkpoint=model, folds=3, fine_tune=True)
+    first = found.suspects[: len(wrong)]
+    return sum(places["line " + suspect.source.rpartition(" ")[2]] in wrong for suspect in first) / len(wrong)
+
+
+def learning_curve(examples: Sequence[Example], labels: Sequence[str], vectors: np.ndarray) -> list[dict]:
+    """Returns the accuracy after each round, of chosen and of random texts, and their difference."""
+    ids = np.array([labels.index(str(example.label)) for example in examples])
+    accuracies = collections.defaultdict(list)
+    for seed in range(NUM_DRAWS):
+        order = np.random.default_rng(seed).permutation(len(examples))
+        pool, test = np.array_split(order, 2)
+        start = [row for label in range(len(labels)) for row in pool[ids[pool] == label][:NUM_AT_START]]
+        for way in ("chosen", "random"):
+            used = [*start]
+            for number in range(NUM_ROUNDS + 1):
+                model = regression().fit(vectors[used], ids[used])
+                accuracies[number, way].append(float(np.mean(model.predict(vectors[test]) == ids[test])))
+                left = [row for row in pool if row not in {*used}]
+                if way == "random":
+                    used += left[:NUM_ADDED]
+                    continue
+                asked = [dataclasses.replace(examples[row], source=str(row)) for row in left]
+                guesses = model.predict_proba(vectors[left])
+                used += [int(one.source) for one in choose_next(asked, labels, vectors[left], guesses, NUM_ADDED)]
+    return [
+        {
+            "labels": NUM_AT_START * len(labels) + NUM_ADDED * number,
+            "chosen": _interval(accuracies[number, "chosen"]),
+            "random": _interval(accuracies[number, "random"]),
+            "difference": _interval(np.subtract(accuracies[number, "chosen"], accuracies[number, "random"])),
+        }
+        for number in range(NUM_ROUNDS + 1)
+    ]
+
+
+def _interval(values: Sequence[float] | np.ndarray) -> dict[str, float]:
+    """Returns the mean, and half of its 95 % interval, from Student's t."""
+    error = scipy.stats.t.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return {"mean": float(np.mean(values)), "half_interval": float(error)}
+
+
+if __name__ == "__main__":
+    main()

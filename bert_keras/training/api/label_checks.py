@@ -1,0 +1,275 @@
+"""`check_labels`, the flags of check_labels.py and what it does with them."""
+
+import dataclasses
+import functools
+import logging
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import rich.console
+import tensorflow as tf
+from absl import flags
+
+from bert_keras.cli.flags import given_flags, require
+from bert_keras.data_prep.tasks.encoding import make_features
+from bert_keras.data_prep.tasks.examples import Example, learn_labels
+from bert_keras.evaluation.label_checks import (
+    ConfusedClasses,
+    Duplicate,
+    Leak,
+    NextLabel,
+    Suspect,
+    choose_next,
+    find_confused_classes,
+    find_duplicates,
+    find_leaks,
+    find_suspects,
+)
+from bert_keras.evaluation.tables import tab_separated
+from bert_keras.mistakes import Mistake, Setting
+from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.modeling import ClassifierModel
+from bert_keras.settings.fields import program_flags, read_flags
+from bert_keras.storage import paths, writing
+from bert_keras.training.api.calls import Program
+from bert_keras.training.api.classifier import to_file, train_classifier
+from bert_keras.training.evaluation_pass import Inference, last
+from bert_keras.training.few_shot import few_shot_config, load_encoder, regression, vectors_of
+from bert_keras.training.finetuning.classification_data import read_own
+from bert_keras.training.report import NO_CALLBACKS, Callbacks, Result
+from bert_keras.training.settings.programs import LabelCheckSettings
+
+log = logging.getLogger("bert_keras")
+
+# The tables, by the attributes of `LabelCheck`, and their columns that are not those of the dataclass.
+TABLES = ("suspects", "confused_classes", "duplicates", "leaks", "next_labels")
+_OF_FINE_TUNING = ("learning_rate", "num_train_epochs", "train_batch_size")
+
+define_flags = functools.partial(program_flags, LabelCheckSettings)
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelCheck:
+    """What `check_labels` found; each list is also a table in `folder`, such as suspects.tsv.
+
+    Attributes:
+        folder: the output folder.
+        accuracy: the share of texts that get their own label from models of the other texts.
+        suspects: texts that get another label than their own, the clearest contradiction first.
+        confused_classes: pairs of classes by how often one gets the other.
+        duplicates: texts that are the same for the model, with different labels.
+        leaks: texts of `eval_data` that the training data also have, or nearly.
+        next_labels: texts of `unlabeled_data` in the order to label them.
+    """
+
+    folder: str
+    accuracy: float
+    suspects: list[Suspect]
+    confused_classes: list[ConfusedClasses]
+    duplicates: list[Duplicate]
+    leaks: list[Leak]
+    next_labels: list[NextLabel]
+
+
+def check_labels(
+    train_data: Any = None, eval_data: Any = None, unlabeled_data: Any = None, **settings: Any
+) -> LabelCheck:
+    """Finds labels that may be wrong, and the texts that most need one, as check_labels.py does.
+
+    Each text gets its probabilities from a model that was not trained on it: a logistic regression on the vectors of
+    an encoder, or with `fine_tune=True` a fine-tuned model. The same call continues one that was interrupted.
+
+    Args:
+        train_data: texts with one label each, in the forms of `train_classifier`.
+        eval_data: texts to evaluate on, in these forms, to find those that `train_data` has, too.
+        unlabeled_data: texts without labels, to find those that help most with a label.
+        settings: the other flags of check_labels.py, by name, with the same defaults; and `verbose`.
+
+    Raises:
+        TypeError: a setting does not exist, or data have an unusable type.
+        ValueError, OSError: as the program reports them.
+    """
+    data = {"train_file": train_data, "eval_file": eval_data, "unlabeled_file": unlabeled_data}
+    return _PROGRAM.call(data, settings).predictions
+
+
+@dataclasses.dataclass(frozen=True)
+class _Check:
+    """A check with its settings, its labelled examples and its encoder."""
+
+    settings: LabelCheckSettings
+    examples: list[Example]
+    labels: tuple[str, ...]
+    files: ModelFolder
+    console: rich.console.Console
+
+    def execute(self) -> Result:
+        """Returns the `LabelCheck` as the predictions of the result, and writes the tables."""
+        settings = self.settings
+        evaluated = read_own(settings, "eval_file") if settings.eval_file else []
+        unlabeled = read_own(settings, "unlabeled_file") if settings.unlabeled_file else []
+        network = ClassifierModel(self.files.config, len(self.labels))
+        load_encoder(network, self.files)
+        encode = functools.partial(
+            self._encoded, vectors_of(network, tf.distribute.get_strategy(), settings.eval_batch_size)
+        )
+        keys, vectors = encode(self.examples, "train_file")
+        ids = np.array([self.labels.index(str(example.label)) for example in self.examples])
+        probabilities = self._held_out_probabilities(vectors, ids)
+        suspects = find_suspects(self.examples, self.labels, vectors, probabilities)
+        leaks, chosen = [], []
+        if evaluated:
+            leaks = find_leaks(evaluated, *encode(evaluated, "eval_file"), self.examples, keys, vectors)
+        if unlabeled:
+            _, others = encode(unlabeled, "unlabeled_file")
+            guesses = regression().fit(vectors, ids).predict_proba(others)
+            chosen = choose_next(unlabeled, self.labels, others, guesses, settings.num_next_labels)
+        found = LabelCheck(
+            str(settings.output_dir),
+            float(np.mean(probabilities.argmax(-1) == ids)),
+            suspects,
+            find_confused_classes(self.examples, suspects),
+            find_duplicates(self.examples, keys),
+            leaks,
+            chosen,
+        )
+        self._write(found)
+        return Result(predictions=found, is_complete=True)
+
+    def _encoded(self, encoder: Inference, examples: Sequence[Example], setting: str) -> tuple[list[bytes], np.ndarray]:
+        """Returns what the model reads of each text as a key, and the vectors, float32 [N, H]."""
+        unlabelled = [dataclasses.replace(example, label=None) for example in examples]
+        name = paths.name(getattr(self.settings, setting))
+        length = self.settings.max_seq_length
+        features = make_features(unlabelled, (), "single_label", self.files.tokenizer, length, None, name)
+        log.info("%s: encoding %s texts", name, f"{len(examples):,}")
+        vectors = last(encoder.outputs(features))["vectors"]
+        rows = zip(features["input_ids"], features["input_mask"].sum(-1), strict=True)
+        return [row[:size].tobytes() for row, size in rows], vectors
+
+    def _held_out_probabilities(self, vectors: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """Returns the probabilities of each text from a model that was not trained on it, float [N, C]."""
+        from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+        settings = self.settings
+        folds = StratifiedKFold(settings.folds, shuffle=True, random_state=settings.seed)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The least populated class")  # `_check_counts` has the real limit
+            if not settings.fine_tune:
+                return cross_val_predict(regression(), vectors, ids, cv=folds, method="predict_proba")
+            probabilities = np.zeros((len(ids), len(self.labels)))
+            for number, (train, held_out) in enumerate(folds.split(vectors, ids), 1):
+                log.info("fold %d of %d", number, settings.folds)
+                probabilities[held_out] = self._fine_tuned(number, train, held_out)
+        return probabilities
+
+    def _fine_tuned(self, number: int, train: Iterable[int], held_out: Iterable[int]) -> np.ndarray:
+        """Returns the probabilities of a fold from a model that is fine-tuned on the others."""
+        settings = self.settings
+        rows = [[*_texts(self.examples[row]), str(self.examples[row].label)] for row in train]
+        asked = [_texts(self.examples[row]) for row in held_out]
+        names = ("init_checkpoint", "bert_config_file", "vocab_file", "do_lower_case", "strip_accents", "seed")
+        names += ("max_seq_length", *_OF_FINE_TUNING)
+        answers = train_classifier(
+            [tuple(row) for row in rows],
+            predict_data=[texts if len(texts) > 1 else texts[0] for texts in asked],
+            output_dir=paths.join(settings.output_dir or "", "folds", str(number)),
+            predict_batch_size=settings.eval_batch_size,
+            verbose=not self.console.quiet,
+            **{name: getattr(settings, name) for name in names},
+        ).predictions
+        return np.array([[answer[f"probability of {label}"] for label in self.labels] for answer in answers])
+
+    def _write(self, found: LabelCheck) -> None:
+        written = []
+        for name in TABLES:
+            rows = getattr(found, name)
+            path = paths.join(found.folder, f"{name}.tsv")
+            if rows or name == "suspects":
+                columns = [field.name for field in dataclasses.fields(rows[0] if rows else Suspect)]
+                columns = [column for column in columns if any(getattr(row, column) is not None for row in rows)]
+                cells = [[_shown(getattr(row, column)) for column in columns] for row in rows]
+                writing.write_text(path, tab_separated(columns, cells))
+                written.append(path)
+        log.info(
+            "%s of %s texts get another label than their own from models of the other texts (%.1f %% get their own)",
+            f"{len(found.suspects):,}",
+            f"{len(self.examples):,}",
+            100 * found.accuracy,
+        )
+        for pair in found.confused_classes[:3]:
+            log.info('"%s" gets "%s": %d times, %.0f %% of its texts', *dataclasses.astuple(pair)[:3], 100 * pair.share)
+        if found.duplicates:
+            number = found.duplicates[-1].group
+            log.warning("%s texts occur several times, with different labels", f"{number:,}")
+        if found.leaks:
+            log.warning(
+                "%s texts of %s are also in %s, or nearly",
+                f"{len(found.leaks):,}",
+                *self._names("eval_file", "train_file"),
+            )
+        log.info("Look at %s", ", ".join(written))
+
+    def _names(self, *settings: str) -> list[str]:
+        return [paths.name(getattr(self.settings, setting)) for setting in settings]
+
+
+def open_check(
+    flag_values: flags.FlagValues, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
+) -> _Check:
+    """Reads the labelled texts, and opens the encoder of check_labels.py."""
+    if callbacks != NO_CALLBACKS:
+        raise TypeError("check_labels() calls no functions; leave out on_step, on_evaluation and on_save")
+    require(flag_values, ("train_file", "init_checkpoint", "output_dir"))
+    settings, given = read_flags(LabelCheckSettings, flag_values), given_flags(flag_values)
+    for names, needed in ((_OF_FINE_TUNING, "fine_tune"), (("num_next_labels",), "unlabeled_file")):
+        if not getattr(settings, needed) and (wrong := [Setting(name) for name in names if name in given]):
+            raise Mistake("{} is for {}; give both, or leave it out", wrong[0], Setting(needed))
+    output_dir = str(settings.output_dir)
+    if found := [name for name in TABLES if paths.exists(paths.join(output_dir, f"{name}.tsv"))]:
+        raise Mistake("{output_dir}={} has the {}.tsv of an earlier check; give another folder", output_dir, found[0])
+    names = ("vocab_file", "do_lower_case", "strip_accents")
+    files = ModelFolder(
+        settings.init_checkpoint,
+        config_file=settings.bert_config_file,
+        **{name: getattr(settings, name) for name in names},
+    )
+    files.check()
+    longest = files.config.max_position_embeddings
+    if settings.max_seq_length > longest:
+        raise Mistake(
+            "{max_seq_length}={} is more than the {} positions of the model", settings.max_seq_length, longest
+        )
+    examples = read_own(settings, "train_file")
+    labels = learn_labels(examples, "single_label")
+    _check_counts(settings, examples, labels)
+    paths.make_dirs(output_dir)
+    return _Check(settings, examples, labels, few_shot_config(files), console)
+
+
+def _check_counts(settings: LabelCheckSettings, examples: Sequence[Example], labels: Sequence[str]) -> None:
+    """Checks that the folds can be made, and that each has all labels to train on."""
+    of_labels = {label: [example for example in examples if example.label == label] for label in labels}
+    if rare := next((found for found in of_labels.values() if len(found) < 2), None):
+        raise Mistake(
+            '{}: the label "{}" has one text, but a check needs two of each label; add one, or take it out',
+            rare[0].source,
+            rare[0].label,
+        )
+    if settings.folds > (most := max(map(len, of_labels.values()))):
+        raise Mistake("{folds}={}, but no label has more than {} texts; give {} or less", settings.folds, most, most)
+
+
+def _texts(example: Example) -> tuple[str, ...]:
+    return (example.text_a,) if example.text_b is None else (example.text_a, example.text_b)
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, tuple):
+        return "; ".join(value)
+    return f"{value:.4f}" if isinstance(value, float) else value
+
+
+_PROGRAM = Program("check_labels", "check_labels", define_flags, open_check, to_file)
