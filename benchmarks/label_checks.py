@@ -30,9 +30,9 @@ from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example, learn_labels
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
-from bert_keras.evaluation.label_checks import choose_next, find_suspects
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import ClassifierModel
+from bert_keras.training.api.suspects import choose_next, find_suspects
 from bert_keras.training.evaluation_pass import last
 from bert_keras.training.few_shot import few_shot_config, load_encoder, regression, vectors_of
 

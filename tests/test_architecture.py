@@ -60,7 +60,7 @@ MAX_FILES_OF_A_FOLDER = 13
 MAX_LINES_OF_A_FUNCTION = 70
 MAX_LINES_OF_A_PROGRAM = 150
 # Raise it only for a new feature.
-MAX_LINES_OF_THE_PRODUCT = 43_900
+MAX_LINES_OF_THE_PRODUCT = 44_450
 # Words that make English hard to read, and how many of them 1,000 words of text and code may have.
 STILTED = (
     *(r"anew", r"beside", r"in silence", r"know(s|ing) nothing", r"says? so", r"pass(es|ed) over"),
@@ -241,7 +241,7 @@ def test_a_program_loads_few_files_to_show_its_help(program, most):
 def test_the_public_names_exist_and_load_nothing_until_they_are_used():
     code = "import sys, bert_keras; assert not {'tensorflow', 'keras', 'numpy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
-    assert len(bert_keras.__all__) <= 46
+    assert len(bert_keras.__all__) <= 47
 
 
 @pytest.mark.parametrize("package", [bert_keras, prediction])

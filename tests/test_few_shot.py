@@ -4,8 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from known_models import make_config, write_model
-from tiny_classes import CLASS_OF, VOCABULARY, run, table_in, texts, write_rows, write_texts
+from tiny_classes import CLASS_OF, VOCABULARY, run, table_in, texts, write_encoder, write_rows, write_texts
 from tiny_web import runtime_package
 
 from bert_keras import export_model, open_model, train_few_shot
@@ -13,7 +12,6 @@ from bert_keras.modeling import (
     BertConfig,
     BertModel,
     ClassifierModel,
-    PretrainingModel,
     save_safetensors,
     weights_by_name,
 )
@@ -23,23 +21,12 @@ from bert_keras.training.few_shot import fit_head
 pytest.importorskip("sklearn")
 
 
-def write_start(folder):
-    """Writes an encoder that gives each token a vector that depends only on its word."""
-    size = len(VOCABULARY)
-    config = make_config(vocab_size=size, hidden_size=size, num_attention_heads=2, max_position_embeddings=24)
-    model = PretrainingModel(config)
-    for name, weight in weights_by_name(model).items():
-        weight.assign(np.full(weight.shape, float(name.endswith("gamma"))))
-    weights_by_name(model)["bert/embeddings/word_embeddings"].assign(np.eye(size))
-    return write_model(folder, model, VOCABULARY)
-
-
 @pytest.fixture(scope="module")
 def flags(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     return {
         "kind": "few_shot",
-        "init_checkpoint": write_start(folder / "start"),
+        "init_checkpoint": write_encoder(folder / "start"),
         "train_file": write_texts(folder / "train.csv", 60, 1),
         "eval_file": write_texts(folder / "dev.csv", 40, 2),
         "max_seq_length": 12,

@@ -8,6 +8,7 @@ import pytest
 from blocks import blocks_of, logical_lines, pages
 from guards import at_least
 
+import check_labels
 import check_tpu
 import convert_checkpoint
 import evaluate_predictions
@@ -28,6 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # The flags of each program, and the page that explains them.
 PROGRAMS = {
     "tools/check_tpu.py": (check_tpu, "tpu.md"),
+    "check_labels.py": (check_labels, "check_labels.md"),
     "convert_checkpoint.py": (convert_checkpoint, "checkpoints.md"),
     "evaluate_predictions.py": (evaluate_predictions, "evaluation.md"),
     "export_model.py": (export_model, "export.md"),

@@ -273,6 +273,7 @@ _QUIZ = "question,a,b,c,d,right"
 _REVIEWS = _rows(None, lambda n, text, label: ["good" if label == "pos" else "bad", text])
 FILES_OF_PAGES = {
     "README.md": {"held_out.tfrecord": _records},
+    "docs/guides/check_labels.md": {"more.csv": _rows("text", lambda n, text, label: [text], ",")},
     "docs/guides/classification.md": {
         name: _rows("nr\tquestion\tanswer\tis_right", lambda n, text, label: [n, text, text, label])
         for name in ("train.tsv", "dev.tsv")

@@ -3,10 +3,11 @@
 import random
 
 import keras
+import numpy as np
 from known_models import make_config, write_model
 
 import run_classifier
-from bert_keras.modeling import PretrainingModel
+from bert_keras.modeling import PretrainingModel, weights_by_name
 
 CLASS_OF = {"good": "pos", "great": "pos", "fine": "pos", "bad": "neg", "poor": "neg", "sad": "neg"}
 FILLERS = ["the", "film", "was", "very", "so", "then", "they", "left"]
@@ -58,6 +59,17 @@ def write_start(folder):
         vocab_size=len(VOCABULARY), num_hidden_layers=1, hidden_size=16, hidden_act="gelu", max_position_embeddings=24
     )
     return write_model(folder, PretrainingModel(config), VOCABULARY)
+
+
+def write_encoder(folder):
+    """Writes an encoder that gives each token a vector that depends only on its word."""
+    size = len(VOCABULARY)
+    config = make_config(vocab_size=size, hidden_size=size, num_attention_heads=2, max_position_embeddings=24)
+    model = PretrainingModel(config)
+    for name, weight in weights_by_name(model).items():
+        weight.assign(np.full(weight.shape, float(name.endswith("gamma"))))
+    weights_by_name(model)["bert/embeddings/word_embeddings"].assign(np.eye(size))
+    return write_model(folder, model, VOCABULARY)
 
 
 def run(flags, *actions, **more):

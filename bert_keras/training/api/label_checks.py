@@ -15,7 +15,15 @@ from absl import flags
 from bert_keras.cli.flags import given_flags, require
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example, learn_labels
-from bert_keras.evaluation.label_checks import (
+from bert_keras.evaluation.tables import tab_separated
+from bert_keras.mistakes import Mistake, Setting
+from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.modeling import ClassifierModel
+from bert_keras.settings.fields import program_flags, read_flags
+from bert_keras.storage import paths, writing
+from bert_keras.training.api.calls import Program
+from bert_keras.training.api.classifier import to_file, train_classifier
+from bert_keras.training.api.suspects import (
     ConfusedClasses,
     Duplicate,
     Leak,
@@ -27,14 +35,6 @@ from bert_keras.evaluation.label_checks import (
     find_leaks,
     find_suspects,
 )
-from bert_keras.evaluation.tables import tab_separated
-from bert_keras.mistakes import Mistake, Setting
-from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import ClassifierModel
-from bert_keras.settings.fields import program_flags, read_flags
-from bert_keras.storage import paths, writing
-from bert_keras.training.api.calls import Program
-from bert_keras.training.api.classifier import to_file, train_classifier
 from bert_keras.training.evaluation_pass import Inference, last
 from bert_keras.training.few_shot import few_shot_config, load_encoder, regression, vectors_of
 from bert_keras.training.finetuning.classification_data import read_own

@@ -1,0 +1,139 @@
+"""`check_labels.py` and `check_labels`, from tables of texts to tables of suspects."""
+
+import json
+
+import numpy as np
+import pytest
+from tiny_classes import table_in, texts, write_encoder, write_rows, write_start
+
+import check_labels as program
+from bert_keras import check_labels
+from bert_keras.cli.flags import run_main
+from bert_keras.data_prep.tasks.examples import Example
+from bert_keras.training.api.suspects import choose_next
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return write_encoder(tmp_path_factory.mktemp("encoder") / "start")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Sixty texts, of which the labels of these are wrong: 3, 20 and 41; the last is a second one of text 0."""
+    made = [[text, label] for text, label in texts(60, 1)]
+    for wrong in (3, 20, 41):
+        made[wrong][1] = {"pos": "neg", "neg": "pos"}[made[wrong][1]]
+    text, label = made[0]
+    return [*made, [f'"{text}"', {"pos": "neg", "neg": "pos"}[label]]]
+
+
+def run(encoder, folder, *flags):
+    argv = ["check_labels.py", f"--init_checkpoint={encoder}", f"--output_dir={folder}", "--max_seq_length=12", *flags]
+    return run_main(program.main, argv)
+
+
+def test_wrong_labels_come_first_with_their_lines(encoder, rows, tmp_path):
+    # The first row has a line end in its cell, so that lines and rows differ.
+    made = [[f'"{rows[0][0]}\n"', rows[0][1]], *rows[1:]]
+    data = write_rows(tmp_path / "train.csv", "text,label", made, ",")
+    assert run(encoder, tmp_path / "out", f"--train_file={data}") == 0
+    suspects = table_in(tmp_path / "out" / "suspects.tsv")
+    first = {suspect["source"] for suspect in suspects[:5]}
+    assert {f"train.csv line {row + 3}" for row in (3, 20, 41)} <= first
+    assert all(suspect["label"] != suspect["suggestion"] for suspect in suspects)
+    margins = [float(suspect["margin"]) for suspect in suspects]
+    assert margins == sorted(margins)
+    assert margins[-1] <= 0
+    assert all(suspect["neighbours"].count("train.csv line") == 3 for suspect in suspects)
+    pairs = table_in(tmp_path / "out" / "confused_classes.tsv")
+    assert sum(int(pair["count"]) for pair in pairs) == len(suspects)
+    duplicates = table_in(tmp_path / "out" / "duplicates.tsv")
+    assert {(one["source"], one["label"]) for one in duplicates} >= {
+        ("train.csv line 2", rows[0][1]),
+        ("train.csv line 63", rows[-1][1]),
+    }
+    assert not (tmp_path / "out" / "leaks.tsv").exists()
+
+
+def test_leaks_and_next_labels_from_python(encoder, rows, tmp_path):
+    made = [(text, label) for text, label in rows[:60]]
+    evaluated = [made[5], ("sad sad sad sad", "neg")]
+    check = check_labels(
+        made,
+        evaluated,
+        ["good film", "good film", "good bad film", "poor film"],
+        init_checkpoint=encoder,
+        output_dir=tmp_path / "out",
+        max_seq_length=12,
+        num_next_labels=3,
+        verbose=False,
+    )
+    assert check.leaks[0].similarity == 1
+    assert (check.leaks[0].text, check.leaks[0].train_text) == (made[5][0], made[5][0])
+    assert 0.7 < check.accuracy == 1 - len(check.suspects) / 60
+    margins = [one.margin for one in check.next_labels]
+    assert margins[0] == min(margins) < max(margins)
+    assert len({one.text for one in check.next_labels}) == 3
+    assert len(table_in(tmp_path / "out" / "next_labels.tsv")) == 3
+
+
+def test_next_labels_are_unclear_and_unlike_each_other():
+    vectors = np.array([[1.0, 0], [1, 0], [0, 1], [0, 1]])
+    probabilities = np.array([[0.5, 0.5], [0.51, 0.49], [0.6, 0.4], [1.0, 0]])
+    examples = [Example(str(row), f"text {row}", source=f"line {row}") for row in range(4)]
+    chosen = choose_next(examples, ("a", "b"), vectors, probabilities, 3)
+    assert [one.source for one in chosen[:2]] == ["line 0", "line 2"]
+    assert chosen[0].margin == 0
+    assert chosen[1].guess == "a"
+
+
+def test_folds_are_fine_tuned_once(rows, tmp_path):
+    start = write_start(tmp_path / "start")
+    data = write_rows(tmp_path / "train.csv", "text,label", rows[:24], ",")
+    flags = [f"--train_file={data}", "--fine_tune", "--folds=2", "--num_train_epochs=2", "--train_batch_size=4"]
+    assert run(start, tmp_path / "out", *flags) == 0
+    folds = tmp_path / "out" / "folds"
+    assert sorted(path.name for path in folds.iterdir()) == ["1", "2"]
+    settings = json.loads((folds / "1" / "run_config.json").read_text())["settings"]
+    assert settings["num_train_epochs"] == 2
+    before = (folds / "1" / "metrics.csv").read_bytes()
+    first = (tmp_path / "out" / "suspects.tsv").read_bytes()
+    (tmp_path / "out" / "suspects.tsv").unlink()
+    for name in ("confused_classes", "duplicates"):
+        (tmp_path / "out" / f"{name}.tsv").unlink(missing_ok=True)
+    assert run(start, tmp_path / "out", *flags) == 0
+    assert (folds / "1" / "metrics.csv").read_bytes() == before
+    assert (tmp_path / "out" / "suspects.tsv").read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--folds=40"], "--folds=40, but no label has more than "),
+        (["--learning_rate=1e-4"], "--learning_rate is for --fine_tune; give both, or leave it out"),
+        (["--num_next_labels=3"], "--num_next_labels is for --unlabeled_file; give both, or leave it out"),
+        (["--max_seq_length=600"], "--max_seq_length=600 is more than the 24 positions of the model"),
+        (["--label_column=grade"], "grade"),
+    ],
+)
+def test_mistakes(encoder, rows, tmp_path, capsys, flags, message):
+    data = write_rows(tmp_path / "train.csv", "text,label", rows, ",")
+    assert run(encoder, tmp_path / "out", f"--train_file={data}", *flags) == 1
+    assert message in capsys.readouterr().err.replace("\n    ", " ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_rare_label_and_earlier_tables_are_refused(encoder, rows, tmp_path, capsys):
+    rare = write_rows(tmp_path / "rare.csv", "text,label", [*rows, ["the film", "odd"]], ",")
+    assert run(encoder, tmp_path / "out", f"--train_file={rare}") == 1
+    told = capsys.readouterr().err.replace("\n    ", " ")
+    assert 'rare.csv line 63: the label "odd" has one text, but a check needs two of each label' in told
+    data = write_rows(tmp_path / "train.csv", "text,label", rows, ",")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "leaks.tsv").write_text("mine")
+    assert run(encoder, tmp_path / "out", f"--train_file={data}") == 1
+    assert "has the leaks.tsv of an earlier check; give another folder" in capsys.readouterr().err.replace(
+        "\n    ", " "
+    )
+    assert (tmp_path / "out" / "leaks.tsv").read_text() == "mine"
