@@ -163,20 +163,16 @@ def _read_own_files(
 def read_own(settings: ClassifierSettings | LabelCheckSettings, flag: str) -> list[Example]:
     """Reads one of the user's files; ignores labels in a file to predict."""
     needs_label = flag not in ("predict_file", "unlabeled_file")
-    is_run = isinstance(settings, ClassifierSettings)
     label = settings.label_column if needs_label else None
-    columns = Columns(
-        settings.text_column,
-        settings.text_pair_column,
-        label,
-        settings.id_column,
-        *((settings.label_separator, tuple(settings.choice_columns)) if is_run else ()),
-    )
+    columns = Columns(settings.text_column, settings.text_pair_column, label, settings.id_column)
+    kind = "single_label"
+    if isinstance(settings, ClassifierSettings):
+        kind, choices = settings.kind, tuple(settings.choice_columns)
+        columns = dataclasses.replace(columns, label_separator=settings.label_separator, choices=choices)
     has_header = settings.has_header
     if has_header == "false" and (columns.text is None or (needs_label and label is None)):
         raise Mistake("{has_header}=false needs {text_column} and {label_column}, the numbers of columns from 0")
     table = Table(getattr(settings, flag))
-    kind = settings.kind if is_run else "single_label"
     return read_own_file(table, columns, kind, needs_label, settings.skip_bad_rows, has_header)
 
 
