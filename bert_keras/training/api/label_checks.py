@@ -168,13 +168,13 @@ class _Check:
     def _fine_tuned(self, number: int, train: Iterable[int], held_out: Iterable[int]) -> np.ndarray:
         """Returns the probabilities of a fold from a model that is fine-tuned on the others."""
         settings = self.settings
-        rows = [[*_texts(self.examples[row]), str(self.examples[row].label)] for row in train]
+        rows = [(*_texts(self.examples[row]), str(self.examples[row].label)) for row in train]
         asked = [_texts(self.examples[row]) for row in held_out]
         names = ("init_checkpoint", "bert_config_file", "vocab_file", "do_lower_case", "strip_accents", "seed")
         names += ("max_seq_length", *_OF_FINE_TUNING)
         answers = train_classifier(
-            [tuple(row) for row in rows],
-            predict_data=[texts if len(texts) > 1 else texts[0] for texts in asked],
+            rows,
+            predict_data=asked,
             output_dir=paths.join(settings.output_dir or "", "folds", str(number)),
             predict_batch_size=settings.eval_batch_size,
             verbose=not self.console.quiet,

@@ -109,7 +109,7 @@ def find_suspects(
             Suspect(
                 example.source,
                 str(example.label),
-                labels[best[row]],
+                labels[int(best[row])],
                 float(margins[row]),
                 neighbours,
                 example.text_a,
@@ -178,7 +178,7 @@ def choose_next(
         is_left[row] = False
         distance = np.minimum(distance, np.maximum(1 - vectors @ vectors[row], 0))
         example = examples[row]
-        guess = labels[best[row]]
+        guess = labels[int(best[row])]
         chosen.append(NextLabel(example.source, guess, float(margins[row]), example.text_a, example.text_b))
     return chosen
 
