@@ -88,6 +88,22 @@ def test_next_labels_are_unclear_and_unlike_each_other():
     assert chosen[1].guess == "a"
 
 
+def test_only_equal_texts_are_duplicates(encoder, rows, tmp_path):
+    # These begin with the same tokens, or have words that the vocabulary lacks.
+    unlike = [("the film was very " * 4 + "good", "pos"), ("the film was very " * 4 + "sad", "neg")]
+    unlike += [("zebra apple", "pos"), ("quark lemon", "neg")]
+    equal = [("They left  SO", "pos"), ("they left so", "neg")]
+    check = check_labels(
+        [*map(tuple, rows[1:60]), *unlike, *equal],
+        init_checkpoint=encoder,
+        output_dir=tmp_path / "out",
+        max_seq_length=12,
+        verbose=False,
+    )
+    assert {equal[0][0], equal[1][0]} <= {one.text for one in check.duplicates}
+    assert not {text for text, _ in unlike} & {one.text for one in check.duplicates}
+
+
 def test_folds_are_fine_tuned_once(rows, tmp_path):
     start = write_start(tmp_path / "start")
     data = write_rows(tmp_path / "train.csv", "text,label", rows[:24], ",")
@@ -115,10 +131,13 @@ def test_folds_are_fine_tuned_once(rows, tmp_path):
         (["--num_next_labels=3"], "--num_next_labels is for --unlabeled_file; give both, or leave it out"),
         (["--max_seq_length=600"], "--max_seq_length=600 is more than the 24 positions of the model"),
         (["--label_column=grade"], "grade"),
+        (["--eval_file=FOLDER/none.csv"], "none.csv"),
+        (["--unlabeled_file=FOLDER/none.csv"], "none.csv"),
     ],
 )
 def test_mistakes(encoder, rows, tmp_path, capsys, flags, message):
     data = write_rows(tmp_path / "train.csv", "text,label", rows, ",")
+    flags = [flag.replace("FOLDER", str(tmp_path)) for flag in flags]
     assert run(encoder, tmp_path / "out", f"--train_file={data}", *flags) == 1
     assert message in capsys.readouterr().err.replace("\n    ", " ")
     assert not (tmp_path / "out").exists()

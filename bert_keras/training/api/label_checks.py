@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import logging
+import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -59,7 +60,7 @@ class LabelCheck:
         accuracy: the share of texts that get their own label from models of the other texts.
         suspects: texts that get another label than their own, the clearest contradiction first.
         confused_classes: pairs of classes by how often one gets the other.
-        duplicates: texts that are the same for the model, with different labels.
+        duplicates: equal texts with different labels; case, blanks and Unicode forms do not count.
         leaks: texts of `eval_data` that the training data also have, or nearly.
         next_labels: texts of `unlabeled_data` in the order to label them.
     """
@@ -101,6 +102,8 @@ class _Check:
 
     settings: LabelCheckSettings
     examples: list[Example]
+    evaluated: list[Example]
+    unlabeled: list[Example]
     labels: tuple[str, ...]
     files: ModelFolder
     console: rich.console.Console
@@ -108,8 +111,7 @@ class _Check:
     def execute(self) -> Result:
         """Returns the `LabelCheck` as the predictions of the result, and writes the tables."""
         settings = self.settings
-        evaluated = read_own(settings, "eval_file") if settings.eval_file else []
-        unlabeled = read_own(settings, "unlabeled_file") if settings.unlabeled_file else []
+        evaluated, unlabeled = self.evaluated, self.unlabeled
         network = ClassifierModel(self.files.config, len(self.labels))
         load_encoder(network, self.files)
         encode = functools.partial(
@@ -138,16 +140,17 @@ class _Check:
         self._write(found)
         return Result(predictions=found, is_complete=True)
 
-    def _encoded(self, encoder: Inference, examples: Sequence[Example], setting: str) -> tuple[list[bytes], np.ndarray]:
-        """Returns what the model reads of each text as a key, and the vectors, float32 [N, H]."""
+    def _encoded(
+        self, encoder: Inference, examples: Sequence[Example], setting: str
+    ) -> tuple[list[tuple[str, ...]], np.ndarray]:
+        """Returns what is the same for equal texts, and the vectors, float32 [N, H]."""
         unlabelled = [dataclasses.replace(example, label=None) for example in examples]
         name = paths.name(getattr(self.settings, setting))
         length = self.settings.max_seq_length
         features = make_features(unlabelled, (), "single_label", self.files.tokenizer, length, None, name)
         log.info("%s: encoding %s texts", name, f"{len(examples):,}")
         vectors = last(encoder.outputs(features))["vectors"]
-        rows = zip(features["input_ids"], features["input_mask"].sum(-1), strict=True)
-        return [row[:size].tobytes() for row, size in rows], vectors
+        return [tuple(map(_simple, _texts(example))) for example in examples], vectors
 
     def _held_out_probabilities(self, vectors: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """Returns the probabilities of each text from a model that was not trained on it, float [N, C]."""
@@ -245,8 +248,10 @@ def open_check(
     examples = read_own(settings, "train_file")
     labels = learn_labels(examples, "single_label")
     _check_counts(settings, examples, labels)
+    evaluated = read_own(settings, "eval_file") if settings.eval_file else []
+    unlabeled = read_own(settings, "unlabeled_file") if settings.unlabeled_file else []
     paths.make_dirs(output_dir)
-    return _Check(settings, examples, labels, few_shot_config(files), console)
+    return _Check(settings, examples, evaluated, unlabeled, labels, few_shot_config(files), console)
 
 
 def _check_counts(settings: LabelCheckSettings, examples: Sequence[Example], labels: Sequence[str]) -> None:
@@ -264,6 +269,10 @@ def _check_counts(settings: LabelCheckSettings, examples: Sequence[Example], lab
 
 def _texts(example: Example) -> tuple[str, ...]:
     return (example.text_a,) if example.text_b is None else (example.text_a, example.text_b)
+
+
+def _simple(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def _shown(value: object) -> object:

@@ -52,7 +52,7 @@ class ConfusedClasses:
 
 @dataclasses.dataclass(frozen=True)
 class Duplicate:
-    """One of several texts that the model reads as the same one, but that have different labels.
+    """One of several equal texts with different labels.
 
     `group` numbers the texts that are the same, from 1.
     """
@@ -126,7 +126,7 @@ def find_confused_classes(examples: Sequence[Example], suspects: Sequence[Suspec
     return [ConfusedClasses(*pair, count, count / sizes[pair[0]]) for pair, count in pairs.most_common()]
 
 
-def find_duplicates(examples: Sequence[Example], keys: Sequence[bytes]) -> list[Duplicate]:
+def find_duplicates(examples: Sequence[Example], keys: Sequence[object]) -> list[Duplicate]:
     """Returns the texts with equal `keys`, one for each example, but different labels, group by group."""
     groups = collections.defaultdict(list)
     for example, key in zip(examples, keys, strict=True):
@@ -141,10 +141,10 @@ def find_duplicates(examples: Sequence[Example], keys: Sequence[bytes]) -> list[
 
 def find_leaks(
     evaluated: Sequence[Example],
-    keys: Sequence[bytes],
+    keys: Sequence[object],
     vectors: np.ndarray,
     examples: Sequence[Example],
-    train_keys: Sequence[bytes],
+    train_keys: Sequence[object],
     train_vectors: np.ndarray,
 ) -> list[Leak]:
     """Returns the evaluated texts that equal a training example, or nearly do, the most similar first."""
