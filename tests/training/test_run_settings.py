@@ -17,15 +17,12 @@ FACTS |= {"has_lora": False, "has_head": True, "unchanged_encoder": "", "cannot_
 FACTS |= {"without_columns": "", "has_sentence_task": True}
 # The settings that every run of their programs reads, if it does what they are for: do_predict needs predict_file.
 ALWAYS_USED = """
-    adam_beta_1 adam_beta_2 adam_bias_correction adam_epsilon answer_language answer_text bert_config_file clip_norm
-    deterministic do_eval
-    do_lower_case do_predict do_train document_context ema_decay eval_batch_size gradient_accumulation_steps
-    init_checkpoint input_file iterations_per_loop jit keep_checkpoint_max learning_rate learning_rate_schedule
+    answer_language answer_text bert_config_file deterministic do_eval do_lower_case do_predict do_train
+    document_context eval_batch_size init_checkpoint input_file iterations_per_loop jit keep_checkpoint_max
     log_steps masked_lm_loss_weight max_answer_length max_eval_steps max_predictions_per_seq max_query_length
-    max_seq_length max_steps n_best_size normalize num_seeds num_train_epochs num_train_steps num_warmup_steps
-    objective output_dir pooling precision predict_batch_size predict_file prefix run_config save_checkpoints_steps
-    score_column seed strategy strip_accents tagger task_name text_columns tfds train_batch_size train_file
-    use_tpu verbose_logging version_2_with_negative vocab_file warmup_proportion weight_decay_rate
+    max_seq_length n_best_size normalize num_train_steps num_warmup_steps objective output_dir pooling precision
+    predict_batch_size predict_file prefix run_config save_checkpoints_steps score_column strategy strip_accents
+    tagger task_name text_columns tfds train_file use_tpu verbose_logging version_2_with_negative vocab_file
 """
 VALUE = "a value"  # of the setting of a row; conditions never have it
 
