@@ -63,7 +63,7 @@ class Prediction:
     top_k: int | None = setting("Number of best guesses, classes or spans.", None, lower_bound=1)
     threshold: float | None = setting("Lowest probability of a label or an entity; odds of no answer.", None)
     similarity: bool = setting("vectors: read pairs, and write how similar their texts are.", False)
-    why: bool = setting("Also show the words that move the answer of a classifier most.", False)
+    why: bool = setting("Also show the words that move the answer most: classes, spans, entities.", False)
     coverage: float | None = setting("Also show a set of labels that has the right one in this share of texts.", None)
     candidates: tuple[str, ...] | None = setting("fill_mask: the only words to guess, separated by commas.", None)
     pll: str | None = setting("score: mask one token, or also the rest of its word.", None, choices=PLL_CHOICES)

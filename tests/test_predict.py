@@ -199,9 +199,12 @@ def test_why_shows_the_words_that_move_the_answer(ask, ask_fine_tuned, fine_tune
     assert "words" not in ask_fine_tuned("classification", "He ate.")[0]
     predict.main(["predict.py", f"--model_dir={fine_tuned / 'classification'}", "He ate.", "--why"])
     assert capsys.readouterr().out.splitlines()[3:] == ["  +0.000  He", "  +0.000  ate", "  +0.000  ."]
-    message = "^why is not an option of QuestionAnswerer for question_answering; its options are top_k, threshold$"
-    with pytest.raises(ValueError, match=message):
-        ask_fine_tuned("answers", "Where?", "He is in Paris.", "--why")
+    [answer] = ask_fine_tuned("answers", "Where?", "He is in Paris.", "--why")
+    assert [word["word"] for word in answer["words"]] == ["He", "is", "in", "Paris", "."]
+    assert max(answer["words"], key=lambda word: word["weight"])["word"] == "Paris"
+    [answer] = ask_fine_tuned("tags", "He is in Paris.", "--why")
+    best = [max(words, key=lambda word: word["weight"])["word"] for words in answer["entity_words"]]
+    assert best == [entity["text"] for entity in answer["entities"]]
     with pytest.raises(ValueError, match="^why is not an option of FillMask; its options are top_k, candidates$"):
         ask("fill_mask", "[MASK]", "--why")
 

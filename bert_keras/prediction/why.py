@@ -35,7 +35,8 @@ class WordWeight:
         start, end: character offsets in its text: text[start:end].
         weight: the score of the answer, less the score without the word; below 0, the word speaks against the answer.
             By gradients: its part of the difference of the label's logit between the text and one of only [MASK].
-        field: the field of the answer with its text: "text", or for the second text of a pair "text_pair".
+        field: the name of its text: "text", for the second text of a pair "text_pair", for an answer to a question
+            "context".
     """
 
     word: str
@@ -63,24 +64,33 @@ def seen_words(
     num_tokens = rows["input_mask"].sum(axis=1)
     num_first = num_tokens - rows["segment_ids"].sum(axis=1)
     step = min(doc_stride or 0, int(num_first[0]) - 2)
-    words = []
-    for field, text in (("text", example.text_a), ("text_pair", example.text_b or "")):
-        spans, word_of_token = _split(tokenizer, text)
-        places: list[dict[int, list[int]]] = [{} for _ in spans]
-        for row, (num, first) in enumerate(zip(num_tokens.tolist(), num_first.tolist(), strict=True)):
-            # Before the tokens of each text is [CLS] or [SEP], and after them [SEP]. Windows cover the first text.
-            start, positions = (row * step, range(1, first - 1)) if field == "text" else (0, range(first, num - 1))
-            read = word_of_token[start : start + len(positions)]
-            for position, word in zip(positions, read, strict=True):
-                places[word].setdefault(row, []).append(position)
-        for (start, end), of_word in zip(spans, places, strict=True):
-            if of_word:
-                words.append(SeenWord(WordWeight(text[start:end], start, end, 0.0, field), of_word))
-    return words
+    sizes = list(zip(num_tokens.tolist(), num_first.tolist(), strict=True))
+    # Before the tokens of each text is [CLS] or [SEP], and after them [SEP]. Windows cover the first text.
+    first = [(row * step, range(1, num - 1)) for row, (_, num) in enumerate(sizes)]
+    second = [(0, range(num, num_of_both - 1)) for num_of_both, num in sizes]
+    words = seen_in(*split_text(tokenizer, example.text_a, "text"), first)
+    return words + seen_in(*split_text(tokenizer, example.text_b or "", "text_pair"), second)
 
 
-def _split(tokenizer: FullTokenizer, text: str) -> tuple[list[tuple[int, int]], list[int]]:
-    """Returns the start and the end of each word, and the number of each token's word."""
+def seen_in(
+    words: Sequence[WordWeight], word_of_token: Sequence[int], parts: Iterable[tuple[int, range]]
+) -> list[SeenWord]:
+    """Returns the words of a text that some row has.
+
+    Args:
+        words: of the whole text.
+        word_of_token: the number of the word of each of its tokens.
+        parts: for each row the number of tokens of the text before it, and the positions in the row of those it has.
+    """
+    places: list[dict[int, list[int]]] = [{} for _ in words]
+    for row, (start, positions) in enumerate(parts):
+        for position, word in zip(positions, word_of_token[start : start + len(positions)], strict=True):
+            places[word].setdefault(row, []).append(position)
+    return [SeenWord(word, of_word) for word, of_word in zip(words, places, strict=True) if of_word]
+
+
+def split_text(tokenizer: FullTokenizer, text: str, field: str) -> tuple[list[WordWeight], list[int]]:
+    """Returns the words of a text, as it is split before word pieces, and the number of each token's word."""
     spans, word_of_token = [], []
     for token, start, end in tokenizer.tokenize_with_offsets(text):
         if token.startswith("##"):
@@ -88,7 +98,7 @@ def _split(tokenizer: FullTokenizer, text: str) -> tuple[list[tuple[int, int]], 
         else:
             spans.append((start, end))
         word_of_token.append(len(spans) - 1)
-    return spans, word_of_token
+    return [WordWeight(text[start:end], start, end, 0.0, field) for start, end in spans], word_of_token
 
 
 def without_word(questions: Sequence[Question], word: SeenWord, mask_id: int) -> Iterator[Question]:
@@ -110,7 +120,7 @@ def weights_of_words(
         scores_without: of the sequences of `without_word`, for one word after the other.
     """
     changes = [sum(scores[row] - next(scores_without) for row in word.places) for word in words]
-    return _weighed(words, (change / len(scores) for change in changes))
+    return weighed(words, (change / len(scores) for change in changes))
 
 
 def gradients_of_words(
@@ -130,7 +140,7 @@ def gradients_of_words(
         with _one_at_a_time:
             of_tokens = _integrated_gradients(model, question, masked, label)
         weights += [of_tokens[positions].sum() for positions in places]
-    return _weighed(words, (weights / len(questions)).tolist())
+    return weighed(words, (weights / len(questions)).tolist())
 
 
 def _integrated_gradients(
@@ -171,7 +181,8 @@ def _integrated_gradients(
     return parts
 
 
-def _weighed(words: Sequence[SeenWord], weights: Iterable[float]) -> list[WordWeight]:
+def weighed(words: Sequence[SeenWord], weights: Iterable[float]) -> list[WordWeight]:
+    """Returns words with their weights."""
     return [dataclasses.replace(seen.word, weight=weight) for seen, weight in zip(words, weights, strict=True)]
 
 

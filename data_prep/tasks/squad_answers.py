@@ -23,9 +23,10 @@ ANSWER_TEXTS = ("release", "offsets")
 # The upper limit of null scores; as null odds, it means no answer for every threshold.
 NO_ANSWER = 1_000_000.0
 
-_Null = tuple[float, float, float]  # score, start_logit, end_logit
+_Null = tuple[float, float, float, tuple[int, int, int] | None]  # score, start_logit, end_logit, tokens
 _Span = tuple[int, int, int, float, float]  # window, start, end, start_logit, end_logit
-_Found = tuple[str, int | None, int | None, float, float]  # text, start, end, start_logit, end_logit
+# text, start, end, start_logit, end_logit, tokens
+_Found = tuple[str, int | None, int | None, float, float, tuple[int, int, int] | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,8 +49,8 @@ class AnswerSettings:
 class Candidate:
     """One of the n best answers to a question; no answer has the text "" and no place.
 
-    `start_logit` and `end_logit` are those of its first and its last token. passage[start:end] is the text, except for
-    white space other than single spaces.
+    `start_logit` and `end_logit` are those of its first and its last token, and `tokens` has their window and their
+    positions there. passage[start:end] is the text, except for white space other than single spaces.
     """
 
     text: str
@@ -58,6 +59,7 @@ class Candidate:
     end_logit: float
     start: int | None = None
     end: int | None = None
+    tokens: tuple[int, int, int] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +164,7 @@ def _answer(
     null = _null(logits) if settings.version_2_with_negative else None
     texts = _Texts(example.passage, rows, tokenizer, settings)
     found = _distinct(_ranked_spans(rows, logits, settings), null, texts, settings.n_best_size)
-    candidates = _with_probabilities(found or [("empty", None, None, 0.0, 0.0)])
+    candidates = _with_probabilities(found or [("empty", None, None, 0.0, 0.0, None)])
     # The text "empty" does not identify the original's placeholder, because a passage may contain it.
     best = next((candidate for candidate in candidates if candidate.start is not None), None)
     if null is None:
@@ -173,13 +175,13 @@ def _answer(
 
 
 def _null(logits: np.ndarray) -> _Null:
-    """Returns the lowest no-answer score of the windows, and the two logits that it sums."""
+    """Returns the lowest no-answer score of the windows, the two logits that it sums, and their place."""
     scores = logits[:, 0, 0] + logits[:, 1, 0]
     if not len(scores) or scores.min() >= NO_ANSWER:
-        return NO_ANSWER, 0.0, 0.0
+        return NO_ANSWER, 0.0, 0.0, None
     window = int(scores.argmin())
     start, end = logits[window, :, 0].tolist()
-    return float(scores[window]), start, end
+    return float(scores[window]), start, end, (window, 0, 0)
 
 
 def _ranked_spans(rows: Mapping[str, np.ndarray], logits: np.ndarray, settings: AnswerSettings) -> Iterator[_Span]:
@@ -211,25 +213,25 @@ def _distinct(spans: Iterable[_Span], null: _Null | None, texts: "_Texts", n_bes
     waiting: list[_Found] = [("", None, None, *null[1:])] if null else []
     seen = set()
     for window, start, end, start_logit, end_logit in spans:
-        if waiting and sum(waiting[0][3:]) > start_logit + end_logit and len(found) < n_best_size:
+        if waiting and sum(waiting[0][3:5]) > start_logit + end_logit and len(found) < n_best_size:
             found.append(waiting.pop())
         if len(found) >= n_best_size:
             break
         text, first, last = texts.of(window, start, end)
         if text not in seen:
             seen.add(text)
-            found.append((text, first, last, start_logit, end_logit))
+            found.append((text, first, last, start_logit, end_logit, (window, start, end)))
     return found + waiting
 
 
 def _with_probabilities(found: Sequence[_Found]) -> list[Candidate]:
     """Returns Candidates with the softmax of the summed logits."""
-    scores = [start_logit + end_logit for *_, start_logit, end_logit in found]
+    scores = [start_logit + end_logit for *_, start_logit, end_logit, _ in found]
     exponentials = [math.exp(score - max(scores)) for score in scores]
     total = sum(exponentials)
     return [
-        Candidate(text, exponential / total, start_logit, end_logit, start, end)
-        for (text, start, end, start_logit, end_logit), exponential in zip(found, exponentials, strict=True)
+        Candidate(text, exponential / total, start_logit, end_logit, start, end, tokens)
+        for (text, start, end, start_logit, end_logit, tokens), exponential in zip(found, exponentials, strict=True)
     ]
 
 

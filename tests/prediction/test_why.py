@@ -4,12 +4,32 @@ import dataclasses
 
 import numpy as np
 import pytest
-from fine_tuned_models import OF_TEXTS, logits_of, random_classifier, write_fine_tuned
+from fine_tuned_models import (
+    FINE_TUNED,
+    OF_ANSWERS,
+    OF_TAGS,
+    OF_TEXTS,
+    TAGS,
+    logits_of,
+    random_answerer,
+    random_classifier,
+    write_fine_tuned,
+)
 from known_models import ID
 from reference_bert import softmax
 from rounding import flat
 
-from bert_keras.prediction import Classification, Limits, Regression, TextClassifier, WordWeight, why
+from bert_keras.prediction import (
+    Classification,
+    EntityTagger,
+    Limits,
+    QuestionAnswerer,
+    Regression,
+    TextClassifier,
+    WordWeight,
+    open_model,
+    why,
+)
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 
@@ -186,6 +206,108 @@ def test_a_word_that_equals_the_mask_has_no_gradient(open_as):
     table.assign(rows)
     he, was, hungry = weights(open_as(model)("he was hungry", why="gradients"))
     assert (he != 0, was, hungry != 0) == (True, 0, True)
+
+
+def sequence_of(*segments):
+    """Returns the ids and the segments of a sequence of texts."""
+    parts = [[*segment.split(), "[SEP]"] for segment in segments]
+    ids = [ID["[CLS]"], *(ID[token] for part in parts for token in part)]
+    return ids, [0, *(number for number, part in enumerate(parts) for _ in part)]
+
+
+def span_logits(model, context, question="she"):
+    """Returns the start and the end logits of a window, as long as the sequence."""
+    ids, segments = sequence_of(question, context)
+    outputs = model([ids], segment_ids=[segments])
+    return [np.asarray(outputs[name])[0] for name in ("start_logits", "end_logits")]
+
+
+def test_a_word_of_a_context_moves_the_score_of_the_answer(tmp_path):
+    model = random_answerer(seed=2, num_hidden_layers=1)
+    settings = OF_ANSWERS | {"max_seq_length": 12, "doc_stride": 4, "answer_text": "offsets"}
+    answer_ = QuestionAnswerer(write_fine_tuned(tmp_path, model, "question_answering", **settings))
+    tokens = [*LETTERS[:6], "walk", "##ing", *LETTERS[6:12]]
+    context = " ".join(tokens).replace(" ##", "")
+    answer = answer_(("She", context), why=True)
+    assert flat(dataclasses.replace(answer, words=None)) == flat(answer_(("She", context)))
+    # Of the windows with 8 tokens of the context, the words are of the one with the answer.
+    words = [word.word for word in answer.words]
+    [window] = [tokens[start : start + 8] for start in (0, 4, 8) if tokens[start] == words[0]]
+    assert words == " ".join(window).replace(" ##", "").split()
+    assert {word.field for word in answer.words} == {"context"}
+    assert all(context[word.start : word.end] == word.word for word in answer.words)
+    first, *_, last = [3 + window.index(token) for token in (answer.text.split()[0], answer.text.split()[-1])]
+    assert 1 < len(answer.text.split()) < 6
+
+    def score(tokens):
+        starts, ends = span_logits(model, " ".join(tokens))
+        return starts[first] + ends[last]
+
+    pieces = {"walking": ("walk", "##ing")}
+    hidden = [["[MASK]" if token in pieces.get(word, word) else token for token in window] for word in words]
+    assert weights(answer) == near(score(window) - score(each) for each in hidden)
+    assert max(map(abs, weights(answer))) > 0.01
+
+
+def test_no_answer_has_words_too(tmp_path):
+    model = random_answerer(seed=2, num_hidden_layers=1)
+    settings = OF_ANSWERS | {"version_2_with_negative": True}
+    answer_ = QuestionAnswerer(write_fine_tuned(tmp_path, model, "question_answering", **settings))
+    answer = answer_(("she", "he was hungry"), why=True, threshold=-100)
+    assert answer.is_impossible
+    score = sum(logits[0] for logits in span_logits(model, "he was hungry"))
+    hidden = ("[MASK] was hungry", "he [MASK] hungry", "he was [MASK]")
+    assert weights(answer) == near(score - sum(logits[0] for logits in span_logits(model, each)) for each in hidden)
+
+
+def test_a_word_moves_the_probability_of_each_entity(tmp_path):
+    """Of two windows, each word counts in the one with more context; a word is hidden in both."""
+    model = FINE_TUNED["token_classification"][0]()
+    settings = OF_TAGS | {"labels": TAGS, "max_seq_length": 8}
+    tag = EntityTagger(write_fine_tuned(tmp_path, model, "token_classification", **settings))
+    text = "He was walking so a b c"
+    answer = tag(text, why=True)
+    assert flat(dataclasses.replace(answer, entity_words=None)) == flat(tag(text))
+    assert len(answer.entity_words) == len(answer.entities) >= 2
+
+    def shares(tokens):
+        """Returns the probabilities of the tags of each word, from windows of 6 tokens."""
+        windows = [
+            softmax(np.asarray(model([ids], segment_ids=[segments])["logits"])[0])
+            for ids, segments in map(sequence_of, (" ".join(tokens[:6]), " ".join(tokens[2:])))
+        ]
+        # he was walk ##ing | so a b c: three words on the left count in the first window.
+        places = [(0, 1), (0, 2), (0, 3), (1, 3), (1, 4), (1, 5), (1, 6)]
+        return [windows[window][column] for window, column in places]
+
+    tokens = ["he", "was", "walk", "##ing", "so", "a", "b", "c"]
+    whole = shares(tokens)
+    assert [word.probability for word in answer.words] == near(share.max() for share in whole)
+    places = [[0], [1], [2, 3], [4], [5], [6], [7]]
+    for entity, of_entity in zip(answer.entities, answer.entity_words, strict=True):
+        assert [word.word for word in of_entity] == text.split()
+        inside = [n for n, word in enumerate(answer.words) if entity.start <= word.start < entity.end]
+        tags = [whole[n].argmax() for n in inside]
+        expected = []
+        for hidden in places:
+            without = shares(["[MASK]" if n in hidden else token for n, token in enumerate(tokens)])
+            expected.append(entity.probability - min(without[n][t] for n, t in zip(inside, tags, strict=True)))
+        assert [word.weight for word in of_entity] == near(expected)
+    assert tag(text, why=True, threshold=1.0).entity_words == []
+    assert "  +" in answer.readable()
+
+
+@pytest.mark.parametrize("task", ["question_answering", "token_classification"])
+def test_only_classifiers_have_gradients(tmp_path, task):
+    make, settings = FINE_TUNED[task]
+    predictor = open_model(write_fine_tuned(tmp_path, make(), task, **settings))
+    with pytest.raises(ValueError, match='^why is "gradients", which only classifiers have; give true$'):
+        predictor.pipe([], why="gradients")
+    with pytest.raises(ValueError, match="^why is 1, but must be true or false$"):
+        predictor.pipe([], why=1)
+    predictor.tokenizer.vocab.pop("[MASK]")
+    with pytest.raises(ValueError, match=r"^why needs \[MASK\], which the vocabulary of this model does not have"):
+        predictor.pipe([], why=True)
 
 
 def test_readers_see_the_strongest_words():

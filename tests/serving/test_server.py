@@ -40,7 +40,14 @@ CASES = {
     "score": ("score", ["he was hungry so he ate .", "paris"]),
     "vectors": ("embeddings", ["he was hungry so he ate .", "paris"]),
 }
-OPTIONS = {"fill_mask": {"top_k": 2}, "multi_label": {"threshold": 0.1, "top_k": 2}, "classification": {"why": True}}
+OPTIONS = {
+    "classification": {"why": True},
+    "regression": {"why": "gradients"},
+    "multi_label": {"threshold": 0.1, "top_k": 2},
+    "question_answering": {"why": True},
+    "token_classification": {"why": True},
+    "fill_mask": {"top_k": 2},
+}
 
 
 def name_of(task):

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
@@ -14,9 +14,9 @@ from bert_keras.model_folder.tasks import LABEL_SETS
 from bert_keras.modeling import BertConfig, ClassifierModel
 from bert_keras.prediction.arguments import OpenOptions, check_threshold, check_top_k, shown
 from bert_keras.prediction.loaded_model import Answer
-from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors, on_device
-from bert_keras.prediction.predictor import Counts, Found, Row
-from bert_keras.prediction.tasks.fine_tuned import Arrays, FineTunedPredictor
+from bert_keras.prediction.network import Outputs, ReadOut, Tensors, on_device
+from bert_keras.prediction.predictor import Found
+from bert_keras.prediction.tasks.fine_tuned import Arrays, ExplainedPredictor
 from bert_keras.prediction.why import (
     SeenWord,
     WordWeight,
@@ -24,14 +24,10 @@ from bert_keras.prediction.why import (
     seen_words,
     strongest,
     weights_of_words,
-    without_word,
 )
 
 # Maximum number of classes to show.
 _MOST_CLASSES = 5
-
-# A text, the features of its sequences, and the words to hide in turn.
-_Encoded = tuple[Example, Arrays, list[SeenWord]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +96,7 @@ class MultiLabel:
         return "\n".join([_shown_texts(self), *labels, *strongest(self.words, "+.3f")])
 
 
-class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
+class TextClassifier(ExplainedPredictor[str | tuple[str, str], Answer]):
     """Classifies texts with a model of run_classifier.py: `TextClassifier("output")("a text").label`.
 
     A call takes a str, or a tuple of two if the model takes pairs, and returns a Classification, Regression or
@@ -124,6 +120,7 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
 
     head = "classifier"
     takes_pairs = True
+    has_gradients = True
 
     if TYPE_CHECKING:  # the arguments are those of the base class, but the task sets the type of the answers
 
@@ -192,12 +189,7 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
         check_threshold(options.get("threshold", 0.5))
         if options.get("coverage") is not None:
             self._least_probability(options["coverage"])
-        if options["why"] != "gradients" and not isinstance(options["why"], bool):
-            raise Mistake('{why} is {!r}, but must be true, false or "gradients"', options["why"])
-        if options["why"] == "gradients" and self.files.is_export:
-            raise Mistake(
-                '{why} is "gradients", which an export does not have; give true, or take the model of the run'
-            )
+        self._check_why(options["why"])
 
     def _make_model(self, config: BertConfig) -> ClassifierModel:
         return ClassifierModel(config, self.num_classes)
@@ -217,24 +209,8 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
         self._check_text(text, source)
         return Example("", text, source=source)
 
-    def _encode_row(self, row: Row, counts: Counts, options: dict[str, Any], extra: dict[str, Any]) -> _Encoded:
-        example, rows = super()._encode_row(row, counts, options, extra)
-        if options["why"] is not True:
-            return example, rows, []
-        words = self._words(example, rows)
-        num_sequences = len(rows["input_ids"]) + sum(len(word.places) for word in words)
-        self.limits.check("max_sequences", num_sequences, row.source, "sequences for its words, each hidden once")
-        return example, rows, words
-
     def _words(self, example: Example, rows: Arrays) -> list[SeenWord]:
         return seen_words(self.tokenizer, example, rows, self.settings.get("doc_stride"))
-
-    def _questions(self, encoded: _Encoded) -> Iterator[Question]:
-        example, rows, words = encoded
-        questions = list(super()._questions((example, rows)))
-        yield from questions
-        for word in words:
-            yield from without_word(questions, word, self.tokenizer.vocab["[MASK]"])
 
     def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         activation = {"classification": tf.nn.softmax, "multi_label": tf.nn.sigmoid}.get(self.settings["task"])
@@ -243,7 +219,7 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
     def _answer(
         self,
         text: str | tuple[str, str],
-        encoded: _Encoded,
+        encoded: tuple[Example, Arrays, list[SeenWord]],
         found: Found,
         top_k: int | None = None,
         threshold: float = 0.5,
@@ -288,7 +264,7 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Answer]):
         return found
 
     def _gradients(self, example: Example, rows: Arrays, label: int) -> list[WordWeight]:
-        questions = list(super()._questions((example, rows)))
+        questions = list(self._questions((example, rows, [])))
         with on_device(self._device):
             mask_id = self.tokenizer.vocab["[MASK]"]
             return gradients_of_words(self.model, questions, self._words(example, rows), label, mask_id)

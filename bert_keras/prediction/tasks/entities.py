@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.special
 
 from bert_keras.data_prep.tasks.conll import Sentence
 from bert_keras.data_prep.tasks.ner import make_features, tags_from_logits
@@ -16,7 +17,8 @@ from bert_keras.modeling.base import BaseModel
 from bert_keras.prediction.arguments import check_threshold
 from bert_keras.prediction.network import Outputs, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Found
-from bert_keras.prediction.tasks.fine_tuned import Arrays, FineTunedPredictor
+from bert_keras.prediction.tasks.fine_tuned import Arrays, ExplainedPredictor
+from bert_keras.prediction.why import SeenWord, WordWeight, seen_in, strongest, weighed
 
 # The words of a text, and the start and the end of each.
 _Words = tuple[Sentence, list[tuple[int, int]]]
@@ -53,21 +55,25 @@ class TaggedWord:
 
 @dataclasses.dataclass(frozen=True)
 class TaggedText:
-    """The given text with its entities and all its words, in order."""
+    """The given text with its entities and all its words, in order.
+
+    With the option `why`, `entity_words` has a list for each entity: the weight of each word for its probability.
+    """
 
     text: str
     entities: list[Entity]
     words: list[TaggedWord]
+    entity_words: list[list[WordWeight]] | None = None
 
     def readable(self) -> str:
-        lines = [
-            f"  {entity.probability:.4f}  {entity.type}  {entity.text}  ({entity.start} to {entity.end})"
-            for entity in self.entities
-        ]
+        lines = []
+        for entity, words in itertools.zip_longest(self.entities, self.entity_words or ()):
+            lines.append(f"  {entity.probability:.4f}  {entity.type}  {entity.text}  ({entity.start} to {entity.end})")
+            lines += [f"  {line}" for line in strongest(words, "+.3f")]
         return "\n".join([self.text, *(lines or ["  no entity"])])
 
 
-class EntityTagger(FineTunedPredictor[str, TaggedText]):
+class EntityTagger(ExplainedPredictor[str, TaggedText]):
     """Finds entities with a model of run_ner.py: `EntityTagger("output")("He lives in Paris.").entities`.
 
     A call takes a str and returns a TaggedText; given several texts, it returns a list. Texts may have any length.
@@ -75,9 +81,11 @@ class EntityTagger(FineTunedPredictor[str, TaggedText]):
     windows, the tag comes from the window with the most context around the word. Tags of IOBES and BILOU mark entities
     as those of BIO do. If the labels of a model are not such tags, an entity is adjacent words of one label but O.
 
-    The arguments are those of `FineTunedPredictor`; its labels are the types of entities. Option of a call:
+    The arguments are those of `FineTunedPredictor`; its labels are the types of entities. Options of a call:
 
     - `threshold`: entities with a lower probability are left out; by default 0.
+    - `why`: True gives the answer `entity_words`. The weight of a word is the probability of the entity less the
+      probability of its tags with [MASK] for each token of the word. A text needs one more sequence for each word.
     """
 
     head = "token_classifier"
@@ -109,10 +117,11 @@ class EntityTagger(FineTunedPredictor[str, TaggedText]):
         return [(tag, run[0], run[-1] + 1) for tag, run in runs if tag != "O"]
 
     def _default_options(self) -> dict[str, Any]:
-        return {"threshold": 0.0}
+        return {"threshold": 0.0, "why": False}
 
     def _check_options(self, options: dict[str, Any]) -> None:
         check_threshold(options["threshold"])
+        self._check_why(options["why"])
 
     def _make_model(self, config: BertConfig) -> BaseModel:
         return TAGGERS[self.settings["tagger"]](config, self.num_classes)
@@ -130,24 +139,74 @@ class EntityTagger(FineTunedPredictor[str, TaggedText]):
         labels = self.settings["labels"]
         return make_features([sentence], labels, self.tokenizer, self.max_seq_length, counts=counts)
 
+    def _words(self, example: _Words, rows: Arrays) -> list[SeenWord]:
+        sentence, spans = example
+        words = [WordWeight(word, *span, 0.0, "text") for word, span in zip(sentence.words, spans, strict=True)]
+        longest = self.max_seq_length - 2
+        sizes = [min(len(self.tokenizer.encode(word)) or 1, longest) for word in sentence.words]
+        num_before, parts = [0, *itertools.accumulate(sizes)], []
+        for word_index, num_tokens in zip(rows["word_index"], rows["input_mask"].sum(axis=1).tolist(), strict=True):
+            column = int(np.argmax(word_index >= 0))
+            parts.append((num_before[word_index[column]] - (column - 1), range(1, num_tokens - 1)))
+        return seen_in(words, np.repeat(np.arange(len(sizes)), sizes).tolist(), parts)
+
     def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         return (outputs["logits"],)  # [B, T, C]
 
-    def _answer(self, text: str, encoded: tuple[_Words, Arrays], found: Found, threshold: float) -> TaggedText:
-        (sentence, spans), rows = encoded
+    def _answer(
+        self,
+        text: str,
+        encoded: tuple[_Words, Arrays, list[SeenWord]],
+        found: Found,
+        threshold: float,
+        why: bool = False,
+    ) -> TaggedText:
+        (sentence, spans), rows, hidden = encoded
+        num_rows = len(rows["input_ids"])
         logits = np.zeros((len(found), self.max_seq_length, self.num_classes), np.float32)
         for row, (_, (of_row,)) in zip(logits, found, strict=True):
             row[: len(of_row)] = of_row
-        rows = {**rows, "sentence_index": np.zeros(len(found), np.int32)}
-        [tags], [probabilities] = tags_from_logits(rows, logits, [sentence], self.settings["labels"])
+        rows = {**rows, "sentence_index": np.zeros(num_rows, np.int32)}
+        [tags], [probabilities] = tags_from_logits(rows, logits[:num_rows], [sentence], self.settings["labels"])
         words = [
             TaggedWord(word, tag, probability, *span)
             for word, tag, probability, span in zip(sentence.words, tags, probabilities, spans, strict=True)
         ]
         found_entities = [
-            _entity(text, type_, words[first:stop]) for type_, first, stop in self._spans([word.tag for word in words])
+            (_entity(text, type_, words[first:stop]), slice(first, stop))
+            for type_, first, stop in self._spans([word.tag for word in words])
         ]
-        return TaggedText(text, [each for each in found_entities if each.probability >= threshold], words)
+        kept = [(entity, place) for entity, place in found_entities if entity.probability >= threshold]
+        weights = _weights(rows["word_index"], logits, hidden, [place for _, place in kept]) if why else None
+        return TaggedText(text, [entity for entity, _ in kept], words, weights)
+
+
+def _weights(
+    word_index: np.ndarray, logits: np.ndarray, hidden: Sequence[SeenWord], entities: Sequence[slice]
+) -> list[list[WordWeight]]:
+    """Returns the words with their weights for each of the entities, which are slices of the words.
+
+    `logits` are those of the N windows, and then those of each word in each window that has it, [N + hidden, T, C].
+    """
+    rows, columns = np.nonzero(word_index >= 0)
+    order = np.argsort(word_index[rows, columns])  # each word counts in one window
+    rows, columns = rows[order], columns[order]
+    of_windows = logits[: len(word_index)]
+    tags = of_windows[rows, columns].argmax(axis=-1)
+
+    def scores(logits: np.ndarray) -> np.ndarray:
+        probabilities = scipy.special.softmax(logits[rows, columns].astype(np.float64), axis=-1)
+        of_tags = probabilities[np.arange(len(tags)), tags]
+        return np.array([of_tags[place].min() for place in entities])
+
+    whole, without = scores(of_windows), iter(logits[len(word_index) :])
+    changes = np.zeros((len(hidden), len(entities)))
+    for number, word in enumerate(hidden):
+        changed = of_windows.copy()
+        for row in word.places:
+            changed[row] = next(without)
+        changes[number] = whole - scores(changed)
+    return [weighed(hidden, of_entity) for of_entity in changes.T.tolist()]
 
 
 def _entity(text: str, type_: str, words: Sequence[TaggedWord]) -> Entity:

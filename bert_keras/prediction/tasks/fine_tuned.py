@@ -26,6 +26,7 @@ from bert_keras.prediction.arguments import CallOptions, Limits, renamed_labels,
 from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Predictor, Row
+from bert_keras.prediction.why import SeenWord, without_word
 from bert_keras.storage import paths
 from bert_keras.storage.text_files import is_blank
 
@@ -174,6 +175,48 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         for ids, segment_ids, mask in zip(rows["input_ids"], rows["segment_ids"], rows["input_mask"], strict=True):
             num_tokens = int(mask.sum())
             yield Question(ids[:num_tokens], segment_ids[:num_tokens])
+
+
+class ExplainedPredictor(FineTunedPredictor[Text, Answer]):
+    """A predictor with the option `why`: True gives an answer the weights of its words."""
+
+    has_gradients = False
+
+    def _check_why(self, why: object) -> None:
+        if why != "gradients" and not isinstance(why, bool):
+            needed = 'true, false or "gradients"' if self.has_gradients else "true or false"
+            raise Mistake("{why} is {!r}, but must be {}", why, needed)
+        if why and "[MASK]" not in self.tokenizer.vocab:
+            raise Mistake("{why} needs [MASK], which the vocabulary of this model does not have; leave it out")
+        if why == "gradients" and not self.has_gradients:
+            raise Mistake('{why} is "gradients", which only classifiers have; give true')
+        if why == "gradients" and self.files.is_export:
+            raise Mistake(
+                '{why} is "gradients", which an export does not have; give true, or take the model of the run'
+            )
+
+    def _words(self, example: Any, rows: Arrays) -> list[SeenWord]:
+        """Returns the words to hide."""
+        raise NotImplementedError
+
+    def _encode_row(
+        self, row: Row, counts: Counts, options: dict[str, Any], extra: dict[str, Any]
+    ) -> tuple[Any, Arrays, list[SeenWord]]:
+        """Returns (example, features of its sequences, words to hide in turn)."""
+        example, rows = super()._encode_row(row, counts, options, extra)
+        if options["why"] is not True:
+            return example, rows, []
+        words = self._words(example, rows)
+        num_sequences = len(rows["input_ids"]) + sum(len(word.places) for word in words)
+        self.limits.check("max_sequences", num_sequences, row.source, "sequences for its words, each hidden once")
+        return example, rows, words
+
+    def _questions(self, encoded: tuple[Any, Arrays, list[SeenWord]]) -> Iterator[Question]:
+        example, rows, words = encoded
+        questions = list(super()._questions((example, rows)))
+        yield from questions
+        for word in words:
+            yield from without_word(questions, word, self.tokenizer.vocab["[MASK]"])
 
 
 class TextsScorer(FineTunedPredictor[Texts, Answer]):

@@ -2,17 +2,19 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bert_keras.data_prep.tasks.squad import Passage, SquadExample, make_features
-from bert_keras.data_prep.tasks.squad_answers import AnswerSettings, find_answers
+from bert_keras.data_prep.tasks.squad_answers import AnswerSettings, Candidate, find_answers
 from bert_keras.modeling import BertConfig, SquadModel
 from bert_keras.prediction.arguments import check_threshold, check_top_k
 from bert_keras.prediction.network import Outputs, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Found
-from bert_keras.prediction.tasks.fine_tuned import Arrays, FineTunedPredictor
+from bert_keras.prediction.tasks.fine_tuned import Arrays, ExplainedPredictor
+from bert_keras.prediction.why import SeenWord, WordWeight, seen_in, split_text, strongest
 
 _SETTINGS = ("n_best_size", "max_answer_length", "version_2_with_negative", "null_score_diff_threshold", "answer_text")
 
@@ -43,6 +45,8 @@ class QuestionAnswer:
             models that always answer.
         null_threshold: odds above it mean no answer. The value is the best one that training found, or the given one.
         n_best: the most probable first.
+        words: the weight of each word of the context for the score of the answer or of no answer, with the option
+            `why`; None without it.
     """
 
     question: str
@@ -54,16 +58,17 @@ class QuestionAnswer:
     null_odds: float | None
     null_threshold: float | None
     n_best: list[Span]
+    words: list[WordWeight] | None = None
 
     def readable(self) -> str:
         found = "(no answer)" if self.is_impossible else f"{self.text}  ({self.start} to {self.end})"
         line = f"{self.question}\n  {self.probability:.4f}  {found}"
         if self.null_odds is not None:
             line += f"  odds of no answer {self.null_odds:.4g}, threshold {self.null_threshold:.4g}"
-        return line
+        return "\n".join([line, *strongest(self.words, "+.3f")])
 
 
-class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
+class QuestionAnswerer(ExplainedPredictor[tuple[str, str], QuestionAnswer]):
     """Answers questions with a model of run_squad.py: `QuestionAnswerer("output")(("Who ...?", "The text.")).text`.
 
     A call takes a tuple (question, context) of str, whose context may have any length, and returns a QuestionAnswer.
@@ -74,6 +79,9 @@ class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
     - `top_k`: number of the n best answers to return; by default all.
     - `threshold`: odds above it mean no answer; by default the one that the training found. Only for models that may
       give no answer. A model of another library does not say whether it may: it always answers unless you give this.
+    - `why`: True gives the answer `words`. The weight of a word of the context is the score of the answer (the sum of
+      two logits) less its score with [MASK] for each token of the word. Words outside the window of the answer have no
+      weight. A text needs one more sequence for each of its words in each window.
     """
 
     head = "squad"
@@ -88,13 +96,14 @@ class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
 
     def _default_options(self) -> dict[str, Any]:
         names = ("top_k",) if self.settings["version_2_with_negative"] is False else ("top_k", "threshold")
-        return dict.fromkeys(names)  # None: as in the training
+        return dict.fromkeys(names) | {"why": False}  # None: as in the training
 
     def _check_options(self, options: dict[str, Any]) -> None:
         if options["top_k"] is not None:
             check_top_k(options["top_k"], self.settings["n_best_size"], "the model's n_best_size of")
         if options.get("threshold") is not None:
             check_threshold(options["threshold"], -math.inf, math.inf)
+        self._check_why(options["why"])
 
     def _make_model(self, config: BertConfig) -> SquadModel:
         return SquadModel(config)
@@ -119,24 +128,36 @@ class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
             counts=counts,
         )
 
+    def _words(self, example: SquadExample, rows: Arrays) -> list[SeenWord]:
+        num_tokens, num_second = rows["input_mask"].sum(axis=1), rows["segment_ids"].sum(axis=1)
+        parts = [
+            (start, range(num - second, num - 1))  # after the tokens is [SEP]
+            for start, num, second in zip(
+                rows["doc_start"].tolist(), num_tokens.tolist(), num_second.tolist(), strict=True
+            )
+        ]
+        return seen_in(*split_text(self.tokenizer, example.passage.text, "context"), parts)
+
     def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         return outputs["start_logits"], outputs["end_logits"]  # [B, T]
 
     def _answer(
         self,
         pair: tuple[str, str],
-        encoded: tuple[SquadExample, Arrays],
+        encoded: tuple[SquadExample, Arrays, list[SeenWord]],
         found: Found,
         top_k: int | None,
         threshold: float | None = None,
+        why: bool = False,
     ) -> QuestionAnswer:
-        example, rows = encoded
+        example, rows, hidden = encoded
+        num_rows = len(rows["input_ids"])
         logits = np.array([row for _, row in found], np.float32).reshape(-1, 2, self.max_seq_length)
-        start_logits, end_logits = logits.swapaxes(0, 1)  # [W, T]
+        start_logits, end_logits = logits[:num_rows].swapaxes(0, 1)  # [W, T]
         settings = AnswerSettings(**{name: self.settings[name] for name in _SETTINGS})
         if threshold is not None:
             settings = dataclasses.replace(settings, null_score_diff_threshold=threshold, version_2_with_negative=True)
-        rows = {**rows, "example_index": np.zeros(len(found), np.int32)}
+        rows = {**rows, "example_index": np.zeros(num_rows, np.int32)}
         [answer] = find_answers([example], rows, start_logits, end_logits, self.tokenizer, settings)
         n_best = [Span(best.text, best.probability, best.start, best.end) for best in answer.candidates]
         has_null = bool(settings.version_2_with_negative)
@@ -154,4 +175,20 @@ class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
             null_odds=answer.null_odds,
             null_threshold=float(settings.null_score_diff_threshold) if has_null else None,
             n_best=n_best[:top_k],
+            words=_weights(hidden, chosen, logits[num_rows:]) if why else None,
         )
+
+
+def _weights(hidden: Sequence[SeenWord], chosen: Candidate | None, logits: np.ndarray) -> list[WordWeight]:
+    """Returns the words of the answer's window with their weights; `logits` are those of each word in each window."""
+    if chosen is None or chosen.tokens is None:
+        return []
+    window, first, last = chosen.tokens
+    places = [(seen.word, row) for seen in hidden for row in seen.places]
+    without = (logits[:, 0, first].astype(np.float64) + logits[:, 1, last]).tolist()
+    score = chosen.start_logit + chosen.end_logit
+    return [
+        dataclasses.replace(word, weight=score - other)
+        for (word, row), other in zip(places, without, strict=True)
+        if row == window
+    ]
