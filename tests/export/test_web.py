@@ -72,6 +72,36 @@ def test_label_sets(of_task, tmp_path):
     assert of_task("classification").check(items[0], coverage=0.9)[0].startswith("coverage needs a model that was ")
 
 
+def test_words_with_their_weights(of_task, tmp_path):
+    text = "👨 Walking-walked é He  was"
+    items = [pair(text, "so he ate"), pair(text, ""), pair(LONG, LONG)]
+    web = of_task("classification")
+    found = web.check(*items, why=True, top_k=1)
+    words = [text[word["start"] : word["end"]] for word in found[1]["words"]]
+    assert words == ["👨", "Walking", "-", "walked", "é", "He", "was"]
+        "👨",
+        "Walking",
+        "-",
+        "walked",
+        "é",
+        "He",
+        "was",
+    ]
+    windows = web.changed(tmp_path / "windows", doc_stride=4).check(*items, why=True)
+    assert len(windows[2]["words"]) > len(found[2]["words"])
+    of_task("regression").check({"text": text}, why=True)
+    [answer] = of_task("multi_label").check({"text": text}, why=True, threshold=0.9)
+    assert max(abs(word["weight"]) for word in answer["words"]) > 1e-3
+    limited = web.changed(tmp_path / "limited", doc_stride=4)
+    described = json.loads((limited.folder / "model.json").read_text())
+    described["limits"]["max_sequences"] = 8
+    (limited.folder / "model.json").write_text(json.dumps(described))
+    message = (
+        r"^Text 1 has \d+ sequences for its words, each hidden once, but at most 8 are allowed; make it shorter\.$"
+    )
+    assert re.search(message, answers_in_node(limited.folder, items[:1], why=True)[0])
+
+
 def test_choices(of_task):
     found = of_task("multiple_choice").check(choices("he", "ate", "was", "so so"), choices(LONG, "a", LONG))
     assert sum(found[0]["probabilities"]) == pytest.approx(1)
@@ -173,7 +203,8 @@ def test_every_task_is_described(of_task):
         [result] = run_in_node(web.folder, [["models"]])
         [model] = result["value"]
         assert (model["task"], model["num_layers"]) == (task, None)
-        assert model["options"] == [name for name in web.live.options if name != "why"]
+        in_browser = task not in ("question_answering", "token_classification")
+        assert model["options"] == [name for name in web.live.options if in_browser or name != "why"]
         assert model["labels"] == (web.live.labels if getattr(web.live, "labels", None) else None)
 
 
@@ -204,7 +235,13 @@ MISTAKES = {
         ({"words": "a"}, {}, 'Text 1 has "words", but the model run needs "text".'),
         ("a", {}, 'Text 1 is not an object, but one with "text" is needed.'),
         ({"text": 3}, {}, "Text 1 has a text that is not a text; give a text."),
-        ({"text": "a"}, {"top_k": 1}, '"top_k" is not a field of this request; its options are: none.'),
+        ({"text": "a"}, {"top_k": 1}, '"top_k" is not a field of this request; its options are: why.'),
+        ({"text": "a"}, {"why": 1}, "Why is 1, but must be true or false."),
+        (
+            {"text": "a"},
+            {"why": "gradients"},
+            'Why is "gradients", which an export does not have; give true, or take the model of the run.',
+        ),
         ({"text": "a \ud800"}, {}, "Text 1: character 3 of its text is half of a surrogate pair; remove it."),
         (
             {"text": "a" * 1_000_001},

@@ -250,6 +250,66 @@ def test_the_attention_of_each_layer_and_head(page, server):
         assert f"Entropy: {means['entropy']:.2f} bits." in page.text_of("#attention .means")
 
 
+def model_of(server, name):
+    [model] = [model for model in server.models if model.name == name]
+    return model
+
+
+def signed(weight):
+    return ("\u2212" if weight < 0 else "+") + f"{abs(weight):.3f}"
+
+
+# Task -> an item in which some words have a weight.
+EXPLAINED = {
+    "regression": {"text": f"{IMAGE} he  was hungry"},
+    "multi_label": {"text": "he was hungry so he ate"},
+    "question_answering": CASES["question_answering"][1],
+}
+
+
+@pytest.mark.parametrize("task", EXPLAINED)
+def test_words_are_marked_by_their_weights(page, server, task):
+    item = EXPLAINED[task]
+    page.open(task).run(**item).unfold("why")
+    [answer] = json.loads(body_of(list(model_of(server, task).answers([item], {"why": True}))))
+    words = answer["words"]
+    most = max(abs(word["weight"]) for word in words)
+    kinds = {
+        kind: [word for word in words if sign * word["weight"] >= 0.05 * most]
+        for kind, sign in (("supports", 1), ("opposes", -1))
+    }
+    for kind, of_kind in kinds.items():
+        assert page.texts(f"#why .text .{kind}") == [word["word"] for word in of_kind]
+    assert kinds["supports"]
+    assert page.texts("#why .text") == [item[field] for field in dict.fromkeys(word["field"] for word in words)]
+    assert [mark.get_attribute("title") for mark in page.driver.find_elements(By.CSS_SELECTOR, "#why .text .why")] == [
+        signed(word["weight"]) for word in words
+    ]
+    sums = [signed(sum(max(0, sign * word["weight"]) for word in words) * sign) for sign in (1, -1)]
+    assert page.text_of("#why .sums") == f"Words for the answer add up to {sums[0]}, words against it to {sums[1]}."
+    strongest = sorted(words, key=lambda word: -abs(word["weight"]))[:8]
+    assert page.texts("#why .bar-value") == [signed(word["weight"]) for word in strongest]
+    assert "Attention is not an explanation" in page.text_of("#why")
+
+
+def test_each_entity_has_its_words(page, server):
+    page.open("token_classification").run(**CASES["token_classification"][1]).unfold("why")
+    [answer] = json.loads(
+        body_of(
+            list(model_of(server, "token_classification").answers([CASES["token_classification"][1]], {"why": True}))
+        )
+    )
+    shown = Select(page.find("#why select"))
+    assert [option.text for option in shown.options] == ["PER: she", "LOC: paris"]
+    for number, words in enumerate(answer["entity_words"]):
+        shown.select_by_index(number)
+        best = max(words, key=lambda word: word["weight"])
+        assert page.texts("#why .text .supports") == [best["word"]] == [answer["entities"][number]["text"]]
+    page.run(text="so so")
+    page.wait(lambda: "The model found nothing in this text." in page.texts("#why > div")[0])
+    assert not page.open("score").run(**CASES["score"][1]).find("#why").is_displayed()
+
+
 def test_the_tokens_and_the_attention_of_each_text(page):
     texts = ["paris", "he was hungry", " ".join(["he was hungry"] * 4)]
     page.open("score").run(text="\n".join(texts)).unfold("attention").unfold("tokens")
@@ -297,7 +357,9 @@ def test_the_chooser_has_all_models_and_every_view_fits_a_phone(page):
         else:
             page.run(text="he was in paris")
         page.wait(lambda: page.find("#answer").is_displayed())
-        for part in ("tokens", "attention", "request"):
+        for part in ("why", "tokens", "attention", "request"):
+            if not page.find(f"#{part}").is_displayed():
+                continue
             if not page.find(f"#{part}").get_attribute("open"):
                 page.unfold(part)
         script = "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"

@@ -43,8 +43,10 @@ export const answers = withSentences(async (_, items, options) => {
     const encoded = items.map((item, number) => encode(model, item, `text ${number + 1}`, chosen));
     const found = [];
     for (const [number, item] of items.entries()) {
-      await nextTask();
-      const made = await answer(model, item, encoded[number], chosen, (features) => run(model, features));
+      const made = await answer(model, item, encoded[number], chosen, async (features) => {
+        await nextTask();
+        return run(model, features);
+      });
       found.push({ ...made, ...lengthOf(model, item, encoded[number]) });
     }
     return found;

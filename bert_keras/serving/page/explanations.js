@@ -1,4 +1,4 @@
-// The parts below the answer: its tokens, its attention and its request. A part is made when it is open.
+// The parts below the answer: why it is so, its tokens, its attention and its request. A part is made when it is open.
 
 import * as backend from "./backend.js";
 import { attentionView } from "./attention.js";
@@ -6,8 +6,13 @@ import { at, fillLater, make } from "./dom.js";
 import { curlOf, requestView } from "./request.js";
 import { beginningOf } from "./tasks.js";
 import { tokensView } from "./tokens.js";
+import { isExplained, whyView } from "./why.js";
 
 const PARTS = {
+  why: (request) =>
+    chosenView(request, (model, item) =>
+      whyView(model, item, async () => (await backend.answers(model, [item], { ...request.options, why: true }))[0]),
+    ),
   tokens: (request) => chosenView(request, async (model, item) => tokensView(await backend.tokens(model, item), item)),
   attention: (request) => chosenView(request, attentionOf),
   request: async ({ models, items, options }) => {
@@ -24,6 +29,7 @@ export function explain(request) {
   at("more").hidden = !request;
   if (!request) return;
   const { models, items, options } = request;
+  at("why").hidden = !models.some(isExplained);
   at("attention").hidden = !models.some((model) => model.num_layers);
   at("request").hidden = !backend.requestOf(models[0], items, options);
   Object.keys(PARTS).forEach(explainPart);

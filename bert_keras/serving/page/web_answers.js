@@ -12,6 +12,7 @@ import { codePoints, textOf } from "./tokenizer.js";
 import { checkAnyText, checkLimit, checkText, join, softmax, tokensOf, windowStarts } from "./web_sequences.js";
 import { answersOfSpans, encodeQuestion } from "./web_spans.js";
 import { answerOfTags, encodeWords } from "./web_tags.js";
+import { masked, placesOfWords, withWords } from "./web_why.js";
 
 const MASK = "[MASK]";
 const UNKNOWN = "[UNK]";
@@ -31,6 +32,7 @@ export function optionsOf(model, given) {
   checkTopK(model, defaults.top_k);
   checkThreshold(model, defaults.threshold);
   checkCoverage(model, defaults.coverage);
+  checkWhy(defaults.why);
   candidateIds(model, defaults.candidates);
   if (typeof (defaults.prefix ?? "") !== "string") throw new Error("the option prefix must be a text");
   return defaults;
@@ -55,21 +57,40 @@ export function encode(model, item, source, options = {}) {
   }
   const encoded = TASKS[model.settings.task].encode(model, item, source, options);
   checkLimit(model, "max_sequences", encoded.sequences.length, source, "sequences of the model's length");
+  if (options.why) {
+    const number = placesOfWords(model, encoded.sequences).reduce((sum, [, rows]) => sum + rows.size, encoded.sequences.length);
+    checkLimit(model, "max_sequences", number, source, "sequences for its words, each hidden once");
+  }
   return encoded;
 }
 
 /** Returns the answer to an item as the JSON object of its route. `run` computes the outputs of a sequence. */
 export async function answer(model, item, encoded, options, run) {
-  const outputs = [];
-  for (const sequence of encoded.sequences) {
-    outputs.push(await run(featuresOf(model, sequence)));
-    for (const { data } of Object.values(outputs.at(-1))) {
-      if (!data.every(Number.isFinite)) {
-        throw new Error("the scores of the model are not finite numbers, so its weights are broken; export another");
-      }
+  const outputsOf = async (sequence) => {
+    const outputs = await run(featuresOf(model, sequence));
+    if (!Object.values(outputs).every(({ data }) => data.every(Number.isFinite))) {
+      throw new Error("the scores of the model are not finite numbers, so its weights are broken; export another");
     }
+    return outputs;
+  };
+  const outputs = [];
+  for (const sequence of encoded.sequences) outputs.push(await outputsOf(sequence));
+  const made = TASKS[model.settings.task].answer(model, item, encoded, outputs, options);
+  return options.why ? { ...made, words: await weightsOfWords(model, item, encoded, outputs, outputsOf) } : made;
+}
+
+/** Returns the words of a classifier's texts with their weights: the score of the best label, less that without the word. */
+async function weightsOfWords(model, item, { sequences }, outputs, outputsOf) {
+  const whole = scoresOf(model, outputs);
+  const label = whole.indexOf(Math.max(...whole));
+  const found = [];
+  for (const [{ start, end, field }, rows] of placesOfWords(model, sequences)) {
+    const changed = [...outputs];
+    for (const [row, positions] of rows) changed[row] = await outputsOf(masked(model, sequences[row], positions));
+    const word = textOf(codePoints(item[field]).slice(start, end));
+    found.push({ word, start, end, weight: whole[label] - scoresOf(model, changed)[label], field });
   }
-  return TASKS[model.settings.task].answer(model, item, encoded, outputs, options);
+  return found;
 }
 
 /** Returns the number of tokens of an item, and whether the model ignores some of them. */
@@ -126,6 +147,14 @@ function checkCoverage(model, value) {
   }
 }
 
+function checkWhy(value) {
+  if (value === undefined || typeof value === "boolean") return;
+  if (value === "gradients") {
+    throw new Error('why is "gradients", which an export does not have; give true, or take the model of the run');
+  }
+  throw new Error(`why is ${JSON.stringify(value)}, but must be true or false`);
+}
+
 /** Returns the sequences of a text or a pair: cut (`isCut`), or for doc_stride windows of the first text. */
 function sequencesOf(model, first, second) {
   const { max_seq_length: longest, doc_stride: stride } = model.settings;
@@ -148,15 +177,17 @@ function encodeTexts(model, item, source) {
   checkText(model, text, source, pair === undefined ? "text" : "first text");
   // As in training, the second text may be empty.
   if (pair !== undefined && pair !== "") checkText(model, pair, source, "second text");
-  return sequencesOf(model, tokensOf(model, text, "text"), tokensOf(model, pair ?? "", "text_pair"));
+  const read = (of, field) => withWords(model, tokensOf(model, of, field));
+  return sequencesOf(model, read(text, "text"), read(pair ?? "", "text_pair"));
 }
 
 function sigmoid(logits) {
   return Array.from(logits, (logit) => 1 / (1 + Math.exp(-logit)));
 }
 
-/** Returns the mean of the scores over the windows of a text. */
-function meanScores(outputs, activation) {
+/** Returns the scores of a classifier: their means over the windows of a text. */
+function scoresOf(model, outputs) {
+  const activation = { classification: softmax, multi_label: sigmoid }[model.settings.task] ?? Array.from;
   const rows = outputs.map(({ logits }) => activation(logits.data));
   return rows[0].map((_, place) => rows.reduce((sum, row) => sum + row[place], 0) / rows.length);
 }
@@ -170,7 +201,7 @@ function ranked(model, scores, topK) {
 const textsOf = (item) => ({ text: item.text, text_pair: item.text_pair ?? null });
 
 function classify(model, item, encoded, outputs, { top_k: topK, coverage }) {
-  const scores = meanScores(outputs, softmax);
+  const scores = scoresOf(model, outputs);
   const pairs = ranked(model, scores, topK);
   const [label] = pairs.reduce((best, pair) => (pair[1] > best[1] ? pair : best));
   const answer = { ...textsOf(item), label, probabilities: Object.fromEntries(pairs) };
@@ -181,12 +212,12 @@ function classify(model, item, encoded, outputs, { top_k: topK, coverage }) {
 }
 
 function predictValue(model, item, encoded, outputs) {
-  const [value] = meanScores(outputs, (logits) => Array.from(logits));
+  const [value] = scoresOf(model, outputs);
   return { ...textsOf(item), value };
 }
 
 function findLabels(model, item, encoded, outputs, { top_k: topK, threshold }) {
-  const pairs = ranked(model, meanScores(outputs, sigmoid), topK);
+  const pairs = ranked(model, scoresOf(model, outputs), topK);
   const labels = pairs.filter(([, probability]) => probability >= threshold).map(([label]) => label);
   return { ...textsOf(item), labels, probabilities: Object.fromEntries(pairs) };
 }
@@ -373,9 +404,9 @@ function makeVector(model, { text }, encoded, outputs) {
 }
 
 const TASKS = {
-  classification: { encode: encodeTexts, answer: classify, options: () => ({ top_k: null, coverage: null }) },
-  regression: { encode: encodeTexts, answer: predictValue, options: () => ({}) },
-  multi_label: { encode: encodeTexts, answer: findLabels, options: () => ({ top_k: null, threshold: 0.5 }) },
+  classification: { encode: encodeTexts, answer: classify, options: () => ({ top_k: null, coverage: null, why: false }) },
+  regression: { encode: encodeTexts, answer: predictValue, options: () => ({ why: false }) },
+  multi_label: { encode: encodeTexts, answer: findLabels, options: () => ({ top_k: null, threshold: 0.5, why: false }) },
   multiple_choice: { encode: encodeChoices, answer: choose, options: () => ({}) },
   rerank: { encode: encodeQuery, answer: rank, options: () => ({ raw_scores: false }) },
   question_answering: {
