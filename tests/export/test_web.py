@@ -66,7 +66,7 @@ def test_label_sets(of_task, tmp_path):
     web = of_task("classification").changed(tmp_path / "web", label_set_thresholds=thresholds)
     items = [pair("he ate", "so"), pair(LONG, LONG)]
     sizes = [len(web.check(*items, coverage=coverage, top_k=1)[0]["label_set"]) for coverage in (0.5, 0.9, 0.99)]
-    assert sizes[0] == 1 <= sizes[1] <= sizes[2] == len(web.settings["labels"])
+    assert sizes[0] == 1 <= sizes[1] <= sizes[2] == len(web.live.settings["labels"])
     for wrong in (0.905, "0.9", 1, True):
         assert web.check(items[0], coverage=wrong)[0].startswith("coverage is ")
     assert of_task("classification").check(items[0], coverage=0.9)[0].startswith("coverage needs a model that was ")
@@ -79,14 +79,6 @@ def test_words_with_their_weights(of_task, tmp_path):
     found = web.check(*items, why=True, top_k=1)
     words = [text[word["start"] : word["end"]] for word in found[1]["words"]]
     assert words == ["👨", "Walking", "-", "walked", "é", "He", "was"]
-        "👨",
-        "Walking",
-        "-",
-        "walked",
-        "é",
-        "He",
-        "was",
-    ]
     windows = web.changed(tmp_path / "windows", doc_stride=4).check(*items, why=True)
     assert len(windows[2]["words"]) > len(found[2]["words"])
     of_task("regression").check({"text": text}, why=True)
