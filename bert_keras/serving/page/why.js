@@ -22,7 +22,10 @@ const EXPLAINED = {
 };
 
 const mostProbable = (probabilities) => Object.entries(probabilities).reduce((best, each) => (each[1] > best[1] ? each : best))[0];
-const signed = (weight) => `${weight < 0 ? "−" : "+"}${Math.abs(weight).toFixed(3)}`;
+const signed = (weight) => {
+  const size = Math.abs(weight).toFixed(3);
+  return Number(size) ? `${weight < 0 ? "−" : "+"}${size}` : size;
+};
 
 /** Returns whether the page can say why a model gives an answer. */
 export const isExplained = ({ task }) => task in EXPLAINED;
@@ -50,10 +53,11 @@ function wordsView(name, words, item) {
   const texts = fields.map((field) => marked(item[field], words.filter((word) => word.field === field), mark));
   const sum = (sign) => words.reduce((total, { weight }) => total + (weight * sign > 0 ? weight : 0), 0);
   const strongest = [...words].sort((one, other) => Math.abs(other.weight) - Math.abs(one.weight)).slice(0, MOST_WORDS);
-  const rows = strongest.map(({ word, weight }) =>
+  // A word that is shown as 0.000 says nothing.
+  const rows = strongest.filter(({ weight }) => Number(Math.abs(weight).toFixed(3))).map(({ word, weight }) =>
     make(
       "li",
-      { className: "bar" },
+      { className: weight < 0 ? "bar opposing" : "bar" },
       make("span", { className: "bar-name", dir: "auto" }, word),
       make("span", { className: "bar-value" }, signed(weight)),
       share(make("span", { className: "bar-line", ariaHidden: "true" }), Math.abs(weight) / most),
