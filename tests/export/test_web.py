@@ -68,8 +68,8 @@ def test_label_sets(of_task, tmp_path):
     sizes = [len(web.check(*items, coverage=coverage, top_k=1)[0]["label_set"]) for coverage in (0.5, 0.9, 0.99)]
     assert sizes[0] == 1 <= sizes[1] <= sizes[2] == len(web.live.settings["labels"])
     for wrong in (0.905, "0.9", 1, True):
-        assert web.check(items[0], coverage=wrong)[0].startswith("coverage is ")
-    assert of_task("classification").check(items[0], coverage=0.9)[0].startswith("coverage needs a model that was ")
+        assert web.check(items[0], coverage=wrong)[0].startswith("Coverage is ")
+    assert of_task("classification").check(items[0], coverage=0.9)[0].startswith("Coverage needs a model that was ")
 
 
 def test_words_with_their_weights(of_task, tmp_path):
