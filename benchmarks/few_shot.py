@@ -18,7 +18,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.stats
-import tensorflow as tf
 
 from bert_keras.data_prep.tasks.columns import Columns
 from bert_keras.data_prep.tasks.encoding import make_features
@@ -26,10 +25,9 @@ from bert_keras.data_prep.tasks.examples import Example, learn_labels
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import ClassifierModel
 from bert_keras.training.api.classifier import train_classifier
 from bert_keras.training.evaluation_pass import last
-from bert_keras.training.few_shot import few_shot_config, fit_head, load_encoder, vectors_of
+from bert_keras.training.few_shot import few_shot_config, fit_head, open_encoder
 
 NUM_TEST, NUM_POOL = 1000, 200  # texts to test on; texts of each class to draw from
 NUMS_OF_EXAMPLES = (8, 16)
@@ -64,11 +62,10 @@ def measure(name: str, file: str, files: ModelFolder, num_draws: int, num_fine_t
         elif len(test) < NUM_TEST:
             test.append(example)
     used = [*pool, *test]
-    network = ClassifierModel(files.config, len(labels))
-    load_encoder(network, files)
+    encoder = open_encoder(files, 32)
     features = make_features(used, labels, "single_label", files.tokenizer, 128, None, name)
     start = time.monotonic()
-    vectors = last(vectors_of(network, tf.distribute.get_strategy(), 32).outputs(features))["vectors"]
+    vectors = last(encoder.outputs(features))["vectors"]
     seconds_of_encoding = (time.monotonic() - start) / len(used)
     ids = features["label_ids"]
     by_class = [[row for row in range(len(pool)) if ids[row] == label] for label in range(len(labels))]

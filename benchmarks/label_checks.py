@@ -21,7 +21,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.stats
-import tensorflow as tf
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from bert_keras import check_labels
@@ -31,10 +30,9 @@ from bert_keras.data_prep.tasks.examples import Example, learn_labels
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import ClassifierModel
 from bert_keras.training.api.suspects import choose_next, find_suspects
 from bert_keras.training.evaluation_pass import last
-from bert_keras.training.few_shot import few_shot_config, load_encoder, regression, vectors_of
+from bert_keras.training.few_shot import few_shot_config, open_encoder, regression
 
 SHARE_OF_WRONG, NUM_DRAWS = 0.05, 20
 NUM_AT_START, NUM_ADDED, NUM_ROUNDS = 5, 20, 5
@@ -66,10 +64,8 @@ def main() -> None:
 
 
 def encode(examples: Sequence[Example], labels: Sequence[str], files: ModelFolder) -> np.ndarray:
-    network = ClassifierModel(files.config, len(labels))
-    load_encoder(network, files)
     features = make_features(examples, labels, "single_label", files.tokenizer, 128)
-    return last(vectors_of(network, tf.distribute.get_strategy(), 32).outputs(features))["vectors"]
+    return last(open_encoder(files, 32).outputs(features))["vectors"]
 
 
 def flip(examples: Sequence[Example], labels: Sequence[str], seed: int) -> tuple[list[Example], set[str]]:

@@ -119,7 +119,7 @@ def open_saved_model(folder: str | os.PathLike) -> ExportedNetwork:
 
 def open_onnx(file: str | os.PathLike) -> ArrayNetwork:
     """Loads an ONNX file with ONNX Runtime, to run on the CPU."""
-    onnxruntime = import_extra("onnxruntime", "onnx")
+    onnxruntime = _import_extra("onnxruntime", "onnx")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors
     try:
@@ -140,7 +140,7 @@ def open_litert(file: str | os.PathLike) -> ArrayNetwork:
 
     Calls from several threads run one after the other, because an interpreter has one set of buffers.
     """
-    module = import_extra("ai_edge_litert.interpreter", "litert")
+    module = _import_extra("ai_edge_litert.interpreter", "litert")
     try:
         interpreter = module.Interpreter(model_path=os.fspath(file), num_threads=os.cpu_count())
         runner = interpreter.get_signature_runner()
@@ -158,7 +158,7 @@ def open_litert(file: str | os.PathLike) -> ArrayNetwork:
     return ArrayNetwork(list(runner.get_input_details()), run, interpreter)
 
 
-def import_extra(module: str, extra: str) -> ModuleType:
+def _import_extra(module: str, extra: str) -> ModuleType:
     """Imports and returns a module of the package that an extra of bert-keras installs."""
     try:
         return importlib.import_module(module)

@@ -69,6 +69,13 @@ def vectors_of(
     return Inference(cast(Any, _Encoder(model.bert)), strategy, batch_size, is_trimmed)
 
 
+def open_encoder(files: ModelFolder, batch_size: int) -> Inference:
+    """Returns what computes the "vectors" of a model from `few_shot_config`, without training a head."""
+    network = ClassifierModel(files.config, 2)  # nothing reads its head
+    load_encoder(network, files)
+    return vectors_of(network, tf.distribute.get_strategy(), batch_size)
+
+
 class FewShot(Classification):
     """The task of run_classifier.py with --kind=few_shot; the names of the classes are examples, too."""
 

@@ -3,23 +3,21 @@
 import dataclasses
 import functools
 import logging
-import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import rich.console
-import tensorflow as tf
 from absl import flags
 
 from bert_keras.cli.flags import given_flags, require
+from bert_keras.data_prep.cleaning.filters import hash_of
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example, learn_labels
 from bert_keras.evaluation.tables import tab_separated
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import ClassifierModel
 from bert_keras.settings.fields import program_flags, read_flags
 from bert_keras.storage import paths, writing
 from bert_keras.training.api.calls import Program
@@ -37,14 +35,14 @@ from bert_keras.training.api.suspects import (
     find_suspects,
 )
 from bert_keras.training.evaluation_pass import Inference, last
-from bert_keras.training.few_shot import few_shot_config, load_encoder, regression, vectors_of
+from bert_keras.training.few_shot import few_shot_config, open_encoder, regression
 from bert_keras.training.finetuning.classification_data import read_own
 from bert_keras.training.report import NO_CALLBACKS, Callbacks, Result
 from bert_keras.training.settings.programs import LabelCheckSettings
 
 log = logging.getLogger("bert_keras")
 
-# The tables, by the attributes of `LabelCheck`, and their columns that are not those of the dataclass.
+# The tables, by the attributes of `LabelCheck`.
 TABLES = ("suspects", "confused_classes", "duplicates", "leaks", "next_labels")
 _OF_FINE_TUNING = ("learning_rate", "num_train_epochs", "train_batch_size")
 
@@ -112,11 +110,7 @@ class _Check:
         """Returns the `LabelCheck` as the predictions of the result, and writes the tables."""
         settings = self.settings
         evaluated, unlabeled = self.evaluated, self.unlabeled
-        network = ClassifierModel(self.files.config, len(self.labels))
-        load_encoder(network, self.files)
-        encode = functools.partial(
-            self._encoded, vectors_of(network, tf.distribute.get_strategy(), settings.eval_batch_size)
-        )
+        encode = functools.partial(self._encoded, open_encoder(self.files, settings.eval_batch_size))
         keys, vectors = encode(self.examples, "train_file")
         ids = np.array([self.labels.index(str(example.label)) for example in self.examples])
         probabilities = self._held_out_probabilities(vectors, ids)
@@ -142,7 +136,7 @@ class _Check:
 
     def _encoded(
         self, encoder: Inference, examples: Sequence[Example], setting: str
-    ) -> tuple[list[tuple[str, ...]], np.ndarray]:
+    ) -> tuple[list[tuple[int, ...]], np.ndarray]:
         """Returns what is the same for equal texts, and the vectors, float32 [N, H]."""
         unlabelled = [dataclasses.replace(example, label=None) for example in examples]
         name = paths.name(getattr(self.settings, setting))
@@ -150,7 +144,7 @@ class _Check:
         features = make_features(unlabelled, (), "single_label", self.files.tokenizer, length, None, name)
         log.info("%s: encoding %s texts", name, f"{len(examples):,}")
         vectors = last(encoder.outputs(features))["vectors"]
-        return [tuple(map(_simple, _texts(example))) for example in examples], vectors
+        return [tuple(hash_of([text]) for text in _texts(example)) for example in examples], vectors
 
     def _held_out_probabilities(self, vectors: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """Returns the probabilities of each text from a model that was not trained on it, float [N, C]."""
@@ -208,15 +202,9 @@ class _Check:
             number = found.duplicates[-1].group
             log.warning("%s texts occur several times, with different labels", f"{number:,}")
         if found.leaks:
-            log.warning(
-                "%s texts of %s are also in %s, or nearly",
-                f"{len(found.leaks):,}",
-                *self._names("eval_file", "train_file"),
-            )
+            files = [paths.name(file or "") for file in (self.settings.eval_file, self.settings.train_file)]
+            log.warning("%s texts of %s are also in %s, or nearly", f"{len(found.leaks):,}", *files)
         log.info("Look at %s", ", ".join(written))
-
-    def _names(self, *settings: str) -> list[str]:
-        return [paths.name(getattr(self.settings, setting)) for setting in settings]
 
 
 def open_check(
@@ -269,10 +257,6 @@ def _check_counts(settings: LabelCheckSettings, examples: Sequence[Example], lab
 
 def _texts(example: Example) -> tuple[str, ...]:
     return (example.text_a,) if example.text_b is None else (example.text_a, example.text_b)
-
-
-def _simple(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def _shown(value: object) -> object:
