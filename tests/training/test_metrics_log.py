@@ -2,6 +2,7 @@
 
 import glob
 import os
+import types
 import uuid
 
 import pytest
@@ -81,7 +82,8 @@ def test_in_an_object_store_rows_are_copied_when_they_must_not_be_lost(monkeypat
     copies, now = [], [0.0]
     run_dir = RunDir(f"ram://{uuid.uuid4().hex}/run", "run_pretraining")
     run_dir.create()
-    monkeypatch.setattr("bert_keras.training.metrics_log.time.monotonic", lambda: now[0])
+    # Not the clock of the process, which a server of other tests reads.
+    monkeypatch.setattr("bert_keras.training.metrics_log.time", types.SimpleNamespace(monotonic=lambda: now[0]))
     write_text = RunDir.write_text
     monkeypatch.setattr(RunDir, "write_text", lambda *arguments: copies.append(now[0]) or write_text(*arguments))
     metrics_file = MetricsFile(run_dir, ["accuracy"], 0)
