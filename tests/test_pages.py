@@ -199,8 +199,10 @@ def run_program(program, arguments, folder):
         run_in_shell(shlex.join(["python", program, *arguments]), folder)
         return
     changes = SHORTENED.get(program, {})
-    if program.startswith("run_"):
-        changes = changes if "--do_train" in arguments else {}
+    if program == "check_labels.py" and "--fine_tune" not in arguments:
+        changes = {"folds": changes["folds"]}
+    elif program.startswith("run_"):
+        changes = changes if "--do_train" in arguments and "--kind=few_shot" not in arguments else {}
     elif any(argument.startswith("--num_workers") for argument in arguments):
         changes = {"num_workers": 2}
     # A search tries two learning rates.
