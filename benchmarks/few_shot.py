@@ -4,17 +4,21 @@
 
 Each table is name=file, as for run_classifier.py. All texts are encoded once, with the functions that training uses. A
 draw takes examples of each class, fits a head to their vectors, and classifies up to 1,000 texts that are never drawn.
---fine_tuned also fine-tunes the whole model on the first of these draws, for ten epochs, at a learning rate of 1e-4.
+This is --contrastive_epochs=0. On the first of these draws, --trained calls `train_few_shot` with its defaults, and
+--fine_tuned `train_classifier` with ten epochs at a learning rate of 1e-4. Their results are kept draw by draw, and the
+same command continues. --draws_dir keeps texts and draws in name.json, for few_shot_setfit.py.
 """
 
 import argparse
 import collections
 import json
+import pathlib
 import random
 import statistics
 import tempfile
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy.stats
@@ -25,7 +29,7 @@ from bert_keras.data_prep.tasks.examples import Example, learn_labels
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.training.api.classifier import train_classifier
+from bert_keras.training.api.classifier import train_classifier, train_few_shot
 from bert_keras.training.evaluation_pass import last
 from bert_keras.training.few_shot import few_shot_config, fit_head, open_encoder
 
@@ -39,18 +43,40 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--output", required=True)
     parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--trained", type=int, default=0, help="number of draws to train the encoder on")
     parser.add_argument("--fine_tuned", type=int, default=0, help="number of draws to fine-tune on")
+    parser.add_argument("--draws_dir", type=pathlib.Path)
     arguments = parser.parse_args()
     files = few_shot_config(ModelFolder(arguments.model))
-    rows = []
-    for table in arguments.tables:
-        name, _, file = table.partition("=")
-        rows += measure(name, file, files, arguments.draws, arguments.fine_tuned)
-        with open(arguments.output, "w", encoding="utf-8") as output:
-            json.dump(rows, output, indent=2)
+    tables = [measure(*table.split("=", 1), files, arguments.draws) for table in arguments.tables]
+    output = pathlib.Path(arguments.output)
+    found = json.loads(output.read_text(encoding="utf-8")) if output.exists() else {}
+    for name, _, results, drawn in tables:
+        found |= {f"{name} {size} fixed": result for size, result in results.items()}
+        if arguments.draws_dir:
+            (arguments.draws_dir / f"{name}.json").write_text(json.dumps(drawn), encoding="utf-8")
+    for number in range(max(arguments.trained, arguments.fine_tuned)):
+        for name, examples, _, drawn in tables:
+            test = examples[drawn["first_test"] :]
+            for size, draws in drawn["draws"].items():
+                train = [examples[row] for row in draws[number]]
+                for kind, most in (("trained", arguments.trained), ("fine-tuned", arguments.fine_tuned)):
+                    result = found.setdefault(f"{name} {size} {kind}", {"accuracies": [], "seconds": []})
+                    if len(result["accuracies"]) == number < most:
+                        accuracy, seconds = train_model(kind, train, test, files)
+                        result["accuracies"].append(accuracy)
+                        result["seconds"].append(seconds)
+                        output.write_text(json.dumps(found, indent=1), encoding="utf-8")
+    output.write_text(json.dumps(found, indent=1), encoding="utf-8")
+    for key, result in found.items():
+        if result["accuracies"]:
+            print(key, _in_words(result["accuracies"]), f"{statistics.mean(result['seconds']):.1f} s")
 
 
-def measure(name: str, file: str, files: ModelFolder, num_draws: int, num_fine_tuned: int) -> list[dict]:
+def measure(
+    name: str, file: str, files: ModelFolder, num_draws: int
+) -> tuple[str, list[Example], dict, dict[str, Any]]:
+    """Returns the name, the examples, the results by number of examples, and the texts, label ids and draws."""
     examples = read_own_file(Table(file), Columns(None, None, None, None), "single_label", True, False, "auto")
     labels = learn_labels(examples, "single_label")
     random.Random(0).shuffle(examples)
@@ -69,48 +95,46 @@ def measure(name: str, file: str, files: ModelFolder, num_draws: int, num_fine_t
     seconds_of_encoding = (time.monotonic() - start) / len(used)
     ids = features["label_ids"]
     by_class = [[row for row in range(len(pool)) if ids[row] == label] for label in range(len(labels))]
-    rows = []
+    results, draws = {}, {}
     for num_examples in NUMS_OF_EXAMPLES:
-        accuracies, seconds, draws = [], [], []
+        result = results[num_examples] = {"accuracies": [], "seconds": []}
+        draws[num_examples] = []
         for seed in range(num_draws):
             draw = random.Random(seed)
             chosen = [row for of_class in by_class for row in draw.sample(of_class, num_examples)]
-            draws.append(chosen)
+            draws[num_examples].append(chosen)
             start = time.monotonic()
             kernel, bias = fit_head(vectors[chosen], ids[chosen])
-            seconds.append(time.monotonic() - start + seconds_of_encoding * len(chosen))
+            result["seconds"].append(time.monotonic() - start + seconds_of_encoding * len(chosen))
             answers = (vectors[len(pool) :] @ kernel.T + bias).argmax(-1)
-            accuracies.append(float(np.mean(answers == ids[len(pool) :])))
-        facts = {
-            "data": name,
-            "classes": len(labels),
-            "examples_of_each_class": num_examples,
-            "texts_tested": len(test),
-        }
-        rows.append(facts | {"kind": "few_shot", **_summary(accuracies, seconds)})
-        print(rows[-1], flush=True)
-        if num_fine_tuned:
-            results = [fine_tune([pool[row] for row in chosen], test, files) for chosen in draws[:num_fine_tuned]]
-            rows.append(facts | {"kind": "fine-tuned", **_summary(*zip(*results, strict=True))})
-            print(rows[-1], flush=True)
-    return rows
+            result["accuracies"].append(float(np.mean(answers == ids[len(pool) :])))
+    texts = [example.text_a for example in used]
+    return name, used, results, {"texts": texts, "labels": ids.tolist(), "first_test": len(pool), "draws": draws}
 
 
-def fine_tune(train: Sequence[Example], test: Sequence[Example], files: ModelFolder) -> tuple[float, float]:
-    """Returns the accuracy of a fine-tuned model, and the seconds with its evaluation."""
+def train_model(
+    kind: str, train: Sequence[Example], test: Sequence[Example], files: ModelFolder
+) -> tuple[float, float]:
+    """Returns the accuracy of a trained model, and the seconds of the call, with its evaluation."""
     data = [[(example.text_a, example.label) for example in examples] for examples in (train, test)]
-    settings = {"init_checkpoint": files.path, "learning_rate": 1e-4, "num_train_epochs": 10, "eval_batch_size": 32}
+    settings = {"init_checkpoint": files.path, "eval_batch_size": 32, "verbose": False}
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        metrics = train_classifier(*data, output_dir=f"{folder}/run", verbose=False, **settings).metrics or {}
-    return metrics["accuracy"], time.monotonic() - start
+        settings["output_dir"] = f"{folder}/run"
+        if kind == "trained":
+            metrics = train_few_shot(*data, **settings).metrics
+        else:
+            metrics = train_classifier(*data, learning_rate=1e-4, num_train_epochs=10, **settings).metrics
+    return (metrics or {})["accuracy"], time.monotonic() - start
 
 
-def _summary(accuracies: Sequence[float], seconds: Sequence[float]) -> dict[str, float]:
-    """Returns the means, and half of the 95 % interval of the mean accuracy, from Student's t."""
-    error = scipy.stats.t.ppf(0.975, len(accuracies) - 1) * statistics.stdev(accuracies) / len(accuracies) ** 0.5
-    mean = {"accuracy": statistics.mean(accuracies), "half_interval": float(error)}
-    return {"draws": len(accuracies), **mean, "seconds": statistics.mean(seconds)}
+def _in_words(accuracies: Sequence[float]) -> str:
+    """Returns the mean with half of its 95 % interval, from Student's t."""
+    text = f"{100 * statistics.mean(accuracies):.1f}"
+    if len(accuracies) > 1:
+        error = statistics.stdev(accuracies) / len(accuracies) ** 0.5
+        text += f" ± {100 * scipy.stats.t.ppf(0.975, len(accuracies) - 1) * error:.1f}"
+    return f"{text} % in {len(accuracies)} draws"
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from states import weights_of
 from tiny_classes import CLASS_OF, VOCABULARY, run, table_in, texts, write_encoder, write_rows, write_texts
 from tiny_web import runtime_package
 
@@ -16,7 +17,8 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.layers import normalize
-from bert_keras.training.few_shot import fit_head
+from bert_keras.training import few_shot
+from bert_keras.training.few_shot import contrastive_batches, fit_head
 
 pytest.importorskip("sklearn")
 
@@ -30,6 +32,7 @@ def flags(tmp_path_factory):
         "train_file": write_texts(folder / "train.csv", 60, 1),
         "eval_file": write_texts(folder / "dev.csv", 40, 2),
         "max_seq_length": 12,
+        "contrastive_epochs": 0,
     }
 
 
@@ -64,6 +67,62 @@ def test_the_model_is_the_regression_on_the_normalised_means_of_the_encoder(flag
         np.testing.assert_allclose([model(text).probabilities[label] for label in labels], expected, atol=2e-4)
 
 
+def test_the_encoder_first_makes_the_vectors_of_a_class_similar(flags, trained, tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(few_shot, "_LEARNING_RATE", 0.01)  # its weights are of the size 1
+    changed = {**flags, "contrastive_epochs": 60, "output_dir": tmp_path / "out"}
+    run(changed, "do_train", "do_eval")
+    lines = "".join(capfd.readouterr()).splitlines()
+    losses = [float(line.split()[-1]) for line in lines if "of the encoder: loss" in line]
+    assert len(losses) == 60
+    assert losses[-1] < losses[0]
+    folders = trained[0], tmp_path / "out"
+    before, after = (weights_of(ClassifierModel.from_checkpoint(folder / "model")) for folder in folders)
+    is_changed = {name: not np.array_equal(value, after[name]) for name, value in before.items()}
+    assert is_changed["bert/embeddings/word_embeddings"]
+    assert not is_changed["bert/pooler/dense/kernel"]
+    difference_before, difference_after = (cosines_of(folder, texts(40, 2)) for folder in folders)
+    assert difference_after > 2 * difference_before
+    # The same command with the same seed makes the same model, and one with another seed does not.
+    run({**changed, "output_dir": tmp_path / "again"}, "do_train")
+    run({**changed, "output_dir": tmp_path / "other"}, "do_train", seed=7)
+    text = "the film was good"
+    answers = [open_model(tmp_path / name)(text).probabilities["pos"] for name in ("out", "again", "other")]
+    assert answers[0] == answers[1] != answers[2]
+
+
+def cosines_of(folder, examples):
+    """Returns the mean cosine of two texts of one class, less that of two texts of two classes."""
+    network = ClassifierModel.from_checkpoint(folder / "model")
+    ids = [[VOCABULARY.index(token) for token in ("[CLS]", *text.split(), "[SEP]")] for text, _ in examples]
+    vectors = np.array([np.asarray(network.bert(np.array([row]))["pooled_output"])[0] for row in ids])
+    is_same = np.array([[first == second for _, second in examples] for _, first in examples])
+    cosines = vectors @ vectors.T
+    return cosines[is_same & ~np.eye(len(ids), dtype=bool)].mean() - cosines[~is_same].mean()
+
+
+@pytest.mark.parametrize(
+    ("counts", "multiple_of", "shape"),
+    [
+        ([8, 8], 1, (1, 16)),
+        ([40, 25], 1, (2, 32)),
+        ([100, 3, 30], 1, (3, 44)),
+        ([9, 8], 4, (1, 16)),
+        ([4] * 60, 1, (4, 60)),
+    ],
+)
+def test_batches_keep_texts_of_a_class_together(counts, multiple_of, shape):
+    labels = np.repeat(np.arange(len(counts)), counts)
+    rows = contrastive_batches(labels, 3, 5, multiple_of)
+    assert rows.shape == (3 * shape[0], shape[1])
+    for epoch in rows.reshape(3, -1):
+        assert len(set(epoch)) == len(epoch) > len(labels) - shape[0] * multiple_of
+    alone = [row for batch in rows for row in batch if (labels[batch] == labels[row]).sum() == 1]
+    assert len(alone) <= 0.05 * rows.size
+    assert (rows[: shape[0]] != rows[shape[0] : 2 * shape[0]]).any()
+    np.testing.assert_array_equal(contrastive_batches(labels, 3, 5, multiple_of), rows)
+    assert not np.array_equal(contrastive_batches(labels, 3, 6, multiple_of), rows)
+
+
 def test_later_commands_use_the_model_and_the_same_command_trains_nothing(flags, trained, capfd):
     folder, metrics = trained
     assert run({"output_dir": folder}, "do_eval") == metrics
@@ -91,6 +150,7 @@ def test_a_head_gives_the_probabilities_of_the_regression(num_classes):
 
 def test_names_of_classes_are_examples_and_are_enough(flags, tmp_path):
     rest = {name: flags[name] for name in ("init_checkpoint", "max_seq_length")}
+    # No class has two examples, so the encoder has nothing to compare.
     names = {"class_names": ["sad_film", "great_film"], "verbose": False}
     result = train_few_shot(predict_data=["sad film", "great film"], output_dir=tmp_path / "names", **names, **rest)
     assert [row["prediction"] for row in result.predictions] == ["sad_film", "great_film"]
@@ -144,6 +204,7 @@ def test_the_layout_of_hugging_face_is_refused(trained, tmp_path):
         ({"class_names": "pos,pos"}, "class_names has pos more than once"),
         ({"class_names": "pos,bad"}, 'label "neg" is not one of pos, bad'),
         ({"kind": "single_label", "class_names": "pos,neg"}, "--class_names is for --kind=few_shot"),
+        ({"kind": "single_label", "contrastive_epochs": 3}, "--contrastive_epochs is for --kind=few_shot"),
         ({"train_file": None, "class_names": "pos,neg", "class_weights": "balanced"}, "is for the examples of"),
     ],
 )

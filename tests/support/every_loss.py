@@ -31,7 +31,8 @@ from bert_keras.modeling import (
 from bert_keras.training.distillation.loss import DistillationLoss
 from bert_keras.training.distillation.recipe import Recipe
 from bert_keras.training.reranking.losses import ListwiseLoss
-from bert_keras.training.sentence_vectors.losses import CosineLoss, RankingLoss
+from bert_keras.training.few_shot import Encoder
+from bert_keras.training.sentence_vectors.losses import ClassesLoss, CosineLoss, RankingLoss
 
 SIZES = {"num_hidden_layers": 1, "hidden_act": "tanh"}  # a smooth function, for slopes
 CONFIGS = {
@@ -106,6 +107,18 @@ def of_tokens(net, label_ids):
 def ranking(pooling, net, scale=20.0):
     vectors = net.vectors(pooling)
     return entropy(scale * vectors[:, 0] @ vectors[:, 1].T, np.arange(len(vectors))).mean()
+
+
+def of_classes(net, label_ids):
+    """The supervised contrastive loss, example by example."""
+    vectors = net.pooled / np.linalg.norm(net.pooled, axis=-1, keepdims=True)
+    losses = []
+    for row, label in enumerate(label_ids):
+        logits = {other: vectors[row] @ vectors[other] / 0.1 for other in range(len(vectors)) if other != row}
+        total = np.log(sum(map(np.exp, logits.values())))
+        same = [total - logits[other] for other in logits if label_ids[other] == label]
+        losses.append(np.mean(same) if same else 0.0)
+    return np.mean(losses)
 
 
 def scored(pooling, net, scores):
@@ -227,6 +240,12 @@ CELLS = {
     "ranked vectors of [CLS]": vectors_of("cls"),
     "scored vectors": vectors_of(
         "mean", CosineLoss, SCORES, lambda net, label_values: scored("mean", net, label_values)
+    ),
+    "vectors of classes": Cell(
+        model_of(lambda config: ClassifierModel(config, 2), lambda model: ClassesLoss(Encoder(model))),
+        {"label_ids": np.array([1, 0, 1], np.int32)},
+        of_classes,
+        HEAD,
     ),
     "labels and soft labels": taught(Recipe(0.5, 0.5, temperature=2.0)),
     "hidden states": taught(Recipe(0.0, 0.0, hidden=1.0, temperature=2.0), (*POOLER, *HEAD)),

@@ -10,7 +10,7 @@ from text_numbers import NUMBERS, make_examples
 from tiny_bert import make_config, with_random_weights
 
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, SentenceModel, weights_by_name
-from bert_keras.training.sentence_vectors.losses import NO_TEXT, RankingLoss
+from bert_keras.training.sentence_vectors.losses import NO_TEXT, ClassesLoss, RankingLoss
 from bert_keras.training.step import Trainer, dropout_seed
 
 
@@ -49,6 +49,17 @@ def test_ranking_equals_numpy():
     nudged[2, 1, 3] += 1e-2
     change = ranking_by_hand(nudged.astype(np.float64), NUMBERS, 7.0)[0].sum() - losses.sum()
     np.testing.assert_allclose(found["vector_gradients"][2, 1, 3], change / 1e-2, rtol=0.05)
+
+
+def test_an_example_without_another_of_its_class_has_no_loss_of_its_own():
+    draw = np.random.default_rng(1)
+    vectors = draw.standard_normal((5, 4)).astype(np.float32)
+    found = ClassesLoss(None).compare(tf.constant(vectors), {"label_ids": tf.constant([0, 1, 0, 2, 0])})
+    losses = found["compared_loss"].numpy()
+    assert losses[[1, 3]].tolist() == [0, 0]
+    assert losses[[0, 2, 4]].min() > 0
+    # It is still one of the texts that others are told from.
+    assert np.abs(found["vector_gradients"].numpy()).sum(-1).min() > 0
 
 
 def trained(num_micro_batches):

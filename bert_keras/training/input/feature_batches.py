@@ -50,8 +50,16 @@ def prediction_batches(
     num_rows = len(features["input_mask"])
     order = np.argsort(-_lengths(features), kind="stable") if is_trimmed else np.arange(num_rows)
     padded = np.concatenate([order, np.full(-num_rows % batch_size, order[-1])])
-    rows = tf.data.Dataset.from_tensor_slices(padded.reshape(-1, batch_size))
-    return _gather(features, rows, batch_size, length_step if is_trimmed else None), order
+    return batches_of(features, padded.reshape(-1, batch_size), is_trimmed, length_step), order
+
+
+def batches_of(
+    features: Mapping[str, np.ndarray], rows: np.ndarray, is_trimmed: bool = False, length_step: int = LENGTH_STEP
+) -> tf.data.Dataset:
+    """Makes batches as `training_batches` does, of the examples in each row of int [steps, B]."""
+    return _gather(
+        features, tf.data.Dataset.from_tensor_slices(rows), rows.shape[1], length_step if is_trimmed else None
+    )
 
 
 def _lengths(features: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The losses of vectors of texts: ranking among the texts of a batch, and the cosine of scored pairs.
+"""The losses of vectors of texts: ranking and classes among the texts of a batch, and the cosine of scored pairs.
 
 Axes: B examples, K texts of an example, H hidden, C candidates.
 """
@@ -34,41 +34,26 @@ class CosineLoss(Loss):
         return {"loss": tf.square(cosines - features["label_values"])}
 
 
-class RankingLoss(Loss):
-    """Finds the second text of each example among the second and further texts of all examples of a batch.
+class ComparingLoss(Loss):
+    """Base class of losses that compare all examples of a batch, also across devices and micro-batches.
 
-    The loss of an example is the cross-entropy of its second text, with the cosines times `scale` as logits. The other
-    texts of the batch are the negatives, also those on other devices and in other micro-batches: `Trainer` first
-    computes all vectors, then their gradients with `compare`, and then the gradients of the weights part by part. A
-    candidate does not count if it equals the first or the second text, or answers an equal first text.
+    `Trainer` first computes all vectors, then their gradients with `compare`, and then the gradients of the weights
+    part by part.
 
-    Without labels, both texts of an example are the same, and only dropout makes their vectors differ (SimCSE).
-
-    Sources: Henderson et al. 2017, "Efficient Natural Language Response Suggestion for Smart Reply", section 4.4; Gao,
-    Yao and Chen 2021, "SimCSE"; for parts of batches, Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size
-    under Memory Limited Setup".
-
-    Args:
-        model: SentenceModel; the labels are int32 [B, K] "text_numbers": equal texts have the same number.
-        scale: factor of the cosines, the inverse of the temperature.
+    Source for parts of batches: Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
+    Setup".
     """
-
-    label_names = ("text_numbers",)
-
-    def __init__(self, model: SentenceModel, scale: float = 20.0) -> None:
-        super().__init__(model)
-        self._scale = scale
 
     def compare(self, vectors: tf.Tensor, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Compares the examples of a whole batch.
 
         Args:
-            vectors: float32 [B, K, H].
-            features: "text_numbers" [B, K], and others that are not used.
+            vectors: float32 [B, ..., H].
+            features: the labels of the loss.
 
         Returns:
             What `numerators` needs of each example, all float32: the gradient of the sum of the losses
-            "vector_gradients" [B, K, H], and the value of each metric [B].
+            "vector_gradients" [B, ..., H], and the value of each metric [B].
         """
         with tf.GradientTape() as tape:
             tape.watch(vectors)
@@ -85,6 +70,30 @@ class RankingLoss(Loss):
         product = tf.reduce_sum(features["vector_gradients"] * vectors)
         return sums | {"loss": sums["loss"] + product - tf.stop_gradient(product)}
 
+
+class RankingLoss(ComparingLoss):
+    """Finds the second text of each example among the second and further texts of all examples of a batch.
+
+    The loss of an example is the cross-entropy of its second text, with the cosines times `scale` as logits. The other
+    texts of the batch are the negatives. A candidate does not count if it equals the first or the second text, or
+    answers an equal first text.
+
+    Without labels, both texts of an example are the same, and only dropout makes their vectors differ (SimCSE).
+
+    Sources: Henderson et al. 2017, "Efficient Natural Language Response Suggestion for Smart Reply", section 4.4; Gao,
+    Yao and Chen 2021, "SimCSE".
+
+    Args:
+        model: SentenceModel; the labels are int32 [B, K] "text_numbers": equal texts have the same number.
+        scale: factor of the cosines, the inverse of the temperature.
+    """
+
+    label_names = ("text_numbers",)
+
+    def __init__(self, model: SentenceModel, scale: float = 20.0) -> None:
+        super().__init__(model)
+        self._scale = scale
+
     def _values(self, outputs: dict[str, tf.Tensor], features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         vectors, numbers = normalize(outputs["vectors"]), features["text_numbers"]
         num_examples = tf.shape(vectors)[0]
@@ -96,6 +105,34 @@ class RankingLoss(Loss):
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
         hits = tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels)
         return {"loss": losses, "accuracy": tf.cast(hits, tf.float32)}
+
+
+class ClassesLoss(ComparingLoss):
+    """Gives texts of the same class similar vectors: the supervised contrastive loss.
+
+    The loss of an example is the mean cross-entropy of the other examples of its class among all others of the batch,
+    with the cosines divided by `temperature` as logits. It is 0 for an example without another one of its class.
+
+    Source: Khosla et al. 2020, "Supervised Contrastive Learning", equation 2.
+
+    Args:
+        model: function of features to "vectors" float32 [B, H]; the labels are int32 [B] "label_ids".
+    """
+
+    metric_names = ("loss",)
+
+    def __init__(self, model: Any, temperature: float = 0.1) -> None:
+        super().__init__(model)
+        self._temperature = temperature
+
+    def _values(self, outputs: dict[str, tf.Tensor], features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        vectors, labels = normalize(outputs["vectors"]), features["label_ids"]
+        is_other = ~tf.eye(tf.shape(vectors)[0], dtype=tf.bool)
+        logits = tf.matmul(vectors, vectors, transpose_b=True) / self._temperature  # [B, B]
+        log_probabilities = tf.nn.log_softmax(tf.where(is_other, logits, _EXCLUDED))
+        is_same = tf.cast(tf.equal(labels[:, None], labels) & is_other, tf.float32)
+        sums = tf.reduce_sum(is_same * log_probabilities, axis=-1)
+        return {"loss": -tf.math.divide_no_nan(sums, tf.reduce_sum(is_same, axis=-1))}
 
 
 def _is_excluded(numbers: tf.Tensor) -> tf.Tensor:

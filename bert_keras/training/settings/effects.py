@@ -114,7 +114,7 @@ _OF_TEACHER += " temperature teacher_layers unlabeled_file"
 _OTHER_OBJECTIVES = {"objective": {"span_boundary", "electra"}}
 # They are for the updates of training, of which a few-shot model has none.
 _OF_UPDATES = "learning_rate num_train_epochs train_batch_size warmup_proportion max_steps eval_steps early_stopping"
-_OF_UPDATES += " num_seeds seed label_smoothing freeze_layers layer_decay lora_rank lora_alpha lora_targets new_head"
+_OF_UPDATES += " num_seeds label_smoothing freeze_layers layer_decay lora_rank lora_alpha lora_targets new_head"
 _OF_UPDATES += " learning_rate_schedule weight_decay_rate adam_beta_1 adam_beta_2 adam_epsilon adam_bias_correction"
 _OF_UPDATES += " clip_norm ema_decay pack recompute gradient_accumulation_steps"
 COLUMNS = "text_column text_pair_column label_column id_column label_separator choice_columns has_header"
@@ -311,9 +311,10 @@ NO_EFFECT = (
     *_rows(
         f"{_OF_UPDATES} teacher unlabeled_file",
         {"kind": "few_shot"},
-        "does not apply to {kind}=few_shot, which fits the head in one step and leaves the encoder as it is",
+        "does not apply to {kind}=few_shot, which has its own way to train",
     ),
-    *_rows("class_names", {"kind": Other("few_shot")}, "is for {kind}=few_shot, but it is {0}"),
+    *_rows("seed", {"kind": "few_shot", "contrastive_epochs": 0}, "is for {contrastive_epochs}, which is {1}"),
+    *_rows("class_names contrastive_epochs", {"kind": Other("few_shot")}, "is for {kind}=few_shot, but it is {0}"),
     *_rows(
         "eval_share class_weights calibrate",
         {"kind": "few_shot", "train_file": None},

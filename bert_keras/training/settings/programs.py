@@ -69,6 +69,12 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings, ColumnSettings):
         "class, with blanks for underscores; then {train_file} may be missing.",
         (),
     )
+    contrastive_epochs: int = setting(
+        "For {kind}=few_shot: epochs in which the encoder learns to give the texts of a class similar vectors, before "
+        "the head is fitted; 0 leaves it as it is.",
+        10,
+        lower_bound=0,
+    )
     label_separator: str | None = setting("Text between the labels in a cell, for {kind}=multi_label.", None)
     choice_columns: Sequence[str] = setting(
         "Columns of the choices, separated by commas, for {kind}=multiple_choice; of texts that do not fit, for "
