@@ -10,15 +10,19 @@ draw takes examples of each class, fits a head to their vectors, and classifies 
 import argparse
 import collections
 import json
+import pathlib
 import random
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.stats
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from benchmarks.intervals import half_interval
 from bert_keras.data_prep.tasks.columns import Columns
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example, learn_labels
@@ -107,9 +111,8 @@ def fine_tune(train: Sequence[Example], test: Sequence[Example], files: ModelFol
 
 
 def _summary(accuracies: Sequence[float], seconds: Sequence[float]) -> dict[str, float]:
-    """Returns the means, and half of the 95 % interval of the mean accuracy, from Student's t."""
-    error = scipy.stats.t.ppf(0.975, len(accuracies) - 1) * statistics.stdev(accuracies) / len(accuracies) ** 0.5
-    mean = {"accuracy": statistics.mean(accuracies), "half_interval": float(error)}
+    """Returns the means, and half of the interval of the mean accuracy."""
+    mean = {"accuracy": statistics.mean(accuracies), "half_interval": half_interval(accuracies)}
     return {"draws": len(accuracies), **mean, "seconds": statistics.mean(seconds)}
 
 
