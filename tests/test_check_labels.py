@@ -169,15 +169,15 @@ def test_a_rare_label_and_earlier_tables_are_refused(encoder, rows, tmp_path, ca
 def test_tables_have_the_ids(encoder, rows, tmp_path):
     made = [[f"t{number}", *row] for number, row in enumerate(rows)]
     data = write_rows(tmp_path / "train.csv", "nr,text,label", made, ",")
-    evaluated = write_rows(tmp_path / "eval.csv", "nr,text,label", [["e0", *rows[5]]], ",")
+    evaluated = write_rows(tmp_path / "eval.csv", "nr,text,label", [["e0", *rows[5]], ["e1", *rows[7]]], ",")
     more = write_rows(tmp_path / "more.csv", "nr,text", [["m0", "good film"], ["m1", "poor film"]], ",")
     flags = [f"--train_file={data}", f"--eval_file={evaluated}", f"--unlabeled_file={more}", "--id_column=nr"]
     assert run(encoder, tmp_path / "out", *flags) == 0
     tables = {name: table_in(tmp_path / "out" / f"{name}.tsv") for name in TABLES if name != "confused_classes"}
     for name in ("suspects", "duplicates"):
         assert all(one["source"] == f"train.csv line {int(one['id'][1:]) + 2}" for one in tables[name])
-    assert [one["id"] for one in tables["leaks"]] == ["e0"]
-    assert rows[int(tables["leaks"][0]["train_id"][1:])][0] == rows[5][0]
+    assert [one["id"] for one in tables["leaks"]] == ["e0", "e1"]
+    assert [rows[int(one["train_id"][1:])][0] for one in tables["leaks"]] == [rows[5][0], rows[7][0]]
     assert {one["id"] for one in tables["next_labels"]} == {"m0", "m1"}
 
 

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import functools
+import itertools
 import logging
 import math
 import re
@@ -251,12 +252,11 @@ def _read(settings: LabelCheckSettings, flag: str) -> list[Example]:
 
 def _warn_of_other_kinds(labels: Sequence[str]) -> None:
     """Warns of labels that are probably several ones in a cell, or numbers on a scale."""
-    parts = {label: [part.strip() for part in re.split("[;,|]", label)] for label in labels}
-    counts = collections.Counter(part for label in labels for part in parts[label])
-    numbers = [to_number(label) for label in labels]
-    is_scale = None not in numbers and not all(number.is_integer() for number in numbers if number is not None)
+    parts = {label: re.split(r"\s*[;,|]\s*", label) for label in labels}
+    counts = collections.Counter(itertools.chain(*parts.values()))
     joined = [label for label in labels if len(parts[label]) > 1 and any(counts[part] > 1 for part in parts[label])]
-    if is_scale or joined:
+    numbers = [to_number(label) for label in labels]
+    if joined or (None not in numbers and any((number or 0) % 1 for number in numbers)):
         message = 'the label "%s" counts as a class: several labels of a text, or numbers on a scale, cannot be checked'
         log.warning(message, (joined or labels)[0])
 

@@ -111,18 +111,8 @@ def find_suspects(
         others = [number for number, _ in nearest if number != row][:_NUM_NEIGHBOURS]
         neighbours = tuple(f"{examples[number].source}: {examples[number].label}" for number in others)
         example = examples[row]
-        suspects.append(
-            Suspect(
-                example.source,
-                example.id,
-                str(example.label),
-                labels[int(best[row])],
-                float(margins[row]),
-                neighbours,
-                example.text_a,
-                example.text_b,
-            )
-        )
+        answer = str(example.label), labels[int(best[row])], float(margins[row]), neighbours
+        suspects.append(Suspect(example.source, example.id, *answer, example.text_a, example.text_b))
     return suspects
 
 
@@ -164,8 +154,8 @@ def find_leaks(
             other = examples[number]
             labels = str(example.label), str(other.label)
             texts = (" | ".join(filter(None, (one.text_a, one.text_b))) for one in (example, other))
-            places = example.source, example.id, other.source, other.id
-            leaks.append(Leak(*places, similarity, *labels, *texts))
+            sources = example.source, example.id, other.source, other.id
+            leaks.append(Leak(*sources, similarity, *labels, *texts))
     return sorted(leaks, key=lambda leak: -leak.similarity)
 
 
