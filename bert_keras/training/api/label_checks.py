@@ -198,12 +198,8 @@ class _Check:
                 written.insert(0, path)
             elif paths.exists(path):
                 paths.remove(path)  # of a check that was interrupted
-        log.info(
-            "texts that get another label from models of the other texts: %s of %s (%.1f %% get their own)",
-            f"{len(found.suspects):,}",
-            f"{len(self.examples):,}",
-            100 * found.accuracy,
-        )
+        message = "texts that get another label from models of the other texts: %s of %s (%.1f %% get their own)"
+        log.info(message, f"{len(found.suspects):,}", f"{len(self.examples):,}", 100 * found.accuracy)
         for pair in found.confused_classes[:3]:
             log.info('"%s" gets "%s": %d of its texts, %.0f %%', *dataclasses.astuple(pair)[:3], 100 * pair.share)
         if found.duplicates:
@@ -228,13 +224,8 @@ def open_check(
     output_dir = str(settings.output_dir)
     if paths.exists(paths.join(output_dir, f"{TABLES[0]}.tsv")):
         raise Mistake("{output_dir}={} has the {}.tsv of an earlier check; give another folder", output_dir, TABLES[0])
-    names = ("vocab_file", "do_lower_case", "strip_accents")
-    files = ModelFolder(
-        settings.init_checkpoint,
-        config_file=settings.bert_config_file,
-        **{name: getattr(settings, name) for name in names},
-    )
-    files.check()
+    casing: dict[str, Any] = {"do_lower_case": settings.do_lower_case, "strip_accents": settings.strip_accents}
+    files = ModelFolder(settings.init_checkpoint, settings.vocab_file, settings.bert_config_file, **casing).check()
     check_length(settings.max_seq_length, files)
     examples, evaluated, unlabeled = (_read(settings, flag) for flag in ("train_file", "eval_file", "unlabeled_file"))
     labels = learn_labels(examples, "single_label")
