@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--text_column")
     parser.add_argument("--label_column")
     parser.add_argument("--num_texts", type=int, help="use only the first")
-    parser.add_argument("--fine_tune", type=int, default=0, help="number of draws to fine-tune on, from 2")
+    parser.add_argument("--fine_tune", type=int, default=0, help="number of draws to fine-tune on")
     parser.add_argument("--num_train_epochs", type=float, default=3.0)
     parser.add_argument("--max_seq_length", type=int, default=128)
     arguments = parser.parse_args()
@@ -62,7 +62,8 @@ def main() -> None:
         settings = {"init_checkpoint": arguments.model, **{name: getattr(arguments, name) for name in names}}
         folders = [pathlib.Path(f"{arguments.output}.draws") / str(seed) for seed in range(arguments.fine_tune)]
         precisions = [precision_of_fine_tuned(examples, labels, *draw, settings) for draw in enumerate(folders)]
-        results = {"settings": settings, "precisions": precisions, "precision": _interval(precisions)}
+        results = {"settings": settings, "precisions": precisions}
+        results |= {"precision": _interval(precisions)} if len(precisions) > 1 else {}
     else:
         vectors = encode(examples, labels, few_shot_config(ModelFolder(arguments.model)))
         precisions = [precision(examples, labels, vectors, seed) for seed in range(NUM_DRAWS)]
@@ -105,7 +106,7 @@ def precision_of_fine_tuned(
     table = folder / "suspects.tsv"
     if not table.exists():
         rows = [{"id": example.source, "text": example.text_a, "label": example.label} for example in changed]
-        check_labels(rows, output_dir=folder, id_column="id", folds=3, fine_tune=True, seed=seed, **settings)
+        check_labels(rows, output_dir=folder, id_column="id", folds=3, fine_tune=True, **settings)
     with table.open(encoding="utf-8", newline="") as file:
         suspects = [*csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
     return sum(suspect["id"] in wrong for suspect in suspects[: len(wrong)]) / len(wrong)

@@ -12,7 +12,8 @@ from bert_keras import check_labels
 from bert_keras.cli.flags import run_main
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.storage import writing
-from bert_keras.training.api.label_checks import TABLES
+from bert_keras.training.api import label_checks
+from bert_keras.training.api.calls import TrainedModel
 from bert_keras.training.api.suspects import choose_next
 
 
@@ -126,6 +127,15 @@ def test_folds_are_fine_tuned_once(rows, tmp_path):
     assert (tmp_path / "out" / "suspects.tsv").read_bytes() == first
 
 
+def test_a_signal_in_a_fold_ends_the_check(rows, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(label_checks, "train_classifier", lambda *_, **settings: TrainedModel("", "run_classifier"))
+    data = write_rows(tmp_path / "train.csv", "text,label", rows[:24], ",")
+    flags = [f"--train_file={data}", "--fine_tune", "--folds=2", "--train_batch_size=4"]
+    assert run(write_start(tmp_path / "start"), tmp_path / "out", *flags) == 130
+    assert "check_labels.py: interrupted" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "suspects.tsv").exists()
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -173,7 +183,9 @@ def test_tables_have_the_ids(encoder, rows, tmp_path):
     more = write_rows(tmp_path / "more.csv", "nr,text", [["m0", "good film"], ["m1", "poor film"]], ",")
     flags = [f"--train_file={data}", f"--eval_file={evaluated}", f"--unlabeled_file={more}", "--id_column=nr"]
     assert run(encoder, tmp_path / "out", *flags) == 0
-    tables = {name: table_in(tmp_path / "out" / f"{name}.tsv") for name in TABLES if name != "confused_classes"}
+    tables = {
+        name: table_in(tmp_path / "out" / f"{name}.tsv") for name in label_checks.TABLES if name != "confused_classes"
+    }
     for name in ("suspects", "duplicates"):
         assert all(one["source"] == f"train.csv line {int(one['id'][1:]) + 2}" for one in tables[name])
     assert [one["id"] for one in tables["leaks"]] == ["e0", "e1"]

@@ -183,6 +183,8 @@ class _Check:
             verbose=not self.console.quiet,
             **{name: getattr(settings, name) for name in names},
         ).predictions
+        if answers is None:
+            raise KeyboardInterrupt  # a signal ended the training, as the log says
         return np.array([[answer[f"probability of {label}"] for label in self.labels] for answer in answers])
 
     def _write(self, found: LabelCheck) -> None:
