@@ -57,7 +57,7 @@ define_flags = functools.partial(program_flags, LabelCheckSettings)
 
 @dataclasses.dataclass(frozen=True)
 class LabelCheck:
-    """What `check_labels` found; each list is also a table in `folder`, such as suspects.tsv.
+    """The result of `check_labels`; each list is also a table in `folder`, such as suspects.tsv.
 
     Attributes:
         folder: the output folder.

@@ -231,8 +231,8 @@ class LabelCheckSettings(ModelSettings, ColumnSettings):
     max_seq_length: int = setting("Maximum number of tokens in a sequence, with [CLS] and [SEP].", 128, lower_bound=4)
     folds: int = setting("Number of parts; each gets its answers from a model of the others.", 5, lower_bound=2)
     fine_tune: bool = setting(
-        "Fine-tune a model for each of the {folds}, instead of a logistic regression on vectors: better, but slow. The "
-        "neighbours, {eval_file} and {unlabeled_file} still use the vectors.",
+        "Fine-tune a model for each of the {folds}, instead of a logistic regression on vectors: slow. The neighbours, "
+        "{eval_file} and {unlabeled_file} still use the vectors.",
         False,
     )
     learning_rate: float = setting("For {fine_tune}: the highest learning rate.", 5e-5, parser=NumberParser(1e-12))
