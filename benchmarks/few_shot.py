@@ -15,14 +15,17 @@ import json
 import pathlib
 import random
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy.stats
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from benchmarks.intervals import half_interval
 from bert_keras.data_prep.tasks.columns import Columns
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example, learn_labels
@@ -129,11 +132,10 @@ def train_model(
 
 
 def _in_words(accuracies: Sequence[float]) -> str:
-    """Returns the mean with half of its 95 % interval, from Student's t."""
+    """Returns the mean with half of its interval."""
     text = f"{100 * statistics.mean(accuracies):.1f}"
     if len(accuracies) > 1:
-        error = statistics.stdev(accuracies) / len(accuracies) ** 0.5
-        text += f" ± {100 * scipy.stats.t.ppf(0.975, len(accuracies) - 1) * error:.1f}"
+        text += f" ± {100 * half_interval(accuracies):.1f}"
     return f"{text} % in {len(accuracies)} draws"
 
 

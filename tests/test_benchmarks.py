@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 from benchmarks import machine, memory
+from benchmarks.intervals import half_interval
 
 # They measure; no program imports them.
 pytestmark = pytest.mark.slow
@@ -30,6 +31,11 @@ def test_the_processor_is_named_or_else_the_kind_of_machine(tmp_path, monkeypatc
     assert machine.processor_name() == "fast64"
     info.write_text("processor\t: 0\nmodel name\t: Chip: 5 GHz\nprocessor\t: 1\nmodel name\t: Chip: 5 GHz\n")
     assert machine.processor_name() == "Chip: 5 GHz"
+
+
+def test_the_interval_of_a_mean_is_that_of_student():
+    # The quantile of two degrees of freedom is 4.303, in every table.
+    assert half_interval([1.0, 2.0, 3.0]) == pytest.approx(4.3027 / 3**0.5, rel=1e-4)
 
 
 @pytest.mark.parametrize(

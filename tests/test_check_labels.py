@@ -1,6 +1,7 @@
 """`check_labels.py` and `check_labels`, from tables of texts to tables of suspects."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ import check_labels as program
 from bert_keras import check_labels
 from bert_keras.cli.flags import run_main
 from bert_keras.data_prep.tasks.examples import Example
+from bert_keras.storage import writing
+from bert_keras.training.api import label_checks
+from bert_keras.training.api.calls import TrainedModel
 from bert_keras.training.api.suspects import choose_next
 
 
@@ -123,13 +127,27 @@ def test_folds_are_fine_tuned_once(rows, tmp_path):
     assert (tmp_path / "out" / "suspects.tsv").read_bytes() == first
 
 
+def test_a_signal_in_a_fold_ends_the_check(rows, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(label_checks, "train_classifier", lambda *_, **settings: TrainedModel("", "run_classifier"))
+    data = write_rows(tmp_path / "train.csv", "text,label", rows[:24], ",")
+    flags = [f"--train_file={data}", "--fine_tune", "--folds=2", "--train_batch_size=4"]
+    assert run(write_start(tmp_path / "start"), tmp_path / "out", *flags) == 130
+    assert "check_labels.py: interrupted" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "suspects.tsv").exists()
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--folds=40"], "--folds=40, but no label has more than "),
         (["--learning_rate=1e-4"], "--learning_rate is for --fine_tune; give both, or leave it out"),
         (["--num_next_labels=3"], "--num_next_labels is for --unlabeled_file; give both, or leave it out"),
-        (["--max_seq_length=600"], "--max_seq_length=600 is more than the 24 positions of the model"),
+        (
+            ["--max_seq_length=600"],
+            "--max_seq_length=600 is more than the 24 positions that the model has; give 24 or less",
+        ),
+        (["--fine_tune", "--num_train_epochs=0"], "--num_train_epochs=0.0 give no training step; give a smaller batch"),
+        (["--fine_tune", "--learning_rate=0"], "--learning_rate=0: 0 is not a number from 1e-12"),
         (["--label_column=grade"], "grade"),
         (["--eval_file=FOLDER/none.csv"], "none.csv"),
         (["--unlabeled_file=FOLDER/none.csv"], "none.csv"),
@@ -150,9 +168,87 @@ def test_a_rare_label_and_earlier_tables_are_refused(encoder, rows, tmp_path, ca
     assert 'rare.csv line 63: the label "odd" has one text, but a check needs two of each label' in told
     data = write_rows(tmp_path / "train.csv", "text,label", rows, ",")
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "leaks.tsv").write_text("mine")
+    (tmp_path / "out" / "suspects.tsv").write_text("mine")
     assert run(encoder, tmp_path / "out", f"--train_file={data}") == 1
-    assert "has the leaks.tsv of an earlier check; give another folder" in capsys.readouterr().err.replace(
+    assert "has the suspects.tsv of an earlier check; give another folder" in capsys.readouterr().err.replace(
         "\n    ", " "
     )
-    assert (tmp_path / "out" / "leaks.tsv").read_text() == "mine"
+    assert (tmp_path / "out" / "suspects.tsv").read_text() == "mine"
+
+
+def test_tables_have_the_ids(encoder, rows, tmp_path):
+    made = [[f"t{number}", *row] for number, row in enumerate(rows)]
+    data = write_rows(tmp_path / "train.csv", "nr,text,label", made, ",")
+    evaluated = write_rows(tmp_path / "eval.csv", "nr,text,label", [["e0", *rows[5]], ["e1", *rows[7]]], ",")
+    more = write_rows(tmp_path / "more.csv", "nr,text", [["m0", "good film"], ["m1", "poor film"]], ",")
+    flags = [f"--train_file={data}", f"--eval_file={evaluated}", f"--unlabeled_file={more}", "--id_column=nr"]
+    assert run(encoder, tmp_path / "out", *flags) == 0
+    tables = {
+        name: table_in(tmp_path / "out" / f"{name}.tsv") for name in label_checks.TABLES if name != "confused_classes"
+    }
+    for name in ("suspects", "duplicates"):
+        assert all(one["source"] == f"train.csv line {int(one['id'][1:]) + 2}" for one in tables[name])
+    assert [one["id"] for one in tables["leaks"]] == ["e0", "e1"]
+    assert [rows[int(one["train_id"][1:])][0] for one in tables["leaks"]] == [rows[5][0], rows[7][0]]
+    assert {one["id"] for one in tables["next_labels"]} == {"m0", "m1"}
+
+
+def test_places_of_data_in_memory_are_their_rows(encoder, rows, tmp_path):
+    data = [tuple(row) for row in rows[:60]]
+    check = check_labels(data, init_checkpoint=encoder, output_dir=tmp_path / "out", max_seq_length=12, verbose=False)
+    for suspect in check.suspects:
+        name, number = suspect.source.split(" row ")
+        assert (name, data[int(number)]) == ("train_data", (suspect.text, suspect.label))
+        assert suspect.id == ""
+    assert {f"train_data row {row}" for row in (3, 20, 41)} <= {suspect.source for suspect in check.suspects}
+    assert "id" not in table_in(tmp_path / "out" / "suspects.tsv")[0]
+
+
+def test_a_check_that_stopped_between_its_tables_continues(encoder, rows, tmp_path, monkeypatch):
+    data = write_rows(tmp_path / "train.csv", "text,label", rows, ",")
+    assert run(encoder, tmp_path / "whole", f"--train_file={data}") == 0
+    leaking = ["--eval_file=" + write_rows(tmp_path / "eval.csv", "text,label", rows[5:6], ",")]
+    write = writing.write_text
+
+    def stop(path, text):
+        if path.endswith("suspects.tsv"):
+            raise OSError("stopped")
+        write(path, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "write_text", stop)
+        assert run(encoder, tmp_path / "out", f"--train_file={data}", *leaking) == 1
+    assert (tmp_path / "out" / "leaks.tsv").exists()
+    assert run(encoder, tmp_path / "out", f"--train_file={data}") == 0
+    contents = [{path.name: path.read_text() for path in (tmp_path / name).iterdir()} for name in ("out", "whole")]
+    assert contents[0] == contents[1]
+
+
+@pytest.mark.parametrize(("first", "second"), [("0", "1"), ("food, cheap", "service"), ("1.0", "2.0")])
+def test_usual_labels_are_no_other_kind(encoder, tmp_path, capsys, first, second):
+    assert not warning_of(encoder, tmp_path, capsys, {"pos": first, "neg": second})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "named"), [("a", "a;b", "a;b"), ("a|b", "c | b", "a|b"), ("0", "0.5", "0")]
+)
+def test_several_labels_and_numbers_are_named(encoder, tmp_path, capsys, first, second, named):
+    warning = f'warning: the label "{named}" counts as a class: several labels of a text, or numbers on a scale, cannot'
+    assert warning in warning_of(encoder, tmp_path, capsys, {"pos": first, "neg": second})
+
+
+def warning_of(encoder, folder, capsys, names):
+    data = [(text, names[label]) for text, label in texts(30, 1)]
+    check_labels(data, init_checkpoint=encoder, output_dir=folder / "out", max_seq_length=12)
+    return "".join(line for line in capsys.readouterr().out.splitlines() if "counts as a class" in line)
+
+
+def test_one_of_a_thing_reads_well(encoder, rows, tmp_path, capsys):
+    data = write_rows(tmp_path / "train.csv", "text,label", rows, ",")
+    evaluated = write_rows(tmp_path / "eval.csv", "text,label", rows[5:6], ",")
+    assert run(encoder, tmp_path / "out", f"--train_file={data}", f"--eval_file={evaluated}") == 0
+    out = capsys.readouterr().out
+    assert "encoding the texts of eval.csv (1)\n" in out
+    assert "texts of eval.csv that are also in train.csv, or nearly: 1\n" in out
+    assert "texts that occur several times, with different labels: 1\n" in out
+    assert not re.search(r"\b1 (texts|times)", out)

@@ -27,7 +27,7 @@ SHORT = {"train_batch_size": 4, "num_train_epochs": 1, "max_steps": 3, "num_seed
 SHORTENED = {
     **dict.fromkeys(("train_classifier", "train_ner", "train_sentence_vectors", "train_squad"), {"max_steps": 3}),
     "run_classifier.py": SHORT,
-    "check_labels.py": {"folds": 2, "train_batch_size": 4, "num_train_epochs": 0.01},
+    "check_labels.py": {"folds": 2, "train_batch_size": 4, "num_train_epochs": 0.03},
     "run_ner.py": SHORT,
     "run_reviews.py": SHORT,
     "run_sentence_vectors.py": SHORT,

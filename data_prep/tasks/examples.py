@@ -20,7 +20,7 @@ KINDS = ("single_label", "regression", "multi_label", "multiple_choice")
 
 Label = str | float | tuple[str, ...]
 
-_PLACE = re.compile(r" (line|example) \d+$")
+_PLACE = re.compile(r" (line|row|example) \d+$")
 _INTEGER = re.compile(r"[+-]?\d+")
 # Bounds of the largest label of a regression, so that products and squares of its parts are numbers in float32; and the
 # least standard deviation as a share of it, so that rounding to float32 changes no label by more than 1 % of it.
@@ -36,7 +36,7 @@ class Example:
         text_a, text_b: the texts; text_b is None for a single text.
         label: class name, number (regression), or class names (multi-label); None: not labelled.
         choices: the second texts to choose from, for multiple choice only; the label is the number of one, such as "0".
-        source: the place in the user's data, such as "dev.tsv line 41".
+        source: the place in the user's data, such as "dev.tsv line 41" or "eval_data row 40".
     """
 
     id: str

@@ -33,6 +33,8 @@ _COMMA_OUTSIDE_NUMBER = re.compile(r"(?<!\d),|,(?!\d)")
 # A cell of a TSV file that quotes enclose, quotes in it are doubled; and any other cell.
 _QUOTED_CELL = re.compile(r'"[^"]*(?:""[^"]*)*"(?![^\t\r\n])')
 _PLAIN_CELL = re.compile(r"[^\t\r\n]*")
+# The file of data in memory, which a call from Python writes, and the name of the data; each line is a row.
+_IN_MEMORY = re.compile(r"(\w+_data)-[0-9a-f]{8}\.jsonl")
 _QUOTE_AFTER_BLANK = re.compile(r'(?:^|[,;|\t\r\n]) +"')
 
 
@@ -58,7 +60,7 @@ class Table:
     """A user's table of CSV, TSV or JSON lines, which is read once.
 
     Attributes:
-        path, name: the path, and its last part for messages.
+        path, name: the path, and its last part for messages; for data in memory their name, such as "train_data".
         is_json: whether the file has JSON lines.
         names: the cells of the first row without blanks around them, or all keys of the objects.
         header: the first row as a Row, unless the file has JSON lines.
@@ -67,6 +69,9 @@ class Table:
 
     def __init__(self, path: str | os.PathLike):
         self.path, self.name, self.is_json = os.fspath(path), paths.name(path), is_json_lines(path)
+        self._in_memory = _IN_MEMORY.fullmatch(self.name)
+        if self._in_memory:
+            self.name = self._in_memory[1]
         if self.is_json:
             self.names, found = read_json_rows(path)
             self._rows: Iterator[Any] = iter(found)
@@ -80,6 +85,10 @@ class Table:
         """Yields all rows below the names; only once, because the file is split into rows on the way."""
         yield from self.first_rows
         yield from self._rows
+
+    def place(self, line: int) -> str:
+        """Returns the user's words for a line: "line 4", or for data in memory "row 3", from 0."""
+        return f"row {line - 1}" if self._in_memory else f"line {line}"
 
 
 def without_bad_rows(name: str, rows: Iterable[Any], is_skipping: bool | None = None) -> list[Any]:

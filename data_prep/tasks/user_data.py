@@ -56,20 +56,21 @@ def iterate_own_file(
     columns = find_columns(table, columns, needs_label)
     places, rows = read_table(table, columns, needs_label, has_header)
     _check_places(table.path, columns, places)
-    lines_of_ids, label_lines, number = {}, {}, 0
+    places_of_ids, label_places, number = {}, {}, 0
     for row in rows:
         if isinstance(row, BadRow):
             yield row
             continue
-        source = f"{table.name} line {row.line}"
+        where = table.place(row.line)
+        source = f"{table.name} {where}"
         try:
             cells = {column: row.cells[place] for column, place in places.items()}
             label = None if columns.label is None else cells.get(columns.label)
-            _check_label_type(label, row.line, label_lines)
+            _check_label_type(label, where, label_places)
             example = _own_example(cells, number, columns, kind, needs_label, source)
-            other = row.line if columns.id is None else lines_of_ids.setdefault(example.id, row.line)
-            if other != row.line:
-                raise ValueError(f'the id "{example.id}" is also in line {other}; ids must be unique')
+            other = where if columns.id is None else places_of_ids.setdefault(example.id, where)
+            if other != where:
+                raise ValueError(f'the id "{example.id}" is also in {other}; ids must be unique')
         except ValueError as error:
             example = BadRow(source, error)
         yield example
@@ -142,22 +143,22 @@ def _check_places(path: str, columns: Columns, places: dict[str, int]) -> None:
             )
 
 
-def _check_label_type(value: Any, line: int, label_lines: dict[bool, tuple[float, int]]) -> None:
+def _check_label_type(value: Any, place: str, label_places: dict[bool, tuple[float, str]]) -> None:
     """Rejects a file whose labels are both booleans and numbers of JSON, which is a mistake in the data.
 
-    `label_lines` keeps the first label of each type and its line.
+    `label_places` keeps the first label of each type and its place.
     """
     for each in value if isinstance(value, list) else [value]:
         if not isinstance(each, (bool, int, float)):
             continue
         is_boolean = isinstance(each, bool)
-        if (not is_boolean) in label_lines:
-            other, other_line = label_lines[not is_boolean]
+        if (not is_boolean) in label_places:
+            other, other_place = label_places[not is_boolean]
             raise ValueError(
-                f"the label is {json.dumps(each)}, but that of line {other_line} is {json.dumps(other)}; "
+                f"the label is {json.dumps(each)}, but that of {other_place} is {json.dumps(other)}; "
                 "write all labels as numbers, or all as true and false"
             )
-        label_lines.setdefault(is_boolean, (each, line))
+        label_places.setdefault(is_boolean, (each, place))
 
 
 def _own_example(

@@ -30,8 +30,8 @@ from bert_keras.modeling import (
 )
 from bert_keras.training.distillation.loss import DistillationLoss
 from bert_keras.training.distillation.recipe import Recipe
-from bert_keras.training.reranking.losses import ListwiseLoss
 from bert_keras.training.few_shot import Encoder
+from bert_keras.training.reranking.losses import ListwiseLoss
 from bert_keras.training.sentence_vectors.losses import ClassesLoss, CosineLoss, RankingLoss
 
 SIZES = {"num_hidden_layers": 1, "hidden_act": "tanh"}  # a smooth function, for slopes

@@ -1,8 +1,12 @@
 """`check_labels`, the flags of check_labels.py and what it does with them."""
 
+import collections
 import dataclasses
 import functools
+import itertools
 import logging
+import math
+import re
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,7 +18,7 @@ from absl import flags
 from bert_keras.cli.flags import given_flags, require
 from bert_keras.data_prep.cleaning.filters import hash_of
 from bert_keras.data_prep.tasks.encoding import make_features
-from bert_keras.data_prep.tasks.examples import Example, learn_labels
+from bert_keras.data_prep.tasks.examples import Example, learn_labels, to_number
 from bert_keras.evaluation.tables import tab_separated
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
@@ -37,6 +41,8 @@ from bert_keras.training.api.suspects import (
 from bert_keras.training.evaluation_pass import Inference, last
 from bert_keras.training.few_shot import few_shot_config, open_encoder, regression
 from bert_keras.training.finetuning.classification_data import read_own
+from bert_keras.training.finetuning.opening import check_length
+from bert_keras.training.finetuning.run import num_steps_of
 from bert_keras.training.report import NO_CALLBACKS, Callbacks, Result
 from bert_keras.training.settings.programs import LabelCheckSettings
 
@@ -51,7 +57,7 @@ define_flags = functools.partial(program_flags, LabelCheckSettings)
 
 @dataclasses.dataclass(frozen=True)
 class LabelCheck:
-    """What `check_labels` found; each list is also a table in `folder`, such as suspects.tsv.
+    """The result of `check_labels`; each list is also a table in `folder`, such as suspects.tsv.
 
     Attributes:
         folder: the output folder.
@@ -142,7 +148,7 @@ class _Check:
         name = paths.name(getattr(self.settings, setting))
         length = self.settings.max_seq_length
         features = make_features(unlabelled, (), "single_label", self.files.tokenizer, length, None, name)
-        log.info("%s: encoding %s texts", name, f"{len(examples):,}")
+        log.info("encoding the texts of %s (%s)", name, f"{len(examples):,}")
         vectors = last(encoder.outputs(features))["vectors"]
         return [tuple(hash_of([text]) for text in _texts(example)) for example in examples], vectors
 
@@ -177,33 +183,32 @@ class _Check:
             verbose=not self.console.quiet,
             **{name: getattr(settings, name) for name in names},
         ).predictions
+        if answers is None:
+            raise KeyboardInterrupt  # a signal ended the training, as the log says
         return np.array([[answer[f"probability of {label}"] for label in self.labels] for answer in answers])
 
     def _write(self, found: LabelCheck) -> None:
         written = []
-        for name in TABLES:
+        for name in reversed(TABLES):  # with its first table, the check is complete
             rows = getattr(found, name)
             path = paths.join(found.folder, f"{name}.tsv")
             if rows or name == "suspects":
                 columns = [field.name for field in dataclasses.fields(rows[0] if rows else Suspect)]
-                columns = [column for column in columns if any(getattr(row, column) is not None for row in rows)]
+                columns = [column for column in columns if any(getattr(row, column) not in (None, "") for row in rows)]
                 cells = [[_shown(getattr(row, column)) for column in columns] for row in rows]
                 writing.write_text(path, tab_separated(columns, cells))
-                written.append(path)
-        log.info(
-            "%s of %s texts get another label than their own from models of the other texts (%.1f %% get their own)",
-            f"{len(found.suspects):,}",
-            f"{len(self.examples):,}",
-            100 * found.accuracy,
-        )
+                written.insert(0, path)
+            elif paths.exists(path):
+                paths.remove(path)  # of a check that was interrupted
+        message = "texts that get another label from models of the other texts: %s of %s (%.1f %% get their own)"
+        log.info(message, f"{len(found.suspects):,}", f"{len(self.examples):,}", 100 * found.accuracy)
         for pair in found.confused_classes[:3]:
-            log.info('"%s" gets "%s": %d times, %.0f %% of its texts', *dataclasses.astuple(pair)[:3], 100 * pair.share)
+            log.info('"%s" gets "%s": %d of its texts, %.0f %%', *dataclasses.astuple(pair)[:3], 100 * pair.share)
         if found.duplicates:
-            number = found.duplicates[-1].group
-            log.warning("%s texts occur several times, with different labels", f"{number:,}")
+            log.warning("texts that occur several times, with different labels: %s", f"{found.duplicates[-1].group:,}")
         if found.leaks:
             files = [paths.name(file or "") for file in (self.settings.eval_file, self.settings.train_file)]
-            log.warning("%s texts of %s are also in %s, or nearly", f"{len(found.leaks):,}", *files)
+            log.warning("texts of %s that are also in %s, or nearly: %s", *files, f"{len(found.leaks):,}")
         log.info("Look at %s", ", ".join(written))
 
 
@@ -219,27 +224,34 @@ def open_check(
         if not getattr(settings, needed) and (wrong := [Setting(name) for name in names if name in given]):
             raise Mistake("{} is for {}; give both, or leave it out", wrong[0], Setting(needed))
     output_dir = str(settings.output_dir)
-    if found := [name for name in TABLES if paths.exists(paths.join(output_dir, f"{name}.tsv"))]:
-        raise Mistake("{output_dir}={} has the {}.tsv of an earlier check; give another folder", output_dir, found[0])
-    names = ("vocab_file", "do_lower_case", "strip_accents")
-    files = ModelFolder(
-        settings.init_checkpoint,
-        config_file=settings.bert_config_file,
-        **{name: getattr(settings, name) for name in names},
-    )
-    files.check()
-    longest = files.config.max_position_embeddings
-    if settings.max_seq_length > longest:
-        raise Mistake(
-            "{max_seq_length}={} is more than the {} positions of the model", settings.max_seq_length, longest
-        )
-    examples = read_own(settings, "train_file")
+    if paths.exists(paths.join(output_dir, f"{TABLES[0]}.tsv")):
+        raise Mistake("{output_dir}={} has the {}.tsv of an earlier check; give another folder", output_dir, TABLES[0])
+    casing: dict[str, Any] = {"do_lower_case": settings.do_lower_case, "strip_accents": settings.strip_accents}
+    files = ModelFolder(settings.init_checkpoint, settings.vocab_file, settings.bert_config_file, **casing).check()
+    check_length(settings.max_seq_length, files)
+    examples, evaluated, unlabeled = (_read(settings, flag) for flag in ("train_file", "eval_file", "unlabeled_file"))
     labels = learn_labels(examples, "single_label")
+    _warn_of_other_kinds(labels)
     _check_counts(settings, examples, labels)
-    evaluated = read_own(settings, "eval_file") if settings.eval_file else []
-    unlabeled = read_own(settings, "unlabeled_file") if settings.unlabeled_file else []
     paths.make_dirs(output_dir)
     return _Check(settings, examples, evaluated, unlabeled, labels, few_shot_config(files), console)
+
+
+def _read(settings: LabelCheckSettings, flag: str) -> list[Example]:
+    """Returns the examples of a file, with ids only from {id_column}; [] without the file."""
+    examples = read_own(settings, flag) if getattr(settings, flag) else []
+    return examples if settings.id_column else [dataclasses.replace(example, id="") for example in examples]
+
+
+def _warn_of_other_kinds(labels: Sequence[str]) -> None:
+    """Warns of labels that are probably several ones in a cell, or numbers on a scale."""
+    parts = {label: re.split(r"\s*[;,|]\s*", label) for label in labels}
+    counts = collections.Counter(itertools.chain(*parts.values()))
+    joined = [label for label in labels if len(parts[label]) > 1 and any(counts[part] > 1 for part in parts[label])]
+    numbers = [to_number(label) for label in labels]
+    if joined or (None not in numbers and any((number or 0) % 1 for number in numbers)):
+        message = 'the label "%s" counts as a class: several labels of a text, or numbers on a scale, cannot be checked'
+        log.warning(message, (joined or labels)[0])
 
 
 def _check_counts(settings: LabelCheckSettings, examples: Sequence[Example], labels: Sequence[str]) -> None:
@@ -253,6 +265,9 @@ def _check_counts(settings: LabelCheckSettings, examples: Sequence[Example], lab
         )
     if settings.folds > (most := max(map(len, of_labels.values()))):
         raise Mistake("{folds}={}, but no label has more than {} texts; give {} or less", settings.folds, most, most)
+    if settings.fine_tune:
+        num_train = len(examples) - math.ceil(len(examples) / settings.folds)
+        num_steps_of(num_train, settings.train_batch_size, settings.num_train_epochs)
 
 
 def _texts(example: Example) -> tuple[str, ...]:

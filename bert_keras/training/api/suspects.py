@@ -23,15 +23,17 @@ class Suspect:
     """A text whose label may be wrong.
 
     Attributes:
-        source: its place, such as "train.csv line 41".
+        source: its place: "train.csv line 41", or "train_data row 39" for data in memory, whose rows count from 0.
+        id: the one in `id_column`; empty without it.
         label: the one in the file.
         suggestion: the label that models of the other texts give.
         margin: the probability of the label, less that of the suggestion: near -1 for a clear contradiction.
-        neighbours: the most similar texts, each as "place: label".
+        neighbours: the texts with the most similar vectors of the encoder, each as "place: label".
         text, text_pair: the text; text_pair is None for a single text.
     """
 
     source: str
+    id: str
     label: str
     suggestion: str
     margin: float
@@ -59,6 +61,7 @@ class Duplicate:
 
     group: int
     source: str
+    id: str
     label: str
     text: str
     text_pair: str | None = None
@@ -69,7 +72,9 @@ class Leak:
     """A text to evaluate on that training has, too: the same (`similarity` 1), or nearly (a cosine from 0.95)."""
 
     source: str
+    id: str
     train_source: str
+    train_id: str
     similarity: float
     label: str
     train_label: str
@@ -82,6 +87,7 @@ class NextLabel:
     """A text to label next: with the most probable `guess`, its lead before the second label, and the text."""
 
     source: str
+    id: str
     guess: str
     margin: float
     text: str
@@ -105,17 +111,8 @@ def find_suspects(
         others = [number for number, _ in nearest if number != row][:_NUM_NEIGHBOURS]
         neighbours = tuple(f"{examples[number].source}: {examples[number].label}" for number in others)
         example = examples[row]
-        suspects.append(
-            Suspect(
-                example.source,
-                str(example.label),
-                labels[int(best[row])],
-                float(margins[row]),
-                neighbours,
-                example.text_a,
-                example.text_b,
-            )
-        )
+        answer = str(example.label), labels[int(best[row])], float(margins[row]), neighbours
+        suspects.append(Suspect(example.source, example.id, *answer, example.text_a, example.text_b))
     return suspects
 
 
@@ -133,7 +130,7 @@ def find_duplicates(examples: Sequence[Example], keys: Sequence[object]) -> list
         groups[key].append(example)
     contradicting = [group for group in groups.values() if len({example.label for example in group}) > 1]
     return [
-        Duplicate(number, example.source, str(example.label), example.text_a, example.text_b)
+        Duplicate(number, example.source, example.id, str(example.label), example.text_a, example.text_b)
         for number, group in enumerate(contradicting, 1)
         for example in group
     ]
@@ -157,7 +154,8 @@ def find_leaks(
             other = examples[number]
             labels = str(example.label), str(other.label)
             texts = (" | ".join(filter(None, (one.text_a, one.text_b))) for one in (example, other))
-            leaks.append(Leak(example.source, other.source, similarity, *labels, *texts))
+            sources = example.source, example.id, other.source, other.id
+            leaks.append(Leak(*sources, similarity, *labels, *texts))
     return sorted(leaks, key=lambda leak: -leak.similarity)
 
 
@@ -179,7 +177,7 @@ def choose_next(
         distance = np.minimum(distance, np.maximum(1 - vectors @ vectors[row], 0))
         example = examples[row]
         guess = labels[int(best[row])]
-        chosen.append(NextLabel(example.source, guess, float(margins[row]), example.text_a, example.text_b))
+        chosen.append(NextLabel(example.source, example.id, guess, float(margins[row]), example.text_a, example.text_b))
     return chosen
 
 

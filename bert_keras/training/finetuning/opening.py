@@ -86,11 +86,7 @@ def open_fine_tuning(
     else:
         files = _start(settings)
     files.check()
-    length, longest = settings.max_seq_length, files.config.max_position_embeddings
-    if length > longest:
-        raise Mistake(
-            "{max_seq_length}={0} is more than the {1} positions that the model has; give {1} or less", length, longest
-        )
+    check_length(settings.max_seq_length, files)
     num_frozen, num_layers = settings.freeze_layers, files.config.num_layers_of_weights
     if num_frozen is not None and num_frozen > num_layers:
         raise Mistake("{freeze_layers}={0}, but the model has {1} layers; give {1} or less", num_frozen, num_layers)
@@ -101,6 +97,14 @@ def open_fine_tuning(
 
     teacher = open_teacher(settings, tasks, files, program)
     return Opened(settings, files, teacher.settings, given, teacher)
+
+
+def check_length(length: int, files: ModelFolder) -> None:
+    """Checks that the model has a position for each token of a sequence."""
+    if length > (longest := files.config.max_position_embeddings):
+        raise Mistake(
+            "{max_seq_length}={0} is more than the {1} positions that the model has; give {1} or less", length, longest
+        )
 
 
 def _check_choices(settings: FineTuningSettings) -> None:

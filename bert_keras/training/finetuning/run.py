@@ -357,19 +357,24 @@ def _facts_of(task: Task, opened: Opened) -> dict[str, Any]:
     }
 
 
+def num_steps_of(num_examples: int, batch_size: int, num_epochs: float) -> int:
+    """Returns the number of steps, at least one."""
+    if num_steps := int(num_examples / batch_size * num_epochs):
+        return num_steps
+    raise Mistake(
+        "{} examples, {train_batch_size}={} and {num_train_epochs}={} give no training step; give a "
+        "smaller batch, more epochs or more examples",
+        num_examples,
+        batch_size,
+        num_epochs,
+    )
+
+
 def _count_steps(task: Task, settings: S, strategy: tf.distribute.Strategy) -> S:
     """Returns the settings with the numbers of steps; checks the batch size."""
     part_of_batch(settings, strategy)
     batch_size, num_epochs = settings.train_batch_size, settings.num_train_epochs
-    num_steps = task.num_steps or settings.max_steps or int(task.num_train_examples / batch_size * num_epochs)
-    if num_steps < 1:
-        raise Mistake(
-            "{} examples, {train_batch_size}={} and {num_train_epochs}={} give no training step; give a "
-            "smaller batch, more epochs or more examples",
-            task.num_train_examples,
-            batch_size,
-            num_epochs,
-        )
+    num_steps = task.num_steps or settings.max_steps or num_steps_of(task.num_train_examples, batch_size, num_epochs)
     num_warmup_steps = int(num_steps * settings.warmup_proportion)
     return dataclasses.replace(settings, num_train_steps=num_steps, num_warmup_steps=num_warmup_steps)
 

@@ -33,7 +33,7 @@ class ColumnSettings:
     )
     label_column: str | None = setting("Column of the label. If not given: found by its name.", None)
     id_column: str | None = free(
-        "Column of the id, for the prediction tables. If not given: the row number from 0.", None
+        "Column of the id, for the tables of results. If not given: predictions have the row number from 0.", None
     )
     has_header: str = setting(
         "Whether the first row of a .csv or .tsv file names the columns. auto: decided from its content.",
@@ -234,13 +234,14 @@ class LabelCheckSettings(ModelSettings, ColumnSettings):
         "The encoder: checkpoint, its folder, or hf://owner/name; best one for vectors of sentences.", REQUIRED
     )
     output_dir: str | None = setting("Folder for the tables.", REQUIRED)
-    max_seq_length: int = setting("Maximum number of tokens in a sequence, with [CLS] and [SEP].", 128, lower_bound=3)
+    max_seq_length: int = setting("Maximum number of tokens in a sequence, with [CLS] and [SEP].", 128, lower_bound=4)
     folds: int = setting("Number of parts; each gets its answers from a model of the others.", 5, lower_bound=2)
     fine_tune: bool = setting(
-        "Fine-tune a model for each of the {folds}, instead of a logistic regression on vectors: better, but slow.",
+        "Fine-tune a model for each of the {folds}, instead of a logistic regression on vectors: slow. The neighbours, "
+        "{eval_file} and {unlabeled_file} still use the vectors.",
         False,
     )
-    learning_rate: float = setting("For {fine_tune}: the highest learning rate.", 5e-5, parser=NumberParser(0.0))
+    learning_rate: float = setting("For {fine_tune}: the highest learning rate.", 5e-5, parser=NumberParser(1e-12))
     num_train_epochs: float = setting("For {fine_tune}: number of passes over the texts.", 3.0, lower_bound=0.0)
     train_batch_size: int = setting("For {fine_tune}: number of texts in a step.", 32, lower_bound=1)
     eval_batch_size: int = setting("Number of texts to encode at a time.", 32, lower_bound=1)
