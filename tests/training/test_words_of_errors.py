@@ -114,7 +114,7 @@ def test_the_first_errors_have_words_as_long_as_these_take_few_tokens(tmp_path, 
     # Each word is hidden once, in a sequence that also has [CLS] and [SEP].
     words = [tokens_of(row["text"]) for row in every]
     sizes = [len(of_row) * (2 + sum(map(len, of_row))) for of_row in words]
-    told = "eval_errors.tsv has words for the first {} of 4 errors; to find them takes at most {} tokens"
+    told = "eval_errors.tsv has words for the first {} of 4 errors; finding them reads at most {} tokens"
     for most, num_explained in ((sum(sizes), 4), (sum(sizes) - 1, 3), (sizes[0], 1), (sizes[0] - 1, 0)):
         capsys.readouterr()
         monkeypatch.setattr(classification, "_MOST_TOKENS", most)

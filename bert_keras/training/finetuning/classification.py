@@ -30,7 +30,6 @@ from bert_keras.modeling import (
     RegressionLoss,
 )
 from bert_keras.modeling.losses import Loss
-from bert_keras.prediction.why import SeenWord, seen_words, strongest, weights_of_words
 from bert_keras.storage import paths
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.finetuning.classification_data import ERRORS, digest_of, facts_of, read_classification_data
@@ -236,6 +235,8 @@ class Classification(Task):
         mask_id = self._tokenizer.vocab.get("[MASK]")
         if self.infer is None or mask_id is None or self.data.kind == "multiple_choice":
             return None
+        from bert_keras.prediction.why import SeenWord, seen_words, strongest, weights_of_words  # only here
+
         explained: list[tuple[int, np.ndarray, list[SeenWord]]] = []
         hidden: list[tuple[int, list[int]]] = []
         num_tokens, index, dev = 0, self.eval_features["example_index"], self.data.dev or []
@@ -247,7 +248,7 @@ class Classification(Task):
             num_tokens += sum(int(self.eval_features["input_mask"][row].sum()) for row, _ in of_words)
             if num_tokens > _MOST_TOKENS:
                 message = (
-                    "eval_errors.tsv has words for the first %s of %s errors; to find them takes at most %s tokens"
+                    "eval_errors.tsv has words for the first %s of %s errors; finding them reads at most %s tokens"
                 )
                 log.info(message, f"{len(explained):,}", f"{len(places):,}", f"{_MOST_TOKENS:,}")
                 break
