@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
+from bert_keras.evaluation.calibration import interval_of_mean
 from bert_keras.prediction import Classification, TextClassifier
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.why import SeenWord
 
 NUM_DRAWS = 10  # of random words, for each text
-NUM_SAMPLES = 10_000  # of the bootstrap
 LARGEST_ERROR, LEAST_ERROR = 0.02, 1e-4
 
 
@@ -48,7 +48,7 @@ def main() -> None:
         "mean_num_words": float(np.mean(num_words)),
         "gradients_within_2_percent": float(np.mean(are_exact)),
         "falls_of_the_probability": {
-            count: {"strongest": interval(strongest), "random": interval(drawn), "more": interval(strongest - drawn)}
+            count: {"strongest": mean_of(strongest), "random": mean_of(drawn), "more": mean_of(strongest - drawn)}
             for count, (strongest, drawn) in zip(counts, np.transpose(falls, (1, 2, 0)), strict=True)
         },
     }
@@ -106,11 +106,9 @@ def gradients_add_up(classify: TextClassifier[Classification], answer: Classific
     return abs(total - difference) <= max(LARGEST_ERROR * abs(difference), LEAST_ERROR)
 
 
-def interval(values: np.ndarray) -> dict[str, object]:
+def mean_of(values: np.ndarray) -> dict[str, object]:
     """Returns the mean of some texts and its interval of 95 %."""
-    places = np.random.default_rng(0).integers(len(values), size=(NUM_SAMPLES, len(values)))
-    bounds = np.percentile(values[places].mean(-1), [2.5, 97.5])
-    return {"mean": float(values.mean()), "interval": bounds.tolist()}
+    return {"mean": float(values.mean()), "interval": interval_of_mean(values)}
 
 
 if __name__ == "__main__":

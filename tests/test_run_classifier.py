@@ -75,7 +75,7 @@ def test_training_learns_and_leaves_what_it_promises(trained, files):
     examples = json.loads((trained / "page_examples.json").read_text())
     assert {example["text"] for example in examples} <= {text for text, _ in texts(30, 2)}
     assert (trained / "confusion_matrix.png").read_bytes().startswith(b"\x89PNG")
-    assert (trained / "eval_errors.tsv").read_text() == "id\tsource\tlabel\tprediction\tconfidence\ttext\n"
+    assert (trained / "eval_errors.tsv").read_text() == "id\tsource\tlabel\tprediction\tconfidence\twords\ttext\n"
     rows = table_in(trained / "eval_predictions.tsv")
     assert [(row["text"], row["prediction"]) for row in rows] == texts(30, 2)
 

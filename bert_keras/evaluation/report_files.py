@@ -65,15 +65,14 @@ def errors_table(
     predictions: Sequence[str | float],
     confidences: Sequence[float],
     by: str = "confidence",
+    words: Sequence[str] | None = None,
 ) -> str:
-    """Formats the wrong predictions as a tab-separated table, the most confident first.
+    """Formats wrong predictions as a tab-separated table.
 
-    The first rows point to doubtful labels, or to texts that mislead the model. `sources` are the places of the
-    examples, such as "dev.tsv line 41". `by` is the header of `confidences`, float [N], by which rows are sorted; for
-    regression these are the absolute errors.
+    `sources` are the places of the examples, such as "dev.tsv line 41". `by` is the header of `confidences`, float [N];
+    for regression these are the absolute errors. `words` are those that carry the predictions; None: no such column.
     """
     texts_of_rows, text_columns = _text_columns(texts)
-    order = np.argsort(-np.asarray(confidences, np.float64), kind="stable")
     rows = [
         [
             ids[i],
@@ -81,12 +80,13 @@ def errors_table(
             _shown(labels[i]),
             _shown(predictions[i]),
             f"{confidences[i]:.6f}" if by == "confidence" else _shown(confidences[i]),
+            *([] if words is None else [words[i]]),
             *texts_of_rows[i],
         ]
-        for i in order
-        if labels[i] != predictions[i]
+        for i in range(len(ids))
     ]
-    return tab_separated(["id", "source", "label", "prediction", by, *text_columns], rows)
+    header = ["id", "source", "label", "prediction", by, *([] if words is None else ["words"]), *text_columns]
+    return tab_separated(header, rows)
 
 
 def confusion_picture(label_ids: ArrayLike, predicted_ids: ArrayLike, labels: Sequence[str]) -> bytes:

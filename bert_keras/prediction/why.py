@@ -186,7 +186,7 @@ def weighed(words: Sequence[SeenWord], weights: Iterable[float]) -> list[WordWei
     return [dataclasses.replace(seen.word, weight=weight) for seen, weight in zip(words, weights, strict=True)]
 
 
-def strongest(words: Sequence[WordWeight] | None, form: str) -> list[str]:
+def strongest(words: Sequence[WordWeight] | None, form: str, num_words: int = _MOST_WORDS) -> list[str]:
     """Returns a line for each of the words that move the answer most, with weights in a form such as "+.3f"."""
-    chosen = sorted(words or (), key=lambda word: -abs(word.weight))[:_MOST_WORDS]
+    chosen = sorted(words or (), key=lambda word: -abs(word.weight))[:num_words]
     return [f"  {word.weight:{form}}  {word.word}" for word in sorted(chosen, key=lambda word: -word.weight)]

@@ -6,7 +6,7 @@ A pass is a generator, which yields None before each batch and its result at las
 import dataclasses
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -25,12 +25,17 @@ log = logging.getLogger("bert_keras")
 _SECONDS_BETWEEN_LINES = 10.0
 
 
+# The outputs of a network for features.
+Infer = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
+
+
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """The metrics by name; and the outputs of `Inference` for the examples, None of pre-training."""
+    """The metrics by name; the outputs of `Inference` for the examples, and its function; None of pre-training."""
 
     metrics: dict[str, float]
     outputs: dict[str, np.ndarray] | None = None
+    infer: Infer | None = None
 
 
 def last(results: Iterable[Any]) -> Any:

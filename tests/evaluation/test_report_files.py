@@ -50,29 +50,19 @@ def test_numbers_and_choices():
     assert table == "id\tprediction\ttext_1\ttext_2\ttext_3\n0\t2.5\tq\tx\ty\n1\t1e-09\tq\tz\t\n"
 
 
-def test_errors_are_sorted_by_confidence():
+def test_a_table_of_errors():
     table = errors_table(
-        ["a", "b", "c", "d"],
-        ["f line 2", "f line 3", "f line 4", "f line 7"],
-        ["1", "2", "3", "4"],
-        ["x", "x", "y", "x"],
-        ["y", "x", "x", "y"],
-        [0.5, 0.9, 0.75, 0.5],
+        ["c", "a"], ["f line 4", "f line 2"], ["3", "1"], ["y", "x"], ["x", "y"], [0.75, 0.5], words=["+0.5 3", ""]
     )
     assert table == (
-        "id\tsource\tlabel\tprediction\tconfidence\ttext\nc\tf line 4\ty\tx\t0.750000\t3\n"
-        "a\tf line 2\tx\ty\t0.500000\t1\nd\tf line 7\tx\ty\t0.500000\t4\n"
+        "id\tsource\tlabel\tprediction\tconfidence\twords\ttext\n"
+        "c\tf line 4\ty\tx\t0.750000\t+0.5 3\t3\na\tf line 2\tx\ty\t0.500000\t\t1\n"
     )
-
-
-def test_errors_of_numbers_are_sorted_by_how_far_they_are_off():
-    table = errors_table(
-        [0, 1, 2], list("xyz"), [("a", "b")] * 3, [1.0, 2.0, 3.0], [1.5, 2.0, 1.0], [0.5, 0.0, 2.0], "off by"
-    )
+    table = errors_table([2, 0], ["z", "x"], [("a", "b")] * 2, [3.0, 1.0], [1.0, 1.5], [2.0, 0.5], "off by")
     assert table == (
         "id\tsource\tlabel\tprediction\toff by\ttext_a\ttext_b\n2\tz\t3\t1\t2\ta\tb\n0\tx\t1\t1.5\t0.5\ta\tb\n"
     )
-    assert errors_table([0], ["s"], ["a"], ["x"], ["x"], [1.0]) == "id\tsource\tlabel\tprediction\tconfidence\ttext\n"
+    assert errors_table([], [], [], [], [], []) == "id\tsource\tlabel\tprediction\tconfidence\ttext\n"
 
 
 def pixels(picture):

@@ -308,8 +308,8 @@ def test_an_engine_without_simd(tmp_path):
     assert "The file " in run_node(tmp_path / "with", script, True)
 
 
-# Opens the page, asks with the form, and opens the tokens.
-_USE_PAGE = """
+# Opens the page, and asks with the form.
+_PAGE = """
 const frame = document.body.appendChild(document.createElement("iframe"));
 frame.src = "index.html";
 const until = async (find) => {
@@ -325,9 +325,14 @@ const ask = async (texts) => {
   for (const [name, text] of Object.entries(texts)) at(`field-${name}`).value = text;
   at("run").click();
   await until((at) => !at("answer").hidden || at("error").textContent);
-  at("tokens").open = true;
   return [at("error").textContent, at("answer").hidden ? "" : at("answer").textContent];
 };
+"""
+
+# Asks, opens the tokens, and answers a file.
+_USE_PAGE = (
+    _PAGE
+    + """
 const answerFile = async (content) => {
   const transfer = new DataTransfer();
   transfer.items.add(new File([content], "pairs.csv"));
@@ -340,11 +345,31 @@ const answerFile = async (content) => {
 const [items, wrong, file] = %s;
 const answers = [];
 for (const item of items) answers.push(await ask(item));
+frame.contentDocument.getElementById("tokens").open = true;
 const tokens = await until((at) => at("tokens").querySelector("li"));
 const hidden = ["attention", "request"].filter((id) => frame.contentDocument.getElementById(id).hidden);
 const saved = await answerFile(file);
 return { answers, hidden, saved, token: tokens.textContent, error: (await ask(wrong))[0] };
 """
+)
+
+# Asks, and reads the part Why?.
+_EXPLAIN = (
+    _PAGE
+    + """
+const [error] = await ask(%s);
+const why = frame.contentDocument.getElementById("why");
+why.open = true;
+const view = why.querySelector("div");
+await until(() => !["", "Working…"].includes(view.textContent));
+const textOf = (element) => element.textContent;
+const marks = [...view.querySelectorAll(".text")].map((text) =>
+  [...text.querySelectorAll(".why")].map((mark) => [mark.textContent, mark.title, mark.className]));
+const bars = [...view.querySelectorAll(".bar")].map((bar) => [...bar.children].map(textOf));
+const texts = [...view.querySelectorAll(".text")].map(textOf);
+return { error, marks, bars, texts, label: view.querySelector(".result")?.textContent, text: view.textContent };
+"""
+)
 
 
 def test_the_page_answers_in_chromium_from_its_folder_alone(of_task):
@@ -374,6 +399,55 @@ def test_the_page_answers_in_chromium_from_its_folder_alone(of_task):
     # index.html is also the file of the path "/".
     assert {path.strip("/") for path in asked} - {"test.html"} <= {path.name for path in web.folder.iterdir()}
     assert "/model.onnx" in asked
+
+
+def test_the_page_explains_a_pair_in_chromium(of_task):
+    if not find_chromium():
+        pytest.skip("Chromium is not installed")
+    web, item = of_task("classification"), pair("of H  walk is London 👨", "so hungry walk o")
+    found, _ = run_in_chromium(web.folder, _EXPLAIN % json.dumps(item))
+    answer = web.live((item["text"], item["text_pair"]), why=True)
+    assert (found["error"], found["label"], found["texts"]) == ("", answer.label, [item["text"], item["text_pair"]])
+    weights = [[word for word in answer.words if word.field == field] for field in item]
+    for marks, words in zip(found["marks"], weights, strict=True):
+        assert [text for text, _, _ in marks] == [word.word for word in words]
+        assert [number(title) for _, title, _ in marks] == pytest.approx([word.weight for word in words], abs=6e-4)
+    most = max(abs(word.weight) for word in answer.words)
+    assert most > 0.02
+    kinds = ["why opposes", "why", "why supports"]
+    marks = sum(found["marks"], [])
+    assert [kind for _, _, kind in marks] == [
+        kinds[1 + (word.weight > 0.05 * most) - (word.weight < -0.05 * most)] for word in answer.words
+    ]
+    assert {kind for _, _, kind in marks} >= {kinds[0], kinds[2]}
+    strongest = [word for word in answer.words if abs(word.weight) >= 5e-4]
+    strongest = sorted(strongest, key=lambda word: -abs(word.weight))[:8]
+    assert {word.field for word in strongest} == {*item}
+    assert [name for name, _, _ in found["bars"]] == [
+        word.word + " in the second text" * (word.field == "text_pair") for word in strongest
+    ]
+    assert [number(value) for _, value, _ in found["bars"]] == pytest.approx(
+        [word.weight for word in strongest], abs=6e-4
+    )
+    sums = [sum(word.weight for word in answer.words if sign * word.weight > 0) for sign in (1, -1)]
+    shown = re.search(r"add up to (\S+), words against it to (\S+)\.", found["text"])
+    assert [number(each) for each in shown.groups()] == pytest.approx(sums, abs=2e-3)
+
+
+def test_the_page_explains_a_span_only_with_a_server(of_task):
+    if not find_chromium():
+        pytest.skip("Chromium is not installed")
+    web = of_task("question_answering")
+    found, _ = run_in_chromium(web.folder, _EXPLAIN % json.dumps(question("who ate", "he ate so she was hungry")))
+    assert (found["error"], found["bars"]) == ("", [])
+    assert found["text"] == (
+        "For this task, the page needs a server that runs the model: in the browser, hiding each word takes too long."
+    )
+
+
+def number(shown):
+    """Returns a weight as the page shows it, with a minus sign of typography."""
+    return float(shown.replace("\u2212", "-"))
 
 
 def test_the_page_opened_from_a_file_says_how_to_open_it(of_task):

@@ -1,5 +1,6 @@
 """The page in a headless Chromium: every task, errors, long and foreign texts, scripts in texts, the keyboard."""
 
+import dataclasses
 import json
 import re
 import shlex
@@ -14,6 +15,7 @@ pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 pytest.importorskip("selenium", reason="needs the extra [browser]")
 
 import requests
+from fine_tuned_models import FINE_TUNED, write_fine_tuned
 from running_server import serving
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -21,6 +23,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 from server_page import CASES, IMAGE, SCRIPT, Page, write_models
 
+from bert_keras.prediction import open_model
 from bert_keras.prediction.arguments import Limits
 from bert_keras.serving.requests import body_of
 from bert_keras.serving.versions import open_folders
@@ -268,12 +271,8 @@ EXPLAINED = {
 }
 
 
-@pytest.mark.parametrize("task", EXPLAINED)
-def test_words_are_marked_by_their_weights(page, server, task):
-    item = EXPLAINED[task]
-    page.open(task).run(**item).unfold("why")
-    [answer] = json.loads(body_of(list(model_of(server, task).answers([item], {"why": True}))))
-    words = answer["words"]
+def check_words(page, words, item):
+    """Compares the part Why? with the words of an answer."""
     most = max(abs(word["weight"]) for word in words)
     kinds = {
         kind: [word for word in words if sign * word["weight"] >= 0.05 * most]
@@ -289,9 +288,40 @@ def test_words_are_marked_by_their_weights(page, server, task):
     sums = [signed(sum(max(0, sign * word["weight"]) for word in words) * sign) for sign in (1, -1)]
     assert page.text_of("#why .sums") == f"Words for the answer add up to {sums[0]}, words against it to {sums[1]}."
     strongest = sorted(words, key=lambda word: -abs(word["weight"]))[:8]
-    values = [value for word in strongest if (value := signed(word["weight"])) != "0.000"]
-    assert page.texts("#why .bar-value") == values
+    rows = [(word, value) for word in strongest if (value := signed(word["weight"])) != "0.000"]
+    assert page.texts("#why .bar-value") == [value for _, value in rows]
+    assert page.texts("#why .bar-name") == [
+        word["word"] + " in the second text" * (word["field"] == "text_pair") for word, _ in rows
+    ]
     assert "Attention is not an explanation" in page.text_of("#why")
+
+
+@pytest.mark.parametrize("task", EXPLAINED)
+def test_words_are_marked_by_their_weights(page, server, task):
+    item = EXPLAINED[task]
+    page.open(task).run(**item).unfold("why")
+    [answer] = json.loads(body_of(list(model_of(server, task).answers([item], {"why": True}))))
+    check_words(page, answer["words"], item)
+
+
+def test_words_of_a_pair_are_marked_in_their_texts(driver, tmp_path):
+    make, settings = FINE_TUNED["classification"]
+    folder = write_fine_tuned(tmp_path, make(), "classification", **settings)
+    item = {"text": f"{IMAGE} he was", "text_pair": "so he ate , \U0001f600 was he"}
+    answer = open_model(folder)((item["text"], item["text_pair"]), why=True)
+    words = [dataclasses.asdict(word) for word in answer.words]
+    assert {word["field"] for word in words if abs(word["weight"]) > 0.005} == {"text", "text_pair"}
+    assert {word["weight"] > 0 for word in words} == {True, False}
+    with serving(open_folders({"classification": str(folder)}, (), Limits())) as server:
+        page = Page(driver, server.url).open("classification").run(**item).unfold("why")
+        check_words(page, words, item)
+        assert page.texts("#why .result") == [answer.label]
+        # Another answer replaces the words.
+        page.run(text="he", text_pair="")
+        page.wait(lambda: page.texts("#why .text") == ["he"])
+        [word] = open_model(folder)(("he", ""), why=True).words
+        check_words(page, [dataclasses.asdict(word)], {"text": "he"})
+        page.check_log()
 
 
 def test_each_entity_has_its_words(page, server):

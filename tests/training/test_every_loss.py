@@ -20,7 +20,7 @@ from bert_keras.training.input.packing import pack
 
 PLAIN = make_config(**SIZES)
 # The vector of [CLS] of a model that reads left to right is refused, see test_run_sentence_vectors.py; LSTMs on an
-# encoder that does not change have nothing that LoRA could adapt, see test_run_ner.py, and few-shot models have no LoRA.
+# encoder that does not change have nothing that LoRA could adapt, see test_run_ner.py. Few-shot models have no LoRA.
 REFUSED = {
     ("left to right", "ranked vectors of [CLS]"),
     ("lora", "tags of a frozen encoder"),

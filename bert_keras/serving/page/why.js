@@ -53,12 +53,13 @@ function wordsView(name, words, item) {
   const texts = fields.map((field) => marked(item[field], words.filter((word) => word.field === field), mark));
   const sum = (sign) => words.reduce((total, { weight }) => total + (weight * sign > 0 ? weight : 0), 0);
   const strongest = [...words].sort((one, other) => Math.abs(other.weight) - Math.abs(one.weight)).slice(0, MOST_WORDS);
+  const inSecond = () => make("small", { className: "muted" }, " in the second text");
   // A word that is shown as 0.000 says nothing.
-  const rows = strongest.filter(({ weight }) => Number(Math.abs(weight).toFixed(3))).map(({ word, weight }) =>
+  const rows = strongest.filter(({ weight }) => Number(Math.abs(weight).toFixed(3))).map(({ word, weight, field }) =>
     make(
       "li",
       { className: weight < 0 ? "bar opposing" : "bar" },
-      make("span", { className: "bar-name", dir: "auto" }, word),
+      make("span", { className: "bar-name", dir: "auto" }, word, field === fields[1] ? inSecond() : []),
       make("span", { className: "bar-value" }, signed(weight)),
       share(make("span", { className: "bar-line", ariaHidden: "true" }), Math.abs(weight) / most),
     ),

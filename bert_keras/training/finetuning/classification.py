@@ -7,6 +7,7 @@ import collections
 import dataclasses
 import functools
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,10 @@ log = logging.getLogger("bert_keras")
 
 # Examples for the page: at most so many, the longest, and the length that is preferred, in characters.
 _NUM_PAGE_EXAMPLES, _MOST_CHARS, _PREFERRED_CHARS = 3, 2000, 80
+
+# The words of wrong answers: at most so many of each, and at most so many tokens that the network reads to find them.
+# BERT-Base on two cores reads so many in about a minute.
+_MOST_WORDS, _MOST_TOKENS = 3, 1 << 16
 
 # By kind; the kinds with one class each use the most frequent class.
 _BASELINES = {"regression": "always the mean", "multi_label": "no label"}
@@ -196,7 +201,8 @@ class Classification(Task):
         write_calibration(run_dir, self.data, self._temperature or [], *parts)
 
     def write_evaluation(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> None:
-        write_evaluation(run_dir, self.data, self.answers(outputs, self.eval_features))
+        answers = self.answers(outputs, self.eval_features)
+        write_evaluation(run_dir, self.data, answers, functools.partial(self._words, outputs, answers))
 
     def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> list[dict[str, Any]]:
         return write_predictions(run_dir, self.data, self.answers(outputs, self.predict_features))
@@ -219,6 +225,59 @@ class Classification(Task):
         np.add.at(sums, index, values)
         counts = np.bincount(index).reshape(-1, *[1] * (values.ndim - 1))
         return sums / counts
+
+    def _words(self, outputs: dict[str, np.ndarray], answers: np.ndarray, places: Sequence[int]) -> list[str] | None:
+        """Returns the words that carry the answers to evaluation examples, weighted as by `why` of `TextClassifier`.
+
+        Of several labels, the one with the largest error is explained. Examples after those that `_MOST_TOKENS` suffice
+        for have "". None: no word can be hidden.
+        """
+        mask_id = self._tokenizer.vocab.get("[MASK]")
+        if self.infer is None or mask_id is None or self.data.kind == "multiple_choice":
+            return None
+        from bert_keras.prediction.why import SeenWord, seen_words, strongest, weights_of_words  # only here
+
+        explained: list[tuple[int, np.ndarray, list[SeenWord]]] = []
+        hidden: list[tuple[int, list[int]]] = []
+        num_tokens, index, dev = 0, self.eval_features["example_index"], self.data.dev or []
+        for place in places:
+            rows = np.flatnonzero(index == place)
+            of_rows = {name: self.eval_features[name][rows] for name in ("input_mask", "segment_ids")}
+            words = seen_words(self._tokenizer, dev[place], of_rows, self.doc_stride)
+            of_words = [(rows[row], positions) for word in words for row, positions in word.places.items()]
+            num_tokens += sum(int(self.eval_features["input_mask"][row].sum()) for row, _ in of_words)
+            if num_tokens > _MOST_TOKENS:
+                message = (
+                    "eval_errors.tsv has words for the first %s of %s errors; finding them reads at most %s tokens"
+                )
+                log.info(message, f"{len(explained):,}", f"{len(places):,}", f"{_MOST_TOKENS:,}")
+                break
+            hidden += of_words
+            explained.append((place, rows, words))
+        if not hidden:
+            return [""] * len(places)
+        rows_to_hide = [row for row, _ in hidden]
+        features = {name: self.eval_features[name][rows_to_hide] for name in ("input_ids", "input_mask", "segment_ids")}
+        for input_ids, (_, positions) in zip(features["input_ids"], hidden, strict=True):
+            input_ids[positions] = mask_id
+        scores, without = self._scores(outputs), iter(self._scores(self.infer(features)))
+        cells = []
+        for place, rows, words in explained:
+            label, about, form = int(scores[rows].mean(0).argmax()), "", "+.3f"
+            if self.data.kind == "regression":
+                form = "+.3g"
+            elif self.data.kind == "multi_label":
+                label = int(np.abs(answers[place] - self.data.targets(dev[place : place + 1])[0]).argmax())
+                about = f"{self.data.labels[label]}: "
+            weights = weights_of_words(words, scores[rows, label].tolist(), (float(row[label]) for row in without))
+            lines = strongest(weights, form, _MOST_WORDS)
+            cells.append(about + ", ".join(" ".join(line.split()) for line in lines))
+        return cells + [""] * (len(places) - len(cells))
+
+    def _scores(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
+        """Returns the answers to sequences that are whole examples, float64 [N, C]; for regression [N, 1]."""
+        size = len(outputs["logits"])
+        return self.answers(outputs, {"example_index": np.arange(size)}).reshape(size, -1)
 
     def _losses(self, logits: np.ndarray) -> np.ndarray:
         """Returns the loss of each row, without class weights."""

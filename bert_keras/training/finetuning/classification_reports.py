@@ -1,7 +1,7 @@
 """The report files of a classifier: for people, for programs, and for the GLUE site."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,16 +36,21 @@ _LABELS_SHOWN = 20
 _SCORES = (("negative log-likelihood", "nll"), ("expected calibration error", "ece"))
 
 
-def write_evaluation(run_dir: RunDir, data: ClassificationData, answers: np.ndarray) -> None:
+def write_evaluation(
+    run_dir: RunDir,
+    data: ClassificationData,
+    answers: np.ndarray,
+    words_of: Callable[[Sequence[int]], list[str] | None],
+) -> None:
     """Writes the reports of an evaluation.
 
     - eval_predictions.tsv: one row for each example.
     - eval_errors.tsv: wrong predictions with their place in the file, the most confident first; for regression all
-      inexact predictions, the largest difference first.
+      inexact predictions, the largest difference first. The first rows have the words that carry the prediction.
     - class_report.txt: not for regression.
     - confusion_matrix.tsv, confusion_matrix.png: for one label per example, and at most 200 labels.
 
-    `answers` are those of `Classification.answers`.
+    `answers` are those of `Classification.answers`; `words_of` returns the words of examples, None without them.
     """
     dev = data.dev or []
     labels: list[Any] = [example.label for example in dev]
@@ -59,7 +64,7 @@ def write_evaluation(run_dir: RunDir, data: ClassificationData, answers: np.ndar
         # The confidence of the whole answer: with several labels, the confidence of the least certain one.
         confidences = np.maximum(answers, 1 - answers).min(-1) if data.kind == "multi_label" else answers.max(-1)
         by = "confidence"
-    wrong = [row for row in range(len(truth)) if data.kind == "regression" or truth[row] != predicted[row]]
+    wrong = [row for row in np.argsort(-confidences, kind="stable").tolist() if truth[row] != predicted[row]]
     examples = [dev[row] for row in wrong]
     table = errors_table(
         [example.id for example in examples],
@@ -67,8 +72,9 @@ def write_evaluation(run_dir: RunDir, data: ClassificationData, answers: np.ndar
         [_texts(example) for example in examples],
         [truth[row] for row in wrong],
         [predicted[row] for row in wrong],
-        [confidences[row] for row in wrong],
+        confidences[wrong].tolist(),
         by,
+        words_of(wrong),
     )
     run_dir.write_text("eval_errors.tsv", table)
     if data.kind == "multi_label":

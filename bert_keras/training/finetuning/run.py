@@ -252,6 +252,7 @@ class FineTuning:
         write_eval_results(run_dir, step, results)
         described = {"step": step, "metrics": metrics, "baseline": baseline, "data": data}
         run_dir.write_text(EVALUATION_FILE, json.dumps(described, indent=2) + "\n")
+        task.infer = evaluation.infer
         return task.write_evaluation(run_dir, evaluation.outputs or {})
 
     @explain_large_model()
@@ -316,10 +317,14 @@ class FineTuning:
         flag = "eval_batch_size" if isinstance(settings, EvaluatedSettings) else "predict_batch_size"
         inference = self._inference(network, settings, getattr(settings, flag))
 
+        def infer(features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            with explain_out_of_memory(flag):
+                return last(inference.outputs(features))
+
         def evaluate() -> Iterator[Evaluation | None]:
             with explain_out_of_memory(flag):
                 for outputs in inference.outputs(self.task.eval_features):
-                    yield Evaluation(self.task.evaluate(outputs), outputs) if outputs else None
+                    yield Evaluation(self.task.evaluate(outputs), outputs, infer) if outputs else None
 
         return evaluate
 

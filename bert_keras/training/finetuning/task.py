@@ -11,6 +11,7 @@ import numpy as np
 from bert_keras.mistakes import Message
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.losses import Loss
+from bert_keras.training.evaluation_pass import Infer
 from bert_keras.training.run_dir import RunDir
 
 
@@ -34,6 +35,8 @@ class Task:
         baseline: dict of float by name; the metrics of a baseline on the evaluation data; empty without one.
         baseline_name: str; what the baseline predicts, for the log, such as "most frequent class".
         page_examples: list of dict; a few examples of the data for the page of serve.py, as the items of its requests.
+        infer: function of features such as `eval_features`, of any rows, that returns the outputs of the network; only
+            in `write_evaluation`, where it is the network of the evaluation.
         results: dict of numbers by name, which `evaluate` may set: the entries of eval_results.txt. None: the metrics
             with the prefix "eval_", as in the original BERT.
         kind: str; the kind of the data or labels, if some settings are only for some kinds.
@@ -55,6 +58,7 @@ class Task:
     num_train_examples = 0
     num_steps: int | None = None
     baseline_name = ""
+    infer: Infer | None = None
     results: dict[str, Any] | None = None
     kind = ""
     has_labels = True
