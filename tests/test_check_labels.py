@@ -127,6 +127,15 @@ def test_folds_are_fine_tuned_once(rows, tmp_path):
     assert (tmp_path / "out" / "suspects.tsv").read_bytes() == first
 
 
+def test_folds_may_be_few_shot_models(encoder, rows, tmp_path):
+    data = write_rows(tmp_path / "train.csv", "text,label", rows[:60], ",")
+    assert run(encoder, tmp_path / "out", f"--train_file={data}", "--contrastive_epochs=2", "--folds=2") == 0
+    first = {suspect["source"] for suspect in table_in(tmp_path / "out" / "suspects.tsv")[:4]}
+    assert {f"train.csv line {row + 2}" for row in (3, 20, 41)} <= first
+    config = json.loads((tmp_path / "out" / "folds" / "2" / "run_config.json").read_text())
+    assert (config["settings"]["kind"], config["settings"]["contrastive_epochs"]) == ("few_shot", 2)
+
+
 def test_a_signal_in_a_fold_ends_the_check(rows, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(label_checks, "train_classifier", lambda *_, **settings: TrainedModel("", "run_classifier"))
     data = write_rows(tmp_path / "train.csv", "text,label", rows[:24], ",")
@@ -140,6 +149,10 @@ def test_a_signal_in_a_fold_ends_the_check(rows, tmp_path, monkeypatch, capsys):
     ("flags", "message"),
     [
         (["--folds=40"], "--folds=40, but no label has more than "),
+        (
+            ["--fine_tune", "--contrastive_epochs=2"],
+            "--fine_tune and --contrastive_epochs train the folds in different",
+        ),
         (["--learning_rate=1e-4"], "--learning_rate is for --fine_tune; give both, or leave it out"),
         (["--num_next_labels=3"], "--num_next_labels is for --unlabeled_file; give both, or leave it out"),
         (

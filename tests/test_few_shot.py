@@ -175,6 +175,7 @@ def test_weights_of_classes_and_calibration_change_the_head(flags, trained, tmp_
     assert open_model(tmp_path / "weighted")(text).probabilities["pos"] < before - 0.02
     run(flags, "do_train", "do_eval", "calibrate", output_dir=tmp_path / "calibrated")
     assert json.loads((tmp_path / "calibrated" / "calibration.json").read_text())["num_examples"] == 6
+    assert "pos" in open_model(tmp_path / "calibrated")(text, coverage=0.8).label_set
 
 
 @pytest.mark.parametrize("format_", ["saved_model", "onnx", "litert", "web"])

@@ -25,7 +25,7 @@ from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.settings.fields import program_flags, read_flags
 from bert_keras.storage import paths, writing
 from bert_keras.training.api.calls import Program
-from bert_keras.training.api.classifier import to_file, train_classifier
+from bert_keras.training.api.classifier import to_file, train_classifier, train_few_shot
 from bert_keras.training.api.suspects import (
     ConfusedClasses,
     Duplicate,
@@ -51,6 +51,7 @@ log = logging.getLogger("bert_keras")
 # The tables, by the attributes of `LabelCheck`.
 TABLES = ("suspects", "confused_classes", "duplicates", "leaks", "next_labels")
 _OF_FINE_TUNING = ("learning_rate", "num_train_epochs", "train_batch_size")
+_OF_ENCODERS = ("init_checkpoint", "bert_config_file", "vocab_file", "do_lower_case", "strip_accents", "seed")
 
 define_flags = functools.partial(program_flags, LabelCheckSettings)
 
@@ -84,7 +85,8 @@ def check_labels(
     """Finds labels that may be wrong, and the texts that most need one, as check_labels.py does.
 
     Each text gets its probabilities from a model that was not trained on it: a logistic regression on the vectors of
-    an encoder, or with `fine_tune=True` a fine-tuned model. The same call continues one that was interrupted.
+    an encoder, with `contrastive_epochs=10` a few-shot model, or with `fine_tune=True` a fine-tuned one. The same call
+    continues one that was interrupted.
 
     Args:
         train_data: texts with one label each, in the forms of `train_classifier`.
@@ -160,28 +162,29 @@ class _Check:
         folds = StratifiedKFold(settings.folds, shuffle=True, random_state=settings.seed)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The least populated class")  # `_check_counts` has the real limit
-            if not settings.fine_tune:
+            if not (settings.fine_tune or settings.contrastive_epochs):
                 return cross_val_predict(regression(), vectors, ids, cv=folds, method="predict_proba")
             probabilities = np.zeros((len(ids), len(self.labels)))
             for number, (train, held_out) in enumerate(folds.split(vectors, ids), 1):
                 log.info("fold %d of %d", number, settings.folds)
-                probabilities[held_out] = self._fine_tuned(number, train, held_out)
+                probabilities[held_out] = self._trained(number, train, held_out)
         return probabilities
 
-    def _fine_tuned(self, number: int, train: Iterable[int], held_out: Iterable[int]) -> np.ndarray:
-        """Returns the probabilities of a fold from a model that is fine-tuned on the others."""
+    def _trained(self, number: int, train: Iterable[int], held_out: Iterable[int]) -> np.ndarray:
+        """Returns the probabilities of a fold from a model that is trained on the others."""
         settings = self.settings
         rows = [(*_texts(self.examples[row]), str(self.examples[row].label)) for row in train]
         asked = [_texts(self.examples[row]) for row in held_out]
-        names = ("init_checkpoint", "bert_config_file", "vocab_file", "do_lower_case", "strip_accents", "seed")
-        names += ("max_seq_length", *_OF_FINE_TUNING)
-        answers = train_classifier(
+        train_model, of_kind = train_few_shot, ("contrastive_epochs",)
+        if settings.fine_tune:
+            train_model, of_kind = train_classifier, _OF_FINE_TUNING
+        answers = train_model(
             rows,
             predict_data=asked,
             output_dir=paths.join(settings.output_dir or "", "folds", str(number)),
             predict_batch_size=settings.eval_batch_size,
             verbose=not self.console.quiet,
-            **{name: getattr(settings, name) for name in names},
+            **{name: getattr(settings, name) for name in (*_OF_ENCODERS, "max_seq_length", *of_kind)},
         ).predictions
         if answers is None:
             raise KeyboardInterrupt  # a signal ended the training, as the log says
@@ -223,6 +226,8 @@ def open_check(
     for names, needed in ((_OF_FINE_TUNING, "fine_tune"), (("num_next_labels",), "unlabeled_file")):
         if not getattr(settings, needed) and (wrong := [Setting(name) for name in names if name in given]):
             raise Mistake("{} is for {}; give both, or leave it out", wrong[0], Setting(needed))
+    if settings.fine_tune and settings.contrastive_epochs:
+        raise Mistake("{fine_tune} and {contrastive_epochs} train the folds in different ways; give one of them")
     output_dir = str(settings.output_dir)
     if paths.exists(paths.join(output_dir, f"{TABLES[0]}.tsv")):
         raise Mistake("{output_dir}={} has the {}.tsv of an earlier check; give another folder", output_dir, TABLES[0])

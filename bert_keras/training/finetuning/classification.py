@@ -183,7 +183,7 @@ class Classification(Task):
 
         found = [fit_temperature(functools.partial(nll, part=part), len(truth)) for part in columns]
         self._temperature = [float(f"{temperature:.6g}") for temperature in found]
-        if self.kind == "single_label":
+        if self.data.kind == "single_label":
             answers = self.answers({"logits": logits / self._temperature[0]}, self.calibration_features)
             self._label_sets = label_set_thresholds(self._of_truth(answers, truth))
         return np.broadcast_to(np.array(self._temperature), logits.shape[-1])

@@ -241,8 +241,14 @@ class LabelCheckSettings(ModelSettings, ColumnSettings):
         "{eval_file} and {unlabeled_file} still use the vectors.",
         False,
     )
+    contrastive_epochs: int = setting(
+        "Train a few-shot model for each of the {folds}, whose encoder sees the texts so many times; 10 suits a few "
+        "hundred texts. 0 leaves the encoder as it is.",
+        0,
+        lower_bound=0,
+    )
     learning_rate: float = setting("For {fine_tune}: the highest learning rate.", 5e-5, parser=NumberParser(1e-12))
     num_train_epochs: float = setting("For {fine_tune}: number of passes over the texts.", 3.0, lower_bound=0.0)
     train_batch_size: int = setting("For {fine_tune}: number of texts in a step.", 32, lower_bound=1)
     eval_batch_size: int = setting("Number of texts to encode at a time.", 32, lower_bound=1)
-    seed: int = setting("Seed of the folds, and of {fine_tune}.", 12345, lower_bound=0)
+    seed: int = setting("Seed of the folds, and of the training of their models.", 12345, lower_bound=0)
