@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bert_keras.evaluation.intervals import interval_of_mean
 from bert_keras.prediction import Classification, TextClassifier
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.why import SeenWord
@@ -108,9 +109,7 @@ def gradients_add_up(classify: TextClassifier[Classification], answer: Classific
 
 def interval(values: np.ndarray) -> dict[str, object]:
     """Returns the mean of some texts and its interval of 95 %."""
-    places = np.random.default_rng(0).integers(len(values), size=(NUM_SAMPLES, len(values)))
-    bounds = np.percentile(values[places].mean(-1), [2.5, 97.5])
-    return {"mean": float(values.mean()), "interval": bounds.tolist()}
+    return {"mean": float(values.mean()), "interval": interval_of_mean(values, NUM_SAMPLES)}
 
 
 if __name__ == "__main__":

@@ -37,15 +37,32 @@ def classification_metrics(
 def _classification_metric(name: str, labels: np.ndarray, predicted: np.ndarray) -> float:
     if name == "accuracy":
         return float(np.mean(labels == predicted))
-    if name == "f1_macro":
-        return float(metrics.f1_score(labels, predicted, average="macro", zero_division=0))
-    if name == "matthews":
-        is_constant = np.ptp(labels) == 0 or np.ptp(predicted) == 0
-        return 0.0 if is_constant else float(metrics.matthews_corrcoef(labels, predicted))
-    highest = max(labels.max(), predicted.max())
-    if highest > 1:
+    highest = int(max(labels.max(), predicted.max()))
+    if name == "f1" and highest > 1:
         raise ValueError(f"f1 is for classes 0 and 1, but there is a class {highest}; use f1_macro for more classes")
-    return float(metrics.f1_score(labels, predicted, zero_division=0))
+    # From counts: scikit-learn takes 100 times as long, too long for the samples of an interval.
+    num_right, num_labels, num_predicted = (
+        np.bincount(ids, minlength=highest + 1) for ids in (labels[labels == predicted], labels, predicted)
+    )
+    if name == "matthews":
+        return _matthews(num_right, num_labels.astype(np.float64), num_predicted.astype(np.float64))
+    scores = _f1(num_right, num_labels, num_predicted)
+    if name == "f1_macro":
+        return float(scores[num_labels + num_predicted > 0].mean())
+    return float(scores[1]) if highest else 0.0
+
+
+def _f1(num_right: np.ndarray, num_labels: np.ndarray, num_predicted: np.ndarray) -> np.ndarray:
+    """Returns the F1 of each class from counts, float [C]; 0 for a class that does not occur."""
+    return 2 * num_right / np.maximum(num_labels + num_predicted, 1)
+
+
+def _matthews(num_right: np.ndarray, num_labels: np.ndarray, num_predicted: np.ndarray) -> float:
+    """Returns the Matthews correlation from the counts of each class; 0 if all labels or predictions are equal."""
+    total = num_labels.sum()
+    covariance = num_right.sum() * total - num_labels @ num_predicted
+    variances = (total**2 - num_labels @ num_labels) * (total**2 - num_predicted @ num_predicted)
+    return float(covariance / np.sqrt(variances)) if variances > 0 else 0.0
 
 
 def regression_metrics(labels: ArrayLike | Sequence[Any], predicted: ArrayLike) -> dict[str, float]:
@@ -80,9 +97,10 @@ def multi_label_metrics(labels: ArrayLike, predicted: ArrayLike) -> dict[str, fl
     """
     labels, predicted = _in_step(labels, predicted)
     labels, predicted = _indicators("labels", labels), _indicators("predictions", predicted)
+    counts = [values.sum(axis=0) for values in (labels & predicted, labels, predicted)]
     return {
-        "f1_micro": float(metrics.f1_score(labels.ravel(), predicted.ravel(), zero_division=0)),
-        "f1_macro": float(_scores_of_classes(labels, predicted, labels.shape[1])[2].mean()),
+        "f1_micro": float(_f1(*(np.sum(of_labels) for of_labels in counts))),
+        "f1_macro": float(_f1(*counts).mean()),
         "accuracy": float((labels == predicted).all(axis=1).mean()),
     }
 
@@ -105,7 +123,7 @@ def class_report(label_ids: ArrayLike, predicted_ids: ArrayLike, labels: Sequenc
     else:
         _check_ids(truth, predicted, labels)
         is_counted = np.isin(np.arange(len(labels)), [truth, predicted])
-    *scores, support = _scores_of_classes(truth, predicted, len(labels))
+    *scores, support = scores_of_classes(truth, predicted, len(labels))
     scores = np.stack(scores, axis=1)
     support = support.astype(int)  # a float if scikit-learn fills in a class that does not occur
     rows = [[name, *of_class, count] for name, of_class, count in zip(labels, scores, support.tolist(), strict=True)]
@@ -127,7 +145,7 @@ def confusion_matrix_table(label_ids: ArrayLike, predicted_ids: ArrayLike, label
     return tab_separated(["label, prediction:", *labels], rows)
 
 
-def _scores_of_classes(
+def scores_of_classes(
     truth: np.ndarray, predicted: np.ndarray, num_classes: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Returns precision, recall, F1 and number of examples of each class, four arrays [C]."""

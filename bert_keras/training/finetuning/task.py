@@ -11,6 +11,7 @@ import numpy as np
 from bert_keras.mistakes import Message
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.losses import Loss
+from bert_keras.training.reports.page import Findings
 from bert_keras.training.run_dir import RunDir
 
 
@@ -101,6 +102,9 @@ class Task:
 
         Returns the predictions, see `write_predictions`, if the data are also those to predict.
         """
+
+    def findings(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> Findings | None:
+        """Returns what report.html says about the evaluation; None: the task has no such page."""
 
     def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> Any:
         """Writes the predictions for `predict_features` into the run folder; returns them for Python."""
