@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _STYLE = pathlib.Path(__file__).with_name("report.css")
 # Nothing loads or runs, even if a text of the user became a part of the page.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-_MOST_CHARS_OF_A_LABEL, _MOST_CHARS_OF_A_TEXT = 60, 600
+_MOST_CHARS_OF_A_LABEL, _MOST_CHARS_OF_A_TEXT = 60, 300
 
 
 class Html(str):
@@ -39,7 +39,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
     """Returns a table, whose first column names the rows; a float has three digits after the point."""
     head = tag("tr", *(tag("th", name, scope="col") for name in header))
     body = [
-        tag("tr", tag("th", shortened(name), scope="row", dir="auto"), *(tag("td", _shown(cell)) for cell in cells))
+        tag(
+            "tr", tag("th", shortened(str(name)), scope="row", dir="auto"), *(tag("td", _shown(cell)) for cell in cells)
+        )
         for name, *cells in rows
     ]
     return tag("div", tag("table", tag("thead", head), tag("tbody", *body)), class_="wide")
@@ -60,17 +62,17 @@ def heat_map(counts: np.ndarray, labels: Sequence[str]) -> Html:
         )
         for label, of_label, shares_of_label in zip(labels, counts, shares, strict=True)
     ]
-    head = tag("tr", tag("th", "label \u2193  prediction \u2192", scope="col"), *names)
+    head = tag("tr", tag("th", "label \u2193 prediction \u2192", scope="col"), *names)
     return tag("div", tag("table", tag("thead", head), tag("tbody", *rows), class_="heat"), class_="wide")
 
 
-def text_list(items: Iterable[tuple[Sequence[object], Sequence[str]]]) -> Html:
-    """Returns a list of texts: each with facts above it, and all texts of the example below each other."""
+def text_list(items: Iterable[tuple[Sequence[object], Sequence[str | None]]]) -> Html:
+    """Returns a list: facts of each example, and its texts below each other; None is ignored."""
     rows = [
         tag(
             "li",
             tag("p", *(tag("span", fact, dir="auto") for fact in facts), class_="facts"),
-            *(tag("p", shortened(text, _MOST_CHARS_OF_A_TEXT), dir="auto") for text in texts),
+            *(tag("p", shortened(text, _MOST_CHARS_OF_A_TEXT), dir="auto") for text in texts if text is not None),
         )
         for facts, texts in items
     ]
@@ -116,11 +118,9 @@ def page(title: str, lead: object, sections: Mapping[str, Html]) -> str:
     return f'<!doctype html>\n<html lang="en">{tag("head", *head)}{body}</html>\n'
 
 
-def shortened(text: object, length: int = _MOST_CHARS_OF_A_LABEL) -> object:
-    """Returns a text of at most so many characters; a value of another type as it is."""
-    if isinstance(text, Html) or not isinstance(text, str) or len(text) <= length:
-        return text
-    return f"{text[: length - 1]}\u2026"
+def shortened(text: str, length: int = _MOST_CHARS_OF_A_LABEL) -> str:
+    """Returns at most so many characters of a text."""
+    return text if len(text) <= length else f"{text[: length - 1]}\u2026"
 
 
 def _shown(cell: object) -> object:

@@ -36,13 +36,8 @@ from bert_keras.training.command import commands_of_classifier
 from bert_keras.training.finetuning.classification_data import ERRORS, digest_of, facts_of, read_classification_data
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES
 from bert_keras.training.finetuning.task import Task
-from bert_keras.training.reports.classification import (
-    long_texts,
-    page_sections,
-    write_calibration,
-    write_evaluation,
-    write_predictions,
-)
+from bert_keras.training.reports.classification import write_calibration, write_evaluation, write_predictions
+from bert_keras.training.reports.classifier_page import long_texts, sections_of
 from bert_keras.training.reports.page import Findings
 from bert_keras.training.run_dir import RUN_CONFIG, RunDir
 from bert_keras.training.settings.programs import ClassifierSettings
@@ -204,6 +199,7 @@ class Classification(Task):
         decided, size = self._decide(answers), len(answers)
         bounds = bootstrap(lambda rows: [*self._judge(decided[rows], rows).values()], size)
         outcome = None if self.data.kind == "regression" else self._outcome(answers)
+        numbers, texts = sections_of(run_dir, self.data, answers, outcome)
         num_full, longest = long_texts(self.data, features, self._tokenizer)
         name = paths.name(run_dir.path.rstrip("/"))
         commands = commands_of_classifier(self._settings, name, num_full > 0 and not self.doc_stride)
@@ -211,7 +207,8 @@ class Classification(Task):
             num_rows=size,
             unit="examples",
             intervals=dict(zip(self.data.metrics, bounds.T.tolist(), strict=True)),
-            sections=page_sections(run_dir, self.data, answers, outcome) | {"Longest texts": longest},
+            numbers=numbers,
+            texts=texts | {"Longest texts": longest},
             baseline=self.baseline_name,
             commands=[*commands] if paths.is_file(run_dir.file(RUN_CONFIG)) else [],
         )
@@ -267,7 +264,7 @@ class Classification(Task):
         return answers if self.data.kind == "regression" else answers.argmax(-1)
 
     def _outcome(self, answers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns confidences, whether they are right, and probabilities of the truth; with several labels, for each."""
+        """Returns confidences, whether they are right, and probabilities of the truth; for each of several labels."""
         truth = self.data.targets(self.data.dev or ())
         is_right, confidences = self._decide(answers) == self._truth, answers.max(-1)
         if self.data.kind == "multi_label":

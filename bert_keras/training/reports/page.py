@@ -23,7 +23,7 @@ class Findings:
         num_rows: the number of examples or queries.
         unit: their name, such as "examples".
         intervals: the bounds of metrics by name.
-        sections: HTML by heading.
+        numbers, texts: sections about numbers and about single texts, HTML by heading.
         baseline: what the baseline predicts.
         commands: what to do next, for this task: purposes, and the words of commands.
     """
@@ -31,7 +31,8 @@ class Findings:
     num_rows: int
     unit: str
     intervals: Mapping[str, Sequence[float]]
-    sections: Mapping[str, Html]
+    numbers: Mapping[str, Html]
+    texts: Mapping[str, Html]
     baseline: str = ""
     commands: Sequence[tuple[str, Sequence[str]]] = ()
 
@@ -54,9 +55,10 @@ def write_page(
     commands = [*commands_of_model(model, name, task), *findings.commands]
     sections = {
         "Metrics": _metrics(described, findings),
-        **findings.sections,
+        **findings.numbers,
         **_tries(run_dir),
         **_curves(run_dir),
+        **findings.texts,
         "What to do next": join(
             part
             for purpose, (program, *words) in commands
