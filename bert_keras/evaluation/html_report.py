@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _STYLE = pathlib.Path(__file__).with_name("report.css")
 # Nothing loads or runs, even if a text of the user became a part of the page.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _MOST_CHARS_OF_A_LABEL, _MOST_CHARS_OF_A_TEXT = 60, 300
 
 
@@ -54,9 +54,9 @@ def heat_map(counts: np.ndarray, labels: Sequence[str]) -> Html:
     rows = [
         tag(
             "tr",
-            tag("th", shortened(label), scope="row", dir="auto"),
+            _row_name(label),
             *(
-                tag("td", count or "", style=f"--share: {share:.3f}", class_="dark" if share > 0.5 else "light")
+                tag("td", count or "", style=f"--share: {share:.3f}")
                 for count, share in zip(of_label.tolist(), shares_of_label, strict=True)
             ),
         )
@@ -121,6 +121,10 @@ def page(title: str, lead: object, sections: Mapping[str, Html]) -> str:
 def shortened(text: str, length: int = _MOST_CHARS_OF_A_LABEL) -> str:
     """Returns at most so many characters of a text."""
     return text if len(text) <= length else f"{text[: length - 1]}\u2026"
+
+
+def _row_name(name: str) -> Html:
+    return tag("th", shortened(name), scope="row", dir="auto")
 
 
 def _shown(cell: object) -> object:

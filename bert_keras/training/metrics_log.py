@@ -124,6 +124,7 @@ def draw_metric(axes: "Axes", rows: Iterable[Mapping[str, str]], name: str) -> N
         if points:
             axes.plot(*zip(*points, strict=True), style, color=colour, label=split, markersize=4, linewidth=1.4)
     axes.set_title(name.replace("_", " "), fontsize=11, loc="left")
+    axes.locator_params("x", integer=True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
 

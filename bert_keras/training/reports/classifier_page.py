@@ -110,7 +110,7 @@ def _confusions(truth: np.ndarray, predicted: np.ndarray, labels: Sequence[str])
     is_wrong, sizes = truth != predicted, np.bincount(truth, minlength=len(labels))
     pairs = collections.Counter(zip(truth[is_wrong].tolist(), predicted[is_wrong].tolist(), strict=True))
     rows = [
-        [labels[label], shortened(labels[answer]), count, f"{100 * count / sizes[label]:.1f} %"]
+        [labels[label], labels[answer], count, f"{100 * count / sizes[label]:.1f} %"]
         for (label, answer), count in pairs.most_common(_MOST_CLASSES_SHOWN)
     ]
     note = f"The most frequent of {len(pairs):,} confused pairs of the {len(labels):,} labels."

@@ -23,7 +23,7 @@ class Findings:
         num_rows: the number of examples or queries.
         unit: their name, such as "examples".
         intervals: the bounds of metrics by name.
-        numbers, texts: sections about numbers and about single texts, HTML by heading.
+        texts, numbers: sections about single texts and about numbers, HTML by heading.
         baseline: what the baseline predicts.
         commands: what to do next, for this task: purposes, and the words of commands.
     """
@@ -31,8 +31,8 @@ class Findings:
     num_rows: int
     unit: str
     intervals: Mapping[str, Sequence[float]]
-    numbers: Mapping[str, Html]
     texts: Mapping[str, Html]
+    numbers: Mapping[str, Html] = dataclasses.field(default_factory=dict)
     baseline: str = ""
     commands: Sequence[tuple[str, Sequence[str]]] = ()
 
@@ -50,8 +50,8 @@ def write_page(
         findings: those of the task.
     """
     name = paths.name(run_dir.path.rstrip("/"))
-    lead = f"Evaluation on {findings.num_rows:,} {findings.unit} of {described['data']['source']}, with the weights of "
-    lead += f"step {described['step']:,}."
+    lead = f"Evaluation on {findings.num_rows:,} {findings.unit} ({described['data']['source']}), "
+    lead += f"with the weights of step {described['step']:,}."
     commands = [*commands_of_model(model, name, task), *findings.commands]
     sections = {
         "Metrics": _metrics(described, findings),
