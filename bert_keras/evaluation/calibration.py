@@ -98,12 +98,12 @@ def reliability(confidences: np.ndarray, is_right: np.ndarray) -> list[dict[str,
     return [{"count": int(n), "confidence": float(mean), "right": float(share)} for n, mean, share in bins if n]
 
 
-def draw_reliability(axes: "Axes", bins: Sequence[Mapping[str, float]], colour: str, label: str) -> None:
+def draw_reliability(axes: "Axes", bins: Sequence[Mapping[str, float]], colour: str) -> None:
     """Plots `reliability`; the area of a dot is the number of its answers."""
     columns = {name: np.array([row[name] for row in bins]) for name in bins[0]}
     sizes = 15 + 285 * columns["count"] / columns["count"].max()
     axes.plot([0, 1], [0, 1], color="grey", linewidth=1, linestyle="--")
-    axes.scatter(columns["confidence"], columns["right"], sizes, colour, alpha=0.6, clip_on=False, label=label)
+    axes.scatter(columns["confidence"], columns["right"], sizes, colour, alpha=0.6, clip_on=False)
     axes.set(xlabel="confidence", ylabel="share of right answers", xlim=(0, 1.02), ylim=(0, 1.02))
 
 

@@ -3,119 +3,100 @@
 import html
 import io
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+import string
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
-_STYLE = pathlib.Path(__file__).with_name("report.css")
-# Nothing loads or runs, even if a text of the user became a part of the page.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_TEMPLATE = pathlib.Path(__file__).with_name("report_template.html")
 _MOST_CHARS_OF_A_LABEL, _MOST_CHARS_OF_A_TEXT = 60, 300
 
 
 class Html(str):
-    """HTML; `tag` escapes every other text."""
+    """HTML; `join` and `tag` escape every other text."""
 
 
-def tag(name: str, *content: object, **attributes: object) -> Html:
-    """Returns an element; a name such as `class_` or `aria_label` is that of an attribute in HTML."""
-    inner = "".join(part if isinstance(part, Html) else html.escape(str(part)) for part in content)
-    given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"' for key, value in attributes.items()
-    )
-    return Html(f"<{name}{given}>{inner}</{name}>")
-
-
-def join(parts: Iterable[object]) -> Html:
-    """Returns all parts, one after the other."""
+def join(*parts: object) -> Html:
+    """Returns the parts, one after the other."""
     return Html("".join(part if isinstance(part, Html) else html.escape(str(part)) for part in parts))
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
-    """Returns a table, whose first column names the rows; a float has three digits after the point."""
-    head = tag("tr", *(tag("th", name, scope="col") for name in header))
+def tag(name: str, *parts: object, **attributes: object) -> Html:
+    """Returns an element of the parts; the attribute `class_` is `class` in HTML."""
+    given = "".join(f' {key.strip("_")}="{html.escape(str(value))}"' for key, value in attributes.items())
+    return Html(f"<{name}{given}>{join(*parts)}</{name}>")
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]], look: str = "") -> Html:
+    """Returns a table, whose first column names the rows; a float has three digits after the point.
+
+    A cell that is HTML is a whole element.
+    """
+    head = [tag("th", shortened(name), scope="col", dir="auto") for name in header]
     body = [
-        tag(
-            "tr", tag("th", shortened(str(name)), scope="row", dir="auto"), *(tag("td", _shown(cell)) for cell in cells)
-        )
-        for name, *cells in rows
+        tag("tr", tag("th", shortened(str(name)), scope="row", dir="auto"), *map(_cell, cells)) for name, *cells in rows
     ]
-    return tag("div", tag("table", tag("thead", head), tag("tbody", *body)), class_="wide")
+    return tag("div", tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body), class_=look), class_="wide")
 
 
 def heat_map(counts: np.ndarray, labels: Sequence[str]) -> Html:
     """Returns a confusion matrix, int [C, C]: a row for each label, shaded by its shares of the row."""
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    names = [tag("th", tag("span", shortened(label)), scope="col", dir="auto") for label in labels]
-    rows = [
-        tag(
-            "tr",
-            _row_name(label),
-            *(
-                tag("td", count or "", style=f"--share: {share:.3f}")
-                for count, share in zip(of_label.tolist(), shares_of_label, strict=True)
-            ),
-        )
-        for label, of_label, shares_of_label in zip(labels, counts, shares, strict=True)
-    ]
-    head = tag("tr", tag("th", "label \u2193 prediction \u2192", scope="col"), *names)
-    return tag("div", tag("table", tag("thead", head), tag("tbody", *rows), class_="heat"), class_="wide")
+    rows = []
+    for label, of_label in zip(labels, counts.tolist(), strict=True):
+        shades = [f"background: rgb(91 123 230 / {75 * count / max(sum(of_label), 1):.0f}%)" for count in of_label]
+        cells = [tag("td", count or "", style=shade) for count, shade in zip(of_label, shades, strict=True)]
+        rows.append([label, *cells])
+    return table(["label \u2193 prediction \u2192", *labels], rows, "heat")
 
 
 def text_list(items: Iterable[tuple[Sequence[object], Sequence[str | None]]]) -> Html:
     """Returns a list: facts of each example, and its texts below each other; None is ignored."""
-    rows = [
-        tag(
-            "li",
-            tag("p", *(tag("span", fact, dir="auto") for fact in facts), class_="facts"),
-            *(tag("p", shortened(text, _MOST_CHARS_OF_A_TEXT), dir="auto") for text in texts if text is not None),
-        )
-        for facts, texts in items
-    ]
-    return tag("ol", *rows, class_="texts")
+    return tag(
+        "ol",
+        *(
+            tag(
+                "li",
+                tag("p", *(tag("span", fact, dir="auto") for fact in facts), class_="facts"),
+                *(tag("p", shortened(text, _MOST_CHARS_OF_A_TEXT), dir="auto") for text in texts if text is not None),
+            )
+            for facts, texts in items
+        ),
+        class_="texts",
+    )
 
 
-def new_figure(width: float = 4.2, height: float = 2.5) -> "Figure":
-    """Returns a figure of matplotlib for `drawing`, in inches."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained", facecolor="none")
+def note(text: str) -> Html:
+    return tag("p", text, class_="note")
 
 
-def drawing(figure: "Figure", description: str) -> Html:
-    """Returns a figure whose black parts have the colour of the text around it."""
+def picture(draw: Callable[["Axes"], object], height: float = 2.5) -> Html:
+    """Returns what `draw` plots on axes of 4.2 inches; black becomes the colour of the text around it."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
 
-    for axes in figure.axes:
-        axes.set_facecolor("none")
-    file = io.StringIO()
+    figure, file = Figure(figsize=(4.2, height), layout="constrained", facecolor="none"), io.StringIO()
+    draw(figure.subplots(subplot_kw={"facecolor": "none"}))
     # Texts stay texts, and the same figure gives the same bytes.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "report"}):
         FigureCanvasSVG(figure).print_svg(file, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    svg = file.getvalue()
-    return tag("figure", Html(svg[svg.index("<svg") :].replace("#000000", "currentColor")), aria_label=description)
+    _, start, rest = file.getvalue().partition("<svg")
+    return tag("figure", Html(start + rest.replace("#000000", "currentColor")))
 
 
-def page(title: str, lead: object, sections: Mapping[str, Html]) -> str:
+def page(title: str, lead: str, sections: Mapping[str, Html]) -> str:
     """Returns the whole page; `sections` are HTML by heading."""
-    head = [
-        Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
-        tag("title", title),
-        tag("style", Html(_STYLE.read_text(encoding="utf-8"))),
-    ]
-    links = [tag("a", heading, href=f"#part{number}") for number, heading in enumerate(sections)]
-    parts = [
-        tag("section", tag("h2", heading), content, id=f"part{number}")
-        for number, (heading, content) in enumerate(sections.items())
-    ]
-    body = tag("body", tag("header", tag("h1", title), tag("p", lead), tag("nav", *links)), tag("main", *parts))
-    return f'<!doctype html>\n<html lang="en">{tag("head", *head)}{body}</html>\n'
+    places = [(f"part{number}", heading) for number, heading in enumerate(sections)]
+    return string.Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
+        title=join(title),
+        lead=join(lead),
+        links=join(*(tag("a", heading, href=f"#{place}") for place, heading in places)),
+        sections=join(*(tag("section", tag("h2", name), sections[name], id=place) for place, name in places)),
+    )
 
 
 def shortened(text: str, length: int = _MOST_CHARS_OF_A_LABEL) -> str:
@@ -123,9 +104,6 @@ def shortened(text: str, length: int = _MOST_CHARS_OF_A_LABEL) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}\u2026"
 
 
-def _row_name(name: str) -> Html:
-    return tag("th", shortened(name), scope="row", dir="auto")
-
-
-def _shown(cell: object) -> object:
-    return f"{cell:.3f}" if isinstance(cell, float) else f"{cell:,}" if isinstance(cell, int) else cell
+def _cell(value: object) -> Html:
+    shown = f"{value:.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
+    return value if isinstance(value, Html) else tag("td", shown)

@@ -5,7 +5,7 @@ import os
 import pathlib
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rich.console
 from absl import flags
@@ -15,7 +15,9 @@ from bert_keras.cli.flags import parse
 from bert_keras.storage import paths
 from bert_keras.training.metrics_log import CURVES_FILE
 from bert_keras.training.run_dir import REPORT_FILE, RUN_CONFIG, TRIES_FILE
-from bert_keras.training.settings.programs import ClassifierSettings
+
+if TYPE_CHECKING:
+    from bert_keras.training.settings.programs import ClassifierSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -93,7 +95,7 @@ def commands_of_model(
 
 
 def commands_of_classifier(
-    settings: ClassifierSettings, name: str, has_cut_texts: bool
+    settings: "ClassifierSettings", name: str, has_cut_texts: bool
 ) -> Iterator[tuple[str, list[str]]]:
     """Yields commands that follow the run of a classifier, after their purposes."""
     folder, train_file, start = settings.output_dir, settings.train_file, settings.init_checkpoint

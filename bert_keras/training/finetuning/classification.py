@@ -7,7 +7,7 @@ import collections
 import dataclasses
 import functools
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.special
@@ -34,13 +34,14 @@ from bert_keras.storage import paths
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.command import commands_of_classifier
 from bert_keras.training.finetuning.classification_data import ERRORS, digest_of, facts_of, read_classification_data
+from bert_keras.training.finetuning.classification_reports import write_calibration, write_evaluation, write_predictions
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES
 from bert_keras.training.finetuning.task import Task
-from bert_keras.training.reports.classification import write_calibration, write_evaluation, write_predictions
-from bert_keras.training.reports.classifier_page import long_texts, sections_of
-from bert_keras.training.reports.page import Findings
 from bert_keras.training.run_dir import RUN_CONFIG, RunDir
 from bert_keras.training.settings.programs import ClassifierSettings
+
+if TYPE_CHECKING:
+    from bert_keras.training.reports.page import Findings
 
 log = logging.getLogger("bert_keras")
 
@@ -194,7 +195,10 @@ class Classification(Task):
     def write_evaluation(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> None:
         write_evaluation(run_dir, self.data, self.answers(outputs, self.eval_features))
 
-    def findings(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> Findings:
+    def findings(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> "Findings":
+        from bert_keras.training.reports.classifier_page import long_texts, sections_of  # --help does not need them
+        from bert_keras.training.reports.page import Findings
+
         answers, features = self.answers(outputs, self.eval_features), self.eval_features
         decided, size = self._decide(answers), len(answers)
         bounds = bootstrap(lambda rows: [*self._judge(decided[rows], rows).values()], size)

@@ -52,7 +52,6 @@ from bert_keras.training.input.packed_batches import PackedLoss, packed_training
 from bert_keras.training.loop import Hooks, end_in_words, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves, evaluated_steps
 from bert_keras.training.report import NO_CALLBACKS, Callbacks, Result, in_words
-from bert_keras.training.reports.page import write_page
 from bert_keras.training.run_dir import MODEL_DIR, RunDir
 from bert_keras.training.settings.effects import EVALUATION_FACTS, check_effects
 from bert_keras.training.settings.groups import EvaluatedSettings, FineTuningSettings, free_settings, values_of
@@ -255,6 +254,8 @@ class FineTuning:
         run_dir.write_text(EVALUATION_FILE, json.dumps(described, indent=2) + "\n")
         predictions = task.write_evaluation(run_dir, evaluation.outputs or {})
         if run_dir.is_writable and (findings := task.findings(run_dir, evaluation.outputs or {})):
+            from bert_keras.training.reports.page import write_page  # --help does not need it
+
             model = run_dir.path if run_dir.in_use() else self.opened.files.folder
             write_page(run_dir, model, task.describe(), described, findings)
         return predictions

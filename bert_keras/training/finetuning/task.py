@@ -4,15 +4,17 @@ docs/guides/your_own_task.md shows how to write one.
 """
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bert_keras.mistakes import Message
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.losses import Loss
-from bert_keras.training.reports.page import Findings
 from bert_keras.training.run_dir import RunDir
+
+if TYPE_CHECKING:  # --help does not need it
+    from bert_keras.training.reports.page import Findings
 
 
 class Task:
@@ -103,7 +105,7 @@ class Task:
         Returns the predictions, see `write_predictions`, if the data are also those to predict.
         """
 
-    def findings(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> Findings | None:
+    def findings(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> "Findings | None":
         """Returns what report.html says about the evaluation; None: the task has no such page."""
 
     def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> Any:

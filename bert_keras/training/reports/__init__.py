@@ -1,1 +1,1 @@
-"""The reports at the end of a run: tables for people and programs, and the page report.html."""
+"""The page report.html at the end of a run."""

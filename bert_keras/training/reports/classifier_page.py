@@ -2,19 +2,20 @@
 
 import collections
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.evaluation.calibration import answered_shares, draw_reliability, expected_calibration_error, reliability
-from bert_keras.evaluation.classification import scores_of_classes
+from bert_keras.evaluation.classification import confusion_matrix, scores_of_classes
 from bert_keras.evaluation.html_report import (
     Html,
-    drawing,
     heat_map,
     join,
-    new_figure,
+    note,
+    picture,
     shortened,
     table,
     tag,
@@ -23,13 +24,13 @@ from bert_keras.evaluation.html_report import (
 from bert_keras.storage import paths
 from bert_keras.storage.json_files import parse_json
 from bert_keras.training.finetuning.classification_data import ClassificationData, digest_of
-from bert_keras.training.reports.classification import CALIBRATION_FILE, names_of, shown_label, texts_of
+from bert_keras.training.finetuning.classification_reports import CALIBRATION_FILE, names_of, shown_label, texts_of
 from bert_keras.training.run_dir import RunDir
 
 # With more classes, a table of the most confused ones takes the place of the matrix.
 _MOST_CLASSES_SHOWN = 30
 _TEXTS_SHOWN = 20
-_CHARS_OF_A_LONG_TEXT, _MOST_DOTS = 200, 1000
+_CHARS_OF_A_LONG_TEXT = 200
 
 
 def sections_of(
@@ -47,7 +48,7 @@ def sections_of(
     if outcome is None:
         errors = np.abs(answers - np.array([example.label for example in dev], np.float64))
         largest = _text_list(data, answers, np.argsort(-errors, kind="stable"))
-        return {"Predictions": _scatter(data, answers)}, {"Largest differences": largest}
+        return {}, {"Largest differences": largest}
     targets = data.targets(dev)
     sections = {}
     if data.kind == "multi_label":
@@ -57,11 +58,11 @@ def sections_of(
         scores = scores_of_classes(truth, predicted, len(data.labels))
         sections["Confusions"] = _confusions(truth, predicted, data.labels)
     of_truth = np.reshape(outcome[2], (len(dev), -1)).min(-1)
-    note = tag("p", "These labels have the lowest probabilities. Read them first: some may be wrong.")
+    told = note("These labels have the lowest probabilities. Read them first: some may be wrong.")
     suspects = _text_list(data, answers, np.argsort(of_truth, kind="stable"), of_truth)
-    sections["Classes"] = _classes(scores, data.labels)
+    sections["Classes"] = _classes(*scores, data.labels)
     sections["Calibration"] = _calibration(run_dir, data, *outcome[:2])
-    return sections, {"Most suspicious labels": join([note, suspects])}
+    return sections, {"Most suspicious labels": join(told, suspects)}
 
 
 def long_texts(data: ClassificationData, features: dict[str, np.ndarray], tokenizer: FullTokenizer) -> tuple[int, Html]:
@@ -69,10 +70,10 @@ def long_texts(data: ClassificationData, features: dict[str, np.ndarray], tokeni
     dev, length, index = data.dev or [], features["input_mask"].shape[-1], features["example_index"]
     is_full = features["input_mask"].all(-1).reshape(len(index), -1).any(-1)
     num_full, num_windows = len(set(index[is_full].tolist())), np.bincount(index)
-    note = f"All examples have fewer than {length} tokens."
+    told = f"All examples have fewer than {length} tokens."
     if num_full:
-        note = f"{num_full:,} of {len(dev):,} examples fill all {length} tokens of a sequence"
-        note += ", and go on in further ones." if num_windows.max() > 1 else "; a longer text is cut."
+        told = f"{num_full:,} of {len(dev):,} examples fill all {length} tokens of a sequence"
+        told += ", and go on in further ones." if num_windows.max() > 1 else "; a longer text is cut."
     num_chars = [sum(len(text or "") for text in texts_of(example)) for example in dev]
     items = []
     for row in np.argsort(np.negative(num_chars), kind="stable")[: _TEXTS_SHOWN // 2]:
@@ -81,7 +82,7 @@ def long_texts(data: ClassificationData, features: dict[str, np.ndarray], tokeni
         read = f"in {num_windows[row]} sequences" if num_windows[row] > 1 else f"cut to {length}"
         facts = [f"{num_tokens:,} tokens", *([read] if num_tokens > length else []), example.source]
         items.append((facts, [text and shortened(text, _CHARS_OF_A_LONG_TEXT) for text in texts_of(example)]))
-    return num_full, join([tag("p", note), text_list(items)])
+    return num_full, join(note(told), text_list(items))
 
 
 def _text_list(
@@ -97,36 +98,33 @@ def _text_list(
         )
         chance = [] if of_truth is None else [f"probability {of_truth[row]:.4f}"]
         facts = [["label ", tag("b", label)], chance, ["prediction ", tag("b", answer)], [dev[row].source]]
-        items.append(([join(fact) for fact in facts if fact], texts_of(dev[row])))
+        items.append(([join(*fact) for fact in facts if fact], texts_of(dev[row])))
     return text_list(items)
 
 
 def _confusions(truth: np.ndarray, predicted: np.ndarray, labels: Sequence[str]) -> Html:
     if len(labels) <= _MOST_CLASSES_SHOWN:
-        counts = np.zeros((len(labels), len(labels)), int)
-        np.add.at(counts, (truth, predicted), 1)
-        note = "A row has the examples of a label, a column those of a prediction. The shade is the share of the row."
-        return join([heat_map(counts, labels), tag("p", note, class_="note")])
-    is_wrong, sizes = truth != predicted, np.bincount(truth, minlength=len(labels))
+        told = "A row has the examples of a label, a column those of a prediction. The shade is the share of the row."
+        return join(heat_map(confusion_matrix(truth, predicted, len(labels)), labels), note(told))
+    is_wrong, sizes = truth != predicted, np.bincount(truth)
+    pairs: collections.Counter[tuple[int, int]]
     pairs = collections.Counter(zip(truth[is_wrong].tolist(), predicted[is_wrong].tolist(), strict=True))
     rows = [
-        [labels[label], labels[answer], count, f"{100 * count / sizes[label]:.1f} %"]
+        [labels[label], tag("td", shortened(labels[answer]), dir="auto"), count, f"{100 * count / sizes[label]:.1f} %"]
         for (label, answer), count in pairs.most_common(_MOST_CLASSES_SHOWN)
     ]
-    note = f"The most frequent of {len(pairs):,} confused pairs of the {len(labels):,} labels."
-    return join([table(["label", "prediction", "examples", "of the label"], rows), tag("p", note, class_="note")])
+    told = f"The most frequent of {len(pairs):,} confused pairs of the {len(labels):,} labels."
+    return join(table(["label", "prediction", "examples", "of the label"], rows), note(told))
 
 
-def _classes(scores: Sequence[np.ndarray], labels: Sequence[str]) -> Html:
+def _classes(scores: np.ndarray, counts: np.ndarray, labels: Sequence[str]) -> Html:
     """Returns a table of the classes; of many, those with the lowest F1."""
-    rows = [
-        [name, *values[:3], int(values[3])] for name, *values in zip(labels, *np.array(scores).tolist(), strict=True)
-    ]
-    header, notes = ["label", "precision", "recall", "F1", "examples"], []
+    rows = [[name, *row, count] for name, row, count in zip(labels, scores.tolist(), counts.tolist(), strict=True)]
+    told = []
     if len(rows) > _MOST_CLASSES_SHOWN:
         rows = sorted((row for row in rows if row[4]), key=lambda row: row[3])[:_MOST_CLASSES_SHOWN]
-        notes = [tag("p", f"Those of {len(labels):,} with the lowest F1; class_report.txt has all.", class_="note")]
-    return join([table(header, rows), *notes])
+        told = [note(f"Those of {len(labels):,} with the lowest F1; class_report.txt has all.")]
+    return join(table(["label", "precision", "recall", "F1", "examples"], rows), *told)
 
 
 def _calibration(run_dir: RunDir, data: ClassificationData, confidences: np.ndarray, is_right: np.ndarray) -> Html:
@@ -135,30 +133,19 @@ def _calibration(run_dir: RunDir, data: ClassificationData, confidences: np.ndar
     if paths.is_file(file):
         stored = parse_json(paths.read_text(file), file, "remove it")
         before = stored["before"] if stored.get("their_sha256") == digest_of(data.dev or ()) else None
-    now, figure = expected_calibration_error(confidences, is_right), new_figure(4.2, 3.4)
-    axes = figure.subplots()
-    note = f"The expected calibration error is {now:.3f}"
-    if before:
-        draw_reliability(axes, before["reliability"], "#6b7280", "before")
-        note += f"; before the calibration it was {before['ece']:.3f} (grey)"
-    draw_reliability(axes, reliability(confidences, is_right), "#2563eb", "now")
-    note += ". On the dashed line, answers are right as often as their confidence says."
+    told = f"The expected calibration error is {expected_calibration_error(confidences, is_right):.3f}"
+    told += f"; before the calibration it was {before['ece']:.3f} (grey)" if before else ""
+    told += ". On the dashed line, answers are right as often as their confidence says."
+
+    def draw(axes: Any) -> None:
+        if before:
+            draw_reliability(axes, before["reliability"], "#6b7280")
+        draw_reliability(axes, reliability(confidences, is_right), "#2563eb")
+
     rows = [
         [f"{row['threshold']:g}", f"{100 * row['share']:.1f} %", "" if right is None else f"{100 * right:.1f} %"]
         for row in answered_shares(confidences, is_right)
         for right in [row["accuracy"]]
     ]
     answered = table(["confidence from", "answers", "right"], rows)
-    picture = drawing(figure, "share of right answers for each confidence")
-    return join([tag("div", picture, answered, class_="pictures"), tag("p", note, class_="note")])
-
-
-def _scatter(data: ClassificationData, answers: np.ndarray) -> Html:
-    figure = new_figure(4.2, 3.4)
-    axes = figure.subplots()
-    values = np.array([example.label for example in data.dev or ()], np.float64)
-    ends = [values.min(), values.max()]
-    axes.plot(ends, ends, color="grey", linewidth=1, linestyle="--")
-    axes.scatter(values, answers, 12, "#2563eb", alpha=0.5, rasterized=len(values) > _MOST_DOTS)
-    axes.set(xlabel="label", ylabel="prediction")
-    return drawing(figure, "predictions over labels")
+    return join(tag("div", picture(draw, 3.4), answered, class_="pictures"), note(told))

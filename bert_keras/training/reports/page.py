@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras.cli.flags import programs_dir
-from bert_keras.evaluation.html_report import Html, drawing, join, new_figure, page, table, tag
+from bert_keras.evaluation.html_report import Html, join, note, page, picture, table, tag
 from bert_keras.evaluation.intervals import NUM_SAMPLES
 from bert_keras.storage import paths
 from bert_keras.training.command import command_line, commands_of_model
@@ -60,11 +60,9 @@ def write_page(
         **_curves(run_dir),
         **findings.texts,
         "What to do next": join(
-            part
-            for purpose, (program, *words) in commands
-            for part in (
-                tag("p", purpose),
-                tag("pre", tag("code", command_line([os.path.join(programs_dir(), program), *words]))),
+            *(
+                tag("div", tag("p", purpose), tag("pre", command_line([os.path.join(programs_dir(), program), *words])))
+                for purpose, (program, *words) in commands
             )
         ),
     }
@@ -87,10 +85,10 @@ def _metrics(described: Mapping[str, Any], findings: Findings) -> Html:
         for name, value in described["metrics"].items()
     ]
     header = ["", "value", "95 % interval", *(["baseline"] if baseline else [])]
-    note = f"The intervals are of {NUM_SAMPLES:,} bootstrap samples of the {findings.unit}."
+    told = f"The intervals are of {NUM_SAMPLES:,} bootstrap samples of the {findings.unit}."
     if baseline:
-        note += f" The baseline is: {findings.baseline}."
-    return join([table(header, rows), tag("p", note, class_="note")])
+        told += f" The baseline is: {findings.baseline}."
+    return join(table(header, rows), note(told))
 
 
 def _curves(run_dir: RunDir) -> dict[str, Html]:
@@ -99,15 +97,16 @@ def _curves(run_dir: RunDir) -> dict[str, Html]:
     runs = [rows for rows in map(read_metrics, files) if rows]
     pictures = []
     for name in dict.fromkeys(name for rows in runs for name in metric_names_in(rows)):
-        figure = new_figure()
-        axes = figure.subplots()
-        for rows in runs:
-            draw_metric(axes, rows, name)
-        pictures.append(drawing(figure, f"{name} over the steps"))
+
+        def draw(axes: Any, name: str = name) -> None:
+            for rows in runs:
+                draw_metric(axes, rows, name)
+
+        pictures.append(picture(draw))
     if not pictures:
         return {}
-    note = "Over the steps. Blue: training, the mean since the last point. Orange: evaluation."
-    return {"Learning curves": join([tag("div", *pictures, class_="pictures"), tag("p", note, class_="note")])}
+    told = "Over the steps. Blue: training, the mean since the last point. Orange: evaluation."
+    return {"Learning curves": join(tag("div", *pictures, class_="pictures"), note(told))}
 
 
 def _tries(run_dir: RunDir) -> dict[str, Html]:

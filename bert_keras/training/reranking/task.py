@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from bert_keras.evaluation.html_report import join, tag, text_list
+from bert_keras.evaluation.html_report import join, note, text_list
 from bert_keras.evaluation.intervals import interval_of_mean
 from bert_keras.evaluation.ranking import RANKING_METRICS, ranking_metrics
 from bert_keras.evaluation.tables import tab_separated
@@ -172,12 +172,12 @@ class Reranking(Task):
             facts = f"the first text that fits has place {rank + 1} of {len(texts)}"
             items.append((rank, ([facts], [query, f"1: {names[order[0]]}", f"{rank + 1}: {names[order[rank]]}"])))
         worst = sorted((item for item in items if item[0]), key=lambda item: -item[0])[:_NUM_WORST_QUERIES]
-        note = "Each has its query, the text with the highest score, and the first text that fits."
+        told = "Each has its query, the text with the highest score, and the first text that fits."
         return Findings(
             num_rows=len(found),
             unit="queries",
             intervals={name: interval_of_mean(np.array([of[name] for of in values])) for name in RANKING_METRICS},
-            texts={"Worst queries": join([tag("p", note), text_list(item for _, item in worst)])},
+            texts={"Worst queries": join(note(told), text_list(item for _, item in worst))},
         )
 
     def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> list[float]:
