@@ -5,7 +5,7 @@ import os
 import pathlib
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rich.console
 from absl import flags
@@ -15,9 +15,6 @@ from bert_keras.cli.flags import parse
 from bert_keras.storage import paths
 from bert_keras.training.metrics_log import CURVES_FILE
 from bert_keras.training.run_dir import REPORT_FILE, RUN_CONFIG, TRIES_FILE
-
-if TYPE_CHECKING:
-    from bert_keras.training.settings.programs import ClassifierSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -95,22 +92,22 @@ def commands_of_model(
 
 
 def commands_of_classifier(
-    settings: "ClassifierSettings", name: str, has_cut_texts: bool
+    folder: str, name: str, settings: Mapping[str, Any], has_cut_texts: bool
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yields commands that follow the run of a classifier, after their purposes."""
-    folder, train_file, start = settings.output_dir, settings.train_file, settings.init_checkpoint
+    """Yields commands after the run of a classifier, each after its purpose; `settings` are in its run_config.json."""
+    kind, train_file, start = settings["kind"], settings["train_file"], settings["init_checkpoint"]
     yield "Label a file:", ["run_classifier.py", "--do_predict", f"--output_dir={folder}", "--predict_file=your.csv"]
-    if settings.kind in ("single_label", "few_shot") and train_file and start:
-        columns = [f"{column}_column" for column in ("text", "text_pair", "label")]
-        given = [f"--{column}={getattr(settings, column)}" for column in columns if getattr(settings, column)]
-        words = ["check_labels.py", f"--train_file={train_file}", *given, f"--init_checkpoint={start}"]
+    if kind in ("single_label", "few_shot") and train_file and start:
+        columns = [column for column in ("text_column", "text_pair_column", "label_column") if settings[column]]
+        words = ["check_labels.py", f"--train_file={train_file}", f"--init_checkpoint={start}"]
+        words += [f"--{column}={settings[column]}" for column in columns]
         yield "Find wrong labels, also among the texts to train on:", [*words, f"--output_dir={name}_labels"]
     again = ["run_classifier.py", "--do_train", "--do_eval", f"--run_config={paths.join(folder, RUN_CONFIG)}"]
-    if settings.kind in ("single_label", "multi_label") and not settings.calibrate and not settings.lora_rank:
+    if kind in ("single_label", "multi_label") and not settings["calibrate"] and not settings["lora_rank"]:
         words = [*again, "--calibrate", f"--output_dir={name}_calibrated"]
         yield "Train again, with probabilities that are as often right as they say:", words
-    if has_cut_texts and settings.kind != "multiple_choice":
-        words = [*again, f"--doc_stride={settings.max_seq_length // 2}", f"--output_dir={name}_windows"]
+    if has_cut_texts and kind != "multiple_choice":
+        words = [*again, f"--doc_stride={settings['max_seq_length'] // 2}", f"--output_dir={name}_windows"]
         yield "Train again, and read long texts to their ends:", words
 
 

@@ -37,7 +37,7 @@ from bert_keras.training.finetuning.classification_data import ERRORS, digest_of
 from bert_keras.training.finetuning.classification_reports import write_calibration, write_evaluation, write_predictions
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES
 from bert_keras.training.finetuning.task import Task
-from bert_keras.training.run_dir import RUN_CONFIG, RunDir
+from bert_keras.training.run_dir import RUN_CONFIG, RunDir, read_run_config
 from bert_keras.training.settings.programs import ClassifierSettings
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ class Classification(Task):
     program = "run_classifier"
 
     def __init__(self, settings: ClassifierSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
-        self._settings = settings
         if settings.kind == "few_shot":
             settings = dataclasses.replace(settings, kind="single_label")
         self.data = read_classification_data(settings, stored, None if settings.new_head else files.labels)
@@ -205,8 +204,10 @@ class Classification(Task):
         outcome = None if self.data.kind == "regression" else self._outcome(answers)
         numbers, texts = sections_of(run_dir, self.data, answers, outcome)
         num_full, longest = long_texts(self.data, features, self._tokenizer)
-        name = paths.name(run_dir.path.rstrip("/"))
-        commands = commands_of_classifier(self._settings, name, num_full > 0 and not self.doc_stride)
+        commands = []
+        if paths.is_file(config := run_dir.file(RUN_CONFIG)):
+            stored, name = read_run_config(config)["settings"], paths.name(run_dir.path.rstrip("/"))
+            commands = commands_of_classifier(run_dir.path, name, stored, num_full > 0 and not self.doc_stride)
         return Findings(
             num_rows=size,
             unit="examples",
@@ -214,7 +215,7 @@ class Classification(Task):
             numbers=numbers,
             texts=texts | {"Longest texts": longest},
             baseline=self.baseline_name,
-            commands=[*commands] if paths.is_file(run_dir.file(RUN_CONFIG)) else [],
+            commands=[*commands],
         )
 
     def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> list[dict[str, Any]]:
