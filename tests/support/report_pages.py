@@ -18,9 +18,12 @@ class ReportPage(html.parser.HTMLParser):
         self._open, self._heading = [], None
         self.feed(text)
 
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+
     def handle_starttag(self, tag, attributes):
         self.tags.append(tag)
-        if tag in ("meta", "path", "use"):
+        if tag == "meta":
             return
         self._open.append((tag, []))
         if tag == "tr":

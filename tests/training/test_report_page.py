@@ -126,7 +126,8 @@ def test_texts_of_the_user_are_escaped(finished):
         assert any(text.startswith(SCRIPT) for text in page.texts["Longest texts"])
 
 
-def test_the_commands_have_the_paths_of_the_user_and_work(finished, capsys):
+def test_the_commands_have_the_paths_of_the_user_and_work(finished, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     kind, folder, flags, _ = finished
     commands = [
         shlex.split(text.replace("\\\n", " "))[1:]
@@ -147,7 +148,9 @@ def test_the_commands_have_the_paths_of_the_user_and_work(finished, capsys):
             "check_labels.py": check_labels,
             "run_classifier.py": run_classifier,
         }.get(name)
-        if program:
+        if program == run_classifier and "--do_train" in arguments:
+            assert math.isfinite(run_classifier.main([name, *arguments])["loss"])
+        elif program:
             parse(program.define_flags(), [name, *arguments], "")
         else:
             predict.main([name, *arguments])
