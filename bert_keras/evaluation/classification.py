@@ -171,9 +171,9 @@ def _in_step(labels: ArrayLike | Sequence[Any], predicted: ArrayLike) -> tuple[n
 
 
 def _indicators(what: str, values: np.ndarray) -> np.ndarray:
-    if values.ndim != 2 or not np.isin(values, (0, 1)).all():
+    if values.ndim != 2 or not ((values == 0) | (values == 1)).all():
         raise ValueError(f"{what} must be 0 or 1, with a row for each example and a column for each label")
-    return values.astype(np.int64)
+    return values.astype(np.int8, copy=False)
 
 
 def _check_ids(truth: np.ndarray, predicted: np.ndarray, labels: Sequence[str]) -> None:

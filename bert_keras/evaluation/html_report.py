@@ -46,9 +46,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]], look: str = "
 def heat_map(counts: np.ndarray, labels: Sequence[str]) -> Html:
     """Returns a confusion matrix, int [C, C]: a row for each label, shaded by its shares of the row."""
     rows = []
-    for label, of_label in zip(labels, counts.tolist(), strict=True):
-        shades = [f"background: rgb(91 123 230 / {75 * count / max(sum(of_label), 1):.0f}%)" for count in of_label]
-        cells = [tag("td", count or "", style=shade) for count, shade in zip(of_label, shades, strict=True)]
+    for label, in_row in zip(labels, counts.tolist(), strict=True):
+        shades = [f"background: rgb(91 123 230 / {75 * count / max(sum(in_row), 1):.0f}%)" for count in in_row]
+        cells = [tag("td", count or "", style=shade) for count, shade in zip(in_row, shades, strict=True)]
         rows.append([label, *cells])
     return table(["label \u2193 prediction \u2192", *labels], rows, "heat")
 
@@ -105,5 +105,5 @@ def shortened(text: str, length: int = _MOST_CHARS_OF_A_LABEL) -> str:
 
 
 def _cell(value: object) -> Html:
-    shown = f"{value:.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
-    return value if isinstance(value, Html) else tag("td", shown)
+    text = f"{value:.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
+    return value if isinstance(value, Html) else tag("td", text)

@@ -258,14 +258,14 @@ class Classification(Task):
         if self.data.kind == "regression":
             return np.array(labels, np.float64)
         if self.data.kind == "multi_label":
-            return self.data.targets(self.data.dev or ()).astype(np.int64)
+            return self.data.targets(self.data.dev or ()).astype(np.int8)
         ids = {label: number for number, label in enumerate(self.data.labels)}
         return np.array([ids[label] for label in labels])
 
     def _decide(self, answers: np.ndarray) -> np.ndarray:
         """Returns what answers say, in the form of `_truth`."""
         if self.data.kind == "multi_label":
-            return (answers >= 0.5).astype(np.int64)
+            return (answers >= 0.5).astype(np.int8)
         return answers if self.data.kind == "regression" else answers.argmax(-1)
 
     def _outcome(self, answers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -58,11 +58,11 @@ def sections_of(
         scores = scores_of_classes(truth, predicted, len(data.labels))
         sections["Confusions"] = _confusions(truth, predicted, data.labels)
     of_truth = np.reshape(outcome[2], (len(dev), -1)).min(-1)
-    told = note("These labels have the lowest probabilities. Read them first: some may be wrong.")
+    message = note("These labels have the lowest probabilities. Read them first: some may be wrong.")
     suspects = _text_list(data, answers, np.argsort(of_truth, kind="stable"), of_truth)
     sections["Classes"] = _classes(*scores, data.labels)
     sections["Calibration"] = _calibration(run_dir, data, *outcome[:2])
-    return sections, {"Most suspicious labels": join(told, suspects)}
+    return sections, {"Most suspicious labels": join(message, suspects)}
 
 
 def long_texts(data: ClassificationData, features: dict[str, np.ndarray], tokenizer: FullTokenizer) -> tuple[int, Html]:
@@ -70,10 +70,10 @@ def long_texts(data: ClassificationData, features: dict[str, np.ndarray], tokeni
     dev, length, index = data.dev or [], features["input_mask"].shape[-1], features["example_index"]
     is_full = features["input_mask"].all(-1).reshape(len(index), -1).any(-1)
     num_full, num_windows = len(set(index[is_full].tolist())), np.bincount(index)
-    told = f"All examples have fewer than {length} tokens."
+    message = f"All examples have fewer than {length} tokens."
     if num_full:
-        told = f"{num_full:,} of {len(dev):,} examples fill all {length} tokens of a sequence"
-        told += ", and go on in further ones." if num_windows.max() > 1 else "; a longer text is cut."
+        message = f"{num_full:,} of {len(dev):,} examples fill all {length} tokens of a sequence"
+        message += ", and go on in further ones." if num_windows.max() > 1 else "; a longer text is cut."
     num_chars = [sum(len(text or "") for text in texts_of(example)) for example in dev]
     items = []
     for row in np.argsort(np.negative(num_chars), kind="stable")[: _TEXTS_SHOWN // 2]:
@@ -82,7 +82,7 @@ def long_texts(data: ClassificationData, features: dict[str, np.ndarray], tokeni
         read = f"in {num_windows[row]} sequences" if num_windows[row] > 1 else f"cut to {length}"
         facts = [f"{num_tokens:,} tokens", *([read] if num_tokens > length else []), example.source]
         items.append((facts, [text and shortened(text, _CHARS_OF_A_LONG_TEXT) for text in texts_of(example)]))
-    return num_full, join(note(told), text_list(items))
+    return num_full, join(note(message), text_list(items))
 
 
 def _text_list(
@@ -104,8 +104,10 @@ def _text_list(
 
 def _confusions(truth: np.ndarray, predicted: np.ndarray, labels: Sequence[str]) -> Html:
     if len(labels) <= _MOST_CLASSES_SHOWN:
-        told = "A row has the examples of a label, a column those of a prediction. The shade is the share of the row."
-        return join(heat_map(confusion_matrix(truth, predicted, len(labels)), labels), note(told))
+        message = (
+            "A row has the examples of a label, a column those of a prediction. The shade is the share of the row."
+        )
+        return join(heat_map(confusion_matrix(truth, predicted, len(labels)), labels), note(message))
     is_wrong, sizes = truth != predicted, np.bincount(truth)
     pairs: collections.Counter[tuple[int, int]]
     pairs = collections.Counter(zip(truth[is_wrong].tolist(), predicted[is_wrong].tolist(), strict=True))
@@ -113,18 +115,18 @@ def _confusions(truth: np.ndarray, predicted: np.ndarray, labels: Sequence[str])
         [labels[label], tag("td", shortened(labels[answer]), dir="auto"), count, f"{100 * count / sizes[label]:.1f} %"]
         for (label, answer), count in pairs.most_common(_MOST_CLASSES_SHOWN)
     ]
-    told = f"The most frequent of {len(pairs):,} confused pairs of the {len(labels):,} labels."
-    return join(table(["label", "prediction", "examples", "of the label"], rows), note(told))
+    message = f"The most frequent of {len(pairs):,} confused pairs of the {len(labels):,} labels."
+    return join(table(["label", "prediction", "examples", "of the label"], rows), note(message))
 
 
 def _classes(scores: np.ndarray, counts: np.ndarray, labels: Sequence[str]) -> Html:
     """Returns a table of the classes; of many, those with the lowest F1."""
     rows = [[name, *row, count] for name, row, count in zip(labels, scores.tolist(), counts.tolist(), strict=True)]
-    told = []
+    message = []
     if len(rows) > _MOST_CLASSES_SHOWN:
         rows = sorted((row for row in rows if row[4]), key=lambda row: row[3])[:_MOST_CLASSES_SHOWN]
-        told = [note(f"Those of {len(labels):,} with the lowest F1; class_report.txt has all.")]
-    return join(table(["label", "precision", "recall", "F1", "examples"], rows), *told)
+        message = [note(f"Those of {len(labels):,} with the lowest F1; class_report.txt has all.")]
+    return join(table(["label", "precision", "recall", "F1", "examples"], rows), *message)
 
 
 def _calibration(run_dir: RunDir, data: ClassificationData, confidences: np.ndarray, is_right: np.ndarray) -> Html:
@@ -133,9 +135,9 @@ def _calibration(run_dir: RunDir, data: ClassificationData, confidences: np.ndar
     if paths.is_file(file):
         stored = parse_json(paths.read_text(file), file, "remove it")
         before = stored["before"] if stored.get("their_sha256") == digest_of(data.dev or ()) else None
-    told = f"The expected calibration error is {expected_calibration_error(confidences, is_right):.3f}"
-    told += f"; before the calibration it was {before['ece']:.3f} (grey)" if before else ""
-    told += ". On the dashed line, answers are right as often as their confidence says."
+    message = f"The expected calibration error is {expected_calibration_error(confidences, is_right):.3f}"
+    message += f"; before the calibration it was {before['ece']:.3f} (grey)" if before else ""
+    message += ". On the dashed line, answers are right as often as their confidence says."
 
     def draw(axes: Any) -> None:
         if before:
@@ -148,4 +150,4 @@ def _calibration(run_dir: RunDir, data: ClassificationData, confidences: np.ndar
         for right in [row["accuracy"]]
     ]
     answered = table(["confidence from", "answers", "right"], rows)
-    return join(tag("div", picture(draw, 3.4), answered, class_="pictures"), note(told))
+    return join(tag("div", picture(draw, 3.4), answered, class_="pictures"), note(message))

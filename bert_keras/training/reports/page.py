@@ -72,23 +72,23 @@ def write_page(
 def _metrics(described: Mapping[str, Any], findings: Findings) -> Html:
     baseline = described["baseline"] or {}
 
-    def shown(name: str, value: float | None) -> str:
+    def formatted(name: str, value: float | None) -> str:
         return "" if value is None else in_words({name: value}).removeprefix(f"{name} ")
 
     rows = [
         [
             name,
-            shown(name, value),
-            " to ".join(shown(name, bound) for bound in findings.intervals.get(name, ())),
-            *([shown(name, baseline.get(name))] if baseline else []),
+            formatted(name, value),
+            " to ".join(formatted(name, bound) for bound in findings.intervals.get(name, ())),
+            *([formatted(name, baseline.get(name))] if baseline else []),
         ]
         for name, value in described["metrics"].items()
     ]
     header = ["", "value", "95 % interval", *(["baseline"] if baseline else [])]
-    told = f"The intervals are of {NUM_SAMPLES:,} bootstrap samples of the {findings.unit}."
+    message = f"The intervals are of {NUM_SAMPLES:,} bootstrap samples of the {findings.unit}."
     if baseline:
-        told += f" The baseline is: {findings.baseline}."
-    return join(table(header, rows), note(told))
+        message += f" The baseline is: {findings.baseline}."
+    return join(table(header, rows), note(message))
 
 
 def _curves(run_dir: RunDir) -> dict[str, Html]:
@@ -105,8 +105,8 @@ def _curves(run_dir: RunDir) -> dict[str, Html]:
         pictures.append(picture(draw))
     if not pictures:
         return {}
-    told = "Over the steps. Blue: training, the mean since the last point. Orange: evaluation."
-    return {"Learning curves": join(tag("div", *pictures, class_="pictures"), note(told))}
+    message = "Over the steps. Blue: training, the mean since the last point. Orange: evaluation."
+    return {"Learning curves": join(tag("div", *pictures, class_="pictures"), note(message))}
 
 
 def _tries(run_dir: RunDir) -> dict[str, Html]:

@@ -172,12 +172,12 @@ class Reranking(Task):
             facts = f"the first text that fits has place {rank + 1} of {len(texts)}"
             items.append((rank, ([facts], [query, f"1: {names[order[0]]}", f"{rank + 1}: {names[order[rank]]}"])))
         worst = sorted((item for item in items if item[0]), key=lambda item: -item[0])[:_NUM_WORST_QUERIES]
-        told = "Each has its query, the text with the highest score, and the first text that fits."
+        message = "Each has its query, the text with the highest score, and the first text that fits."
         return Findings(
             num_rows=len(found),
             unit="queries",
-            intervals={name: interval_of_mean(np.array([of[name] for of in values])) for name in RANKING_METRICS},
-            texts={"Worst queries": join(note(told), text_list(item for _, item in worst))},
+            intervals={name: interval_of_mean(np.array([row[name] for row in values])) for name in RANKING_METRICS},
+            texts={"Worst queries": join(note(message), text_list(item for _, item in worst))},
         )
 
     def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> list[float]:
