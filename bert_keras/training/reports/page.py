@@ -66,7 +66,8 @@ def write_page(
             )
         ),
     }
-    run_dir.write_text(REPORT_FILE, page(name, lead, sections))
+    # Paths are as a user in the current folder would write them, and tell less about the computer.
+    run_dir.write_text(REPORT_FILE, page(name, lead, sections).replace(f"{os.getcwd()}{os.sep}", ""))
 
 
 def _metrics(described: Mapping[str, Any], findings: Findings) -> Html:
