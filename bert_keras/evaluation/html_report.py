@@ -55,18 +55,12 @@ def heat_map(counts: np.ndarray, labels: Sequence[str]) -> Html:
 
 def text_list(items: Iterable[tuple[Sequence[object], Sequence[str | None]]]) -> Html:
     """Returns a list: facts of each example, and its texts below each other; None is ignored."""
-    return tag(
-        "ol",
-        *(
-            tag(
-                "li",
-                tag("p", *(tag("span", fact, dir="auto") for fact in facts), class_="facts"),
-                *(tag("p", shortened(text, _MOST_CHARS_OF_A_TEXT), dir="auto") for text in texts if text is not None),
-            )
-            for facts, texts in items
-        ),
-        class_="texts",
-    )
+    rows = []
+    for facts, texts in items:
+        above = tag("p", *(tag("span", fact, dir="auto") for fact in facts), class_="facts")
+        below = [tag("p", shortened(text, _MOST_CHARS_OF_A_TEXT), dir="auto") for text in texts if text is not None]
+        rows.append(tag("li", above, *below))
+    return tag("ol", *rows, class_="texts")
 
 
 def note(text: str) -> Html:

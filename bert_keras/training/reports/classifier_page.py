@@ -10,17 +10,7 @@ from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.evaluation.calibration import answered_shares, draw_reliability, expected_calibration_error, reliability
 from bert_keras.evaluation.classification import confusion_matrix, scores_of_classes
-from bert_keras.evaluation.html_report import (
-    Html,
-    heat_map,
-    join,
-    note,
-    picture,
-    shortened,
-    table,
-    tag,
-    text_list,
-)
+from bert_keras.evaluation.html_report import Html, heat_map, join, note, picture, shortened, table, tag, text_list
 from bert_keras.storage import paths
 from bert_keras.storage.json_files import parse_json
 from bert_keras.training.finetuning.classification_data import ClassificationData, digest_of
@@ -34,34 +24,25 @@ _CHARS_OF_A_LONG_TEXT = 200
 
 
 def sections_of(
-    run_dir: RunDir,
-    data: ClassificationData,
-    answers: np.ndarray,
-    outcome: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
+    run_dir: RunDir, data: ClassificationData, answers: np.ndarray, outcome: tuple[np.ndarray, ...] | None
 ) -> tuple[dict[str, Html], dict[str, Html]]:
     """Returns sections about numbers and about texts, by heading; `answers` are those of `Classification.answers`.
 
-    `outcome` has confidences, whether they are right and the probabilities of the truth, as in `write_calibration`;
-    None for regression.
+    `outcome` has confidences, whether they are right, and the probabilities of the truth; None for regression.
     """
     dev = data.dev or []
     if outcome is None:
         errors = np.abs(answers - np.array([example.label for example in dev], np.float64))
-        largest = _text_list(data, answers, np.argsort(-errors, kind="stable"))
-        return {}, {"Largest differences": largest}
-    targets = data.targets(dev)
-    sections = {}
-    if data.kind == "multi_label":
-        scores = scores_of_classes(targets.astype(int), (answers >= 0.5).astype(int), len(data.labels))
-    else:
-        truth, predicted = targets.argmax(-1), answers.argmax(-1)
-        scores = scores_of_classes(truth, predicted, len(data.labels))
+        return {}, {"Largest differences": _text_list(data, answers, np.argsort(-errors, kind="stable"))}
+    sections, truth, predicted = {}, data.targets(dev), answers >= 0.5
+    if data.kind != "multi_label":
+        truth, predicted = truth.argmax(-1), answers.argmax(-1)
         sections["Confusions"] = _confusions(truth, predicted, data.labels)
+    sections["Classes"] = _classes(*scores_of_classes(truth, predicted, len(data.labels)), data.labels)
+    sections["Calibration"] = _calibration(run_dir, data, *outcome[:2])
     of_truth = np.reshape(outcome[2], (len(dev), -1)).min(-1)
     message = note("These labels have the lowest probabilities. Read them first: some may be wrong.")
     suspects = _text_list(data, answers, np.argsort(of_truth, kind="stable"), of_truth)
-    sections["Classes"] = _classes(*scores, data.labels)
-    sections["Calibration"] = _calibration(run_dir, data, *outcome[:2])
     return sections, {"Most suspicious labels": join(message, suspects)}
 
 

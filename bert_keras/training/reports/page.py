@@ -40,15 +40,7 @@ class Findings:
 def write_page(
     run_dir: RunDir, model: str, task: Mapping[str, Any], described: Mapping[str, Any], findings: Findings
 ) -> None:
-    """Writes report.html.
-
-    Args:
-        run_dir: the run folder.
-        model: the folder of the model.
-        task: its task.json.
-        described: evaluation.json.
-        findings: those of the task.
-    """
+    """Writes report.html; `model` is the folder of the model, `task` its task.json, and `described` evaluation.json."""
     name = paths.name(run_dir.path.rstrip("/"))
     lead = f"Evaluation on {findings.num_rows:,} {findings.unit} ({described['data']['source']}), "
     lead += f"with the weights of step {described['step']:,}."
