@@ -216,7 +216,7 @@ def test_windows_are_counted(tmp_path, starts):
     run(flags, "do_train", "do_eval")
     page = page_in(tmp_path / "out")
     told, facts, *_ = page.texts["Longest texts"]
-    assert told == "24 of 24 examples fill all 12 tokens of a sequence, and go on in further ones."
+    assert told == "24 of 24 examples fill all 12 tokens of a sequence; the rest is in more sequences."
     assert " tokensin " in facts
     assert "doc_stride" not in " ".join(page.texts["What to do next"])
 

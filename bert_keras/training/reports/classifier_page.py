@@ -54,7 +54,7 @@ def long_texts(data: ClassificationData, features: dict[str, np.ndarray], tokeni
     message = f"All examples have fewer than {length} tokens."
     if num_full:
         message = f"{num_full:,} of {len(dev):,} examples fill all {length} tokens of a sequence"
-        message += ", and go on in further ones." if num_windows.max() > 1 else "; a longer text is cut."
+        message += "; the rest is in more sequences." if num_windows.max() > 1 else "; a longer text is cut."
     num_chars = [sum(len(text or "") for text in texts_of(example)) for example in dev]
     items = []
     for row in np.argsort(np.negative(num_chars), kind="stable")[: _TEXTS_SHOWN // 2]:

@@ -17,7 +17,7 @@ from bert_keras.training.run_dir import REPORT_FILE, TRIES_DIR, TRIES_FILE, RunD
 
 @dataclasses.dataclass(frozen=True)
 class Findings:
-    """What a task has for the page about its evaluation, in addition to the metrics.
+    """The results of an evaluation that a task adds to the metrics of the page.
 
     Attributes:
         num_rows: the number of examples or queries.
