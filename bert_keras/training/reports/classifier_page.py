@@ -93,11 +93,11 @@ def _confusions(truth: np.ndarray, predicted: np.ndarray, labels: Sequence[str])
     pairs: collections.Counter[tuple[int, int]]
     pairs = collections.Counter(zip(truth[is_wrong].tolist(), predicted[is_wrong].tolist(), strict=True))
     rows = [
-        [labels[label], tag("td", shortened(labels[answer]), dir="auto"), count, f"{100 * count / sizes[label]:.1f} %"]
+        [labels[label], count, f"{100 * count / sizes[label]:.1f} %", tag("td", shortened(labels[answer]), dir="auto")]
         for (label, answer), count in pairs.most_common(_MOST_CLASSES_SHOWN)
     ]
     message = f"The most frequent of {len(pairs):,} confused pairs of the {len(labels):,} labels."
-    return join(table(["label", "prediction", "examples", "of the label"], rows), note(message))
+    return join(table(["label", "examples", "of the label", "prediction"], rows), note(message))
 
 
 def _classes(scores: np.ndarray, counts: np.ndarray, labels: Sequence[str]) -> Html:
