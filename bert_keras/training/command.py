@@ -103,7 +103,9 @@ def commands_of_classifier(
         words += [f"--{column}={settings[column]}" for column in columns]
         yield "Find wrong labels, also among the texts to train on:", [*words, f"--output_dir={name}_labels"]
     again = ["run_classifier.py", "--do_train", "--do_eval", f"--run_config={paths.join(folder, RUN_CONFIG)}"]
-    if kind in ("single_label", "multi_label") and not settings["calibrate"] and not settings["lora_rank"]:
+    has_labels = train_file or settings["task_name"] or settings["tfds"]
+    is_calibrated = settings["calibrate"] or kind in ("regression", "multiple_choice")
+    if has_labels and not is_calibrated and not settings["lora_rank"]:
         words = [*again, "--calibrate", f"--output_dir={name}_calibrated"]
         yield "Train again, with probabilities that are as often right as they say:", words
     if has_cut_texts and kind != "multiple_choice":

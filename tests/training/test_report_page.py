@@ -8,7 +8,7 @@ import shlex
 import numpy as np
 import pytest
 from report_pages import ReportPage, page_in
-from tiny_classes import run, table_in, texts, write_encoder, write_rows, write_start
+from tiny_classes import run, table_in, texts, write_encoder, write_mrpc, write_rows, write_start
 
 import check_labels
 import export_model
@@ -135,7 +135,7 @@ def test_the_commands_have_the_paths_of_the_user_and_work(finished, capsys, tmp_
         if text.lstrip().startswith("python ")
     ]
     used = ["predict.py", "serve.py", "export_model.py"]
-    of_classes = {"single_label": 1, "pairs": 1, "few_shot": 0, "multi_label": 1}
+    of_classes = {"single_label": 1, "pairs": 1, "few_shot": 1, "multi_label": 1}
     expected = [*used, *(["run_classifier.py"] if kind != "rerank" else [])]
     expected += ["check_labels.py"] * (kind in ("single_label", "pairs", "few_shot"))
     expected += ["run_classifier.py"] * of_classes.get(kind, 0)
@@ -264,6 +264,19 @@ def test_a_model_in_another_folder_is_named_in_the_commands(tmp_path, starts, mo
     assert str(tmp_path) not in page.text
     assert "(single_label.csv)" in page.text
     assert "run_classifier.py" not in text
+
+
+def test_the_commands_of_a_known_task_are_those_of_its_kind(tmp_path, starts):
+    folder, header = write_mrpc(tmp_path / "mrpc"), "\t".join(("index", *"abcdef")) + "\tsentence1\tsentence2\tscore"
+    for split in ("train", "dev"):
+        rows = [(*"1234567", text, f"then {text}", number / 5) for number, (text, _) in enumerate(ROWS)]
+        write_rows(tmp_path / "stsb" / f"{split}.tsv", header, rows)
+    for task, data_dir, is_of_classes in (("mrpc", folder, True), ("sts-b", tmp_path / "stsb", False)):
+        flags = {"task_name": task, "data_dir": data_dir, "init_checkpoint": starts[0], "max_seq_length": 12}
+        run(flags, "do_train", "do_eval", output_dir=tmp_path / f"out {task}", max_steps=2)
+        text = " ".join(page_in(tmp_path / f"out {task}").texts["What to do next"])
+        assert ("--calibrate" in text) == is_of_classes
+        assert "check_labels.py" not in text
 
 
 def test_a_prediction_alone_writes_no_page(tmp_path, starts):

@@ -207,6 +207,8 @@ class Classification(Task):
         commands = []
         if paths.is_file(config := run_dir.file(RUN_CONFIG)):
             stored, name = read_run_config(config)["settings"], paths.name(run_dir.path.rstrip("/"))
+            # A known task has the kind of its data, whatever the setting says.
+            stored["kind"] = "few_shot" if stored["kind"] == "few_shot" else self.data.kind
             commands = commands_of_classifier(run_dir.path, name, stored, num_full > 0 and not self.doc_stride)
         return Findings(
             num_rows=size,
