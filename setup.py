@@ -43,6 +43,7 @@ PACKAGES = [
     "training.distribution",
     "training.finetuning",
     "training.input",
+    "training.reports",
     "training.reranking",
     "training.sentence_vectors",
     "training.settings",
@@ -173,6 +174,7 @@ setup(
     package_data={
         "bert_keras": ["py.typed", "__init__.pyi"],
         "bert_keras.data_prep.sample": ["*.txt", "*.csv", "*.json"],
+        "bert_keras.evaluation": ["*.html"],
         "bert_keras.export.checks": ["*.mjs"],
         "bert_keras.prediction": ["__init__.pyi"],
         "bert_keras.serving": ["page/*"],

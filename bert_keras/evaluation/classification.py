@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import scipy.stats
 from numpy.typing import ArrayLike
-from sklearn import metrics
 
 from bert_keras.evaluation.tables import tab_separated, text_table
 
@@ -37,15 +36,34 @@ def classification_metrics(
 def _classification_metric(name: str, labels: np.ndarray, predicted: np.ndarray) -> float:
     if name == "accuracy":
         return float(np.mean(labels == predicted))
-    if name == "f1_macro":
-        return float(metrics.f1_score(labels, predicted, average="macro", zero_division=0))
-    if name == "matthews":
-        is_constant = np.ptp(labels) == 0 or np.ptp(predicted) == 0
-        return 0.0 if is_constant else float(metrics.matthews_corrcoef(labels, predicted))
-    highest = max(labels.max(), predicted.max())
-    if highest > 1:
+    highest = int(max(labels.max(), predicted.max()))
+    if name == "f1" and highest > 1:
         raise ValueError(f"f1 is for classes 0 and 1, but there is a class {highest}; use f1_macro for more classes")
-    return float(metrics.f1_score(labels, predicted, zero_division=0))
+    counts = right, truth, answers = _counts(labels, predicted, max(highest, 1) + 1)
+    if name == "matthews":
+        truth, answers, total = truth.astype(np.float64), answers.astype(np.float64), len(labels)
+        variances = (total**2 - truth @ truth) * (total**2 - answers @ answers)
+        return float((right.sum() * total - truth @ answers) / np.sqrt(variances)) if variances > 0 else 0.0
+    scores = _f1(*counts)
+    return float(scores[1] if name == "f1" else scores[truth + answers > 0].mean())
+
+
+def _counts(truth: np.ndarray, predicted: np.ndarray, num_classes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the numbers of right answers, labels and predictions of each class, from ids [N] or indicators [N, C].
+
+    They are enough for all metrics. scikit-learn takes 100 times as long, too long for the samples of an interval.
+    """
+    if truth.ndim == 2:
+        return (truth & predicted).sum(0), truth.sum(0), predicted.sum(0)
+    right, labels, answers = (
+        np.bincount(ids, minlength=num_classes) for ids in (truth[truth == predicted], truth, predicted)
+    )
+    return right, labels, answers
+
+
+def _f1(right: np.ndarray, labels: np.ndarray, answers: np.ndarray) -> np.ndarray:
+    """Returns the F1 from `_counts`; 0 for a class that does not occur."""
+    return 2 * right / np.maximum(labels + answers, 1)
 
 
 def regression_metrics(labels: ArrayLike | Sequence[Any], predicted: ArrayLike) -> dict[str, float]:
@@ -80,9 +98,10 @@ def multi_label_metrics(labels: ArrayLike, predicted: ArrayLike) -> dict[str, fl
     """
     labels, predicted = _in_step(labels, predicted)
     labels, predicted = _indicators("labels", labels), _indicators("predictions", predicted)
+    counts = _counts(labels, predicted, labels.shape[1])
     return {
-        "f1_micro": float(metrics.f1_score(labels.ravel(), predicted.ravel(), zero_division=0)),
-        "f1_macro": float(_scores_of_classes(labels, predicted, labels.shape[1])[2].mean()),
+        "f1_micro": float(_f1(*map(np.sum, counts))),
+        "f1_macro": float(_f1(*counts).mean()),
         "accuracy": float((labels == predicted).all(axis=1).mean()),
     }
 
@@ -105,9 +124,7 @@ def class_report(label_ids: ArrayLike, predicted_ids: ArrayLike, labels: Sequenc
     else:
         _check_ids(truth, predicted, labels)
         is_counted = np.isin(np.arange(len(labels)), [truth, predicted])
-    *scores, support = _scores_of_classes(truth, predicted, len(labels))
-    scores = np.stack(scores, axis=1)
-    support = support.astype(int)  # a float if scikit-learn fills in a class that does not occur
+    scores, support = scores_of_classes(truth, predicted, len(labels))
     rows = [[name, *of_class, count] for name, of_class, count in zip(labels, scores, support.tolist(), strict=True)]
     weighted = np.average(scores, axis=0, weights=support if support.any() else None)
     total = int(support.sum())
@@ -122,20 +139,24 @@ def confusion_matrix_table(label_ids: ArrayLike, predicted_ids: ArrayLike, label
     """
     truth, predicted = _in_step(label_ids, predicted_ids)
     _check_ids(truth, predicted, labels)
-    matrix = metrics.confusion_matrix(truth, predicted, labels=range(len(labels)))
-    rows = [[name, *counts] for name, counts in zip(labels, matrix, strict=True)]
-    return tab_separated(["label, prediction:", *labels], rows)
+    matrix = confusion_matrix(truth, predicted, len(labels)).tolist()
+    return tab_separated(
+        ["label, prediction:", *labels], [[name, *row] for name, row in zip(labels, matrix, strict=True)]
+    )
 
 
-def _scores_of_classes(
-    truth: np.ndarray, predicted: np.ndarray, num_classes: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Returns precision, recall, F1 and number of examples of each class, four arrays [C]."""
-    wanted = range(num_classes)
-    if truth.ndim == 2 and num_classes == 1:
-        # scikit-learn reads a single column as class ids; class 1 then means that the example has the label.
-        truth, predicted, wanted = truth[:, 0], predicted[:, 0], [1]
-    return metrics.precision_recall_fscore_support(truth, predicted, labels=wanted, zero_division=0)
+def confusion_matrix(truth: np.ndarray, predicted: np.ndarray, num_classes: int) -> np.ndarray:
+    """Counts pairs of ids, int [N]: int [C, C], a row for each gold class, a column for each predicted one."""
+    matrix = np.zeros((num_classes, num_classes), np.int64)
+    np.add.at(matrix, (truth, predicted), 1)
+    return matrix
+
+
+def scores_of_classes(truth: np.ndarray, predicted: np.ndarray, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns precision, recall and F1 of each class, float [C, 3], and its number of examples, int [C]."""
+    counts = right, labels, answers = _counts(truth, predicted, num_classes)
+    scores = [right / np.maximum(answers, 1), right / np.maximum(labels, 1), _f1(*counts)]
+    return np.stack(scores, axis=1), labels
 
 
 def _in_step(labels: ArrayLike | Sequence[Any], predicted: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -150,9 +171,9 @@ def _in_step(labels: ArrayLike | Sequence[Any], predicted: ArrayLike) -> tuple[n
 
 
 def _indicators(what: str, values: np.ndarray) -> np.ndarray:
-    if values.ndim != 2 or not np.isin(values, (0, 1)).all():
+    if values.ndim != 2 or not ((values == 0) | (values == 1)).all():
         raise ValueError(f"{what} must be 0 or 1, with a row for each example and a column for each label")
-    return values.astype(np.int64)
+    return values.astype(np.int8, copy=False)
 
 
 def _check_ids(truth: np.ndarray, predicted: np.ndarray, labels: Sequence[str]) -> None:

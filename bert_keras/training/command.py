@@ -4,7 +4,7 @@ import logging
 import os
 import pathlib
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import rich.console
@@ -14,14 +14,14 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse
 from bert_keras.storage import paths
 from bert_keras.training.metrics_log import CURVES_FILE
-from bert_keras.training.run_dir import TRIES_FILE
+from bert_keras.training.run_dir import REPORT_FILE, RUN_CONFIG, TRIES_FILE
 
 log = logging.getLogger("bert_keras")
 
 _LINE_WIDTH = 110
 # The reports of all programs, the most useful first.
 _REPORTS = (
-    *("confusion_matrix.png", "entity_report.txt", "eval_errors.tsv", "predictions.tsv", "predictions.jsonl"),
+    *(REPORT_FILE, "entity_report.txt", "eval_errors.tsv", "predictions.tsv", "predictions.jsonl"),
     *("predictions.txt", "predictions.json", CURVES_FILE, TRIES_FILE),
 )
 
@@ -68,10 +68,17 @@ def _show_next_steps(program_file: str, values: flags.FlagValues, texts: Sequenc
 
 
 def _commands_of_fine_tuning(folder: str, name: str, texts: Sequence[str]) -> Iterator[list[str]]:
-    from bert_keras.model_folder.folder import ModelFolder  # the help needs neither
-    from bert_keras.model_folder.tasks import TASKS
+    from bert_keras.model_folder.folder import ModelFolder  # the help does not need it
 
-    settings = ModelFolder(folder).settings
+    yield from (words for _, words in commands_of_model(folder, name, ModelFolder(folder).settings, texts))
+
+
+def commands_of_model(
+    folder: str, name: str, settings: Mapping[str, Any], texts: Sequence[str] = ()
+) -> Iterator[tuple[str, list[str]]]:
+    """Yields commands that use a fine-tuned model, after their purposes; `settings` are those of its task.json."""
+    from bert_keras.model_folder.tasks import TASKS  # the help does not need it
+
     task = TASKS[settings["task"]]
     names = (*task.texts[:1], "one text", "another text") if task.form == "choices" else task.texts
     names = (*names, "second text") if settings.get("is_pair") else names
@@ -79,9 +86,31 @@ def _commands_of_fine_tuning(folder: str, name: str, texts: Sequence[str]) -> It
     arguments = [f"your {text}" for text in names]
     if settings["task"] == "vectors":
         arguments = ["--similarity", "one text", "another text"]
-    yield ["predict.py", model, *(texts or arguments)]
-    yield ["serve.py", model]
-    yield ["export_model.py", model, f"--export_dir={name}_export"]
+    yield "Try the model:", ["predict.py", model, *(texts or arguments)]
+    yield "Serve it on a page:", ["serve.py", model]
+    yield "Export it:", ["export_model.py", model, f"--export_dir={name}_export"]
+
+
+def commands_of_classifier(
+    folder: str, name: str, settings: Mapping[str, Any], has_cut_texts: bool
+) -> Iterator[tuple[str, list[str]]]:
+    """Yields commands after the run of a classifier, each after its purpose; `settings` are in its run_config.json."""
+    kind, train_file, start = settings["kind"], settings["train_file"], settings["init_checkpoint"]
+    yield "Label a file:", ["run_classifier.py", "--do_predict", f"--output_dir={folder}", "--predict_file=your.csv"]
+    if kind in ("single_label", "few_shot") and train_file and start:
+        columns = [column for column in ("text_column", "text_pair_column", "label_column") if settings[column]]
+        words = ["check_labels.py", f"--train_file={train_file}", f"--init_checkpoint={start}"]
+        words += [f"--{column}={settings[column]}" for column in columns]
+        yield "Find wrong labels, also among the texts to train on:", [*words, f"--output_dir={name}_labels"]
+    again = ["run_classifier.py", "--do_train", "--do_eval", f"--run_config={paths.join(folder, RUN_CONFIG)}"]
+    has_labels = train_file or settings["task_name"] or settings["tfds"]
+    is_calibrated = settings["calibrate"] or kind in ("regression", "multiple_choice")
+    if has_labels and not is_calibrated and not settings["lora_rank"]:
+        words = [*again, "--calibrate", f"--output_dir={name}_calibrated"]
+        yield "Train again, with probabilities that are as often right as they say:", words
+    if has_cut_texts and kind != "multiple_choice":
+        words = [*again, f"--doc_stride={settings['max_seq_length'] // 2}", f"--output_dir={name}_windows"]
+        yield "Train again, and read long texts to their ends:", words
 
 
 def _commands_of_pretraining(values: flags.FlagValues, name: str, texts: Sequence[str]) -> Iterator[list[str]]:

@@ -5,13 +5,16 @@ import importlib.util
 import io
 import logging
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from bert_keras.storage import paths
 from bert_keras.training.run_dir import RunDir
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 log = logging.getLogger("bert_keras")
 
@@ -107,6 +110,25 @@ def _whole_rows(path: str) -> list[dict[str, str]]:
     return [row for row in read_metrics(path) if None not in row.values()]
 
 
+def metric_names_in(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """Returns the metrics that rows of metrics.csv have, those of the optimizer last."""
+    names = [name for name in rows[0] if name not in ("step", "split", "examples_per_second")] if rows else []
+    names = [name for name in names if any(row[name] for row in rows)]
+    return sorted(names, key=("learning_rate", "gradient_norm").count)
+
+
+def draw_metric(axes: "Axes", rows: Iterable[Mapping[str, str]], name: str) -> None:
+    """Plots a metric of metrics.csv over the steps."""
+    for split, style, colour in (("train", "-", "#2563eb"), ("eval", "o-", "#ea580c")):
+        points = [(int(row["step"]), float(row[name])) for row in rows if row["split"] == split and row.get(name)]
+        if points:
+            axes.plot(*zip(*points, strict=True), style, color=colour, label=split, markersize=4, linewidth=1.4)
+    axes.set_title(name.replace("_", " "), fontsize=11, loc="left")
+    axes.locator_params("x", integer=True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+
+
 def draw_learning_curves(run_dir: RunDir) -> None:
     """Plots every metric of metrics.csv over the steps in learning_curves.png."""
     if not run_dir.is_writable:
@@ -114,21 +136,11 @@ def draw_learning_curves(run_dir: RunDir) -> None:
     from matplotlib.figure import Figure
 
     rows = read_metrics(run_dir.file(METRICS_FILE))
-    names = [name for name in rows[0] if name not in ("step", "split", "examples_per_second")] if rows else []
-    names = sorted(
-        (name for name in names if any(row[name] for row in rows)), key=("learning_rate", "gradient_norm").count
-    )
+    names = metric_names_in(rows)
     num_plot_rows = (len(names) + 1) // 2
     figure = Figure(figsize=(6.4, 0.5 + 1.9 * num_plot_rows), layout="constrained")
     for place, name in enumerate(names, 1):
-        axes = figure.add_subplot(num_plot_rows, 2, place)
-        for split, style, colour in (("train", "-", "#2563eb"), ("eval", "o-", "#ea580c")):
-            points = [(int(row["step"]), float(row[name])) for row in rows if row["split"] == split and row[name]]
-            if points:
-                axes.plot(*zip(*points, strict=True), style, color=colour, label=split, markersize=4, linewidth=1.4)
-        axes.set_title(name.replace("_", " "), fontsize=11, loc="left")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.25)
+        draw_metric(figure.add_subplot(num_plot_rows, 2, place), rows, name)
     figure.supxlabel("step", fontsize=10)
     lines = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
     if lines:

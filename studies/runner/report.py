@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.evaluation.report_files import png_of
 from studies.runner.intervals import Interval, Scores, difference_of, interval_of
 from studies.runner.probes import PROBES
 from studies.runner.study import Claim, Study
@@ -142,6 +141,7 @@ def csv_report(name: str, study: Study, results: Results) -> str:
 
 def picture_report(study: Study, results: Results) -> bytes:
     """Draws each probe's scores with their intervals, as bytes of a PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     probes = [probe for probe in study.probes if any(name == probe for _, name in results)]
@@ -164,7 +164,10 @@ def picture_report(study: Study, results: Results) -> bytes:
         one.set_yticks(range(len(variants)), variants, parse_math=False)
         one.set_ylim(len(variants) - 0.5, -0.5)
         one.grid(axis="x", color="#e2e8f0")
-    return png_of(figure)
+    file = io.BytesIO()
+    # Without the name of the software, every version of matplotlib writes the same bytes.
+    FigureCanvasAgg(figure).print_png(file, metadata={"Software": None})
+    return file.getvalue()
 
 
 def percent(interval: Interval) -> str:

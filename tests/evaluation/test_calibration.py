@@ -1,21 +1,16 @@
 """Measures of calibration, on numbers whose right values are known."""
 
-import io
-
 import numpy as np
 import pytest
 import scipy.special
-from PIL import Image
 
 from bert_keras.evaluation.calibration import (
     answered_shares,
-    answered_table,
     expected_calibration_error,
     fit_temperature,
-    interval_of_mean,
     label_set_thresholds,
     negative_log_likelihood,
-    reliability_picture,
+    reliability,
     thresholds,
 )
 
@@ -71,13 +66,6 @@ def test_the_error_is_small_for_the_probabilities_that_the_labels_are_drawn_from
     assert errors[0] < 0.02 < 0.1 < errors[1]
 
 
-def test_the_interval_of_a_mean_is_that_of_the_normal_distribution():
-    values = np.random.default_rng(1).normal(2, 3, size=2000)
-    low, high = interval_of_mean(values)
-    error = 1.96 * 3 / np.sqrt(2000)
-    assert [low, high] == pytest.approx([values.mean() - error, values.mean() + error], abs=0.02)
-
-
 @pytest.mark.parametrize("num_examples", [60, 500])
 def test_label_sets_have_the_right_label_in_the_wanted_share_of_new_texts(num_examples):
     logits, labels = draw(200 * num_examples)
@@ -107,7 +95,6 @@ def test_fewer_answers_are_right_more_often():
     assert rows[0.0] == {"threshold": 0.0, "share": 1.0, "accuracy": pytest.approx(4 / 6)}
     assert rows[0.9] == {"threshold": 0.9, "share": pytest.approx(4 / 6), "accuracy": 0.75}
     assert answered_shares(CONFIDENCES[1:], IS_RIGHT[1:])[-1] == {"threshold": 0.99, "share": 0.0, "accuracy": None}
-    assert answered_table([rows[0.9]]) == "threshold\tshare\taccuracy\n0.9\t0.6667\t0.75\n"
 
 
 def test_equal_confidences_are_answered_together():
@@ -115,7 +102,10 @@ def test_equal_confidences_are_answered_together():
     assert thresholds(CONFIDENCES, ~IS_RIGHT)["0.9"] is None
 
 
-@pytest.mark.usefixtures("real_pictures")
-def test_the_picture_has_both_times():
-    picture = reliability_picture((CONFIDENCES, IS_RIGHT), (CONFIDENCES**2, IS_RIGHT))
-    assert Image.open(io.BytesIO(picture)).size == (1350, 630)
+def test_the_reliability_has_the_bins_that_have_answers():
+    rows = reliability(CONFIDENCES, IS_RIGHT)
+    assert [row["count"] for row in rows] == [1, 1, 2, 2]
+    assert [row["confidence"] for row in rows] == pytest.approx([0.3, 0.6, 0.9, 0.97])
+    assert [row["right"] for row in rows] == [0, 1, 0.5, 1]
+    errors = [row["count"] * abs(row["confidence"] - row["right"]) for row in rows]
+    assert sum(errors) / 6 == pytest.approx(expected_calibration_error(CONFIDENCES, IS_RIGHT))

@@ -1,13 +1,8 @@
 """Tables, and the reports of a run about its predictions."""
 
-import io
-import struct
-
-import matplotlib.image
-import numpy as np
 import pytest
 
-from bert_keras.evaluation.report_files import confusion_picture, errors_table, prediction_rows, predictions_table
+from bert_keras.evaluation.report_files import errors_table, prediction_rows, predictions_table
 from bert_keras.evaluation.tables import tab_separated, text_table
 
 
@@ -63,42 +58,3 @@ def test_a_table_of_errors():
         "id\tsource\tlabel\tprediction\toff by\ttext_a\ttext_b\n2\tz\t3\t1\t2\ta\tb\n0\tx\t1\t1.5\t0.5\ta\tb\n"
     )
     assert errors_table([], [], [], [], [], []) == "id\tsource\tlabel\tprediction\tconfidence\ttext\n"
-
-
-def pixels(picture):
-    return matplotlib.image.imread(io.BytesIO(picture), format="png")[..., :3]
-
-
-@pytest.mark.parametrize("num_classes", [2, pytest.param(40, marks=pytest.mark.slow)])
-def test_the_picture_shades_confusions(real_pictures, num_classes):
-    labels = [f"class ${number}" for number in range(num_classes)]
-    right = confusion_picture(range(num_classes), range(num_classes), labels)
-    wrong = confusion_picture(range(num_classes), [0] * num_classes, labels)
-    assert right.startswith(b"\x89PNG")
-    width, height = struct.unpack(">II", right[16:24])
-    assert 300 < height < width < 2600
-    # The darkest blue of the colours; ignores the scale at the right.
-    is_dark = [
-        abs(pixels(picture)[:, : width // 2] - (8 / 255, 48 / 255, 107 / 255)).sum(axis=2) < 0.02
-        for picture in (right, wrong)
-    ]
-    rows, columns = is_dark[1].nonzero()
-    side = np.ptp(rows) / num_classes
-    assert np.ptp(columns) == pytest.approx(side, abs=6), "one column of squares"
-    rows_of_first, _ = is_dark[0][:, columns.min() : columns.max()].nonzero()
-    assert np.ptp(rows_of_first) == pytest.approx(side, abs=6), "one square in it"
-    assert rows_of_first.min() == pytest.approx(rows.min(), abs=1)
-
-
-def test_the_same_numbers_give_the_same_picture(real_pictures):
-    assert confusion_picture([0, 1], [0, 1], ["a", "b"]) == confusion_picture([0, 1], [0, 1], ["a", "b"])
-
-
-def test_labels_that_the_font_of_the_picture_lacks(real_pictures, messages):
-    # A missing character would be a warning of matplotlib, which fails the test, and a box in the picture.
-    picture = confusion_picture([0, 1, 2], [0, 1, 2], ["\u4e2d\u6587", "a\nb", "na\u00efve \u0416"])
-    [message] = messages
-    assert message.startswith(
-        "confusion_matrix.png: 2 of 3 labels are shortened, or have codes for characters that its"
-    )
-    assert picture == confusion_picture([0, 1, 2], [0, 1, 2], [r"\u4e2d\u6587", r"a\nb", "na\u00efve \u0416"])

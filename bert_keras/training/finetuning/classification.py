@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.special
@@ -18,6 +18,7 @@ from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.evaluation.calibration import fit_temperature, label_set_thresholds, negative_log_likelihood
 from bert_keras.evaluation.classification import classification_metrics, multi_label_metrics, regression_metrics
+from bert_keras.evaluation.intervals import bootstrap
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import LABEL_SETS
@@ -32,12 +33,16 @@ from bert_keras.modeling import (
 from bert_keras.modeling.losses import Loss
 from bert_keras.storage import paths
 from bert_keras.storage.vocabulary import vocabulary_digest
+from bert_keras.training.command import commands_of_classifier
 from bert_keras.training.finetuning.classification_data import ERRORS, digest_of, facts_of, read_classification_data
 from bert_keras.training.finetuning.classification_reports import write_calibration, write_evaluation, write_predictions
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES
 from bert_keras.training.finetuning.task import Task
-from bert_keras.training.run_dir import RunDir
+from bert_keras.training.run_dir import RUN_CONFIG, RunDir, read_run_config
 from bert_keras.training.settings.programs import ClassifierSettings
+
+if TYPE_CHECKING:
+    from bert_keras.training.reports.page import Findings
 
 log = logging.getLogger("bert_keras")
 
@@ -138,7 +143,8 @@ class Classification(Task):
     def evaluate(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
         losses = self._losses(_logits(outputs))
         size = self._eval_batch_size
-        metrics = {"loss": float(losses.mean()), **self._judge(self.answers(outputs, self.eval_features))}
+        answers = self.answers(outputs, self.eval_features)
+        metrics = {"loss": float(losses.mean()), **self._judge(self._decide(answers))}
         # As in the original BERT, "loss" is the mean of the batch means.
         batch_losses = [losses[start : start + size].mean() for start in range(0, len(losses), size)]
         self.results = {f"eval_{name}": np.float32(value) for name, value in metrics.items()}
@@ -151,16 +157,14 @@ class Classification(Task):
 
         For regression these are the errors only, because a constant has no correlation with anything.
         """
-        truth = self._truth()
-        size = len(truth)
+        truth = self._truth
         if self.data.kind == "regression":
             mean = (self.data.scale or {}).get("mean", np.mean(truth))
-            return {name: value for name, value in self._judge(np.full(size, mean)).items() if name in ERRORS}
+            return {name: value for name, value in self._judge(np.full(len(truth), mean)).items() if name in ERRORS}
         if self.data.kind == "multi_label":
-            return self._judge(np.zeros((size, len(self.data.labels))))
+            return self._judge(np.zeros_like(truth))
         counts = collections.Counter(example.label for example in self.data.train or self.data.dev or ())
-        most_frequent = self.data.labels.index(counts.most_common(1)[0][0])
-        return self._judge(np.eye(len(self.data.labels))[[most_frequent] * size])
+        return self._judge(np.full_like(truth, self.data.labels.index(counts.most_common(1)[0][0])))
 
     @functools.cached_property
     def page_examples(self) -> list[dict[str, Any]]:
@@ -189,20 +193,38 @@ class Classification(Task):
         return np.broadcast_to(np.array(self._temperature), logits.shape[-1])
 
     def write_calibration(self, run_dir: RunDir, before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> None:
-        truth = self.data.targets(self.data.dev or ())
-        parts = []
-        for outputs in (before, after):
-            answers = self.answers(outputs, self.eval_features)
-            if self.kind == "multi_label":
-                confidences, is_right = np.maximum(answers, 1 - answers).ravel(), ((answers >= 0.5) == truth).ravel()
-            else:
-                confidences, is_right = answers.max(-1), truth[np.arange(len(truth)), answers.argmax(-1)]
-            parts.append((confidences, is_right, self._of_truth(answers, truth)))
+        parts = [self._outcome(self.answers(outputs, self.eval_features)) for outputs in (before, after)]
         write_calibration(run_dir, self.data, self._temperature or [], *parts)
 
     def write_evaluation(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> None:
         answers = self.answers(outputs, self.eval_features)
         write_evaluation(run_dir, self.data, answers, functools.partial(self._words, outputs, answers))
+
+    def findings(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> "Findings":
+        from bert_keras.training.reports.classifier_page import long_texts, sections_of  # --help does not need them
+        from bert_keras.training.reports.page import Findings
+
+        answers, features = self.answers(outputs, self.eval_features), self.eval_features
+        decided, size = self._decide(answers), len(answers)
+        bounds = bootstrap(lambda rows: [*self._judge(decided[rows], rows).values()], size)
+        outcome = None if self.data.kind == "regression" else self._outcome(answers)
+        numbers, texts = sections_of(run_dir, self.data, answers, outcome)
+        num_full, longest = long_texts(self.data, features, self._tokenizer)
+        commands = []
+        if paths.is_file(config := run_dir.file(RUN_CONFIG)):
+            stored, name = read_run_config(config)["settings"], paths.name(run_dir.path.rstrip("/"))
+            # A known task has the kind of its data, whatever the setting says.
+            stored["kind"] = "few_shot" if stored["kind"] == "few_shot" else self.data.kind
+            commands = commands_of_classifier(run_dir.path, name, stored, num_full > 0 and not self.doc_stride)
+        return Findings(
+            num_rows=size,
+            unit="examples",
+            intervals=dict(zip(self.data.metrics, bounds.T.tolist(), strict=True)),
+            numbers=numbers,
+            texts=texts | {"Longest texts": longest},
+            baseline=self.baseline_name,
+            commands=[*commands],
+        )
 
     def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> list[dict[str, Any]]:
         return write_predictions(run_dir, self.data, self.answers(outputs, self.predict_features))
@@ -290,22 +312,44 @@ class Classification(Task):
         labels = self.eval_features["label_ids"]
         return -scipy.special.log_softmax(logits, axis=-1)[np.arange(len(labels)), labels]
 
-    def _truth(self) -> list[Any]:
-        return [example.label for example in self.data.dev or ()]
+    @functools.cached_property
+    def _truth(self) -> np.ndarray:
+        """The labels of the evaluation examples: float [N] numbers, int [N, C] of 0 and 1, or int [N] ids."""
+        labels: list[Any] = [example.label for example in self.data.dev or ()]
+        if self.data.kind == "regression":
+            return np.array(labels, np.float64)
+        if self.data.kind == "multi_label":
+            return self.data.targets(self.data.dev or ()).astype(np.int8)
+        ids = {label: number for number, label in enumerate(self.data.labels)}
+        return np.array([ids[label] for label in labels])
+
+    def _decide(self, answers: np.ndarray) -> np.ndarray:
+        """Returns what answers say, in the form of `_truth`."""
+        if self.data.kind == "multi_label":
+            return (answers >= 0.5).astype(np.int8)
+        return answers if self.data.kind == "regression" else answers.argmax(-1)
+
+    def _outcome(self, answers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns confidences, whether they are right, and probabilities of the truth; for each of several labels."""
+        truth = self.data.targets(self.data.dev or ())
+        is_right, confidences = self._decide(answers) == self._truth, answers.max(-1)
+        if self.data.kind == "multi_label":
+            is_right, confidences = is_right.ravel(), np.maximum(answers, 1 - answers).ravel()
+        return confidences, is_right, self._of_truth(answers, truth)
 
     def _of_truth(self, answers: np.ndarray, truth: np.ndarray) -> np.ndarray:
         """Returns the probabilities of what is true: of the label, or of each label's presence or absence."""
         return np.where(truth, answers, 1 - answers).ravel() if self.kind == "multi_label" else answers[truth]
 
-    def _judge(self, answers: np.ndarray) -> dict[str, float]:
-        truth, labels = self._truth(), self.data.labels
+    def _judge(self, decided: np.ndarray, rows: Any = slice(None)) -> dict[str, float]:
+        """Returns the metrics of what `_decide` returns for some rows."""
+        truth = self._truth[rows]
         if self.data.kind == "regression":
-            metrics = regression_metrics(truth, answers)
+            metrics = regression_metrics(truth, decided)
         elif self.data.kind == "multi_label":
-            metrics = multi_label_metrics(self.data.targets(self.data.dev or ()), (answers >= 0.5).astype(np.int64))
+            metrics = multi_label_metrics(truth, decided)
         else:
-            ids = [labels.index(label) for label in truth]
-            metrics = classification_metrics(ids, answers.argmax(-1), self.data.metrics)
+            metrics = classification_metrics(truth, decided, self.data.metrics)
         return {name: metrics[name] for name in self.data.metrics}
 
     def _features(self, folder: str, split: str, examples: list[Example] | None) -> dict[str, np.ndarray] | None:

@@ -9,28 +9,28 @@ import numpy as np
 from bert_keras.data_prep.tasks.examples import Example, Label
 from bert_keras.evaluation.calibration import (
     answered_shares,
-    answered_table,
     expected_calibration_error,
-    interval_of_mean,
     negative_log_likelihood,
-    reliability_picture,
+    reliability,
     surprises,
     thresholds,
 )
 from bert_keras.evaluation.classification import class_report, confusion_matrix_table
 from bert_keras.evaluation.glue import SUBMISSION_FILES, submission_text, submission_zip
+from bert_keras.evaluation.intervals import interval_of_mean
 from bert_keras.evaluation.report_files import (
     MOST_CLASSES_OF_A_MATRIX,
-    confusion_picture,
     errors_table,
     prediction_rows,
     predictions_table,
 )
 from bert_keras.storage.json_files import readable_json
-from bert_keras.training.finetuning.classification_data import ClassificationData
+from bert_keras.training.finetuning.classification_data import ClassificationData, digest_of
 from bert_keras.training.run_dir import RunDir
 
 log = logging.getLogger("bert_keras")
+
+CALIBRATION_FILE = "calibration.json"
 
 _LABELS_SHOWN = 20
 _SCORES = (("negative log-likelihood", "nll"), ("expected calibration error", "ece"))
@@ -48,15 +48,15 @@ def write_evaluation(
     - eval_errors.tsv: wrong predictions with their place in the file, the most confident first; for regression all
       inexact predictions, the largest difference first. The first rows have the words that carry the prediction.
     - class_report.txt: not for regression.
-    - confusion_matrix.tsv, confusion_matrix.png: for one label per example, and at most 200 labels.
+    - confusion_matrix.tsv: for one label per example, and at most 200 labels.
 
     `answers` are those of `Classification.answers`; `words_of` returns the words of examples, None without them.
     """
     dev = data.dev or []
     labels: list[Any] = [example.label for example in dev]
-    truth = list(map(_shown, labels))
+    truth = list(map(shown_label, labels))
     _write_predictions(run_dir, "eval_predictions.tsv", data, dev, answers)
-    predicted = _names(data, answers)
+    predicted = names_of(data, answers)
     if data.kind == "regression":
         confidences = np.abs(answers - np.array(labels))
         by = "difference"
@@ -69,7 +69,7 @@ def write_evaluation(
     table = errors_table(
         [example.id for example in examples],
         [example.source for example in examples],
-        [_texts(example) for example in examples],
+        [texts_of(example) for example in examples],
         [truth[row] for row in wrong],
         [predicted[row] for row in wrong],
         confidences[wrong].tolist(),
@@ -88,13 +88,12 @@ def write_evaluation(
         run_dir.write_text("class_report.txt", report)
         if len(data.labels) <= MOST_CLASSES_OF_A_MATRIX:
             run_dir.write_text("confusion_matrix.tsv", confusion_matrix_table(label_ids, predicted_ids, data.labels))
-            run_dir.write_text("confusion_matrix.png", confusion_picture(label_ids, predicted_ids, data.labels))
             log.info("%s", report.rstrip())
         else:
-            run_dir.remove("confusion_matrix.tsv", "confusion_matrix.png")
+            run_dir.remove("confusion_matrix.tsv")
             log.info(
-                "no confusion matrix for %s labels, more than %d; class_report.txt has a row for each, eval_errors.tsv "
-                "each error",
+                "no confusion_matrix.tsv for %s labels, more than %d; class_report.txt has a row for each, "
+                "eval_errors.tsv each error",
                 f"{len(data.labels):,}",
                 MOST_CLASSES_OF_A_MATRIX,
             )
@@ -108,7 +107,7 @@ def write_calibration(
     before: tuple[np.ndarray, np.ndarray, np.ndarray],
     after: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> None:
-    """Writes calibration.json, answered.tsv and reliability.png, and logs them in short.
+    """Writes calibration.json, and logs it in short.
 
     `before` and `after` are of the evaluation examples, which neither training nor the temperature saw: the confidences
     of the answers, float [N], whether they are right, bool [N], and the probabilities of the truth, float [N].
@@ -117,11 +116,11 @@ def write_calibration(
         name: {
             "nll": negative_log_likelihood(of_truth),
             "ece": expected_calibration_error(confidences, is_right),
+            "reliability": reliability(confidences, is_right),
         }
         for name, (confidences, is_right, of_truth) in (("before", before), ("after", after))
     }
     confidences, is_right, _ = after
-    rows = answered_shares(confidences, is_right)
     found = thresholds(confidences, is_right)
     # The labels of an example are drawn together.
     changes = (surprises(after[2]) - surprises(before[2])).reshape(len(data.dev or ()), -1).mean(-1)
@@ -132,10 +131,10 @@ def write_calibration(
         **scores,
         "change_of_nll": change,
         "thresholds": found,
+        "answered": answered_shares(confidences, is_right),
+        "their_sha256": digest_of(data.dev or ()),
     }
-    run_dir.write_text("calibration.json", readable_json(described))
-    run_dir.write_text("answered.tsv", answered_table(rows))
-    run_dir.write_text("reliability.png", reliability_picture(before[:2], after[:2]))
+    run_dir.write_text(CALIBRATION_FILE, readable_json(described))
     told = [f"{name} {scores['before'][key]:.4g} before, {scores['after'][key]:.4g} now" for name, key in _SCORES]
     log.info("calibration on the evaluation data: %s", "; ".join(told))
     for wanted, threshold in found.items():
@@ -175,14 +174,14 @@ def write_predictions(run_dir: RunDir, data: ClassificationData, answers: np.nda
 def _write_predictions(
     run_dir: RunDir, name: str, data: ClassificationData, examples: Sequence[Example], answers: np.ndarray
 ) -> list[dict[str, Any]]:
-    ids, texts = [example.id for example in examples], [_texts(example) for example in examples]
+    ids, texts = [example.id for example in examples], [texts_of(example) for example in examples]
     probabilities = None if data.kind == "regression" else answers
-    rows = prediction_rows(ids, texts, _names(data, answers), probabilities, data.labels)
+    rows = prediction_rows(ids, texts, names_of(data, answers), probabilities, data.labels)
     run_dir.write_text(name, predictions_table(rows))
     return rows
 
 
-def _names(data: ClassificationData, answers: np.ndarray) -> list[str] | list[float]:
+def names_of(data: ClassificationData, answers: np.ndarray) -> list[str] | list[float]:
     """Returns the predictions as reports show them: label names, separated by commas, or numbers."""
     if data.kind == "regression":
         return [float(answer) for answer in answers]
@@ -201,9 +200,9 @@ def _in_short(data: ClassificationData, answers: np.ndarray) -> str:
     return (", ".join(shown[:_LABELS_SHOWN]) or "no label at all") + rest
 
 
-def _shown(label: Label) -> str | float:
+def shown_label(label: Label) -> str | float:
     return ",".join(sorted(label)) if isinstance(label, tuple) else label
 
 
-def _texts(example: Example) -> tuple[str | None, ...]:
+def texts_of(example: Example) -> tuple[str | None, ...]:
     return (example.text_a, *example.choices) if example.choices else (example.text_a, example.text_b)

@@ -253,7 +253,13 @@ class FineTuning:
         described = {"step": step, "metrics": metrics, "baseline": baseline, "data": data}
         run_dir.write_text(EVALUATION_FILE, json.dumps(described, indent=2) + "\n")
         task.infer = evaluation.infer
-        return task.write_evaluation(run_dir, evaluation.outputs or {})
+        predictions = task.write_evaluation(run_dir, evaluation.outputs or {})
+        if run_dir.is_writable and (findings := task.findings(run_dir, evaluation.outputs or {})):
+            from bert_keras.training.reports.page import write_page  # --help does not need it
+
+            model = run_dir.path if run_dir.in_use() else self.opened.files.folder
+            write_page(run_dir, model, task.describe(), described, findings)
+        return predictions
 
     @explain_large_model()
     def _build(self, settings: FineTuningSettings, teacher: "Teacher | None" = None) -> Loss:

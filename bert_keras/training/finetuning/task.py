@@ -4,7 +4,7 @@ docs/guides/your_own_task.md shows how to write one.
 """
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.losses import Loss
 from bert_keras.training.evaluation_pass import Infer
 from bert_keras.training.run_dir import RunDir
+
+if TYPE_CHECKING:  # --help does not need it
+    from bert_keras.training.reports.page import Findings
 
 
 class Task:
@@ -105,6 +108,9 @@ class Task:
 
         Returns the predictions, see `write_predictions`, if the data are also those to predict.
         """
+
+    def findings(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> "Findings | None":
+        """Returns what report.html says about the evaluation; None: the task has no such page."""
 
     def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> Any:
         """Writes the predictions for `predict_features` into the run folder; returns them for Python."""

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from bert_keras.evaluation.html_report import join, note, text_list
+from bert_keras.evaluation.intervals import interval_of_mean
 from bert_keras.evaluation.ranking import RANKING_METRICS, ranking_metrics
 from bert_keras.evaluation.tables import tab_separated
 from bert_keras.mistakes import Mistake, Setting
@@ -15,6 +17,7 @@ from bert_keras.modeling import BertConfig, ClassifierModel, MultiLabelLoss, Mul
 from bert_keras.modeling.losses import Loss
 from bert_keras.prediction import Vectorizer
 from bert_keras.training.finetuning.task import Task
+from bert_keras.training.reports.page import Findings
 from bert_keras.training.reranking.data import Queries, check_trainable, list_features, pair_features, read_queries
 from bert_keras.training.reranking.losses import ListwiseLoss
 from bert_keras.training.reranking.mining import mine_negatives
@@ -23,6 +26,7 @@ from bert_keras.training.settings.programs import ClassifierSettings
 
 log = logging.getLogger("bert_keras")
 
+_NUM_WORST_QUERIES = 20
 _FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
 
 
@@ -131,13 +135,13 @@ class Reranking(Task):
         return MultiLabelLoss(ClassifierModel(config, 1))
 
     def evaluate(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
-        scores, relevance, start = _scores(outputs), [], 0
-        found = []
-        for texts in self._queries().values():
-            found.append(scores[start : start + len(texts)])
-            relevance.append(np.array(list(texts.values())))
-            start += len(texts)
+        found, relevance = self._by_query(outputs)
         return {"loss": self._mean_loss(found, relevance), **ranking_metrics(relevance, found)}
+
+    def _by_query(self, outputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Returns the scores and the relevance of the texts of each query."""
+        relevance = [np.array(list(texts.values())) for texts in self._queries().values()]
+        return np.split(_scores(outputs), np.cumsum([len(gains) for gains in relevance])[:-1]), relevance
 
     def _queries(self) -> dict[str, dict[str, float]]:
         return self._eval.texts if self._eval else {}
@@ -157,6 +161,24 @@ class Reranking(Task):
             for (query, text, relevance), score in zip(triples, self._shown(outputs), strict=True)
         ]
         run_dir.write_text("eval_predictions.tsv", tab_separated(["query", "text", "relevance", "score"], rows))
+
+    def findings(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> Findings:
+        found, relevance = self._by_query(outputs)
+        values = [ranking_metrics([gains], [scores]) for gains, scores in zip(relevance, found, strict=True)]
+        items = []
+        for (query, texts), gains, scores in zip(self._queries().items(), relevance, found, strict=True):
+            order, names = np.lexsort((gains, -scores)), list(texts)
+            rank = int((gains[order] > 0).argmax())
+            facts = f"the first text that fits has place {rank + 1} of {len(texts)}"
+            items.append((rank, ([facts], [query, f"1: {names[order[0]]}", f"{rank + 1}: {names[order[rank]]}"])))
+        worst = sorted((item for item in items if item[0]), key=lambda item: -item[0])[:_NUM_WORST_QUERIES]
+        message = "Each has its query, the text with the highest score, and the first text that fits."
+        return Findings(
+            num_rows=len(found),
+            unit="queries",
+            intervals={name: interval_of_mean(np.array([row[name] for row in values])) for name in RANKING_METRICS},
+            texts={"Worst queries": join(note(message), text_list(item for _, item in worst))},
+        )
 
     def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> list[float]:
         """Writes predictions.tsv: each text with its query and its score. Returns the scores."""

@@ -1,0 +1,1 @@
+"""The page report.html at the end of a run."""
