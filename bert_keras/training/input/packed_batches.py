@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from bert_keras.modeling.losses import Loss
 from bert_keras.training.input.feature_batches import LENGTH_STEP, training_batches
@@ -36,6 +37,7 @@ class PackedLoss:
         self.metrics = loss.metrics
         self.own_weights = loss.own_weights
         self.weight_units = loss.weight_units
+        self.fixed_weights = loss.fixed_weights
 
     def denominators(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return self._loss.denominators(_joined(features))
@@ -46,7 +48,7 @@ class PackedLoss:
 
 def _joined(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Joins the parts: [parts, R, ...] -> [parts * R, ...]."""
-    return {name: tf.reshape(value, tf.concat([[-1], tf.shape(value)[2:]], 0)) for name, value in features.items()}
+    return {name: ops.reshape(value, (-1, *ops.shape(value)[2:])) for name, value in features.items()}
 
 
 def packed_training_batches(
