@@ -8,6 +8,7 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any, cast
 
+import keras
 import numpy as np
 import rich.console
 import tensorflow as tf
@@ -132,6 +133,10 @@ class _Encoder:
 
     def __call__(self, features: dict[str, Any]) -> dict[str, Any]:
         return {"vectors": self._bert(features)["pooled_output"]}
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        return self._bert.variables
 
 
 def fit_head(
