@@ -3,7 +3,6 @@
 As a program it writes the results on JAX as arrays: see `main`.
 """
 
-
 import keras
 import numpy as np
 import tensorflow as tf

@@ -91,7 +91,7 @@ def jax_devices(settings: RunSettings) -> JaxDevices:
         raise Mistake(
             "{deterministic} is for TensorFlow; for JAX on a GPU, put xla_gpu_deterministic_ops into XLA_FLAGS"
         )
-    log.info("JAX: %d device(s), %s", len(devices), devices[0].device_kind)
+    log.info("devices of JAX: %d (%s)", len(devices), devices[0].device_kind)
     return JaxDevices(devices)
 
 

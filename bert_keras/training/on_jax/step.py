@@ -65,7 +65,8 @@ class JaxTrainer(Trainer):
         for variables, values in zip(groups, state, strict=True):
             for name, variable in variables.items():
                 variable.assign(values[name])
-        return totals
+        sums = ("numerators", "denominators")  # JAX sorts the names of a dict
+        return totals | {name: {metric: totals[name][metric] for metric in self.loss.metric_names} for name in sums}
 
     def _updated(
         self, state: list[Arrays], totals: Arrays, others: Arrays, features: Arrays, seeds: Any, step: Any
