@@ -105,8 +105,8 @@ def pack_batches(
     """Packs the examples [B, ...] of each batch into few rows [parts, R, ...], the longest examples first.
 
     Rows of padding make the parts equal. Without fixed numbers of rows (of a part) and of sequences (of a row), each
-    batch has those that it needs; if it needs less than a row, T is reduced. `is_coarse` rounds these numbers and that of
-    predictions up to one of a few, with padding that changes no result.
+    batch has those that it needs; if it needs less than a row, T is reduced. `is_coarse` rounds these numbers and that
+    of predictions up to one of a few, with padding that changes no result.
     """
     spec = batches.element_spec
     names, row_length = list(spec), spec["input_mask"].shape[1]
