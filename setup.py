@@ -43,6 +43,7 @@ PACKAGES = [
     "training.distribution",
     "training.finetuning",
     "training.input",
+    "training.on_jax",
     "training.reranking",
     "training.sentence_vectors",
     "training.settings",

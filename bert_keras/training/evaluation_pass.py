@@ -53,12 +53,13 @@ class Evaluator:
         self.loss = loss
         self.strategy = strategy
         self._numerators = loss.numerators
-        if is_compiled:
+        is_on_jax = keras.backend.backend() == "jax"  # which compiles everything
+        if is_compiled and not is_on_jax:
             # AutoGraph would rewrite every method with `super()`, and keep the frame of the call.
             self._numerators = tf.function(
                 lambda features: loss.numerators(features), jit_compile=True, autograph=False
             )
-        if keras.backend.backend() == "jax":
+        if is_on_jax:
             weights = [*loss.own_weights.values()]
             self._run = strategy.compiled(
                 lambda features: self._with_loss(self._own_sums(features)), lambda: [*loss.model.variables, *weights]

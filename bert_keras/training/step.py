@@ -96,7 +96,10 @@ class Trainer:
         with strategy.scope():
             self.global_step = _variable(0, tf.int64)
             self._m, self._v = (
-                {name: self._new(np.zeros(weight.shape), weight.dtype) for name, weight in self._weights.items()}
+                {
+                    name: self._new(np.zeros(weight.shape, np.float32), weight.dtype)
+                    for name, weight in self._weights.items()
+                }
                 for _ in range(2)
             )
             averaged = self._weights if ema_decay else {}
