@@ -28,18 +28,15 @@ def results_on_jax(kind, tmp_path, folder="", num_devices=1):
 
 
 def assert_same(found, expected, way, tolerance=1e-5):
-    """Compares two states: weights and sums by value, slots by their length."""
+    """Compares weights and sums by value, and slots by their length, with ten times the tolerance."""
+    sums = {"loss", "norm"}
+    without = ("-", *WITHOUT_EFFECT.get(way, ()))
+    names = {name for name in {*expected} - sums if "self/key/bias" not in name and not name.startswith(without)}
     assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        if "self/key/bias" in name or name.startswith(WITHOUT_EFFECT.get(way.partition("|")[0], ("-",))):
-            continue
-        scale = np.linalg.norm(value) if name.endswith(("adam_m", "adam_v")) else max(1.0, np.abs(value).max())
-        size = (
-            np.linalg.norm(np.float64(found[name]) - value)
-            if value.ndim and name.endswith(("adam_m", "adam_v"))
-            else np.abs(np.float64(found[name]) - value).max()
-        )
-        assert size <= tolerance * scale, (way, name, size, scale)
+    states = [{name: state[name] for name in names} for state in (found, expected)]
+    assert_states_close(*states, weight_tolerance=tolerance, slot_tolerance=10 * tolerance)
+    for name in sums:
+        assert found[name] == pytest.approx(expected[name], rel=tolerance), (way, name)
 
 
 @pytest.mark.slow
@@ -50,7 +47,6 @@ def test_ten_steps_of_every_loss_equal_tensorflow_with_dropout(tmp_path):
     with without_graphs():
         for way in steps_on_backends.WAYS:
             assert_same(found[way], steps_on_backends.take_steps(way), way)
-    assert found["classes"]["loss"] != found["averages"]["bert/pooler/dense/bias"].mean()
 
 
 @pytest.mark.slow
@@ -67,7 +63,7 @@ def test_thirty_updates_on_jax_equal_the_release(golden_dir, tmp_path):
 @pytest.mark.slow
 def test_eight_devices_equal_one_with_dropout(tmp_path):
     found = results_on_jax("devices", tmp_path, num_devices=8)
-    ways = {way.partition("|")[0] for way in found}
+    ways = sorted({way.partition("|")[0] for way in found})
     assert len(ways) == 3
     for way in ways:
         assert_same(found[f"{way}|8"], found[f"{way}|1"], way, tolerance=1e-6)
