@@ -23,7 +23,7 @@ from bert_keras.modeling.dropout import random_bits
 from bert_keras.training.input.packed_batches import PackedLoss
 from bert_keras.training.input.packing import pack
 
-CONFIG = make_config(num_hidden_layers=2, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.1)
+CONFIG = make_config(num_hidden_layers=1, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.1)
 # For each way to train, the loss and the arguments of the trainer.
 WAYS = {
     **{name: (name, {}) for name in CELLS},

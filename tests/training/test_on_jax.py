@@ -17,7 +17,7 @@ from bert_keras.training.settings.pretraining import PretrainingSettings
 WITHOUT_EFFECT = {
     "choices": ("output_bias",),
     "texts of a query": ("output_bias",),
-    "answers": ("cls/squad/output_bias", "bert/encoder/layer_1/output/LayerNorm/beta"),
+    "answers": ("cls/squad/output_bias", "bert/encoder/layer_0/output/LayerNorm/beta"),
 }
 
 
@@ -73,7 +73,7 @@ def test_eight_devices_equal_one_with_dropout(tmp_path):
     ("changes", "expected"),
     [
         ({"use_tpu": True}, "use_tpu is for TensorFlow; leave it out, since JAX finds the TPU of its machine"),
-        ({"strategy": "multi_worker"}, "strategy=multi_worker is for TensorFlow; JAX trains on the devices of one"),
+        ({"strategy": "multi_worker"}, "strategy=multi_worker is for TensorFlow; JAX trains on all devices of one machine"),
         ({"precision": "float16"}, "precision=float16 is for TensorFlow; give bfloat16, which needs no loss scale"),
     ],
 )

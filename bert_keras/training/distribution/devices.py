@@ -61,8 +61,12 @@ def strategy_of(settings: RunSettings) -> tf.distribute.Strategy:
     if keras.backend.backend() == "jax":
         from bert_keras.training.on_jax.devices import jax_devices
 
-        if settings.strategy in ("auto", "multi_worker") and len(workers_of_tf_config()[0]) > 1:
-            raise Mistake("the environment variable TF_CONFIG names several workers, but JAX trains in one process")
+        if settings.strategy == "auto" and (num_workers := len(workers_of_tf_config()[0])) > 1:
+            raise Mistake(
+                "the environment variable TF_CONFIG names {} workers, but JAX trains in one process; give "
+                "{strategy}=one or mirrored, which do not read it",
+                num_workers,
+            )
         return jax_devices(settings)
     tf.config.experimental.enable_tensor_float_32_execution(settings.precision == "tf32")
     return create_strategy(
