@@ -43,6 +43,7 @@ PACKAGES = [
     "training.distribution",
     "training.finetuning",
     "training.input",
+    "training.on_jax",
     "training.reports",
     "training.reranking",
     "training.sentence_vectors",
@@ -78,6 +79,7 @@ SERVE = ["starlette>=1.10,<2", "uvicorn>=0.54,<0.55", "prometheus-client>=0.26,<
 BROWSER = ["selenium>=4.51,<5"]
 JIEBA = ["jieba>=0.42.1,<0.43"]
 PARQUET = ["pyarrow>=26,<27"]
+JAX = ["jax>=0.10,<0.11"]
 # Python reads Zstandard itself from 3.14 on.
 ZSTD = ["backports.zstd>=1,<2; python_version < '3.14'"]
 
@@ -92,8 +94,10 @@ EXTRAS = {
     "tensorboard": ["tensorboard>=2.21,<2.22"],
     # With the CUDA libraries that TensorFlow was built for; only for Linux.
     "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
+    # For training with KERAS_BACKEND=jax, on a CPU; JAX has its own extras for other devices.
+    "jax": JAX,
     # The compiler of the TPU (200 MB) for check_tpu.py; only for Linux. The hyphen is for the pip of Python 3.11.
-    "tpu-check": ["jax>=0.10,<0.11", "libtpu>=0.0.42,<0.1"],
+    "tpu-check": [*JAX, "libtpu>=0.0.42,<0.1"],
     # For the benchmarks that compare with them.
     "peers": [
         "torch>=2.13,<3",
@@ -123,7 +127,7 @@ EXTRAS = {
         "pytest>=9,<10",
         "pytest-xdist>=3.8,<4",
         "hypothesis>=6.155,<7",
-        "jax>=0.10,<0.11",
+        *JAX,
         "ruff>=0.17,<0.18",
         # Tests of the server send requests with it.
         "requests>=2.32,<3",

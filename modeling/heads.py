@@ -204,5 +204,9 @@ def pool(values: Any, input_mask: Any, pooling: str) -> Any:
     for _ in range(len(values.shape) - len(is_token.shape)):
         is_token = ops.expand_dims(is_token, -1)  # [B, T, ..., 1]
     if pooling == "max":
-        return ops.max(ops.where(is_token, values, -np.finfo(np.float32).max), axis=1)
+        values = ops.where(is_token, values, -np.finfo(np.float32).max)
+        if keras.backend.backend() == "jax":
+            # The gradient of a maximum looks for it among values that XLA may compute again, with another rounding.
+            return ops.take_along_axis(values, ops.argmax(values, axis=1, keepdims=True), axis=1)[:, 0]
+        return ops.max(values, axis=1)
     return ops.sum(ops.where(is_token, values, 0.0), axis=1) / ops.sum(ops.cast(is_token, "float32"), axis=1)

@@ -38,6 +38,7 @@ class Loss:
             them, and its checkpoints hold them.
         weight_units: dict of str to float, the units of weights by name; 1 for all others. Training computes a weight's
             update in its unit, so that a weight of any scale learns like one around 1.
+        fixed_weights: list of keras.Variable, weights that the loss reads and training never changes: the teacher's.
     """
 
     metric_names: tuple[str, ...] = ("loss", "accuracy")
@@ -46,6 +47,7 @@ class Loss:
     # Each loss has its own dicts.
     own_weights = functools.cached_property(lambda self: {})
     weight_units = functools.cached_property(lambda self: {})
+    fixed_weights = functools.cached_property(lambda self: [])
 
     def __init__(self, model: Callable[..., dict[str, Any]]) -> None:
         self.model: Any = model

@@ -124,8 +124,8 @@ def test_a_backend_that_is_not_installed_ends_in_one_sentence(tmp_path):
 
 
 def test_training_refuses_another_backend(monkeypatch, folders, tmp_path):
-    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
-    with pytest.raises(ValueError, match="but prediction and training need TensorFlow; set KERAS_BACKEND=tensorflow"):
+    monkeypatch.setattr("keras.backend.backend", lambda: "torch")
+    with pytest.raises(ValueError, match="training TensorFlow or JAX; set KERAS_BACKEND=tensorflow"):
         train_classifier(
             [("a", "b"), ("b", "c")], output_dir=tmp_path, init_checkpoint=folders["pretrained"], max_seq_length=16
         )

@@ -50,10 +50,13 @@ class Devices:
     num_tpu_cores: int | None = free("Number of TPU cores; compared with the TPU if given.", 8, lower_bound=1)
 
 
-def check_backend(backend: str) -> None:
-    """Checks that Keras runs on TensorFlow, given the name of its backend."""
+def check_backend(backend: str, is_training: bool = False) -> None:
+    """Checks that Keras runs on TensorFlow, or for training on JAX, given the name of its backend."""
+    if backend == "jax" and is_training:
+        return
     if backend != "tensorflow":
         raise ValueError(
-            f"Keras is set to run on {backend} (by KERAS_BACKEND or ~/.keras/keras.json), but prediction and training "
-            "need TensorFlow; set KERAS_BACKEND=tensorflow (only the network, `modeling`, also runs on JAX and PyTorch)"
+            f"Keras is set to run on {backend} (by KERAS_BACKEND or ~/.keras/keras.json), but prediction needs "
+            "TensorFlow, and training TensorFlow or JAX; set KERAS_BACKEND=tensorflow (only the network, `modeling`, "
+            "also runs on PyTorch)"
         )

@@ -58,12 +58,19 @@ class Evaluator:
         self.loss = loss
         self.strategy = strategy
         self._numerators = loss.numerators
-        if is_compiled:
+        is_on_jax = keras.backend.backend() == "jax"  # which compiles everything
+        if is_compiled and not is_on_jax:
             # AutoGraph would rewrite every method with `super()`, and keep the frame of the call.
             self._numerators = tf.function(
                 lambda features: loss.numerators(features), jit_compile=True, autograph=False
             )
-        self._run = graph_function(self, "_sums")
+        if is_on_jax:
+            weights = [*loss.own_weights.values()]
+            self._run = strategy.compiled(
+                lambda features: self._with_loss(self._own_sums(features)), lambda: [*loss.model.variables, *weights]
+            )
+        else:
+            self._run = graph_function(self, "_sums")
 
     def evaluate(self, batches: Iterable[dict[str, Any]]) -> Iterator[Evaluation | None]:
         """A pass to an `Evaluation`, whose metrics are weighted by the denominators of each batch.
@@ -88,9 +95,14 @@ class Evaluator:
 
     def step(self, features: dict[str, tf.Tensor]) -> dict[str, Any]:
         """Measures this replica's part of a batch, and returns the sums and the loss of the whole batch."""
-        numerators, denominators = sum_over_replicas((self._numerators(features), self.loss.denominators(features)))
-        loss = self.loss.value(numerators, denominators)
-        return {"numerators": numerators, "denominators": denominators, "loss": loss}
+        return self._with_loss(sum_over_replicas(self._own_sums(features)))
+
+    def _own_sums(self, features: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self._numerators(features), self.loss.denominators(features)
+
+    def _with_loss(self, sums: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, Any]:
+        numerators, denominators = sums
+        return {"numerators": numerators, "denominators": denominators, "loss": self.loss.value(*sums)}
 
 
 class Inference:
@@ -117,9 +129,13 @@ class Inference:
         self._is_trimmed = is_trimmed
         self._is_compiled = is_compiled
         self._answer = model
-        if is_compiled:
+        if is_compiled and keras.backend.backend() != "jax":
             self._answer = tf.function(lambda features: model(features), jit_compile=True, autograph=False)
-        self._run = graph_function(self, "_next_outputs")
+        if keras.backend.backend() == "jax":
+            answer = strategy.compiled(lambda features: model(features), lambda: model.variables)
+            self._run = lambda iterator: answer(next(iterator))
+        else:
+            self._run = graph_function(self, "_next_outputs")
 
     def outputs(self, features: dict[str, np.ndarray]) -> Iterator[dict[str, np.ndarray] | None]:
         """A pass to the outputs by name, float32 [N, ...] in the order of the examples; 0 for tokens that were cut."""
@@ -133,7 +149,7 @@ class Inference:
             yield None
             rows = order[row : row + self._batch_size]
             for name, values in self._run(iterator).items():
-                values = values.numpy()[: len(rows)]
+                values = np.asarray(values)[: len(rows)]
                 if self._model.is_per_token:
                     values = _padded(values, num_tokens)
                 if name not in collected:

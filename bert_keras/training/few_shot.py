@@ -165,7 +165,8 @@ class Encoder:
 
     def __init__(self, model: ClassifierModel) -> None:
         self._bert = model.bert
-        self.name, self.weights, self.name_in_checkpoint = model.name, model.weights, model.name_in_checkpoint
+        self.name, self.name_in_checkpoint = model.name, model.name_in_checkpoint
+        self.weights = self.variables = model.weights
 
     def __call__(self, features: dict[str, Any], dropout_seed: Any = None) -> dict[str, Any]:
         return {"vectors": self._bert(features, dropout_seed=dropout_seed)["pooled_output"]}

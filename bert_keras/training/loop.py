@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import rich.console
 import tensorflow as tf
@@ -136,7 +137,12 @@ def make_trainer(
     )
     with strategy.scope():
         loss_scale = LossScale() if settings.precision == "float16" else None
-    return Trainer(
+    kind = Trainer
+    if keras.backend.backend() == "jax":
+        from bert_keras.training.on_jax.step import JaxTrainer
+
+        kind = JaxTrainer
+    return kind(
         loss,
         optimizer,
         strategy,

@@ -2,8 +2,9 @@
 
 import dataclasses
 import logging
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import keras
 import tensorflow as tf
 
 from bert_keras.mistakes import Message
@@ -43,7 +44,8 @@ def take_precision(settings: S) -> S:
                 else "on an Intel Skylake, a step takes 1.5 times as long as with {precision}=float32 and {jit}"
             )
             log.warning(Message("{precision}=bfloat16 is slow here, since {}; " + cost, reason))
-    if settings.precision == "tf32" and not (settings.use_tpu or ((gpu := _weakest_gpu()) and gpu[0] >= _AMPERE)):
+    is_on_tpu = settings.use_tpu or bool(_jax_devices("tpu"))
+    if settings.precision == "tf32" and not (is_on_tpu or ((gpu := _weakest_gpu()) and gpu[0] >= _AMPERE)):
         log.warning(
             Message("{precision}=tf32 is float32 here, since it needs an NVIDIA GPU of the Ampere generation or later")
         )
@@ -63,7 +65,7 @@ def _of_run(folder: str | None) -> str | None:
 
 def _find_bfloat16(use_tpu: bool) -> tuple[bool, str]:
     """Returns whether the devices of a run have instructions for bfloat16, and the reason as a str."""
-    if use_tpu:
+    if use_tpu or _jax_devices("tpu"):
         return True, "a TPU multiplies bfloat16 numbers"
     if gpu := _weakest_gpu():
         capability, name = gpu
@@ -78,10 +80,22 @@ def _find_bfloat16(use_tpu: bool) -> tuple[bool, str]:
 
 def _weakest_gpu() -> tuple[tuple[int, ...], str] | None:
     """Returns the lowest compute capability of all GPUs, such as (8, 0), and that GPU's name; None without one."""
+    if keras.backend.backend() == "jax":
+        found = [(tuple(map(int, gpu.compute_capability.split("."))), gpu.device_kind) for gpu in _jax_devices("gpu")]
+        return min(found, default=None)
     gpus = tf.config.list_physical_devices("GPU")
     details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
     found = [(tuple(each.get("compute_capability") or ()), each.get("device_name", "the GPU")) for each in details]
     return min(found, default=None)
+
+
+def _jax_devices(platform: str) -> list[Any]:
+    """Returns the devices of a kind that JAX trains on; none if Keras runs on TensorFlow."""
+    if keras.backend.backend() != "jax":
+        return []
+    import jax
+
+    return [device for device in jax.local_devices() if device.platform == platform]
 
 
 def _processor_flags() -> set[str]:

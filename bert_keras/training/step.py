@@ -9,10 +9,13 @@ averages the weights, if that is wanted.
 
 import functools
 import logging
+import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import keras
+import numpy as np
 import tensorflow as tf
 
 from bert_keras.modeling.checkpoints.loading import weights_by_name
@@ -81,7 +84,7 @@ class Trainer:
         self._ema_decay = ema_decay
         self._loss_scale = loss_scale
         variables = {**weights_by_name(loss.model), **loss.own_weights}
-        self._all_weights = {name: variable.value for name, variable in variables.items()}
+        self._all_weights = {name: self._own(variable) for name, variable in variables.items()}
         self._weights = {
             name: weight for name, weight in self._all_weights.items() if not is_trained or is_trained(name)
         }
@@ -89,18 +92,33 @@ class Trainer:
         if not self._weights:
             raise ValueError(_NOTHING_TO_TRAIN)
         self._is_reported = False
-        self.train = graph_function(self, "take_steps")
-        self._compiled_gradients = graph_function(self, "_gradients", jit_compile=True) if is_compiled else None
-        self._compiled_vectors = graph_function(self, "_vectors", jit_compile=True) if is_compiled else None
-        self._updates = choose_updates(optimizer, self._weights, strategy)
+        self._prepare(is_compiled)
         with strategy.scope():
             self.global_step = _variable(0, tf.int64)
             self._m, self._v = (
-                {name: _variable(tf.zeros(weight.shape, weight.dtype)) for name, weight in self._weights.items()}
+                {
+                    name: self._new(np.zeros(weight.shape, np.float32), weight.dtype)
+                    for name, weight in self._weights.items()
+                }
                 for _ in range(2)
             )
             averaged = self._weights if ema_decay else {}
-            self._averages = {name: _variable(weight.numpy(), weight.dtype) for name, weight in averaged.items()}
+            self._averages = {name: self._new(weight.numpy(), weight.dtype) for name, weight in averaged.items()}
+
+    def _prepare(self, is_compiled: bool) -> None:
+        """Makes the functions that compute a step."""
+        self.train = graph_function(self, "take_steps")
+        self._compiled_gradients = graph_function(self, "_gradients", jit_compile=True) if is_compiled else None
+        self._compiled_vectors = graph_function(self, "_vectors", jit_compile=True) if is_compiled else None
+        self._updates = choose_updates(self.optimizer, self._weights, self.strategy)
+
+    def _own(self, variable: keras.Variable) -> Any:
+        """Returns the variable of the backend in that of Keras."""
+        return variable.value
+
+    def _new(self, value: np.ndarray, dtype: Any) -> Any:
+        """Returns a new variable of the state."""
+        return _variable(value, dtype)
 
     @property
     def state(self) -> dict[str, tf.Variable]:
@@ -261,7 +279,7 @@ class Trainer:
             return
         self._is_reported = True
         num_trained, num_all = (
-            sum(self._all_weights[name].shape.num_elements() for name in group) for group in (names, self._all_weights)
+            sum(math.prod(self._all_weights[name].shape) for name in group) for group in (names, self._all_weights)
         )
         log.info("training changes %s of %s numbers", f"{num_trained:,}", f"{num_all:,}")
 

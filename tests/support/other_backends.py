@@ -11,10 +11,11 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def run_on(backend, *arguments):
-    """Run `python` with arguments on a backend, and return what it prints.
+def run_on(backend, *arguments, num_devices=1, status=0):
+    """Run `python` with arguments on a backend, with a number of devices on JAX, and return what it prints.
 
-    Skips the test if the backend is not installed, and fails with the last output if the process does.
+    Skips the test if the backend is not installed, and fails with the last output if the process ends with another
+    status.
     """
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"the backend {backend} is not installed")
@@ -23,12 +24,12 @@ def run_on(backend, *arguments):
         "JAX_PLATFORMS": "cpu",
         "CUDA_VISIBLE_DEVICES": "",
         # JAX compiles each operation separately; the tests compare formulas, not speed.
-        "XLA_FLAGS": "--xla_backend_optimization_level=0",
+        "XLA_FLAGS": f"--xla_backend_optimization_level=0 --xla_force_host_platform_device_count={num_devices}",
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
     command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert done.returncode == status, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
 
 

@@ -219,6 +219,8 @@ def naming_arguments(spelling: Spelling, verbose: bool) -> Iterator[rich.console
     tf_log, tf_level = tf.get_logger(), tf.get_logger().level
     tf_log.setLevel(logging.WARNING)  # in a notebook it would be INFO
     is_tf32 = tf.config.experimental.tensor_float_32_execution_enabled()
+    jax: Any = sys.modules.get("jax")
+    precision = jax and jax.config.jax_default_matmul_precision
     # In a notebook, plain text: rich's own display would need ipywidgets, and the kernel pretends to be a terminal.
     stream = cast(IO[str], Messages("stdout", is_of_program=False))
     console = rich.console.Console(
@@ -239,5 +241,7 @@ def naming_arguments(spelling: Spelling, verbose: bool) -> Iterator[rich.console
         log.setLevel(logging_before[2])
         tf_log.setLevel(tf_level)
         tf.config.experimental.enable_tensor_float_32_execution(is_tf32)
+        if jax:
+            jax.config.update("jax_default_matmul_precision", precision)
         # Reference cycles in Keras and TensorFlow would keep the network and Adam's moments in memory.
         gc.collect()

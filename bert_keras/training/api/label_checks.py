@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import rich.console
 from absl import flags
@@ -22,6 +23,7 @@ from bert_keras.data_prep.tasks.examples import Example, learn_labels, to_number
 from bert_keras.evaluation.tables import tab_separated
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.settings.devices import check_backend
 from bert_keras.settings.fields import program_flags, read_flags
 from bert_keras.storage import paths, writing
 from bert_keras.training.api.calls import Program
@@ -221,6 +223,7 @@ def open_check(
     """Reads the labelled texts, and opens the encoder of check_labels.py."""
     if callbacks != NO_CALLBACKS:
         raise TypeError("check_labels() calls no functions; leave out on_step, on_evaluation and on_save")
+    check_backend(keras.backend.backend())
     require(flag_values, ("train_file", "init_checkpoint", "output_dir"))
     settings, given = read_flags(LabelCheckSettings, flag_values), given_flags(flag_values)
     for names, needed in ((_OF_FINE_TUNING, "fine_tune"), (("num_next_labels",), "unlabeled_file")):

@@ -53,6 +53,7 @@ class DistillationLoss(Loss):
         self._loss, self._teacher, self._recipe = loss, teacher, recipe
         self.metric_names = (*loss.metric_names, *recipe.extras)
         self.weight_units = loss.weight_units
+        self.fixed_weights = [*teacher.variables] if isinstance(teacher, keras.Model) else []
         self.label_names = (*loss.label_names, *(("label_weights",) if has_label_weights else ()))
         self._pairs = [(number, layer) for number, layer in enumerate(recipe.teacher_layers, 1) if layer]
         self._projection = None

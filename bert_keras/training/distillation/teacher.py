@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Any
 
+import keras
+
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.exported import open_exported
 from bert_keras.model_folder.folder import ModelFolder
@@ -115,6 +117,8 @@ def open_teacher(settings: TeacherSettings, tasks: Collection[str], student: Mod
             casing[0][1],
         )
     recipe = recipe_of(settings, None if files.is_export else files.config, student.config)
+    if files.is_export and keras.backend.backend() == "jax":
+        raise Mistake("{teacher}={} is an export, which needs TensorFlow; give its run for a training on JAX", path)
     if files.is_export and settings.jit:
         raise Mistake("{jit} cannot compile a teacher that is an export; leave it out, or give its run")
     return Teacher(described, files, recipe)

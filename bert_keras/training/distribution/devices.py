@@ -52,12 +52,22 @@ def create_strategy(
 
 
 def strategy_of(settings: RunSettings) -> tf.distribute.Strategy:
-    """Returns the strategy for a run's settings. See `create_strategy`.
+    """Returns the strategy for a run's settings. See `create_strategy`. On JAX it is a `JaxDevices`.
 
     For the whole process it also sets the precision of float32 products. With `precision` "tf32" this is TensorFloat-32
     (10 bits of mantissa) on a GPU that has it and bfloat16 on a TPU; else it is float32.
     """
-    check_backend(keras.backend.backend())
+    check_backend(keras.backend.backend(), is_training=True)
+    if keras.backend.backend() == "jax":
+        from bert_keras.training.on_jax.devices import jax_devices
+
+        if settings.strategy == "auto" and (num_workers := len(workers_of_tf_config()[0])) > 1:
+            raise Mistake(
+                "the environment variable TF_CONFIG names {} workers, but JAX trains in one process; give "
+                "{strategy}=one or mirrored, which do not read it",
+                num_workers,
+            )
+        return jax_devices(settings)
     tf.config.experimental.enable_tensor_float_32_execution(settings.precision == "tf32")
     return create_strategy(
         kind=settings.strategy,
@@ -67,6 +77,11 @@ def strategy_of(settings: RunSettings) -> tf.distribute.Strategy:
         gcp_project=settings.gcp_project,
         num_tpu_cores=settings.num_tpu_cores,
     )
+
+
+def is_compiled(settings: RunSettings) -> bool:
+    """Returns whether XLA compiles the network, once for every shape of a batch."""
+    return settings.jit or keras.backend.backend() == "jax"
 
 
 def workers_of_tf_config() -> tuple[list[tuple[str, int]], Any]:
@@ -105,11 +120,14 @@ def distribute(
     """Gives every device its part of each batch, the same part on any number of machines.
 
     Every worker reads all batches and takes its part of each, so a step depends on the batch alone. The batches have
-    one static size. If it does not divide evenly, rows of zeros fill the end; the task must not count them.
+    one static size. If it does not divide evenly, rows of zeros fill the end; the task must not count them. On JAX the
+    step does this, with the batches as they are.
 
     Unless `is_endless` promises that the batches never end, workers check together at every batch whether there is one,
     and TensorFlow leaves the shapes open. The result goes to `strategy.run`, batch by batch.
     """
+    if keras.backend.backend() == "jax":
+        return batches
     num_replicas = strategy.num_replicas_in_sync
 
     def parts_of(context: tf.distribute.InputContext) -> tf.data.Dataset:

@@ -23,7 +23,7 @@ from bert_keras.modeling.losses import Loss
 from bert_keras.settings.devices import PRECISIONS
 from bert_keras.storage.json_files import readable_json
 from bert_keras.storage.vocabulary import vocabulary_digest
-from bert_keras.training.distribution.devices import distribute
+from bert_keras.training.distribution.devices import distribute, is_compiled
 from bert_keras.training.distribution.tpu import is_tpu
 from bert_keras.training.distribution.workers import Workers, open_run_dir
 from bert_keras.training.evaluation_pass import Evaluation, Inference, finish, last, length_step, write_eval_results
@@ -301,11 +301,11 @@ class FineTuning:
     def _batches(self, network: Loss, settings: FineTuningSettings, start_step: int) -> Iterable:
         features = {name: self.task.train_features[name] for name in network.feature_names}
         if settings.pack:
-            is_fixed = is_tpu(self.strategy) or settings.jit
+            is_fixed = is_tpu(self.strategy) or is_compiled(settings)
             num_devices = self.strategy.num_replicas_in_sync
             batches = packed_training_batches(features, settings, num_devices, start_step, self._is_trimmed, is_fixed)
         else:
-            step = length_step(features["input_ids"].shape[-1], settings.jit)
+            step = length_step(features["input_ids"].shape[-1], is_compiled(settings))
             batch_size, seed = settings.train_batch_size, settings.seed
             batches = training_batches(features, batch_size, seed, start_step, self._is_trimmed, step)
         return distribute(self.strategy, batches, is_endless=True)
@@ -316,7 +316,7 @@ class FineTuning:
         return self.task.is_trimmed and not is_tpu(self.strategy)
 
     def _inference(self, network: Loss, settings: FineTuningSettings, batch_size: int) -> Inference:
-        return Inference(network.model, self.strategy, batch_size, self._is_trimmed, settings.jit)
+        return Inference(network.model, self.strategy, batch_size, self._is_trimmed, is_compiled(settings))
 
     def _evaluator(self, network: Loss, settings: FineTuningSettings) -> Callable[[], Iterator[Evaluation | None]]:
         """Returns a function that starts an evaluation of the network."""

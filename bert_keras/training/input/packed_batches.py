@@ -7,8 +7,10 @@ dropout masks. Axes: B examples, R rows, T tokens, S sequences of a row, P predi
 import logging
 from collections.abc import Iterable, Mapping
 
+import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from bert_keras.modeling.losses import Loss
 from bert_keras.training.input.feature_batches import LENGTH_STEP, training_batches
@@ -20,6 +22,8 @@ log = logging.getLogger("bert_keras")
 
 # Batches of records to measure; enough for a mean.
 _NUM_MEASURED = 100
+# Coarse numbers of rows are multiples of the most rows divided by this, and those of places multiples of this.
+_NUM_SIZES = 8
 
 
 class PackedLoss:
@@ -36,6 +40,7 @@ class PackedLoss:
         self.metrics = loss.metrics
         self.own_weights = loss.own_weights
         self.weight_units = loss.weight_units
+        self.fixed_weights = loss.fixed_weights
 
     def denominators(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return self._loss.denominators(_joined(features))
@@ -46,7 +51,7 @@ class PackedLoss:
 
 def _joined(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Joins the parts: [parts, R, ...] -> [parts * R, ...]."""
-    return {name: tf.reshape(value, tf.concat([[-1], tf.shape(value)[2:]], 0)) for name, value in features.items()}
+    return {name: ops.reshape(value, (-1, *ops.shape(value)[2:])) for name, value in features.items()}
 
 
 def packed_training_batches(
@@ -85,16 +90,23 @@ def pack_examples(
     row_length = batches.element_spec["input_mask"].shape[1]
     lengths = measured.take(_NUM_MEASURED).map(lambda batch: tf.reduce_sum(batch["input_mask"], -1))
     _log_filling(lengths.as_numpy_iterator(), row_length)
-    return pack_batches(batches, num_devices * settings.gradient_accumulation_steps)
+    # JAX compiles a program for each shape.
+    is_coarse = keras.backend.backend() == "jax"
+    return pack_batches(batches, num_devices * settings.gradient_accumulation_steps, is_coarse=is_coarse)
 
 
 def pack_batches(
-    batches: tf.data.Dataset, num_parts: int = 1, num_rows: int | None = None, max_sequences: int | None = None
+    batches: tf.data.Dataset,
+    num_parts: int = 1,
+    num_rows: int | None = None,
+    max_sequences: int | None = None,
+    is_coarse: bool = False,
 ) -> tf.data.Dataset:
     """Packs the examples [B, ...] of each batch into few rows [parts, R, ...], the longest examples first.
 
     Rows of padding make the parts equal. Without fixed numbers of rows (of a part) and of sequences (of a row), each
-    batch has those that it needs; if it needs less than a row, T is reduced.
+    batch has those that it needs; if it needs less than a row, T is reduced. `is_coarse` rounds these numbers and that
+    of predictions up to one of a few, with padding that changes no result.
     """
     spec = batches.element_spec
     names, row_length = list(spec), spec["input_mask"].shape[1]
@@ -105,8 +117,9 @@ def pack_batches(
         order = np.argsort(-lengths, kind="stable")
         length = row_length if num_rows else _cut(lengths.sum(), row_length)
         features = {name: values[order] for name, values in features.items()}
-        multiple = num_parts * (num_rows or 1)
-        packed = pack(features, length, max_sequences, row_multiple=multiple)
+        step = -(-len(order) // (num_parts * _NUM_SIZES)) if is_coarse else 1
+        row_multiple, multiple = num_parts * (num_rows or step), _NUM_SIZES if is_coarse else 1
+        packed = pack(features, length, max_sequences, row_multiple=row_multiple, multiple=multiple)
         return {name: values.reshape(num_parts, -1, *values.shape[1:]) for name, values in packed.items()}
 
     example = [np.ones([1, *spec[name].shape[1:]], spec[name].dtype.as_numpy_dtype) for name in names]

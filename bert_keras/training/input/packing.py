@@ -46,6 +46,7 @@ def pack(
     max_sequences: int | None = None,
     max_predictions: int | None = None,
     row_multiple: int = 1,
+    multiple: int = 1,
 ) -> dict[str, np.ndarray]:
     """Packs the features of sequences into rows.
 
@@ -55,6 +56,7 @@ def pack(
             are [N, P'], and all others belong to the sequence: [N, ...].
         row_length, max_sequences, max_predictions: T, S and P; None: the maximum over the rows.
         row_multiple: R is a multiple of it, and rows of padding come last.
+        multiple: S and P are multiples of it, unless they are given.
 
     Returns:
         Arrays of tokens [R, T], of predictions [R, P], of sequences [R, S, ...]; and int32 "sequence_ids"
@@ -79,10 +81,10 @@ def pack(
     place = np.concatenate([np.arange(len(row)) for row in rows])
     start = np.concatenate([np.cumsum([0, *lengths[row[:-1]]]) for row in rows])
     num_rows = -(-len(rows) // row_multiple) * row_multiple
-    num_places = max_sequences or int(place.max()) + 1
+    num_places = max_sequences or -(-(int(place.max()) + 1) // multiple) * multiple
     taken = {name: values[numbers] for name, values in features.items()}
 
-    packed = _pack_predictions(taken, row_of, start, num_rows, max_predictions)
+    packed = _pack_predictions(taken, row_of, start, num_rows, max_predictions, multiple)
     source = np.nonzero(taken["input_mask"])  # sequence and position of each token
     target = (row_of[source[0]], start[source[0]] + source[1])
     taken |= {
@@ -109,6 +111,7 @@ def _pack_predictions(
     start: np.ndarray,
     num_rows: int,
     max_predictions: int | None,
+    multiple: int,
 ) -> dict[str, np.ndarray]:
     """Joins the predictions of a row that have a weight, and shifts their positions to those in the row."""
     if "masked_lm_positions" not in features:
@@ -116,7 +119,7 @@ def _pack_predictions(
     source = np.nonzero(features["masked_lm_weights"])  # sequence and column of each prediction
     target_row = row_of[source[0]]
     counts = np.bincount(target_row, minlength=num_rows)
-    num_columns = int(counts.max()) if max_predictions is None else max_predictions
+    num_columns = -(-int(counts.max()) // multiple) * multiple if max_predictions is None else max_predictions
     if counts.max() > num_columns:
         raise ValueError(
             f"a packed row has {counts.max()} predictions, but max_predictions is {num_columns}; give at least as many"

@@ -5,11 +5,13 @@ Axes: B examples, K texts of an example, H hidden, C candidates.
 
 from typing import Any
 
+import keras
 import tensorflow as tf
+from keras import ops
 
 from bert_keras.modeling import SentenceModel
 from bert_keras.modeling.layers import normalize
-from bert_keras.modeling.losses import Loss
+from bert_keras.modeling.losses import Loss, losses_and_hits
 
 # Number of a missing text, which pads an example that has fewer texts than others.
 NO_TEXT = -1
@@ -28,10 +30,10 @@ class CosineLoss(Loss):
     metric_names = ("loss",)
     label_names = ("label_values",)
 
-    def _values(self, outputs: dict[str, tf.Tensor], features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def _values(self, outputs: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
         vectors = normalize(outputs["vectors"])  # [B, 2, H]
-        cosines = tf.reduce_sum(vectors[:, 0] * vectors[:, 1], axis=-1)
-        return {"loss": tf.square(cosines - features["label_values"])}
+        cosines = ops.sum(vectors[:, 0] * vectors[:, 1], axis=-1)
+        return {"loss": ops.square(cosines - features["label_values"])}
 
 
 class ComparingLoss(Loss):
@@ -44,7 +46,7 @@ class ComparingLoss(Loss):
     Setup".
     """
 
-    def compare(self, vectors: tf.Tensor, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def compare(self, vectors: Any, features: dict[str, Any]) -> dict[str, Any]:
         """Compares the examples of a whole batch.
 
         Args:
@@ -55,20 +57,29 @@ class ComparingLoss(Loss):
             What `numerators` needs of each example, all float32: the gradient of the sum of the losses
             "vector_gradients" [B, ..., H], and the value of each metric [B].
         """
-        with tf.GradientTape() as tape:
-            tape.watch(vectors)
-            values = self._values({"vectors": vectors}, features)
-        gradients = tape.gradient(values["loss"], vectors)
+        if keras.backend.backend() == "jax":
+            import jax
+
+            def summed(vectors: Any) -> tuple[Any, dict[str, Any]]:
+                values = self._values({"vectors": vectors}, features)
+                return ops.sum(values["loss"]), values
+
+            gradients, values = jax.grad(summed, has_aux=True)(vectors)
+        else:
+            with tf.GradientTape() as tape:
+                tape.watch(vectors)
+                values = self._values({"vectors": vectors}, features)
+            gradients = tape.gradient(values["loss"], vectors)
         return {"vector_gradients": gradients, **{f"compared_{name}": value for name, value in values.items()}}
 
-    def numerators(self, features: dict[str, tf.Tensor], dropout_seed: Any = None) -> dict[str, tf.Tensor]:
+    def numerators(self, features: dict[str, Any], dropout_seed: Any = None) -> dict[str, Any]:
         """See `Loss.numerators`. With the features of `compare`, the loss has its value and gradient from there."""
         if "vector_gradients" not in features:
             return super().numerators(features, dropout_seed)
         vectors = self.model(features, dropout_seed=dropout_seed)["vectors"]
-        sums = {name: tf.reduce_sum(features[f"compared_{name}"]) for name in self.metric_names}
-        product = tf.reduce_sum(features["vector_gradients"] * vectors)
-        return sums | {"loss": sums["loss"] + product - tf.stop_gradient(product)}
+        sums = {name: ops.sum(features[f"compared_{name}"]) for name in self.metric_names}
+        product = ops.sum(features["vector_gradients"] * vectors)
+        return sums | {"loss": sums["loss"] + product - ops.stop_gradient(product)}
 
 
 class RankingLoss(ComparingLoss):
@@ -94,17 +105,14 @@ class RankingLoss(ComparingLoss):
         super().__init__(model)
         self._scale = scale
 
-    def _values(self, outputs: dict[str, tf.Tensor], features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def _values(self, outputs: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
         vectors, numbers = normalize(outputs["vectors"]), features["text_numbers"]
-        num_examples = tf.shape(vectors)[0]
         # The second texts of all examples, then their third texts, and so on.
-        candidates = tf.reshape(tf.transpose(vectors[:, 1:], [1, 0, 2]), [-1, vectors.shape[-1]])  # [C, H]
-        logits = self._scale * tf.matmul(vectors[:, 0], candidates, transpose_b=True)  # [B, C]
-        logits = tf.where(_is_excluded(numbers), _EXCLUDED, logits)
-        labels = tf.range(num_examples)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-        hits = tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels)
-        return {"loss": losses, "accuracy": tf.cast(hits, tf.float32)}
+        candidates = ops.reshape(ops.transpose(vectors[:, 1:], (1, 0, 2)), (-1, vectors.shape[-1]))  # [C, H]
+        logits = self._scale * ops.matmul(vectors[:, 0], ops.transpose(candidates))  # [B, C]
+        logits = ops.where(_is_excluded(numbers), _EXCLUDED, logits)
+        losses, hits = losses_and_hits(logits, ops.arange(ops.shape(vectors)[0], dtype="int32"))
+        return {"loss": losses, "accuracy": hits}
 
 
 class ClassesLoss(ComparingLoss):
@@ -125,23 +133,24 @@ class ClassesLoss(ComparingLoss):
         super().__init__(model)
         self._temperature = temperature
 
-    def _values(self, outputs: dict[str, tf.Tensor], features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def _values(self, outputs: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
         vectors, labels = normalize(outputs["vectors"]), features["label_ids"]
-        is_other = ~tf.eye(tf.shape(vectors)[0], dtype=tf.bool)
-        logits = tf.matmul(vectors, vectors, transpose_b=True) / self._temperature  # [B, B]
-        log_probabilities = tf.nn.log_softmax(tf.where(is_other, logits, _EXCLUDED))
-        is_same = tf.cast(tf.equal(labels[:, None], labels) & is_other, tf.float32)
-        sums = tf.reduce_sum(is_same * log_probabilities, axis=-1)
-        return {"loss": -tf.math.divide_no_nan(sums, tf.reduce_sum(is_same, axis=-1))}
+        rows = ops.arange(ops.shape(vectors)[0])
+        is_other = ops.not_equal(ops.expand_dims(rows, 1), rows)
+        logits = ops.matmul(vectors, ops.transpose(vectors)) / self._temperature  # [B, B]
+        log_probabilities = ops.log_softmax(ops.where(is_other, logits, _EXCLUDED))
+        is_same = ops.cast(ops.equal(ops.expand_dims(labels, 1), labels) & is_other, "float32")
+        sums = ops.sum(is_same * log_probabilities, axis=-1)
+        return {"loss": -ops.divide_no_nan(sums, ops.sum(is_same, axis=-1))}
 
 
-def _is_excluded(numbers: tf.Tensor) -> tf.Tensor:
+def _is_excluded(numbers: Any) -> Any:
     """Returns bool [B, C]: which candidates are not negatives of an example, other than its own second text."""
-    num_examples, num_texts = tf.shape(numbers)[0], numbers.shape[1]
     first, second = numbers[:, :1], numbers[:, 1:2]  # [B, 1]
-    candidates = tf.reshape(tf.transpose(numbers[:, 1:]), [1, -1])  # [1, C]
-    answers_same = tf.equal(first, numbers[:, 0])  # [B, B]
-    answers_same = tf.pad(answers_same, [[0, 0], [0, num_examples * (num_texts - 2)]])
-    is_own = tf.eye(num_examples, tf.shape(candidates)[1], dtype=tf.bool)
-    is_same = tf.equal(candidates, first) | tf.equal(candidates, second) | answers_same
-    return (is_same | tf.equal(candidates, NO_TEXT)) & ~is_own
+    candidates = ops.reshape(ops.transpose(numbers[:, 1:]), (1, -1))  # [1, C]
+    rows = ops.arange(ops.shape(numbers)[0], dtype="int32")  # [B]
+    places = ops.arange(ops.shape(candidates)[1], dtype="int32")  # [C]
+    answers_same = ops.equal(first, ops.tile(numbers[:, 0], numbers.shape[1] - 1)) & (places <= rows[-1])
+    is_own = ops.equal(ops.expand_dims(rows, 1), places)
+    is_same = ops.equal(candidates, first) | ops.equal(candidates, second) | answers_same
+    return (is_same | ops.equal(candidates, NO_TEXT)) & ~is_own

@@ -1,0 +1,1 @@
+"""Training with JAX in place of TensorFlow: the devices and the step."""

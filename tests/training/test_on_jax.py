@@ -1,0 +1,89 @@
+"""Training on JAX: the numbers of TensorFlow and the original BERT, for any number of devices; what JAX refuses."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import steps_on_backends
+from eager import without_graphs
+from other_backends import run_on
+from states import assert_states_close
+
+from bert_keras.mistakes import Mistake
+from bert_keras.modeling import open_checkpoint
+from bert_keras.training.settings.pretraining import PretrainingSettings
+
+# A shift of all of these changes no loss, so their gradients are zero except for rounding, which Adam amplifies.
+WITHOUT_EFFECT = {
+    "choices": ("output_bias",),
+    "texts of a query": ("output_bias",),
+    "answers": ("cls/squad/output_bias", "bert/encoder/layer_0/output/LayerNorm/beta"),
+}
+
+
+def results_on_jax(kind, tmp_path, folder="", num_devices=1):
+    file = tmp_path / "results.npz"
+    run_on("jax", steps_on_backends.__file__, kind, folder, file, num_devices=num_devices)
+    return steps_on_backends.results_of(file)
+
+
+def assert_same(found, expected, way, tolerance=1e-5):
+    """Compares weights and sums by value, and slots by their length, with ten times the tolerance."""
+    sums = {"loss", "norm"}
+    without = ("-", *WITHOUT_EFFECT.get(way, ()))
+    names = {name for name in {*expected} - sums if "self/key/bias" not in name and not name.startswith(without)}
+    assert found.keys() == expected.keys()
+    states = [{name: state[name] for name in names} for state in (found, expected)]
+    assert_states_close(*states, weight_tolerance=tolerance, slot_tolerance=10 * tolerance)
+    for name in sums:
+        assert found[name] == pytest.approx(expected[name], rel=tolerance), (way, name)
+
+
+@pytest.mark.slow
+def test_ten_steps_of_every_loss_equal_tensorflow_with_dropout(tmp_path):
+    found = results_on_jax("steps", tmp_path)
+    for name, bits in steps_on_backends.masks().items():
+        np.testing.assert_array_equal(found["masks"][name], bits, err_msg=name)
+    with without_graphs():
+        for way in steps_on_backends.WAYS:
+            assert_same(found[way], steps_on_backends.take_steps(way), way)
+
+
+@pytest.mark.slow
+def test_thirty_updates_on_jax_equal_the_release(golden_dir, tmp_path):
+    found = results_on_jax("golden", tmp_path, golden_dir)
+    for name, state in found.items():
+        losses = state.pop("losses")
+        np.testing.assert_allclose(losses, np.load(golden_dir / name / "training.npz")["losses"], rtol=1e-4)
+        trained = open_checkpoint(golden_dir / name / "trained" / "model.ckpt-30")
+        assert_states_close(state, {name: trained.read(name) for name in trained.names})
+    assert sorted(found) == ["pretraining_a", "pretraining_b"]
+
+
+@pytest.mark.slow
+def test_eight_devices_equal_one_with_dropout(tmp_path):
+    found = results_on_jax("devices", tmp_path, num_devices=8)
+    ways = sorted({way.partition("|")[0] for way in found})
+    assert len(ways) == 3
+    for way in ways:
+        assert_same(found[f"{way}|8"], found[f"{way}|1"], way, tolerance=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"use_tpu": True}, "use_tpu is for TensorFlow; leave it out, since JAX finds the TPU of its machine"),
+        (
+            {"strategy": "multi_worker"},
+            "strategy=multi_worker is for TensorFlow; JAX trains on all devices of one machine",
+        ),
+        ({"precision": "float16"}, "precision=float16 is for TensorFlow; give bfloat16, which needs no loss scale"),
+    ],
+)
+def test_jax_refuses_what_only_tensorflow_has(changes, expected):
+    pytest.importorskip("jax")
+    from bert_keras.training.on_jax.devices import jax_devices
+
+    settings = PretrainingSettings(bert_config_file="", output_dir="")
+    with pytest.raises(Mistake, match=f"^{expected}"):
+        jax_devices(dataclasses.replace(settings, **changes))
