@@ -91,6 +91,9 @@ def test_scores_of_any_program(tmp_path):
     assert {name: value["accuracy"] for name, value in metrics["paradigms"].items()} == {"x-a": 0.5, "y-b": 0.0}
     assert {name: value["accuracy"] for name, value in metrics["groups"].items()} == {"x": 0.5, "y": 0.0}
     assert "mean of paradigms        25.0" in report
+    # A program that gives all sentences the same score has no pair right, so it cannot seem better than chance.
+    file.write_text("".join(json.dumps({"text": text, "log_probability": -1.0}) + "\n" for text in scores))
+    assert score_minimal_pairs(folder, str(file))[0]["accuracy"] == 0.0
     file.write_text('{"text": "a0", "log_probability": -1}\n')
     with pytest.raises(ValueError, match='scores.jsonl has no score of "b0", a sentence of x-a; score each sentence'):
         score_minimal_pairs(folder, str(file))
