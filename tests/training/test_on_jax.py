@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import steps_on_backends
 from eager import without_graphs
-from other_backends import run_on
+from other_backends import ROOT, run_on
 from states import assert_states_close
 
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling import open_checkpoint
+from bert_keras.training.distribution.tpu_compile import missing_packages
 from bert_keras.training.settings.pretraining import PretrainingSettings
 
 # A shift of all of these changes no loss, so their gradients are zero except for rounding, which Adam amplifies.
@@ -69,11 +70,21 @@ def test_eight_devices_equal_one_with_dropout(tmp_path):
         assert_same(found[f"{way}|8"], found[f"{way}|1"], way, tolerance=1e-6)
 
 
+@pytest.mark.skipif(bool(missing_packages()), reason="the compiler of the TPU, of the extra [tpu-check], is missing")
+@pytest.mark.slow
+def test_the_step_compiles_for_four_cores_of_a_tpu():
+    num_sums = int(run_on("jax", ROOT / "tests" / "support" / "jax_step_for_tpu.py").splitlines()[-1])
+    assert num_sums > 0
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
         ({"use_tpu": True}, "use_tpu is for TensorFlow; leave it out, since JAX finds the TPU of its machine"),
-        ({"strategy": "multi_worker"}, "strategy=multi_worker is for TensorFlow; JAX trains on all devices of one machine"),
+        (
+            {"strategy": "multi_worker"},
+            "strategy=multi_worker is for TensorFlow; JAX trains on one machine",
+        ),
         ({"precision": "float16"}, "precision=float16 is for TensorFlow; give bfloat16, which needs no loss scale"),
     ],
 )

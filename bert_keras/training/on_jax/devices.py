@@ -84,7 +84,7 @@ def jax_devices(settings: RunSettings) -> JaxDevices:
     if settings.use_tpu:
         raise Mistake("{use_tpu} is for TensorFlow; leave it out, since JAX finds the TPU of its machine")
     if settings.strategy == "multi_worker":
-        raise Mistake("{strategy}=multi_worker is for TensorFlow; JAX trains on all devices of one machine; leave it out")
+        raise Mistake("{strategy}=multi_worker is for TensorFlow; JAX trains on one machine; leave it out")
     if settings.precision == "float16":
         raise Mistake("{precision}=float16 is for TensorFlow; give bfloat16, which needs no loss scale")
     tf.config.set_visible_devices([], "GPU")  # or TensorFlow would take their memory
