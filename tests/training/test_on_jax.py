@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import steps_on_backends
+import tensorflow as tf
 from eager import without_graphs
 from other_backends import ROOT, run_on
 from states import assert_states_close
@@ -95,3 +96,13 @@ def test_jax_refuses_what_only_tensorflow_has(changes, expected):
     settings = PretrainingSettings(bert_config_file="", output_dir="")
     with pytest.raises(Mistake, match=f"^{expected}"):
         jax_devices(dataclasses.replace(settings, **changes))
+
+
+def test_a_full_memory_of_jax_is_an_error_of_tensorflow():
+    jax = pytest.importorskip("jax")
+    from bert_keras.training.on_jax.devices import errors_of_tensorflow
+
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="to allocate"), errors_of_tensorflow():
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 9 bytes.")
+    with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"), errors_of_tensorflow():
+        raise jax.errors.JaxRuntimeError("INTERNAL: a failure")

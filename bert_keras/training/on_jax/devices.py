@@ -68,13 +68,13 @@ class JaxDevices:
 
         program = jax.jit(run, out_shardings=self.whole)
 
+        @errors_of_tensorflow()
         def call(batch: Mapping[str, Any]) -> Any:
             for variable in variables():
                 if variable.value.sharding != self.whole:  # only the first time
                     variable.assign(jax.device_put(variable.value, self.whole))
             values = [variable.value for variable in variables()]
-            with errors_of_tensorflow():
-                return jax.block_until_ready(program(values, self.rows(batch)))
+            return jax.block_until_ready(program(values, self.rows(batch)))
 
         return call
 
