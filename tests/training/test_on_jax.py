@@ -1,6 +1,8 @@
 """Training on JAX: the numbers of TensorFlow and the original BERT, for any number of devices; what JAX refuses."""
 
 import dataclasses
+import json
+import types
 
 import numpy as np
 import pytest
@@ -10,8 +12,10 @@ from eager import without_graphs
 from other_backends import ROOT, run_on
 from states import assert_states_close
 
+from bert_keras import check_labels
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling import open_checkpoint
+from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.distribution.tpu_compile import missing_packages
 from bert_keras.training.settings.pretraining import PretrainingSettings
 
@@ -96,6 +100,32 @@ def test_jax_refuses_what_only_tensorflow_has(changes, expected):
     settings = PretrainingSettings(bert_config_file="", output_dir="")
     with pytest.raises(Mistake, match=f"^{expected}"):
         jax_devices(dataclasses.replace(settings, **changes))
+
+
+def test_jax_refuses_a_deterministic_gpu(monkeypatch):
+    jax = pytest.importorskip("jax")
+    from bert_keras.training.on_jax.devices import jax_devices
+
+    gpu = types.SimpleNamespace(platform="gpu", device_kind="a GPU")
+    monkeypatch.setattr(jax, "local_devices", lambda: [gpu])
+    settings = PretrainingSettings(bert_config_file="", output_dir="", deterministic=True)
+    with pytest.raises(Mistake, match="^deterministic is for TensorFlow; for JAX on a GPU, put xla_gpu_determinis"):
+        jax_devices(settings)
+
+
+def test_jax_refuses_several_workers(monkeypatch):
+    pytest.importorskip("jax")
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
+    cluster = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}))
+    with pytest.raises(Mistake, match="TF_CONFIG names 2 workers, but JAX trains in one process; give strategy=one or"):
+        strategy_of(PretrainingSettings(bert_config_file="", output_dir=""))
+
+
+def test_labels_are_not_checked_on_jax(monkeypatch, tmp_path):
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
+    with pytest.raises(ValueError, match="Keras is set to run on jax .* but prediction needs TensorFlow"):
+        check_labels([("a", "x"), ("b", "y")], init_checkpoint=tmp_path, output_dir=tmp_path / "out")
 
 
 def test_a_full_memory_of_jax_is_an_error_of_tensorflow():
