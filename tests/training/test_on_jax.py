@@ -18,6 +18,7 @@ from bert_keras.modeling import open_checkpoint
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.distribution.tpu_compile import missing_packages
 from bert_keras.training.settings.pretraining import PretrainingSettings
+from bert_keras.training.settings.programs import ClassifierSettings
 
 # A shift of all of these changes no loss, so their gradients are zero except for rounding, which Adam amplifies.
 WITHOUT_EFFECT = {
@@ -90,6 +91,7 @@ def test_the_step_compiles_for_four_cores_of_a_tpu():
             {"strategy": "multi_worker"},
             "strategy=multi_worker is for TensorFlow; JAX trains on one machine",
         ),
+        ({"mine_negatives": 3}, "mine_negatives predicts, which needs TensorFlow; leave it out, or train with TensorF"),
         ({"precision": "float16"}, "precision=float16 is for TensorFlow; give bfloat16, which needs no loss scale"),
     ],
 )
@@ -97,9 +99,10 @@ def test_jax_refuses_what_only_tensorflow_has(changes, expected):
     pytest.importorskip("jax")
     from bert_keras.training.on_jax.devices import jax_devices
 
-    settings = PretrainingSettings(bert_config_file="", output_dir="")
+    kind = ClassifierSettings if "mine_negatives" in changes else PretrainingSettings
+    settings = dataclasses.replace(kind(output_dir=""), **changes)
     with pytest.raises(Mistake, match=f"^{expected}"):
-        jax_devices(dataclasses.replace(settings, **changes))
+        jax_devices(settings)
 
 
 def test_jax_refuses_a_deterministic_gpu(monkeypatch):

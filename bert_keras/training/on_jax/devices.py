@@ -87,6 +87,8 @@ def jax_devices(settings: RunSettings) -> JaxDevices:
         raise Mistake("{strategy}=multi_worker is for TensorFlow; JAX trains on one machine; leave it out")
     if settings.precision == "float16":
         raise Mistake("{precision}=float16 is for TensorFlow; give bfloat16, which needs no loss scale")
+    if getattr(settings, "mine_negatives", None):
+        raise Mistake("{mine_negatives} predicts, which needs TensorFlow; leave it out, or train with TensorFlow")
     tf.config.set_visible_devices([], "GPU")  # or TensorFlow would take their memory
     jax.config.update("jax_default_matmul_precision", "tensorfloat32" if settings.precision == "tf32" else "highest")
     devices = jax.local_devices()[:1] if settings.strategy == "one" else jax.local_devices()
