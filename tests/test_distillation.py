@@ -307,7 +307,7 @@ def test_labels_and_layers_and_texts_together(learning, folder, flags_of, tmp_pa
 
 
 @pytest.mark.slow  # it writes and reads an export
-def test_an_export_teaches_like_the_model(folder, flags_of, tmp_path):
+def test_an_export_teaches_like_the_model(folder, flags_of, tmp_path, monkeypatch):
     export, flags = tmp_path / "export", flags_of(run_classifier) | WITHOUT_LAYERS
     arguments = {"model_dir": folder / "run_classifier", "export_dir": export, "format": "onnx"}
     call(export_model, arguments)
@@ -323,3 +323,7 @@ def test_an_export_teaches_like_the_model(folder, flags_of, tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             call(run_classifier, flags | changes | {"teacher": export, "output_dir": tmp_path / "no"}, "do_train")
+    monkeypatch.setattr("bert_keras.training.api.classifier.strategy_of", lambda settings: None)
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
+    with pytest.raises(ValueError, match="^teacher=.* is an export, which needs TensorFlow; give its run for"):
+        call(run_classifier, flags | {"teacher": export, "output_dir": tmp_path / "no"}, "do_train")

@@ -259,7 +259,7 @@ def test_mistakes_with_a_fine_tuned_model(ask_fine_tuned, arguments, message):
 
 def test_another_backend_is_refused_before_tensorflow_starts(monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "jax")
-    message = r"^Keras is set to run on jax \(by KERAS_BACKEND or ~/.keras/keras.json\), but prediction and train"
+    message = r"^Keras is set to run on jax \(by KERAS_BACKEND or ~/.keras/keras.json\), but prediction needs"
     with pytest.raises(ValueError, match=message):
         predict.main(["predict.py", "--task=score", "--init_checkpoint=a", "he"])
 

@@ -107,7 +107,7 @@ def test_limits_are_whole_numbers(value):
 
 def test_another_backend_is_refused(monkeypatch, pretrained):
     monkeypatch.setattr("keras.backend.backend", lambda: "jax")
-    message = r"^Keras is set to run on jax \(by KERAS_BACKEND or ~/.keras/keras.json\), but prediction and train"
+    message = r"^Keras is set to run on jax \(by KERAS_BACKEND or ~/.keras/keras.json\), but prediction needs"
     with pytest.raises(ValueError, match=message):
         FillMask(pretrained)
 

@@ -1,17 +1,24 @@
 """Training on JAX: the numbers of TensorFlow and the original BERT, for any number of devices; what JAX refuses."""
 
 import dataclasses
+import json
+import types
 
 import numpy as np
 import pytest
 import steps_on_backends
+import tensorflow as tf
 from eager import without_graphs
-from other_backends import run_on
+from other_backends import ROOT, run_on
 from states import assert_states_close
 
+from bert_keras import check_labels
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling import open_checkpoint
+from bert_keras.training.distribution.devices import strategy_of
+from bert_keras.training.distribution.tpu_compile import missing_packages
 from bert_keras.training.settings.pretraining import PretrainingSettings
+from bert_keras.training.settings.programs import ClassifierSettings
 
 # A shift of all of these changes no loss, so their gradients are zero except for rounding, which Adam amplifies.
 WITHOUT_EFFECT = {
@@ -69,14 +76,22 @@ def test_eight_devices_equal_one_with_dropout(tmp_path):
         assert_same(found[f"{way}|8"], found[f"{way}|1"], way, tolerance=1e-6)
 
 
+@pytest.mark.skipif(bool(missing_packages()), reason="the compiler of the TPU, of the extra [tpu-check], is missing")
+@pytest.mark.slow
+def test_the_step_compiles_for_four_cores_of_a_tpu():
+    num_sums = int(run_on("jax", ROOT / "tests" / "support" / "jax_step_for_tpu.py").splitlines()[-1])
+    assert num_sums > 0
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
         ({"use_tpu": True}, "use_tpu is for TensorFlow; leave it out, since JAX finds the TPU of its machine"),
         (
             {"strategy": "multi_worker"},
-            "strategy=multi_worker is for TensorFlow; JAX trains on all devices of one machine",
+            "strategy=multi_worker is for TensorFlow; JAX trains on one machine",
         ),
+        ({"mine_negatives": 3}, "mine_negatives predicts, which needs TensorFlow; leave it out, or train with TensorF"),
         ({"precision": "float16"}, "precision=float16 is for TensorFlow; give bfloat16, which needs no loss scale"),
     ],
 )
@@ -84,6 +99,43 @@ def test_jax_refuses_what_only_tensorflow_has(changes, expected):
     pytest.importorskip("jax")
     from bert_keras.training.on_jax.devices import jax_devices
 
-    settings = PretrainingSettings(bert_config_file="", output_dir="")
+    kind = ClassifierSettings if "mine_negatives" in changes else PretrainingSettings
+    settings = dataclasses.replace(kind(output_dir=""), **changes)
     with pytest.raises(Mistake, match=f"^{expected}"):
-        jax_devices(dataclasses.replace(settings, **changes))
+        jax_devices(settings)
+
+
+def test_jax_refuses_a_deterministic_gpu(monkeypatch):
+    jax = pytest.importorskip("jax")
+    from bert_keras.training.on_jax.devices import jax_devices
+
+    gpu = types.SimpleNamespace(platform="gpu", device_kind="a GPU")
+    monkeypatch.setattr(jax, "local_devices", lambda: [gpu])
+    settings = PretrainingSettings(bert_config_file="", output_dir="", deterministic=True)
+    with pytest.raises(Mistake, match="^deterministic is for TensorFlow; for JAX on a GPU, put xla_gpu_determinis"):
+        jax_devices(settings)
+
+
+def test_jax_refuses_several_workers(monkeypatch):
+    pytest.importorskip("jax")
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
+    cluster = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}))
+    with pytest.raises(Mistake, match="TF_CONFIG names 2 workers, but JAX trains in one process; give strategy=one or"):
+        strategy_of(PretrainingSettings(bert_config_file="", output_dir=""))
+
+
+def test_labels_are_not_checked_on_jax(monkeypatch, tmp_path):
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
+    with pytest.raises(ValueError, match="Keras is set to run on jax .* but prediction needs TensorFlow"):
+        check_labels([("a", "x"), ("b", "y")], init_checkpoint=tmp_path, output_dir=tmp_path / "out")
+
+
+def test_a_full_memory_of_jax_is_an_error_of_tensorflow():
+    jax = pytest.importorskip("jax")
+    from bert_keras.training.on_jax.devices import errors_of_tensorflow
+
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="to allocate"), errors_of_tensorflow():
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 9 bytes.")
+    with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"), errors_of_tensorflow():
+        raise jax.errors.JaxRuntimeError("INTERNAL: a failure")

@@ -68,13 +68,13 @@ class JaxDevices:
 
         program = jax.jit(run, out_shardings=self.whole)
 
+        @errors_of_tensorflow()
         def call(batch: Mapping[str, Any]) -> Any:
             for variable in variables():
                 if variable.value.sharding != self.whole:  # only the first time
                     variable.assign(jax.device_put(variable.value, self.whole))
             values = [variable.value for variable in variables()]
-            with errors_of_tensorflow():
-                return jax.block_until_ready(program(values, self.rows(batch)))
+            return jax.block_until_ready(program(values, self.rows(batch)))
 
         return call
 
@@ -84,11 +84,11 @@ def jax_devices(settings: RunSettings) -> JaxDevices:
     if settings.use_tpu:
         raise Mistake("{use_tpu} is for TensorFlow; leave it out, since JAX finds the TPU of its machine")
     if settings.strategy == "multi_worker":
-        raise Mistake(
-            "{strategy}=multi_worker is for TensorFlow; JAX trains on all devices of one machine; leave it out"
-        )
+        raise Mistake("{strategy}=multi_worker is for TensorFlow; JAX trains on one machine; leave it out")
     if settings.precision == "float16":
         raise Mistake("{precision}=float16 is for TensorFlow; give bfloat16, which needs no loss scale")
+    if getattr(settings, "mine_negatives", None):
+        raise Mistake("{mine_negatives} predicts, which needs TensorFlow; leave it out, or train with TensorFlow")
     tf.config.set_visible_devices([], "GPU")  # or TensorFlow would take their memory
     jax.config.update("jax_default_matmul_precision", "tensorfloat32" if settings.precision == "tf32" else "highest")
     devices = jax.local_devices()[:1] if settings.strategy == "one" else jax.local_devices()

@@ -38,9 +38,11 @@ class JaxTrainer(Trainer):
     def _own(self, variable: keras.Variable) -> keras.Variable:
         return variable
 
+    @errors_of_tensorflow()
     def _new(self, value: np.ndarray, dtype: Any) -> keras.Variable:
         return keras.Variable(value, dtype=dtype, trainable=False)
 
+    @errors_of_tensorflow()
     def _take_steps(self, iterator: Iterator[Mapping[str, Any]], num_steps: Any) -> dict[str, Any]:
         """Does what `Trainer.take_steps` describes; it returns to Python between the steps, but does not wait there."""
         groups = self._weights, self._m, self._v, self._averages
@@ -52,15 +54,14 @@ class JaxTrainer(Trainer):
         totals = {"numerators": zeros, "denominators": zeros, "loss": np.float32(0), "gradient_norm": np.float32(0)}
         totals = jax.device_put(totals, self.strategy.whole)
         first = int(self.global_step.numpy())
-        with errors_of_tensorflow():
-            for step in range(first, first + int(num_steps)):
-                features = self.strategy.rows_of_parts(next(iterator), self.num_micro_batches)
-                seeds = self._seeds(tf.constant(step, tf.int64)).numpy().view(np.uint32)
-                if self._has_gradient is None:
-                    self._has_gradient = self._find_gradients(state[0], others, features, seeds)
-                    self._report_trained(self._has_gradient)
-                state, totals = self._step(state, totals, others, features, seeds, np.int32(step))
-            jax.block_until_ready(totals)
+        for step in range(first, first + int(num_steps)):
+            features = self.strategy.rows_of_parts(next(iterator), self.num_micro_batches)
+            seeds = self._seeds(tf.constant(step, tf.int64)).numpy().view(np.uint32)
+            if self._has_gradient is None:
+                self._has_gradient = self._find_gradients(state[0], others, features, seeds)
+                self._report_trained(self._has_gradient)
+            state, totals = self._step(state, totals, others, features, seeds, np.int32(step))
+        jax.block_until_ready(totals)
         self.global_step.assign_add(int(num_steps))
         for variables, values in zip(groups, state, strict=True):
             for name, variable in variables.items():
