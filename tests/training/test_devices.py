@@ -55,6 +55,19 @@ def test_all_gpus_are_taken_and_by_one_strategy(made, messages):
     assert len(made) == 1
 
 
+@pytest.mark.parametrize("capability", [(12, 0), (9, 0), None])
+def test_gpus_that_end_the_process_are_refused(made, monkeypatch, capability):
+    details = {"device_name": "B200"} | ({"compute_capability": capability} if capability else {})
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [types.SimpleNamespace(name="GPU:0")])
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details)
+    if capability == (12, 0):
+        with pytest.raises(ValueError, match=r"B200 has the compute capability 12.0, but TensorFlow 2.21 compiles for"):
+            create_strategy()
+    else:
+        create_strategy()
+    assert len(made) == (capability != (12, 0))
+
+
 def test_several_workers_are_taken_where_there_are_several(made, monkeypatch, messages):
     monkeypatch.setenv("TF_CONFIG", tf_config({"worker": ["a:1", "b:1"]}, index=1))
     create_strategy()

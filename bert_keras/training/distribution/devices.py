@@ -15,6 +15,9 @@ from bert_keras.training.settings.groups import RunSettings
 
 log = logging.getLogger("bert_keras")
 
+# The compute capability of the first GPUs that are newer than TensorFlow's compiler.
+_UNKNOWN_TO_XLA = (10, 0)
+
 
 def create_strategy(
     kind: str = "auto",
@@ -34,6 +37,7 @@ def create_strategy(
         raise Mistake("{use_tpu} and {strategy}={} contradict each other; leave one out", kind)
     if use_tpu:
         return connect(tpu_name or LOCAL, tpu_zone, gcp_project, num_tpu_cores)
+    _check_gpus()
     # Do this first: TensorFlow accepts workers only at program start. One machine needs none.
     workers, task = workers_of_tf_config() if kind in ("auto", "multi_worker") else ([], None)
     if kind == "multi_worker" or (kind == "auto" and len(workers) > 1):
@@ -77,6 +81,20 @@ def strategy_of(settings: RunSettings) -> tf.distribute.Strategy:
         gcp_project=settings.gcp_project,
         num_tpu_cores=settings.num_tpu_cores,
     )
+
+
+def _check_gpus() -> None:
+    """Refuses GPUs for which XLA would end the process with an error of LLVM (tensorflow#111958)."""
+    for gpu in tf.config.list_physical_devices("GPU"):
+        details = tf.config.experimental.get_device_details(gpu)
+        capability = tuple(details.get("compute_capability") or ())
+        if capability >= _UNKNOWN_TO_XLA:
+            raise Mistake(
+                "the GPU {} has the compute capability {}, but TensorFlow 2.21 compiles for 9.0 at most; train on JAX, "
+                "with the environment variable KERAS_BACKEND=jax, or hide the GPU with CUDA_VISIBLE_DEVICES=-1",
+                details.get("device_name", gpu.name),
+                ".".join(map(str, capability)),
+            )
 
 
 def is_compiled(settings: RunSettings) -> bool:
