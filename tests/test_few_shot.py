@@ -178,7 +178,9 @@ def test_weights_of_classes_and_calibration_change_the_head(flags, trained, tmp_
     assert "pos" in open_model(tmp_path / "calibrated")(text, coverage=0.8).label_set
 
 
-@pytest.mark.parametrize("format_", ["saved_model", "onnx", "litert", "web"])
+@pytest.mark.parametrize(
+    "format_", ["onnx", *(pytest.param(name, marks=pytest.mark.slow) for name in ("saved_model", "litert", "web"))]
+)
 def test_exports_give_the_same_answers(trained, tmp_path, format_):
     if format_ == "web":
         runtime_package()
