@@ -201,8 +201,12 @@ def run_program(program, arguments, folder):
     changes = SHORTENED.get(program, {})
     if program == "check_labels.py" and "--fine_tune" not in arguments:
         changes = {"folds": changes["folds"]}
+        if "--contrastive_epochs" in str(arguments):
+            changes["contrastive_epochs"] = 1
+    elif "--kind=few_shot" in arguments:
+        changes = {"contrastive_epochs": 1}
     elif program.startswith("run_"):
-        changes = changes if "--do_train" in arguments and "--kind=few_shot" not in arguments else {}
+        changes = changes if "--do_train" in arguments else {}
     elif any(argument.startswith("--num_workers") for argument in arguments):
         changes = {"num_workers": 2}
     # A search tries two learning rates.

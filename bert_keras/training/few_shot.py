@@ -164,12 +164,12 @@ class Encoder:
     is_per_token = False
 
     def __init__(self, model: ClassifierModel) -> None:
-        self._bert = model.bert
+        self.bert = model.bert
         self.name, self.name_in_checkpoint = model.name, model.name_in_checkpoint
         self.weights = self.variables = model.weights
 
     def __call__(self, features: dict[str, Any], dropout_seed: Any = None) -> dict[str, Any]:
-        return {"vectors": self._bert(features, dropout_seed=dropout_seed)["pooled_output"]}
+        return {"vectors": self.bert(features, dropout_seed=dropout_seed)["pooled_output"]}
 
 
 def contrastive_batches(labels: np.ndarray, num_epochs: int, seed: int, multiple_of: int = 1) -> np.ndarray:
