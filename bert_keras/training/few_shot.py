@@ -19,7 +19,7 @@ from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import ClassifierModel, weights_by_name
 from bert_keras.modeling.config import check_names
-from bert_keras.training.distribution.devices import distribute
+from bert_keras.training.distribution.devices import distribute, is_compiled
 from bert_keras.training.evaluation_pass import Inference, finish, last, length_step
 from bert_keras.training.failures import explain_out_of_memory
 from bert_keras.training.finetuning.classification import Classification
@@ -148,7 +148,7 @@ class FewShotRun(FineTuning):
         )
         loss = ClassesLoss(Encoder(model))
         features = {name: features[name] for name in loss.feature_names}
-        step = length_step(features["input_ids"].shape[-1], settings.jit)
+        step = length_step(features["input_ids"].shape[-1], is_compiled(settings))
         batches = iter(distribute(self.strategy, batches_of(features, rows, self._is_trimmed, step), is_endless=True))
         trainer = make_trainer(loss, self.strategy, steps, is_trained=lambda name: not name.startswith(_FIXED))
         num_batches = len(rows) // settings.contrastive_epochs

@@ -40,12 +40,12 @@ def take_precision(settings: S) -> S:
         if not has_bfloat16:
             cost = (
                 "give float16"
-                if _weakest_gpu()
+                if list_gpus()
                 else "on an Intel Skylake, a step takes 1.5 times as long as with {precision}=float32 and {jit}"
             )
             log.warning(Message("{precision}=bfloat16 is slow here, since {}; " + cost, reason))
     is_on_tpu = settings.use_tpu or bool(_jax_devices("tpu"))
-    if settings.precision == "tf32" and not (is_on_tpu or ((gpu := _weakest_gpu()) and gpu[0] >= _AMPERE)):
+    if settings.precision == "tf32" and not (is_on_tpu or ((gpus := list_gpus()) and min(gpus)[0] >= _AMPERE)):
         log.warning(
             Message("{precision}=tf32 is float32 here, since it needs an NVIDIA GPU of the Ampere generation or later")
         )
@@ -67,7 +67,7 @@ def _find_bfloat16(use_tpu: bool) -> tuple[bool, str]:
     """Returns whether the devices of a run have instructions for bfloat16, and the reason as a str."""
     if use_tpu or _jax_devices("tpu"):
         return True, "a TPU multiplies bfloat16 numbers"
-    if gpu := _weakest_gpu():
+    if gpu := min(list_gpus(), default=None):
         capability, name = gpu
         number = ".".join(map(str, capability)) or "unknown"
         verb = "has" if capability >= _AMPERE else "lacks"
@@ -78,15 +78,12 @@ def _find_bfloat16(use_tpu: bool) -> tuple[bool, str]:
     return False, f"the processor has neither {' nor '.join(_INSTRUCTIONS)}"
 
 
-def _weakest_gpu() -> tuple[tuple[int, ...], str] | None:
-    """Returns the lowest compute capability of all GPUs, such as (8, 0), and that GPU's name; None without one."""
+def list_gpus() -> list[tuple[tuple[int, ...], str]]:
+    """Returns the compute capability of each GPU, such as (8, 0), or () if it is unknown, and its name."""
     if keras.backend.backend() == "jax":
-        found = [(tuple(map(int, gpu.compute_capability.split("."))), gpu.device_kind) for gpu in _jax_devices("gpu")]
-        return min(found, default=None)
-    gpus = tf.config.list_physical_devices("GPU")
-    details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
-    found = [(tuple(each.get("compute_capability") or ()), each.get("device_name", "the GPU")) for each in details]
-    return min(found, default=None)
+        return [(tuple(map(int, gpu.compute_capability.split("."))), gpu.device_kind) for gpu in _jax_devices("gpu")]
+    details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.list_physical_devices("GPU")]
+    return [(tuple(each.get("compute_capability") or ()), each.get("device_name", "the GPU")) for each in details]
 
 
 def _jax_devices(platform: str) -> list[Any]:

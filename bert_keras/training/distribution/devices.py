@@ -11,6 +11,7 @@ import tensorflow as tf
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.devices import check_backend
 from bert_keras.training.distribution.tpu import LOCAL, connect
+from bert_keras.training.precision import list_gpus
 from bert_keras.training.settings.groups import RunSettings
 
 log = logging.getLogger("bert_keras")
@@ -85,14 +86,12 @@ def strategy_of(settings: RunSettings) -> tf.distribute.Strategy:
 
 def _check_gpus() -> None:
     """Refuses GPUs for which XLA would end the process with an error of LLVM (tensorflow#111958)."""
-    for gpu in tf.config.list_physical_devices("GPU"):
-        details = tf.config.experimental.get_device_details(gpu)
-        capability = tuple(details.get("compute_capability") or ())
+    for capability, name in list_gpus():
         if capability >= _UNKNOWN_TO_XLA:
             raise Mistake(
-                "the GPU {} has the compute capability {}, but TensorFlow 2.21 compiles for 9.0 at most; train on JAX, "
+                "{} has the compute capability {}, but TensorFlow 2.21 compiles for 9.0 at most; train on JAX, "
                 "with the environment variable KERAS_BACKEND=jax, or hide the GPU with CUDA_VISIBLE_DEVICES=-1",
-                details.get("device_name", gpu.name),
+                name,
                 ".".join(map(str, capability)),
             )
 
