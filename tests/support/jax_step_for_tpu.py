@@ -4,6 +4,7 @@ import os
 import re
 
 os.environ.update(
+    ALLOW_MULTIPLE_LIBTPU_LOAD="1",  # another test may compile at the same time
     TPU_SKIP_MDS_QUERY="1",  # or libtpu would look for these values on the network
     TPU_WORKER_HOSTNAMES="localhost",
     TPU_WORKER_ID="0",
