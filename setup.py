@@ -100,6 +100,8 @@ EXTRAS = {
     "tpu-check": [*JAX, "libtpu>=0.0.42,<0.1"],
     # For the benchmarks that compare with them.
     "peers": [
+        *ONNX,
+        "onnxscript>=0.5,<1",
         "torch>=2.13,<3",
         "transformers>=5.23,<6",
         "accelerate>=1.15,<2",

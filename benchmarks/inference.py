@@ -3,21 +3,24 @@
     python benchmarks/inference.py
 
 Inference is the encoder's step from token ids to the vectors of all tokens. bfloat16 is the fastest use of it in each
-library: for the products here, for the whole model in transformers. Prints tables in Markdown. Needs pip install
-'.[peers]'.
+library: for the products here and in keras-hub, for the whole model in transformers. ONNX Runtime runs the network of
+transformers after the optimizations that it has for BERT. Prints tables in Markdown. Needs pip install '.[peers]'.
 """
 
 import os
 import pathlib
 import sys
+import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+import onnxruntime
 import tensorflow as tf
 import torch
 import transformers
+from onnxruntime.transformers import optimizer
 
 from benchmarks import peers, speed
 from benchmarks.machine import torch_device
@@ -34,15 +37,26 @@ def main(argv):
 
 def make_programs(config, batch, device):
     """Returns a dict of functions by name; each makes a program."""
-    return {
+    programs = {
         "bert-keras graph float32": lambda: ours(config, batch, "float32", is_compiled=False),
         "bert-keras graph bfloat16": lambda: ours(config, batch, "mixed_bfloat16", is_compiled=False),
         "bert-keras XLA float32": lambda: ours(config, batch, "float32", is_compiled=True),
         "transformers float32": lambda: of_transformers(config, batch, device, dtype=torch.float32),
         "transformers bfloat16": lambda: of_transformers(config, batch, device, dtype=torch.bfloat16),
-        "keras-hub graph float32": lambda: of_keras_hub(config, batch, is_compiled=False),
-        "keras-hub XLA float32": lambda: of_keras_hub(config, batch, is_compiled=True),
+        "keras-hub graph float32": lambda: of_keras_hub(config, batch, "float32", is_compiled=False),
+        "keras-hub graph bfloat16": lambda: of_keras_hub(config, batch, "mixed_bfloat16", is_compiled=False),
+        "keras-hub XLA float32": lambda: of_keras_hub(config, batch, "float32", is_compiled=True),
     }
+    if device == "cpu":
+        programs["ONNX Runtime float32"] = lambda: of_onnx_runtime(config, batch)
+    if peers.has_compiler():
+        programs |= {
+            f"transformers compiled {name}": lambda dtype=dtype: of_transformers(
+                config, batch, device, dtype, is_compiled=True
+            )
+            for name, dtype in (("float32", torch.float32), ("bfloat16", torch.bfloat16))
+        }
+    return programs
 
 
 def ours(config, batch, policy, is_compiled):
@@ -54,10 +68,11 @@ def ours(config, batch, policy, is_compiled):
     return lambda: encode(*inputs).numpy()
 
 
-def of_transformers(config, batch, device, dtype):
+def of_transformers(config, batch, device, dtype, is_compiled=False):
     """Returns a function that encodes a batch with transformers' BertModel."""
     device = torch_device(device)
     model = transformers.BertModel(peers.transformers_config(config)).eval().to(device, dtype)
+    model = torch.compile(model) if is_compiled else model
     inputs = peers.torch_inputs(batch, device)
 
     def encode():
@@ -67,9 +82,23 @@ def of_transformers(config, batch, device, dtype):
     return encode
 
 
-def of_keras_hub(config, batch, is_compiled):
+def of_onnx_runtime(config, batch):
+    """Returns a function that encodes a batch with transformers' BertModel in ONNX Runtime."""
+    model = transformers.BertModel(peers.transformers_config(config)).eval()
+    inputs = peers.torch_inputs(batch)
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "model.onnx")
+        torch.onnx.export(model, kwargs=inputs, f=file, dynamo=True, external_data=False)
+        sizes = {"num_heads": config.num_attention_heads, "hidden_size": config.hidden_size}
+        optimizer.optimize_model(file, model_type="bert", **sizes).save_model_to_file(file)
+        session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    arrays = {name: tensor.numpy() for name, tensor in inputs.items()}
+    return lambda: session.run(None, arrays)[0]
+
+
+def of_keras_hub(config, batch, policy, is_compiled):
     """Returns a function that encodes a batch with keras-hub's BertBackbone."""
-    model = peers.keras_hub_backbone(config)
+    model = peers.keras_hub_backbone(config, policy)
     inputs = {name: tf.constant(values) for name, values in peers.keras_hub_inputs(batch).items()}
     encode = tf.function(lambda inputs: model(inputs, training=False)["sequence_output"], jit_compile=is_compiled)
     return lambda: encode(inputs).numpy()

@@ -1,5 +1,8 @@
 """Networks of transformers and keras-hub with the sizes of a BertConfig. Needs pip install '.[peers]'."""
 
+import shutil
+
+import keras
 import keras_hub
 import torch
 import transformers
@@ -11,8 +14,13 @@ def transformers_config(config):
     return transformers.BertConfig(hidden_act="gelu_new", **{name: getattr(config, name) for name in names})
 
 
-def keras_hub_backbone(config):
-    """Returns keras-hub's BertBackbone with the same sizes."""
+def has_compiler():
+    """Returns whether `torch.compile` finds the C++ compiler that it needs on a CPU."""
+    return shutil.which("g++") is not None
+
+
+def keras_hub_backbone(config, policy):
+    """Returns keras-hub's BertBackbone with the same sizes, in a dtype policy of Keras."""
     return keras_hub.models.BertBackbone(
         vocabulary_size=config.vocab_size,
         num_layers=config.num_hidden_layers,
@@ -21,6 +29,7 @@ def keras_hub_backbone(config):
         intermediate_dim=config.intermediate_size,
         max_sequence_length=config.max_position_embeddings,
         num_segments=config.type_vocab_size,
+        dtype=keras.dtype_policies.get(policy),
     )
 
 

@@ -41,15 +41,25 @@ def main(argv):
 
 def make_programs(config, batch, device):
     """Returns a dict of functions by name; each makes a program."""
-    return {
+    programs = {
         "bert-keras graph float32": lambda: ours(config, batch, "float32", is_compiled=False),
         "bert-keras graph bfloat16": lambda: ours(config, batch, "mixed_bfloat16", is_compiled=False),
         "bert-keras XLA float32": lambda: ours(config, batch, "float32", is_compiled=True),
         "transformers float32": lambda: of_transformers(config, batch, device, is_mixed=False),
         "transformers bfloat16": lambda: of_transformers(config, batch, device, is_mixed=True),
-        "keras-hub graph float32": lambda: of_keras_hub(config, batch, is_compiled=False),
-        "keras-hub XLA float32": lambda: of_keras_hub(config, batch, is_compiled=True),
+        "keras-hub graph float32": lambda: of_keras_hub(config, batch, "float32", is_compiled=False),
+        "keras-hub graph bfloat16": lambda: of_keras_hub(config, batch, "mixed_bfloat16", is_compiled=False),
+        "keras-hub XLA float32": lambda: of_keras_hub(config, batch, "float32", is_compiled=True),
+        "keras-hub XLA bfloat16": lambda: of_keras_hub(config, batch, "mixed_bfloat16", is_compiled=True),
     }
+    if peers.has_compiler():
+        programs |= {
+            f"transformers compiled {precision}": lambda is_mixed=is_mixed: of_transformers(
+                config, batch, device, is_mixed, is_compiled=True
+            )
+            for precision, is_mixed in (("float32", False), ("bfloat16", True))
+        }
+    return programs
 
 
 def ours(config, batch, policy, is_compiled):
@@ -63,10 +73,11 @@ def ours(config, batch, policy, is_compiled):
     return lambda: float(trainer.train(batches, one)["loss"])
 
 
-def of_transformers(config, batch, device, is_mixed):
+def of_transformers(config, batch, device, is_mixed, is_compiled=False):
     """Returns a function that takes one step of transformers' BertForPreTraining with PyTorch's AdamW."""
     device = torch_device(device)
     model = transformers.BertForPreTraining(peers.transformers_config(config)).train().to(device)
+    network = torch.compile(model) if is_compiled else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=_LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
     labels = np.full(batch["input_ids"].shape, -100, np.int64)
     np.put_along_axis(labels, batch["masked_lm_positions"].astype(np.int64), batch["masked_lm_ids"], 1)
@@ -77,7 +88,7 @@ def of_transformers(config, batch, device, is_mixed):
 
     def step():
         with torch.autocast(device, dtype=torch.bfloat16, enabled=is_mixed):
-            loss = model(**inputs).loss
+            loss = network(**inputs).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -87,15 +98,19 @@ def of_transformers(config, batch, device, is_mixed):
     return step
 
 
-def of_keras_hub(config, batch, is_compiled):
+def of_keras_hub(config, batch, policy, is_compiled):
     """Returns a function that takes one step of keras-hub's BertBackbone with its masked-LM head and Keras's AdamW."""
-    backbone = peers.keras_hub_backbone(config)
+    backbone = peers.keras_hub_backbone(config, policy)
+    policy = keras.dtype_policies.get(policy)
     positions = keras.Input((batch["masked_lm_positions"].shape[1],), dtype="int32", name="masked_lm_positions")
     encoded = backbone(backbone.input)
     masked_lm = keras_hub.layers.MaskedLMHead(
-        vocabulary_size=config.vocab_size, token_embedding=backbone.token_embedding, name="masked_lm"
+        vocabulary_size=config.vocab_size,
+        token_embedding=backbone.token_embedding,
+        dtype=policy,
+        name="masked_lm",
     )(encoded["sequence_output"], positions)
-    next_sentence = keras.layers.Dense(2, name="next_sentence")(encoded["pooled_output"])
+    next_sentence = keras.layers.Dense(2, dtype=policy, name="next_sentence")(encoded["pooled_output"])
     model = keras.Model({**backbone.input, "masked_lm_positions": positions}, [masked_lm, next_sentence])
     losses = [keras.losses.SparseCategoricalCrossentropy(from_logits=True) for _ in range(2)]
     optimizer = keras.optimizers.AdamW(_LEARNING_RATE, weight_decay=_WEIGHT_DECAY, global_clipnorm=1.0)

@@ -3,7 +3,8 @@
     python benchmarks/transformers_trainer.py --data_dir=glue/MRPC --init_checkpoint=minilm --output_dir=/tmp/mrpc
 
 The Trainer keeps its defaults for all that the flags do not set. --padding=longest pads the sequences of a batch to the
-longest, as `DataCollatorWithPadding` does; otherwise all have 128 tokens. Writes the scores to evaluation.json.
+longest, as `DataCollatorWithPadding` does; otherwise all have 128 tokens. --padding=grouped also makes batches of
+similar lengths. Writes the scores to evaluation.json.
 """
 
 import json
@@ -27,7 +28,9 @@ def main(argv):
     for name in ("data_dir", "init_checkpoint", "output_dir"):
         flags.DEFINE_string(name, None, "A folder.", flag_values=values)
     flags.DEFINE_enum("precision", "float32", ("float32", "bfloat16"), "Number format of products.", flag_values=values)
-    flags.DEFINE_enum("padding", "max_length", ("max_length", "longest"), "Length of a batch.", flag_values=values)
+    flags.DEFINE_enum(
+        "padding", "max_length", ("max_length", "longest", "grouped"), "Length of a batch.", flag_values=values
+    )
     flags.DEFINE_float("num_train_epochs", 3.0, "Training epochs.", flag_values=values)
     flags.DEFINE_integer("train_batch_size", 32, "Examples in a step.", flag_values=values)
     flags.DEFINE_integer("seed", 1, "Seed of the run.", flag_values=values)
@@ -41,6 +44,7 @@ def main(argv):
         bf16=values.precision == "bfloat16",
         use_cpu=os.environ.get("CUDA_VISIBLE_DEVICES") == "",
         seed=values.seed,
+        train_sampling_strategy="group_by_length" if values.padding == "grouped" else "random",
     )
     transformers.set_seed(values.seed)  # for the head's random weights
     tokenizer = transformers.AutoTokenizer.from_pretrained(values.init_checkpoint)

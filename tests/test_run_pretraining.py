@@ -1,6 +1,7 @@
 """The program from flags to files."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import math
@@ -135,6 +136,28 @@ def test_a_run_config_gives_the_same_run(trained, tmp_path):
     config = flags["output_dir"] / "run_config.json"
     assert run({"run_config": config, "output_dir": tmp_path / "other"}) == metrics
     assert_bit_equal(weights_in(flags["output_dir"]), weights_in(tmp_path / "other"))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
+def test_the_recipe_of_one_day_has_the_published_settings(files):
+    """On another model and fewer steps; the expected rates are those of a triangle."""
+    recipe = ROOT / "examples" / "one_day"
+    config, released = (
+        BertConfig.from_json_file(recipe / "bert_config.json"),
+        BertConfig.from_name("uncased_L-12_H-768_A-12"),
+    )
+    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    assert config == dataclasses.replace(released, **dropout)
+    smaller = {"train_batch_size": 4, "gradient_accumulation_steps": 2, "num_train_steps": 4, "num_warmup_steps": 3}
+    given = ("bert_config_file", "input_file", "output_dir", "max_seq_length", "max_predictions_per_seq")
+    flags = {name: files[name] for name in given} | smaller
+    run({**flags, "run_config": recipe / "run_config.json", "do_train": True, "log_steps": 1})
+    settings = json.loads((files["output_dir"] / "run_config.json").read_text())["settings"]
+    published = {"adam_beta_2": 0.98, "adam_epsilon": 1e-12, "adam_bias_correction": True, "clip_norm": 0.5}
+    assert {name: settings[name] for name in published} == published
+    rates = [float(row["learning_rate"]) for row in rows_of(files["output_dir"]) if row["learning_rate"]]
+    np.testing.assert_allclose(rates, [0.0, 1e-3 / 3, 2e-3 / 3, 1e-3], rtol=1e-5, atol=1e-12)
 
 
 @pytest.mark.slow  # two runs
