@@ -3,7 +3,7 @@
 
     python studies/run_study.py masking --data_dir=data --scale=smoke
     python studies/run_study.py masking --data_dir=data --scale=night --variants='100 mask' --seeds=0,1
-    python studies/run_study.py features --data_dir=data --model_dir=uncased_L-12_H-768_A-12
+    python studies/run_study.py features --data_dir=data --model_dir=uncased_L-12_H-768_A-12 --scale=full
     python studies/run_study.py all --data_dir=data --scale=night --report
 
 A study trains a small BERT for each variant and seed, and probes it. The folder --output_dir keeps every result, so an
@@ -28,9 +28,10 @@ from bert_keras.cli.start import start_tensorflow
 
 _ALL = "all"
 NAMES = (
-    *("continued", "electra", "features", "masking", "masks", "pretraining", "size", "spans", "steps"),
+    *("continued", "electra", "features", "masking", "masks", "pretraining", "seeds", "size", "spans", "steps"),
     "tasks_of_pretraining",
 )
+_SCALE = "smoke: minutes, to try it; night: hours; full: all data of the probes, for --model_dir."
 _DATA = (
     "Folder with the data of the probes: blimp, zorro, conll2003, glue, mnli_small and squad. It also has the text, if "
     "you do not give --input_file."
@@ -41,10 +42,10 @@ def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
     define: dict[str, Any] = {"flag_values": values}
-    flags.DEFINE_enum("scale", "smoke", ("smoke", "night"), "smoke: minutes, to try it; night: hours.", **define)
+    flags.DEFINE_enum("scale", "smoke", ("smoke", "night", "full"), _SCALE, **define)
     flags.DEFINE_string("data_dir", "data", _DATA, **define)
     flags.DEFINE_list("input_file", ["corpus/*.txt", "corpus_large/*.txt"], "Text to pre-train on.", **define)
-    flags.DEFINE_string("model_dir", None, "A model to take instead of a new one, for the study features.", **define)
+    flags.DEFINE_string("model_dir", None, "A model to take instead of a new one: features, seeds.", **define)
     flags.DEFINE_string("output_dir", "study_runs", "Folder for models, results and reports.", **define)
     flags.DEFINE_list("variants", [], "Rows to run. If not given: all.", **define)
     flags.DEFINE_list("probes", [], "Columns to run. If not given: all.", **define)
@@ -63,6 +64,8 @@ def main(argv):
     for flag in ("variants", "probes", "model_dir"):
         if names == [_ALL] and values[flag].present:
             raise ValueError(f"--{flag} is for one study, but the study is {_ALL}; name one, or leave --{flag} out")
+    if values.scale == "full" and not values.model_dir:
+        raise ValueError("--scale=full needs --model_dir: its rates are too low for a new small model; give night")
     open_console()
     start_tensorflow()
     from studies.catalog import STUDIES

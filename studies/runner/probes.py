@@ -53,6 +53,7 @@ class Probe:
         has_percent: whether to show the score in percent.
         statistic: makes the score of the sums of the values; see `intervals`.
         documents: function of the data folder to the texts of the training examples, as documents of a corpus.
+        constant: function as `run` to the score of the best answer that is the same for all examples.
     """
 
     title: str
@@ -62,6 +63,7 @@ class Probe:
     has_percent: bool = True
     statistic: Callable[..., Any] = ratio
     documents: Callable[[str], list[str]] | None = None
+    constant: Callable[..., float] | None = None
 
 
 def _bits_per_byte(place: Place, num_sentences: int) -> Values:
@@ -178,21 +180,30 @@ def _glue(
     task, dev = GLUE_TASKS[name], f"{folder}/dev.tsv"
     files = (f"{folder}/train.tsv", dev) if train_share is None else (dev,)
 
-    def run(place: Place, num_train: int | None, num_test: int | None, **settings: Any) -> Values:
+    def read(place: Place, num_train: int | None, num_test: int | None) -> tuple[list, list]:
         *train, test = ([*read_glue_file(task, os.path.join(place.data_dir, file), "train")] for file in files)
         if train_share is not None:
             num = int(train_share * len(test))
             train, test = [test[:num]], test[num:]
-        test = test[:num_test]
-        answers = _answers(place, task, train[0][:num_train], test, settings)
+        return train[0][:num_train], test[:num_test]
+
+    def run(place: Place, num_train: int | None, num_test: int | None, **settings: Any) -> Values:
+        train, test = read(place, num_train, num_test)
+        answers = _answers(place, task, train, test, settings)
         return values(answers, [example.label for example in test])
+
+    def constant(place: Place, num_train: int | None, num_test: int | None, **settings: Any) -> float:
+        if values is _moments:
+            return 0.0  # a constant has no correlation with anything
+        labels = [example.label for example in read(place, num_train, num_test)[1]]
+        return max(map(labels.count, set(labels))) / len(labels)
 
     def documents(data_dir: str) -> list[str]:
         examples = read_glue_file(task, os.path.join(data_dir, files[0]), "train")
         lines = [text for example in examples for text in (example.text_a, example.text_b) if text]
         return ["\n".join(lines[start : start + _LINES]) for start in range(0, len(lines), _LINES)]
 
-    return Probe(title, files, run, documents=documents, **options)
+    return Probe(title, files, run, documents=documents, constant=constant, **options)
 
 
 PROBES = {
@@ -201,6 +212,7 @@ PROBES = {
     "zorro": Probe("Zorro", ("zorro",), lambda place, **options: _minimal_pairs(place, "zorro", **options)),
     "sst2": _glue("SST-2", "sst-2", "glue/SST-2"),
     "mrpc": _glue("MRPC", "mrpc", "glue/MRPC"),
+    "rte": _glue("RTE", "rte", "glue/RTE"),
     "mnli_small": _glue("MNLI-small", "mnli", "mnli_small"),
     "cola": _glue("CoLA, Matthews", "cola", "glue/CoLA", values=_moments, statistic=correlation),
     "stsb": _glue("STS-B, Pearson", "sts-b", "glue/STS-B", values=_moments, statistic=correlation),

@@ -2,18 +2,21 @@
 
 import csv
 import io
+import operator
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from studies.runner.intervals import Interval, Scores, difference_of, interval_of
+from studies.runner.intervals import Interval, Scores, difference_of, interval_of, score_of
 from studies.runner.probes import PROBES
 from studies.runner.study import Claim, Study
 
 # With fewer seeds, an interval over seeds means little.
 FEWEST_SEEDS = 3
+# From this number of seeds on, the report shows how far they spread.
+SPREAD_SEEDS = 5
 # Pictures of one row of the report's picture.
 _COLUMNS = 3
 _VERDICTS = REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "undecided"
@@ -75,7 +78,7 @@ def markdown_report(study: Study, results: Results, command: str, facts: Sequenc
         rows.append([variant, *shown, len(seeds), f"{minutes + _median(models.values()):.1f}"])
     lines = [f"# {study.title}", "", *markdown_table(header, rows), ""]
     lines += ["A cell has the score and its interval of 95 % over seeds and examples (multibootstrap).", ""]
-    lines += [f"![Scores with their intervals]({picture})", "", *_of_paper(study)]
+    lines += [f"![Scores with their intervals]({picture})", "", *_of_paper(study), *_spread(study, results)]
     lines += ["## Claims", "", *markdown_table(_CLAIM_HEADER, _claim_rows(study, results)), ""]
     lines += [
         "A claim is reproduced if the whole interval of the advantage is on its side. With fewer than "
@@ -114,6 +117,28 @@ def _claim_rows(study, results):
         verdict, advantage = verdict_on(claim, results)
         rows.append([claim.text, claim.source, "" if advantage is None else _shown(claim.probe, advantage), verdict])
     return rows
+
+
+def _spread(study, results):
+    """Returns how the scores of single seeds differ, where there are enough of them."""
+    rows = []
+    for variant in study.variants:
+        for probe in study.probes:
+            by_seed = results.get((variant, probe), {})
+            if len(by_seed) < SPREAD_SEEDS:
+                continue
+            values = [score_of(scores_of(probe, {seed: result})) for seed, result in by_seed.items()]
+            constants = [result.get("constant") for result in by_seed.values()]
+            failed = "" if None in constants else sum(map(operator.le, values, constants))
+            factor, digits = (100, 1) if PROBES[probe].has_percent else (1, 3)
+            figures = statistics.mean(values), statistics.stdev(values), min(values), max(values)
+            shown = [f"{factor * figure:.{digits}f}" for figure in figures]
+            rows.append([variant, PROBES[probe].title, len(values), *shown, failed])
+    if not rows:
+        return []
+    header = ["variant", "score", "seeds", "mean", "standard deviation", "lowest", "highest", "failed"]
+    text = "Failed runs are not better than the best answer that is the same for all examples."
+    return ["## Spread over seeds", "", *markdown_table(header, rows), "", text, ""]
 
 
 def _of_paper(study):

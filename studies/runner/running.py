@@ -132,8 +132,9 @@ class Run:
             model = self._model_dir or trained()
             if "step" in settings:
                 model = f"{model}/model.ckpt-{settings['step']}"
-            place = Place(model, self._corpus, self._data_dir, seed, folder)
-            return {"values": PROBES[probe].run(place, **settings["options"])}
+            place, of_probe = Place(model, self._corpus, self._data_dir, seed, folder), PROBES[probe]
+            constant = of_probe.constant(place, **settings["options"]) if of_probe.constant else None
+            return {"values": of_probe.run(place, **settings["options"]), "constant": constant}
 
         if self._cells.find("probe", settings) is None and self._model_dir is None:
             trained()  # its minutes are not those of the probe

@@ -63,7 +63,7 @@ class Study:
         title: with the place in the paper.
         variants: by name, in the order of the rows.
         probes: names of the columns; see `probes.PROBES`.
-        num_seeds: number of seeds of --scale=night.
+        num_seeds: number of seeds of --scale=night and --scale=full.
         config: changes of the BertConfig of every scale.
         paper: rows of the paper's table that no variant repeats, as `Variant.paper`.
     """
@@ -133,7 +133,7 @@ SCALES = {
             "ner_features": {"num_train": 500, "num_test": 200, "layers": [-1]},
             **{
                 name: {"num_train": 500, "num_test": 200, "num_train_epochs": 1, **_FINE_TUNING}
-                for name in ("sst2", "mrpc", "mnli_small", "cola", "stsb", "qnli")
+                for name in ("sst2", "mrpc", "mnli_small", "cola", "stsb", "qnli", "rte")
             },
             "squad": {"num_train": 200, "num_test": 50, "num_train_epochs": 1, **_WINDOWS, "max_seq_length": 64},
         },
@@ -160,9 +160,27 @@ SCALES = {
             "sst2": {"num_train": 10_000, "num_test": None, "num_train_epochs": 2, **_FINE_TUNING},
             **{
                 name: {"num_train": None, "num_test": None, "num_train_epochs": 3, **_FINE_TUNING}
-                for name in ("mrpc", "mnli_small", "cola", "stsb", "qnli")
+                for name in ("mrpc", "mnli_small", "cola", "stsb", "qnli", "rte")
             },
             "squad": {"num_train": None, "num_test": None, "num_train_epochs": 5, **_WINDOWS, "max_seq_length": 128},
         },
     ),
 }
+# For a model that was trained elsewhere: all data, and a learning rate of the paper.
+_FULL = {
+    "num_train": None,
+    "num_test": None,
+    "num_train_epochs": 3,
+    "learning_rate": 5e-5,
+    "train_batch_size": 32,
+    "max_seq_length": 128,
+    "precision": "bfloat16",
+}
+SCALES["full"] = dataclasses.replace(
+    SCALES["night"],
+    probes={
+        **SCALES["night"].probes,
+        **dict.fromkeys(("ner", "sst2", "mrpc", "mnli_small", "cola", "stsb", "qnli", "rte"), _FULL),
+        "ner_features": {"num_train": None, "num_test": None, "layers": [-1]},
+    },
+)

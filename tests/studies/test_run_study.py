@@ -243,6 +243,16 @@ def test_a_model_of_the_user_takes_the_place_of_a_new_one(data, tmp_path):
     assert tag_with_features(str(model), train, train, ["embeddings"]) == [list(one.tags) for one in train]
     with pytest.raises(ValueError, match="^--model_dir is for one model, but tiny trains several"):
         run(data, tmp_path, f"--model_dir={model}")
+    # The best constant answer of SST-2 here is the more frequent label: 2 of 4 nouns, in the first six rows 4 of 6.
+    run(
+        data,
+        tmp_path / "other",
+        f"--model_dir={model}",
+        "--seeds=0",
+        study=Study("SST-2", {"a": Variant()}, ("sst2",), ()),
+    )
+    cells = [json.loads(file.read_text()) for file in tmp_path.glob("other/cells/probe-*/result.json")]
+    assert [cell["constant"] for cell in cells if cell["constant"] is not None] == [4 / 6]
 
 
 def test_a_weighted_sum_of_layers_finds_the_layer_that_knows():
@@ -281,6 +291,10 @@ def test_a_weighted_sum_of_layers_finds_the_layer_that_knows():
             '^--variants has "x", but the variants of this study are',
         ),
         (["masking", "--seeds=x", "--data_dir={data}"], '^--seeds has "x", which is not a whole number; give numbers'),
+        (
+            ["seeds", "--scale=full", "--data_dir={data}"],
+            "^--scale=full needs --model_dir: its rates are too low for a",
+        ),
         (["masking", "--seeds=20", "--data_dir={data}"], "^the seed 20 is not from 0 to 19; give other --seeds"),
         (
             ["pretraining", "--data_dir={data}"],

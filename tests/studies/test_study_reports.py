@@ -2,6 +2,7 @@
 
 import csv
 
+import numpy as np
 import pytest
 
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
@@ -84,6 +85,18 @@ def test_reports_of_what_exists():
     text = claims_report([(STUDY, found), (STUDY, {})], "python studies/run_study.py all")
     assert "\n2 claims: 0 reproduced, 0 not reproduced, 2 undecided.\n" in text
     assert text.count("| A title | a is better | section 9 |  | undecided |") == 2
+
+
+def test_the_spread_over_seeds_is_that_of_single_runs():
+    right = (30, 25, 40, 20, 35)
+    by_seed = {seed: results(num)[0] | {"constant": 0.5} for seed, num in enumerate(right)}
+    text = markdown_report(STUDY, {("a", "zorro"): by_seed, ("b", "zorro"): results(50)}, "", [], "z.png")
+    header = "| variant | score | seeds | mean | standard deviation | lowest | highest | failed |"
+    # Half of the pairs right is what a constant has: two of the runs are not better.
+    row = f"| a | Zorro | 5 | 60.0 | {100 * np.std([num / 50 for num in right], ddof=1):.1f} | 40.0 | 80.0 | 2 |"
+    lines = text.splitlines()
+    assert lines[lines.index(header) + 2 :][:2] == [row, ""]
+    assert "Spread" not in markdown_report(STUDY, {("a", "zorro"): results(50)}, "", [], "z.png")
 
 
 @pytest.mark.parametrize("name", STUDIES)
