@@ -1,14 +1,22 @@
 """Runs Python in a new process with another backend of Keras."""
 
+import functools
 import importlib.util
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@functools.cache
+def _compiled():
+    """Returns a folder for what JAX compiles. Each worker has its own, since JAX cannot write it for several at once."""
+    return tempfile.TemporaryDirectory()
 
 
 def run_on(backend, *arguments, num_devices=1, status=0):
@@ -23,7 +31,9 @@ def run_on(backend, *arguments, num_devices=1, status=0):
         "KERAS_BACKEND": backend,
         "JAX_PLATFORMS": "cpu",
         "CUDA_VISIBLE_DEVICES": "",
-        # JAX compiles each operation separately; the tests compare formulas, not speed.
+        # JAX compiles each operation separately, and again in each process; the tests compare formulas, not speed.
+        "JAX_COMPILATION_CACHE_DIR": _compiled().name,
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "XLA_FLAGS": f"--xla_backend_optimization_level=0 --xla_force_host_platform_device_count={num_devices}",
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
