@@ -115,10 +115,11 @@ class Trainer:
         """Makes the functions that compute a step."""
         self.train = graph_function(self, "take_steps")
         if is_compiled:
-            # Replicas wait for each other inside of `step`, where XLA cannot wait.
-            names = ("own_vectors", "sums", "update") if isinstance(self.strategy, _REPLICATED) else ("step_with",)
+            # XLA cannot compile the places where replicas wait for each other.
+            is_replicated = isinstance(self.strategy, _REPLICATED)
+            names = ("_own_vectors", "_sums", "_update") if is_replicated else ("_step_with_seeds",)
         else:
-            names = ("update",) if is_compiled is None and self._can_compile() else ()
+            names = ("_update",) if is_compiled is None and self._can_compile() else ()
         self._compiled = {name: graph_function(self, name, jit_compile=True) for name in names}
 
     def _can_compile(self) -> bool:
@@ -204,27 +205,27 @@ class Trainer:
         Every device runs it at the same time.
         """
         replica_id = tf.distribute.get_replica_context().replica_id_in_sync_group
-        # XLA would draw other seeds.
+        # Not in what XLA compiles, because it would draw other numbers.
         seeds = tf.map_fn(
             lambda index: dropout_seed(self._seed, self.global_step, replica_id, index),
             tf.range(self.num_micro_batches),
         )
-        return (self._compiled.get("step_with") or self.step_with)(features, seeds)
+        return (self._compiled.get("_step_with_seeds") or self._step_with_seeds)(features, seeds)
 
-    def step_with(self, features: dict[str, tf.Tensor], seeds: tf.Tensor) -> dict[str, Any]:
+    def _step_with_seeds(self, features: dict[str, tf.Tensor], seeds: tf.Tensor) -> dict[str, Any]:
         """Does what `step` describes, with the seeds of the dropout of this replica's micro-batches: int32 [N, 2]."""
         denominators = self.sum_over_replicas(self.loss.denominators(features))
         scale = self._loss_scale.value.read_value() if self._loss_scale else None
         if self.num_micro_batches * self.strategy.num_replicas_in_sync > 1 and hasattr(self.loss, "compare"):
             features = features | self._compared(features, seeds)
-        sums = (self._compiled.get("sums") or self.sums)(features, seeds, denominators, scale)
+        sums = (self._compiled.get("_sums") or self._sums)(features, seeds, denominators, scale)
         gradients, numerators = self.sum_over_replicas(sums)
         loss = self.loss.value(numerators, denominators)
         norm = tf.distribute.get_replica_context().merge_call(self._update_replicas, args=(gradients, loss))
         result = {"numerators": numerators, "denominators": denominators, "loss": loss, "gradient_norm": norm}
         return self._loss_scale.without_skipped(result, scale) if self._loss_scale else result
 
-    def sums(
+    def _sums(
         self,
         features: dict[str, tf.Tensor],
         seeds: tf.Tensor,
@@ -233,19 +234,25 @@ class Trainer:
     ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
         """Returns the dense gradients by weight name and the numerators, summed over this replica's micro-batches."""
 
-        def of_micro_batch(index: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-            return self._gradients(self._part(features, index), denominators, seeds[index], scale)
+        if self.num_micro_batches == 1:
+            return self._gradients(features, denominators, seeds[0], scale)
+        found: dict[str, tf.Tensor] = {}
 
-        sums = of_micro_batch(tf.constant(0))
-        if self.num_micro_batches > 1:
-            _, sums = tf.while_loop(
-                lambda index, sums: index < self.num_micro_batches,
-                lambda index, sums: (index + 1, tf.nest.map_structure(tf.add, sums, of_micro_batch(index))),
-                (tf.constant(1), sums),
-                maximum_iterations=self.num_micro_batches - 1,
-                parallel_iterations=1,  # or several micro-batches would be in memory at the same time
-            )
-        return sums
+        def add(index: tf.Tensor, sums: Any) -> Any:
+            part = self._gradients(self._part(features, index), denominators, seeds[index], scale)
+            found.update(part[0])
+            part = ({name: part[0].get(name, 0.0) for name in self._weights}, part[1])
+            return index + 1, tf.nest.map_structure(tf.add, sums, part)
+
+        zeros = {name: tf.zeros(weight.shape) for name, weight in self._weights.items()}
+        _, (gradients, numerators) = tf.while_loop(
+            lambda index, sums: index < self.num_micro_batches,
+            add,
+            (tf.constant(0), (zeros, {name: tf.zeros([]) for name in self.loss.metric_names})),
+            maximum_iterations=self.num_micro_batches,
+            parallel_iterations=1,  # or several micro-batches would be in memory at the same time
+        )
+        return {name: gradients[name] for name in found}, numerators
 
     def _part(self, features: dict[str, tf.Tensor], index: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the features of a micro-batch."""
@@ -259,7 +266,7 @@ class Trainer:
         then compute them again, with the same dropout, and multiply them by the gradients of the comparison.
         """
         own = {name: features[name] for name in self.loss.label_names}
-        own["vectors"] = (self._compiled.get("own_vectors") or self.own_vectors)(features, seeds)
+        own["vectors"] = (self._compiled.get("_own_vectors") or self._own_vectors)(features, seeds)
         num_rows, replica = own["vectors"].shape[0], tf.distribute.get_replica_context()
         first, num_all = num_rows * replica.replica_id_in_sync_group, num_rows * self.strategy.num_replicas_in_sync
         if num_all > num_rows:
@@ -270,7 +277,7 @@ class Trainer:
         compared = self.loss.compare(own.pop("vectors"), own)
         return {name: _rows(value, first, num_rows) for name, value in compared.items()}
 
-    def own_vectors(self, features: dict[str, tf.Tensor], seeds: tf.Tensor) -> tf.Tensor:
+    def _own_vectors(self, features: dict[str, tf.Tensor], seeds: tf.Tensor) -> tf.Tensor:
         """Returns the vectors of this replica's examples: float32 [B, ..., H]."""
         vectors = tf.map_fn(
             lambda index: self._vectors(self._part(features, index), seeds[index]),
@@ -323,13 +330,13 @@ class Trainer:
     def _update_replicas(
         self, strategy: tf.distribute.Strategy, gradients: dict[str, tf.Tensor], loss: tf.Tensor
     ) -> tf.Tensor:
-        """Calls `update` on every replica; returns the norm of one of them, which is that of all."""
-        update = self._compiled.get("update") or self.update
+        """Calls `_update` on every replica; returns the norm of one of them, which is that of all."""
+        update = self._compiled.get("_update") or self._update
         return strategy.extended.update(
             self.global_step, lambda step, *values: update(*values), args=(gradients, loss), group=False
         )[0]
 
-    def update(self, gradients: dict[str, tf.Tensor], loss: tf.Tensor) -> tf.Tensor:
+    def _update(self, gradients: dict[str, tf.Tensor], loss: tf.Tensor) -> tf.Tensor:
         """Changes the state on one device, with the sums over all; returns the norm of the gradients, not clipped."""
         if self._loss_scale:
             gradients = {name: gradient / self._loss_scale.value for name, gradient in gradients.items()}

@@ -100,7 +100,7 @@ def test_an_update_that_xla_cannot_compile_is_left_to_tensorflow(monkeypatch, me
     strategy, seen = tf.distribute.OneDeviceStrategy("/CPU:0"), []
     run = strategy.run
     monkeypatch.setattr(strategy, "run", lambda function: seen.append(tf.executing_eagerly()) or run(function))
-    assert make_trainer(None, strategy=strategy)._compiled.keys() == {"update"}
+    assert make_trainer(None, strategy=strategy)._compiled.keys() == {"_update"}
     assert messages == []
     assert make_trainer(None, UncompilableAdam, strategy)._compiled == {}
     [message] = messages
