@@ -42,8 +42,8 @@ def main(argv):
 def make_programs(config, batch, device):
     """Returns a dict of functions by name; each makes a program."""
     programs = {
-        "bert-keras graph float32": lambda: ours(config, batch, "float32", is_compiled=False),
-        "bert-keras graph bfloat16": lambda: ours(config, batch, "mixed_bfloat16", is_compiled=False),
+        "bert-keras graph float32": lambda: ours(config, batch, "float32", is_compiled=None),
+        "bert-keras graph bfloat16": lambda: ours(config, batch, "mixed_bfloat16", is_compiled=None),
         "bert-keras XLA float32": lambda: ours(config, batch, "float32", is_compiled=True),
         "transformers float32": lambda: of_transformers(config, batch, device, is_mixed=False),
         "transformers bfloat16": lambda: of_transformers(config, batch, device, is_mixed=True),

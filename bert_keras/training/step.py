@@ -21,8 +21,9 @@ import tensorflow as tf
 from bert_keras.modeling.checkpoints.loading import weights_by_name
 from bert_keras.modeling.losses import Loss
 from bert_keras.modeling.optimization import AdamWeightDecay, clip_by_global_norm
+from bert_keras.training.distribution.tpu import is_tpu
 from bert_keras.training.input.packed_batches import PackedLoss
-from bert_keras.training.updates import choose_updates
+from bert_keras.training.precision import list_gpus
 
 log = logging.getLogger("bert_keras")
 
@@ -35,6 +36,10 @@ _COMMUNICATION = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=
 _LOWEST_SCALE = 1.0
 _NOTHING_TO_TRAIN = "nothing to train: the loss depends only on weights that are frozen; freeze fewer layers"
 _HIGHEST_SCALE = 2.0**24
+# Minimum number of trained numbers for which compiling the update saves time.
+_LARGE = 2**20
+# Their replicas run `step` at the same time, each in a thread.
+_REPLICATED = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
 class Trainer:
@@ -50,8 +55,9 @@ class Trainer:
             change nothing else.
         is_trained: takes a weight's name and returns whether to train it; None: all weights are trained.
         loss_scale: without it, small gradients vanish in float16.
-        is_compiled: whether XLA compiles the forward and backward pass, once for every shape of the features. XLA does
-            not compile the update with it, because the update is for all replicas at once.
+        is_compiled: whether XLA compiles the step, once for every shape of the features: on one device the whole step,
+            on several everything before and everything after the exchange of gradients. False: XLA is not used. None:
+            XLA compiles only the update of a large model, where that is safe, see `_can_compile`.
         ema_decay: d of the average of each trained weight, see `_average`; 0: weights are not averaged. The averages
             start from the weights at this moment.
 
@@ -72,7 +78,7 @@ class Trainer:
         num_micro_batches: int = 1,
         is_trained: Callable[[str], bool] | None = None,
         loss_scale: "LossScale | None" = None,
-        is_compiled: bool = False,
+        is_compiled: bool | None = None,
         ema_decay: float = 0.0,
     ) -> None:
         self.loss: Any = loss
@@ -105,12 +111,38 @@ class Trainer:
             averaged = self._weights if ema_decay else {}
             self._averages = {name: self._new(weight.numpy(), weight.dtype) for name, weight in averaged.items()}
 
-    def _prepare(self, is_compiled: bool) -> None:
+    def _prepare(self, is_compiled: bool | None) -> None:
         """Makes the functions that compute a step."""
         self.train = graph_function(self, "take_steps")
-        self._compiled_gradients = graph_function(self, "_gradients", jit_compile=True) if is_compiled else None
-        self._compiled_vectors = graph_function(self, "_vectors", jit_compile=True) if is_compiled else None
-        self._updates = choose_updates(self.optimizer, self._weights, self.strategy)
+        if is_compiled:
+            # XLA cannot compile the places where replicas wait for each other.
+            is_replicated = isinstance(self.strategy, _REPLICATED)
+            names = ("_own_vectors", "_sums", "_update") if is_replicated else ("_step_with_seeds",)
+        else:
+            names = ("_update",) if is_compiled is None and self._can_compile() else ()
+        self._compiled = {name: graph_function(self, name, jit_compile=True) for name in names}
+
+    def _can_compile(self) -> bool:
+        """Returns whether XLA can compile the update of a large model for the devices; if not, logs the reason.
+
+        Without XLA, TensorFlow makes a dozen passes over the memory of each weight, and keeps more of it.
+        """
+        is_large = sum(math.prod(weight.shape) for weight in self._weights.values()) >= _LARGE
+        # XLA ends the process for a GPU that it does not know; `devices` refuses the newer ones that are known.
+        if not is_large or is_tpu(self.strategy) or not all(capability for capability, _ in list_gpus()):
+            return False
+        update = functools.partial(self.optimizer.update, next(iter(self._weights)), *[tf.zeros([1])] * 4)
+        compiled = tf.function(lambda: update(tf.zeros([]), tf.zeros([], tf.int64)), autograph=False, jit_compile=True)
+        try:
+            # Use a graph, because TensorFlow warns of strategies that run anything else; a partial: see graph_function.
+            tf.function(functools.partial(self.strategy.run, lambda: compiled()), autograph=False)()
+        except tf.errors.OpError as error:
+            reason = error.message.strip().split("\n")[0]
+            log.warning(
+                "XLA cannot compile the update (%s); TensorFlow computes it without XLA, which is slower", reason
+            )
+            return False
+        return True
 
     def _own(self, variable: keras.Variable) -> Any:
         """Returns the variable of the backend in that of Keras."""
@@ -172,68 +204,70 @@ class Trainer:
 
         Every device runs it at the same time.
         """
-        replica = tf.distribute.get_replica_context()
+        replica_id = tf.distribute.get_replica_context().replica_id_in_sync_group
+        # Not in what XLA compiles, because it would draw other numbers.
+        seeds = tf.map_fn(
+            lambda index: dropout_seed(self._seed, self.global_step, replica_id, index),
+            tf.range(self.num_micro_batches),
+        )
+        return (self._compiled.get("_step_with_seeds") or self._step_with_seeds)(features, seeds)
+
+    def _step_with_seeds(self, features: dict[str, tf.Tensor], seeds: tf.Tensor) -> dict[str, Any]:
+        """Does what `step` describes, with the seeds of the dropout of this replica's micro-batches: int32 [N, 2]."""
         denominators = self.sum_over_replicas(self.loss.denominators(features))
         scale = self._loss_scale.value.read_value() if self._loss_scale else None
-        size = features["input_ids"].shape[0] // self.num_micro_batches
-        num_parts = self.num_micro_batches * self.strategy.num_replicas_in_sync
-        if num_parts > 1 and hasattr(self.loss, "compare"):
-            features = features | self._compared(features, replica, size)
-
-        def of_micro_batch(index: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-            part, seed = self._part(features, replica, size, index)
-            return (self._compiled_gradients or self._gradients)(part, denominators, seed, scale)
-
-        totals = of_micro_batch(tf.constant(0))
-        if self.num_micro_batches > 1:
-            _, totals = tf.while_loop(
-                lambda index, totals: index < self.num_micro_batches,
-                lambda index, totals: (index + 1, tf.nest.map_structure(tf.add, totals, of_micro_batch(index))),
-                (tf.constant(1), totals),
-                maximum_iterations=self.num_micro_batches - 1,
-                parallel_iterations=1,  # or several micro-batches would be in memory at the same time
-            )
-        gradients, numerators = self.sum_over_replicas(totals)
-        if self._loss_scale:
-            gradients = {name: gradient / scale for name, gradient in gradients.items()}
-        # The gradient of a weight that is measured in its unit.
-        gradients |= {name: gradients[name] * unit for name, unit in self._units.items() if name in gradients}
-        clipped, norm = clip_by_global_norm(list(gradients.values()), self.optimizer.clip_norm)
-        gradients = dict(zip(gradients, clipped, strict=True))
-        learning_rate = self.optimizer.schedule(self.global_step)
+        if self.num_micro_batches * self.strategy.num_replicas_in_sync > 1 and hasattr(self.loss, "compare"):
+            features = features | self._compared(features, seeds)
+        sums = (self._compiled.get("_sums") or self._sums)(features, seeds, denominators, scale)
+        gradients, numerators = self.sum_over_replicas(sums)
         loss = self.loss.value(numerators, denominators)
+        norm = tf.distribute.get_replica_context().merge_call(self._update_replicas, args=(gradients, loss))
         result = {"numerators": numerators, "denominators": denominators, "loss": loss, "gradient_norm": norm}
-        if not self._loss_scale:
-            replica.merge_call(self._apply, args=(gradients, learning_rate))
-            return result
-        is_finite = tf.math.is_finite(loss + norm)
-        replica.merge_call(self._apply, args=(gradients, learning_rate, is_finite))
-        return self._loss_scale.without_skipped(result, is_finite, scale)
+        return self._loss_scale.without_skipped(result, scale) if self._loss_scale else result
 
-    def _part(
-        self, features: dict[str, tf.Tensor], replica: tf.distribute.ReplicaContext, size: int, index: tf.Tensor
-    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        """Returns the features of a micro-batch and the seed of its dropout."""
-        seed = dropout_seed(self._seed, self.global_step, replica.replica_id_in_sync_group, index)
-        return {name: _rows(value, index * size, size) for name, value in features.items()}, seed
+    def _sums(
+        self,
+        features: dict[str, tf.Tensor],
+        seeds: tf.Tensor,
+        denominators: dict[str, tf.Tensor],
+        scale: tf.Tensor | None,
+    ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+        """Returns the dense gradients by weight name and the numerators, summed over this replica's micro-batches."""
 
-    def _compared(
-        self, features: dict[str, tf.Tensor], replica: tf.distribute.ReplicaContext, size: int
-    ) -> dict[str, tf.Tensor]:
+        if self.num_micro_batches == 1:
+            return self._gradients(features, denominators, seeds[0], scale)
+        found: dict[str, tf.Tensor] = {}
+
+        def add(index: tf.Tensor, sums: Any) -> Any:
+            part = self._gradients(self._part(features, index), denominators, seeds[index], scale)
+            found.update(part[0])
+            part = ({name: part[0].get(name, 0.0) for name in self._weights}, part[1])
+            return index + 1, tf.nest.map_structure(tf.add, sums, part)
+
+        zeros = {name: tf.zeros(weight.shape) for name, weight in self._weights.items()}
+        _, (gradients, numerators) = tf.while_loop(
+            lambda index, sums: index < self.num_micro_batches,
+            add,
+            (tf.constant(0), (zeros, {name: tf.zeros([]) for name in self.loss.metric_names})),
+            maximum_iterations=self.num_micro_batches,
+            parallel_iterations=1,  # or several micro-batches would be in memory at the same time
+        )
+        return {name: gradients[name] for name in found}, numerators
+
+    def _part(self, features: dict[str, tf.Tensor], index: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the features of a micro-batch."""
+        size = features["input_ids"].shape[0] // self.num_micro_batches
+        return {name: _rows(value, index * size, size) for name, value in features.items()}
+
+    def _compared(self, features: dict[str, tf.Tensor], seeds: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns further features for a loss that compares all examples of the global batch: `loss.compare`.
 
         The vectors of all micro-batches and replicas are computed without gradients and compared. The micro-batches
         then compute them again, with the same dropout, and multiply them by the gradients of the comparison.
         """
-        vectors = tf.map_fn(
-            lambda index: (self._compiled_vectors or self._vectors)(*self._part(features, replica, size, index)),
-            tf.range(self.num_micro_batches),
-            parallel_iterations=1,
-            fn_output_signature=tf.float32,
-        )  # [micro-batches, size, K, H]
-        num_rows = size * self.num_micro_batches
         own = {name: features[name] for name in self.loss.label_names}
-        own["vectors"] = tf.reshape(vectors, [num_rows, *vectors.shape[2:]])
+        own["vectors"] = (self._compiled.get("_own_vectors") or self._own_vectors)(features, seeds)
+        num_rows, replica = own["vectors"].shape[0], tf.distribute.get_replica_context()
         first, num_all = num_rows * replica.replica_id_in_sync_group, num_rows * self.strategy.num_replicas_in_sync
         if num_all > num_rows:
             # The sum of all replicas' rows, each at its place among zeros. One sum each, because their types differ.
@@ -242,6 +276,16 @@ class Trainer:
             }
         compared = self.loss.compare(own.pop("vectors"), own)
         return {name: _rows(value, first, num_rows) for name, value in compared.items()}
+
+    def _own_vectors(self, features: dict[str, tf.Tensor], seeds: tf.Tensor) -> tf.Tensor:
+        """Returns the vectors of this replica's examples: float32 [B, ..., H]."""
+        vectors = tf.map_fn(
+            lambda index: self._vectors(self._part(features, index), seeds[index]),
+            tf.range(self.num_micro_batches),
+            parallel_iterations=1,
+            fn_output_signature=tf.float32,
+        )  # [micro-batches, size, ..., H]
+        return tf.reshape(vectors, [features["input_ids"].shape[0], *vectors.shape[2:]])
 
     def _vectors(self, features: dict[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
         return self.loss.model(features, dropout_seed=seed)["vectors"]
@@ -283,50 +327,46 @@ class Trainer:
         )
         log.info("training changes %s of %s numbers", f"{num_trained:,}", f"{num_all:,}")
 
-    def _apply(
-        self,
-        strategy: tf.distribute.Strategy,
-        gradients: dict[str, tf.Tensor],
-        learning_rate: tf.Tensor,
-        is_finite: tf.Tensor | None = None,
-    ) -> None:
+    def _update_replicas(
+        self, strategy: tf.distribute.Strategy, gradients: dict[str, tf.Tensor], loss: tf.Tensor
+    ) -> tf.Tensor:
+        """Calls `_update` on every replica; returns the norm of one of them, which is that of all."""
+        update = self._compiled.get("_update") or self._update
+        return strategy.extended.update(
+            self.global_step, lambda step, *values: update(*values), args=(gradients, loss), group=False
+        )[0]
+
+    def _update(self, gradients: dict[str, tf.Tensor], loss: tf.Tensor) -> tf.Tensor:
+        """Changes the state on one device, with the sums over all; returns the norm of the gradients, not clipped."""
+        if self._loss_scale:
+            gradients = {name: gradient / self._loss_scale.value for name, gradient in gradients.items()}
+        # The gradient of a weight that is measured in its unit.
+        gradients = {name: gradient * self._units.get(name, 1.0) for name, gradient in gradients.items()}
+        clipped, norm = clip_by_global_norm(list(gradients.values()), self.optimizer.clip_norm)
+        gradients = dict(zip(gradients, clipped, strict=True))
         if not self._loss_scale:
-            self._update_weights(strategy, gradients, learning_rate)
+            self._update_weights(gradients)
         else:
-            is_finite = local_values(strategy, is_finite)
-            tf.cond(is_finite, lambda: self._update_weights(strategy, gradients, learning_rate), lambda: None)
-            self._loss_scale.update(strategy, is_finite)
-        strategy.extended.update(self.global_step, lambda step: step.assign_add(1), group=False)
+            is_finite = tf.math.is_finite(loss + norm)
+            tf.cond(is_finite, lambda: self._update_weights(gradients), lambda: None)
+            self._loss_scale.update(is_finite)
+        self.global_step.assign_add(1)
+        return norm
 
-    def _update_weights(
-        self, strategy: tf.distribute.Strategy, gradients: dict[str, tf.Tensor], learning_rate: tf.Tensor
-    ) -> None:
+    def _update_weights(self, gradients: dict[str, tf.Tensor]) -> None:
+        step = self.global_step.read_value()
+        learning_rate = self.optimizer.schedule(step)
         for name, gradient in gradients.items():
-            weight, unit = self._weights[name], self._units.get(name)
-
-            def update(
-                weight: tf.Variable,
-                gradient: tf.Tensor,
-                m: tf.Variable,
-                v: tf.Variable,
-                learning_rate: tf.Tensor,
-                step: tf.Variable,
-                compute: Callable[..., Any] = self._updates[name],
-                unit: float | None = unit,
-            ) -> None:
-                before = weight.read_value()
-                before = before / unit if unit else before
-                value, *moments = compute(before, gradient, m.read_value(), v.read_value(), learning_rate, step)
-                for variable, new in zip((weight, m, v), (value * unit if unit else value, *moments), strict=True):
-                    variable.assign(new)
-
-            args = (gradient, self._m[name], self._v[name], learning_rate, self.global_step)
-            strategy.extended.update(weight, update, args=args, group=False)
+            weight, m, v, unit = self._weights[name], self._m[name], self._v[name], self._units.get(name, 1.0)
+            value, *moments = self.optimizer.update(
+                name, weight.read_value() / unit, gradient, m.read_value(), v.read_value(), learning_rate, step
+            )
+            for variable, new in zip((weight, m, v), (value * unit, *moments), strict=True):
+                variable.assign(new)
             if name in self._averages:
-                args = (weight, self.global_step)
-                strategy.extended.update(self._averages[name], self._average, args=args, group=False)
+                self._average(self._averages[name], weight, step)
 
-    def _average(self, average: tf.Variable, weight: tf.Variable, step: tf.Variable) -> None:
+    def _average(self, average: tf.Variable, weight: tf.Variable, step: tf.Tensor) -> None:
         """Moves an average towards its weight. With e for the average and w for the weight after step t (from 0):
 
             e <- e + (1 - min(d, (1 + t) / (10 + t))) * (w - e)
@@ -356,24 +396,21 @@ class LossScale:
         self.state = {"loss_scale": self.value, "loss_scale_steps": self._good_steps}
         self._steps_to_growth = steps_to_growth
 
-    def update(self, strategy: tf.distribute.Strategy, is_finite: tf.Tensor) -> None:
-        """Updates the scale after a step, once for all replicas, in a merge call; `is_finite` is a bool scalar."""
+    def update(self, is_finite: tf.Tensor) -> None:
+        """Updates the scale after a step; `is_finite` is a bool scalar."""
+        counted = self._good_steps + 1
+        is_growing = is_finite & (counted >= self._steps_to_growth)
+        grown = tf.where(is_growing, tf.minimum(self.value * 2.0, _HIGHEST_SCALE), self.value)
+        self.value.assign(tf.where(is_finite, grown, tf.maximum(self.value / 2.0, _LOWEST_SCALE)))
+        self._good_steps.assign(tf.where(is_finite & ~is_growing, counted, 0))
 
-        def change(value: tf.Variable, good_steps: tf.Variable) -> None:
-            counted = good_steps + 1
-            is_growing = is_finite & (counted >= self._steps_to_growth)
-            grown = tf.where(is_growing, tf.minimum(value * 2.0, _HIGHEST_SCALE), value)
-            value.assign(tf.where(is_finite, grown, tf.maximum(value / 2.0, _LOWEST_SCALE)))
-            good_steps.assign(tf.where(is_finite & ~is_growing, counted, 0))
-
-        strategy.extended.update(self.value, change, args=(self._good_steps,), group=False)
-
-    def without_skipped(self, result: dict[str, Any], is_finite: tf.Tensor, scale: tf.Tensor) -> dict[str, Any]:
-        """Returns the result of a step with `num_skipped` added (0 or 1); a skipped step has 0 in all other values.
+    def without_skipped(self, result: dict[str, Any], scale: tf.Tensor) -> dict[str, Any]:
+        """Returns the result of a step at a scale, with `num_skipped` added: 0 or 1. A skipped one has 0 in all others.
 
         A step that is not finite at the lowest scale does not count as skipped, because a lower scale cannot help. Its
         result keeps the values that are not finite.
         """
+        is_finite = tf.math.is_finite(result["loss"] + result["gradient_norm"])
         is_skipped = ~is_finite & (scale > _LOWEST_SCALE)
         result = tf.nest.map_structure(lambda value: tf.where(is_skipped, 0.0, value), result)
         return {**result, "num_skipped": tf.cast(is_skipped, tf.float32)}

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 from tiny_bert import make_config, make_features, with_random_weights
+from xla_functions import find_compiled
 
 from bert_keras.modeling import (
     AdamWeightDecay,
@@ -101,6 +102,10 @@ def compile_passes(one_device, devices):
     for name, value in states[0].items():
         if name.endswith("adam_m"):
             np.testing.assert_allclose(states[1][name], value, rtol=0, atol=1e-6, err_msg=name)
+    # On each device one function before the exchange of gradients and one after it.
+    inside, outside = find_compiled(compiled.train, iter(batches_for(devices)), tf.constant(3))
+    assert sorted("AssignVariableOp" in found for found in inside) == [False, False, True, True], inside
+    assert not outside & {"MatMul", "Sqrt", "AssignVariableOp", "AssignAddVariableOp"}, outside
     print("compiled on two devices as on one without a compiler")
 
 

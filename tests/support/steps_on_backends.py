@@ -6,8 +6,10 @@ import sys
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 from every_loss import CELLS, features_for
+from states import assert_states_close
 from tiny_bert import make_config
 
 from bert_keras.modeling import (
@@ -16,10 +18,12 @@ from bert_keras.modeling import (
     LearningRateSchedule,
     PretrainingLoss,
     PretrainingModel,
+    RegressionLoss,
     load_weights,
     weights_by_name,
 )
 from bert_keras.modeling.dropout import random_bits
+from bert_keras.modeling.lora import enable_lora
 from bert_keras.training.input.packed_batches import PackedLoss
 from bert_keras.training.input.packing import pack
 
@@ -33,7 +37,27 @@ WAYS = {
     "frozen": ("classes", {"is_trained": lambda name: not name.startswith("bert/embeddings/")}),
     "recomputed": ("masked words and sentences", {}),
     "packed": ("masked words and sentences", {}),
+    "adapted": ("classes", {"is_trained": lambda name: "/lora_" in name or name.startswith("output_")}),
+    "numbers in their unit": ("numbers", {}),
 }
+# A shift of all of these changes no loss, so their gradients are zero except for rounding, which Adam amplifies.
+WITHOUT_EFFECT = {
+    "choices": ("output_bias",),
+    "texts of a query": ("output_bias",),
+    "answers": ("cls/squad/output_bias", "bert/encoder/layer_0/output/LayerNorm/beta"),
+}
+
+
+def assert_same(found, expected, way, tolerance=1e-5):
+    """Compares the results of `take_steps`: weights and sums by value, slots by length with ten times the tolerance."""
+    sums = {"loss", "norm"}
+    without = ("-", *WITHOUT_EFFECT.get(way, ()))
+    names = {name for name in {*expected} - sums if "self/key/bias" not in name and not name.startswith(without)}
+    assert found.keys() == expected.keys()
+    states = [{name: state[name] for name in names} for state in (found, expected)]
+    assert_states_close(*states, weight_tolerance=tolerance, slot_tolerance=10 * tolerance)
+    for name in sums:
+        assert found[name] == pytest.approx(expected[name], rel=tolerance), (way, name)
 
 
 def new_trainer(loss, schedule, num_devices=1, **options):
@@ -55,10 +79,14 @@ def state_of(trainer):
     return {name: np.array(variable) for name, variable in trainer.state.items()}
 
 
-def take_steps(way, num_steps=10, num_copies=1, num_devices=1):
+def take_steps(way, num_steps=10, num_copies=1, num_devices=1, **more):
     """Returns the state after some steps on a batch of several copies, with dropout, and the sums "loss" and "norm"."""
     cell, options = CELLS[WAYS[way][0]], WAYS[way][1]
     loss = cell.make(CONFIG)
+    if way == "numbers in their unit":
+        loss = RegressionLoss(loss.model, mean=3.0, std=2.0)
+    if way == "adapted":
+        enable_lora(loss.model, 2, 4.0)
     features = {name: np.concatenate([values] * num_copies) for name, values in features_for(cell).items()}
     loss.model.bert.is_recomputed = way == "recomputed"
     draw = np.random.default_rng(5)
@@ -68,7 +96,7 @@ def take_steps(way, num_steps=10, num_copies=1, num_devices=1):
         packed = pack(features, row_length=16, max_sequences=3, row_multiple=num_copies)
         features = {name: values.reshape(num_copies, -1, *values.shape[1:]) for name, values in packed.items()}
         loss = PackedLoss(loss)
-    trainer = new_trainer(loss, LearningRateSchedule(1e-3, 100, 0), num_devices, **options)
+    trainer = new_trainer(loss, LearningRateSchedule(1e-3, 100, 0), num_devices, **options, **more)
     totals = trainer.train(iter(tf.data.Dataset.from_tensors(features).repeat()), tf.constant(num_steps))
     return state_of(trainer) | {"loss": np.array(totals["loss"]), "norm": np.array(totals["gradient_norm"])}
 
@@ -88,7 +116,7 @@ def beside_the_kink(model):
     bias.assign_sub(shift)
 
 
-def thirty_updates(folder, num_devices=1):
+def thirty_updates(folder, num_devices=1, **options):
     """Returns the state after the 30 updates of a golden model, and their losses as "losses"."""
     golden = np.load(folder / "training.npz")
     loss = PretrainingLoss(PretrainingModel(BertConfig.from_json_file(folder / "bert_config.json")))
@@ -96,7 +124,7 @@ def thirty_updates(folder, num_devices=1):
     schedule = LearningRateSchedule(
         float(golden["learning_rate"]), int(golden["num_train_steps"]), int(golden["num_warmup_steps"])
     )
-    trainer = new_trainer(loss, schedule, num_devices)
+    trainer = new_trainer(loss, schedule, num_devices, **options)
     batches = [
         {
             key.split("/")[1]: golden[key].astype(np.float32 if key.endswith("masked_lm_weights") else np.int32)

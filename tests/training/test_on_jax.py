@@ -11,6 +11,7 @@ import tensorflow as tf
 from eager import without_graphs
 from other_backends import ROOT, run_on
 from states import assert_states_close
+from steps_on_backends import assert_same
 
 from bert_keras import check_labels
 from bert_keras.mistakes import Mistake
@@ -20,30 +21,11 @@ from bert_keras.training.distribution.tpu_compile import missing_packages
 from bert_keras.training.settings.pretraining import PretrainingSettings
 from bert_keras.training.settings.programs import ClassifierSettings
 
-# A shift of all of these changes no loss, so their gradients are zero except for rounding, which Adam amplifies.
-WITHOUT_EFFECT = {
-    "choices": ("output_bias",),
-    "texts of a query": ("output_bias",),
-    "answers": ("cls/squad/output_bias", "bert/encoder/layer_0/output/LayerNorm/beta"),
-}
-
 
 def results_on_jax(kind, tmp_path, folder="", num_devices=1):
     file = tmp_path / "results.npz"
     run_on("jax", steps_on_backends.__file__, kind, folder, file, num_devices=num_devices)
     return steps_on_backends.results_of(file)
-
-
-def assert_same(found, expected, way, tolerance=1e-5):
-    """Compares weights and sums by value, and slots by their length, with ten times the tolerance."""
-    sums = {"loss", "norm"}
-    without = ("-", *WITHOUT_EFFECT.get(way, ()))
-    names = {name for name in {*expected} - sums if "self/key/bias" not in name and not name.startswith(without)}
-    assert found.keys() == expected.keys()
-    states = [{name: state[name] for name in names} for state in (found, expected)]
-    assert_states_close(*states, weight_tolerance=tolerance, slot_tolerance=10 * tolerance)
-    for name in sums:
-        assert found[name] == pytest.approx(expected[name], rel=tolerance), (way, name)
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ Arrays = dict[str, Any]
 class JaxTrainer(Trainer):
     """A `Trainer` whose `strategy` is a `JaxDevices`. It has no loss scale: bfloat16 needs none."""
 
-    def _prepare(self, is_compiled: bool) -> None:
+    def _prepare(self, is_compiled: bool | None) -> None:
         self.train = self._take_steps
         self._has_gradient: list[str] | None = None
         self._step = jax.jit(self._updated, donate_argnums=(0, 1), out_shardings=self.strategy.whole)

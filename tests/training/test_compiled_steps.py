@@ -1,0 +1,117 @@
+"""Steps that XLA compiles: the numbers of those without it, and no more outside of XLA than the loop over them."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from eager import without_graphs
+from states import assert_bit_equal
+from steps_on_backends import WAYS, assert_same, state_of, take_steps
+from tiny_bert import make_config, make_features
+from xla_functions import find_compiled
+
+from bert_keras.modeling import AdamWeightDecay, ClassificationLoss, ClassifierModel, LearningRateSchedule
+from bert_keras.training import step as training_step
+from bert_keras.training.step import LossScale, Trainer
+
+CONFIG = make_config(num_hidden_layers=1, hidden_dropout_prob=0.2)
+ARITHMETIC = {"MatMul", "BatchMatMulV2", "Sqrt", "Rsqrt", "AssignVariableOp", "AssignAddVariableOp", "Erf"}
+
+
+class UncompilableAdam(AdamWeightDecay):
+    """An optimizer that XLA cannot compile, as on a GPU machine that lacks a CUDA file."""
+
+    def update(self, name, value, *arguments):
+        value = tf.numpy_function(lambda array: array, [value], tf.float32)
+        return super().update(name, tf.ensure_shape(value, arguments[0].shape), *arguments)
+
+
+def make_trainer(is_compiled, optimizer=AdamWeightDecay, strategy=None, **options):
+    loss = ClassificationLoss(ClassifierModel(CONFIG, 3))
+    strategy = strategy or tf.distribute.get_strategy()
+    return Trainer(loss, optimizer(LearningRateSchedule(1e-2, 100)), strategy, 7, is_compiled=is_compiled, **options)
+
+
+def make_batches():
+    features = make_features(CONFIG, 6, num_tokens=12)
+    features = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
+    return tf.data.Dataset.from_tensors({**features, "label_ids": np.arange(6, dtype=np.int32) % 3}).repeat()
+
+
+@pytest.mark.slow  # XLA compiles each of them
+@pytest.mark.parametrize("way", [*WAYS, "scaled"])
+def test_ten_compiled_steps_equal_those_without_xla(way):
+    way, options = ("classes", {"loss_scale": LossScale()}) if way == "scaled" else (way, {})
+    with without_graphs():
+        expected = take_steps(way)
+    found = take_steps(way, is_compiled=True, **options)
+    if options:
+        assert (found.pop("loss_scale"), found.pop("loss_scale_steps")) == (2**15, 10)
+    assert_same(found, expected, way)
+
+
+@pytest.mark.slow  # XLA compiles it twice
+def test_a_compiled_run_that_is_resumed_ends_with_the_same_bits():
+    options = {"num_micro_batches": 3, "ema_decay": 0.9}
+    whole, batches = make_trainer(True, **options), iter(make_batches())
+    start = state_of(whole)
+    whole.train(batches, tf.constant(4))
+    middle = state_of(whole)
+    whole.train(batches, tf.constant(5))
+    resumed = make_trainer(True, **options)
+    for name, value in middle.items():
+        assert value.tobytes() != start[name].tobytes() or not np.any(value), name
+        resumed.state[name].assign(value)
+    resumed.train(iter(make_batches()), tf.constant(5))
+    assert_bit_equal(state_of(resumed), state_of(whole))
+
+
+@pytest.mark.parametrize("options", [{}, {"num_micro_batches": 3, "ema_decay": 0.9}], ids=["", "all"])
+def test_all_of_a_step_is_one_compiled_function(options):
+    options = {**options, "loss_scale": LossScale()} if options else options
+    trainer = make_trainer(True, **options)
+    [inside], outside = find_compiled(trainer.train, iter(make_batches()), tf.constant(2))
+    assert inside >= ARITHMETIC - {"Rsqrt", "Erf"}
+    assert outside & ARITHMETIC == set()
+
+
+@pytest.mark.parametrize(
+    ("is_compiled", "size", "capability", "num_functions"),
+    [
+        (False, 1, (9, 0), 0),
+        (None, 1, (9, 0), 1),
+        (None, 1, (), 0),  # XLA may end the process for a GPU that is unknown to it
+        (None, 2**20, (9, 0), 0),  # a small model
+    ],
+)
+def test_without_jit_xla_compiles_at_most_the_update(monkeypatch, is_compiled, size, capability, num_functions):
+    monkeypatch.setattr(training_step, "_LARGE", size)
+    monkeypatch.setattr(training_step, "list_gpus", lambda: [((8, 0), "a GPU"), (capability, "another")])
+    trainer = make_trainer(is_compiled)
+    compiled, outside = find_compiled(trainer.train, iter(make_batches()), tf.constant(2))
+    assert len(compiled) == num_functions
+    assert ("AssignVariableOp" in outside) == (not compiled)
+    assert "MatMul" in outside
+    for inside in compiled:
+        assert inside & ARITHMETIC == {"Sqrt", "AssignVariableOp", "AssignAddVariableOp"}
+
+
+def test_an_update_that_xla_cannot_compile_is_left_to_tensorflow(monkeypatch, messages):
+    monkeypatch.setattr(training_step, "_LARGE", 1)
+    strategy, seen = tf.distribute.OneDeviceStrategy("/CPU:0"), []
+    run = strategy.run
+    monkeypatch.setattr(strategy, "run", lambda function: seen.append(tf.executing_eagerly()) or run(function))
+    assert make_trainer(None, strategy=strategy)._compiled.keys() == {"_update"}
+    assert messages == []
+    assert make_trainer(None, UncompilableAdam, strategy)._compiled == {}
+    [message] = messages
+    assert message.startswith("XLA cannot compile the update (")
+    assert message.endswith("); TensorFlow computes it without XLA, which is slower")
+    assert seen == [False, False]  # tried in a graph
+
+
+@pytest.mark.slow  # XLA compiles the update
+def test_the_compiled_update_equals_the_plain_one(monkeypatch):
+    with without_graphs():
+        expected = take_steps("masked words and sentences")
+    monkeypatch.setattr(training_step, "_LARGE", 1)
+    assert_same(take_steps("masked words and sentences"), expected, "")
