@@ -28,13 +28,14 @@ class JaxDevices:
     Attributes:
         num_replicas_in_sync: the number of devices.
         whole: the placement of an array that every device has.
+        parts: the placement of a batch in parts, [parts, B / parts, ...], of which each device has rows.
     """
 
     def __init__(self, devices: list[Any]) -> None:
         mesh = jax.sharding.Mesh(np.array(devices), ("rows",))
         self.num_replicas_in_sync = len(devices)
         self.whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-        self._rows, self._rows_of_parts = (
+        self._rows, self.parts = (
             jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes)) for axes in (["rows"], [None, "rows"])
         )
 
@@ -54,7 +55,7 @@ class JaxDevices:
         """Splits a batch into parts, [parts, B / parts, ...], and gives each device its rows of every part."""
         arrays = {name: np.asarray(values) for name, values in batch.items()}
         arrays = {name: values.reshape(num_parts, -1, *values.shape[1:]) for name, values in arrays.items()}
-        return jax.device_put(arrays, self._rows_of_parts)
+        return jax.device_put(arrays, self.parts)
 
     def compiled(self, function: Callable[[Any], Any], variables: Callable[[], list[Any]]) -> Callable[[Any], Any]:
         """Returns a function of the features of a batch as a program with the values of the variables as arguments.
