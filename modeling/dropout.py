@@ -43,12 +43,8 @@ class Dropout:
         """
         if not self.is_active(seed):
             return x
-        seed = ops.convert_to_tensor(seed)
-        # Drawing random numbers takes most of the time, so each int32 serves two elements, 16 bits each.
-        size = math.prod(ops.shape(x))
-        pairs = random_bits((-(-size // 2), 1), shifted(seed, self.index))
-        draws = ops.reshape(ops.view(pairs, "int16"), (-1,))[:size]
-        is_kept = ops.reshape(draws >= round(self.rate * 2**16) - 2**15, ops.shape(x))
+        draws = _random_halves(ops.shape(x), shifted(ops.convert_to_tensor(seed), self.index))
+        is_kept = draws >= round(self.rate * 2**16) - 2**15
         return x * (ops.cast(is_kept, x.dtype) / (1.0 - self.rate))
 
 
@@ -57,10 +53,22 @@ def shifted(seed: Any, index: int) -> Any:
     return seed + ops.cast([0, index], seed.dtype)
 
 
+def _random_halves(shape: tuple, seed: Any) -> Any:
+    """Returns uniform random integers of 16 bits and of a shape.
+
+    Drawing random numbers takes most of the time of a dropout, so each int32 serves two elements.
+    """
+    if keras.backend.backend() == "jax":
+        return _philox_bits(shape, seed, per_block=8)
+    size = math.prod(shape)
+    pairs = random_bits((-(-size // 2), 1), seed)
+    return ops.reshape(ops.reshape(ops.view(pairs, "int16"), (-1,))[:size], shape)
+
+
 def random_bits(shape: tuple, seed: Any) -> Any:
     """Returns uniform random int32 of a shape."""
     if keras.backend.backend() == "jax":
-        return _philox_bits(shape, ops.convert_to_tensor(seed))
+        return _philox_bits(shape, ops.convert_to_tensor(seed), per_block=4)
     if keras.backend.backend() != "tensorflow":
         return keras.random.randint(shape, -(2**31), 2**31 - 1, seed=FixedSeed(seed))
     import tensorflow as tf
@@ -76,8 +84,10 @@ def random_bits(shape: tuple, seed: Any) -> Any:
     )
 
 
-def _philox_bits(shape: tuple, seed: Any) -> Any:
+def _philox_bits(shape: tuple, seed: Any, per_block: int) -> Any:
     """Returns the bits of TensorFlow's generator, Philox 4x32 with 10 rounds, for the key `seed`, uint32 [2].
+
+    A block has four int32, or with `per_block` 8 their halves of 16 bits, also as int32.
 
     Source: Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1, 2, 3".
     """
@@ -89,11 +99,19 @@ def _philox_bits(shape: tuple, seed: Any) -> Any:
         return words, (keys[0] + _KEY_STEPS[0], keys[1] + _KEY_STEPS[1])
 
     size = math.prod(shape)
-    blocks = ops.arange(-(-size // 4), dtype="uint32")  # block n has the counter n and four words
+    num_blocks = -(-size // per_block)
+    # Whole blocks along the last axis keep the shape of the result: each device computes its rows alone, and a TPU, whose
+    # last axis has 128 places, does not fill them with 4 or 8 numbers each.
+    is_even = shape and shape[-1] % per_block == 0
+    places = (*shape[:-1], shape[-1] // per_block) if is_even else (num_blocks,)
+    blocks = ops.reshape(ops.arange(num_blocks, dtype="uint32"), places)  # block n has the counter n
     zeros = ops.zeros_like(blocks)
     # A loop, because XLA would compute the first rounds again and again in one long expression.
     words, _ = ops.fori_loop(0, _NUM_ROUNDS, do_round, ((blocks, zeros, zeros, zeros), (seed[0], seed[1])))
-    return ops.reshape(ops.reshape(ops.view(ops.stack(words, axis=-1), "int32"), (-1,))[:size], shape)
+    bits = [ops.view(word, "int32") for word in words]
+    if per_block == 8:
+        bits = [half for word in bits for half in ((word << 16) >> 16, word >> 16)]
+    return ops.reshape(ops.reshape(ops.stack(bits, axis=-1), (-1,))[:size], shape)
 
 
 def _wide_product(x: Any, factor: int) -> tuple[Any, Any]:

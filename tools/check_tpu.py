@@ -3,72 +3,97 @@
 
     pip install 'bert-keras[tpu-check]'
     python tools/check_tpu.py --bert_config_file=uncased_L-2_H-128_A-2 --train_batch_size=256 --max_seq_length=128
-    python tools/check_tpu.py --task=question_answering --init_checkpoint=uncased_L-12_H-768_A-12 \\
-        --train_batch_size=32 --max_seq_length=384
+    python tools/check_tpu.py --task=question_answering --init_checkpoint=uncased_L-12_H-768_A-12 --tpu=v6e \\
+        --train_batch_size=32 --max_seq_length=384 --precision=bfloat16
 
-The program builds the training step as the training programs do, and compiles it for a TPU v5e. With 4 or 8 cores, that
-includes the exchange of gradients; with other numbers, it compiles for one core. The memory of a core goes to standard
-output. The program does not run the step, so it does not check the numbers.
+The program builds the training step as the training programs do on JAX, and compiles it for the chips of a TPU. The
+memory of a chip, its operations and the bytes that it exchanges go to standard output, with the time that the maker's
+figures allow. The program does not run the step, so it checks neither the numbers nor the time.
 """
 
-import itertools
+import collections
+import importlib.util
 import logging
+import math
+import os
 import pathlib
+import re
 import sys
 import time
+import typing
 from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from bert_keras.cli.start import start_tensorflow
-
-start_tensorflow()
-
-import tensorflow as tf
 from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
-from bert_keras.model_folder.folder import given_config
-from bert_keras.modeling import (
-    ClassificationLoss,
-    ClassifierModel,
-    MultiLabelLoss,
-    MultipleChoiceModel,
-    PretrainingLoss,
-    PretrainingModel,
-    RegressionLoss,
-    SquadLoss,
-    SquadModel,
-    TokenClassificationLoss,
-    TokenClassifierModel,
-    open_checkpoint,
-)
-from bert_keras.modeling.layers import dtype_policy
+from bert_keras.cli.start import start_tensorflow
 from bert_keras.settings.devices import ACCUMULATION, PRECISIONS, RECOMPUTE
-from bert_keras.training.distribution.tpu_compile import CORE_MEMORY, TOPOLOGIES, compile_for_tpu
-from bert_keras.training.input.packed_batches import PackedLoss, pack_batches
-from bert_keras.training.loop import make_trainer
-from bert_keras.training.settings.groups import RunSettings
 
 log = logging.getLogger("bert_keras")
 
+
+class Chip(typing.NamedTuple):
+    """What a chip can do at most, as its maker says; and its memory that a program may use, as its compiler says."""
+
+    memory: float  # bytes
+    products: float  # floating-point operations of bfloat16 numbers in a second
+    memory_speed: float  # bytes in a second
+    exchange_speed: float  # bytes in a second that a chip sends to others
+
+
+# Source: https://cloud.google.com/tpu/docs/v5e and https://cloud.google.com/tpu/docs/v6e
+CHIPS = {
+    "v5e": Chip(15.75 * 2**30, 197e12, 819e9, 1600e9 / 8),
+    "v6e": Chip(31.24 * 2**30, 918e12, 1640e9, 3584e9 / 8),
+}
+# A TPU by its number of chips.
+TOPOLOGIES = {1: "1x1", 4: "2x2", 8: "2x4", 16: "4x4", 32: "4x8", 64: "8x8", 128: "8x16", 256: "16x16"}
+# The number of products of bfloat16 numbers for a product of this precision on JAX.
+_PASSES = {"float32": 6, "tf32": 3, "bfloat16": 1}
+_ENVIRONMENT = {
+    "KERAS_BACKEND": "jax",
+    "JAX_PLATFORMS": "cpu",  # JAX must not look for devices
+    # libtpu would otherwise look for these values on the network.
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_WORKER_ID": "0",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # several checks may run at the same time
+}
+# The loss and the model of each task.
 TASKS = {
-    "pretraining": lambda config, num_labels: PretrainingLoss(PretrainingModel(config)),
-    "classification": lambda config, num_labels: ClassificationLoss(ClassifierModel(config, num_labels)),
-    "regression": lambda config, num_labels: RegressionLoss(ClassifierModel(config, 1)),
-    "multi_label": lambda config, num_labels: MultiLabelLoss(ClassifierModel(config, num_labels)),
-    "multiple_choice": lambda config, num_labels: ClassificationLoss(MultipleChoiceModel(config)),
-    "token_classification": lambda config, num_labels: TokenClassificationLoss(
-        TokenClassifierModel(config, num_labels)
-    ),
-    "question_answering": lambda config, num_labels: SquadLoss(SquadModel(config)),
+    "pretraining": ("PretrainingLoss", "PretrainingModel"),
+    "classification": ("ClassificationLoss", "ClassifierModel"),
+    "regression": ("RegressionLoss", "ClassifierModel"),
+    "multi_label": ("MultiLabelLoss", "ClassifierModel"),
+    "multiple_choice": ("ClassificationLoss", "MultipleChoiceModel"),
+    "token_classification": ("TokenClassificationLoss", "TokenClassifierModel"),
+    "question_answering": ("SquadLoss", "SquadModel"),
 }
 # Other tasks do not train on packed rows: pre-training not on a TPU, the rest not on any device.
 _PACKABLE = ("classification", "regression", "multi_label", "token_classification")
 # The run's shortest example determines the maximum number of examples in a packed row. This is its assumed length.
 _SHORTEST_PACKED = 8
-_GB = 2**30
+# The bytes that each of n chips sends, as a share of the bytes of the result.
+_SENT = {
+    "all-reduce": lambda n: 2 * (n - 1) / n,
+    "all-gather": lambda n: (n - 1) / n,
+    "all-to-all": lambda n: (n - 1) / n,
+    "reduce-scatter": lambda n: n - 1,
+    "collective-permute": lambda n: 1,
+}
+_MIB = 2**20
+
+
+class Cost(typing.NamedTuple):
+    """What a step needs on a chip."""
+
+    operations: float
+    accessed: float  # bytes
+    sent: float  # bytes
+    exchanges: dict  # numbers by kind
 
 
 def define_flags():
@@ -86,9 +111,11 @@ def define_flags():
     flags.DEFINE_integer("num_labels", 2, "Number of classes, tags or choices.", lower_bound=1, **define)
     flags.DEFINE_integer("train_batch_size", 32, "Examples in one update, over all cores.", lower_bound=1, **define)
     flags.DEFINE_integer("gradient_accumulation_steps", 1, ACCUMULATION, lower_bound=1, **define)
+    flags.DEFINE_enum("tpu", "v5e", list(CHIPS), "Kind of TPU. Each chip of these has one core.", **define)
     flags.DEFINE_integer("num_tpu_cores", 8, "Number of TPU cores that share the batch.", lower_bound=1, **define)
-    precisions = [name for name in PRECISIONS if name != "float16"]
-    flags.DEFINE_enum("precision", "float32", precisions, "Number format of matrix products, as in the run.", **define)
+    flags.DEFINE_enum(
+        "precision", "float32", list(_PASSES), "Number format of matrix products, as in the run.", **define
+    )
     flags.DEFINE_bool("recompute", False, RECOMPUTE, **define)
     flags.DEFINE_bool(
         "pack", False, "Rows hold several examples each; --train_batch_size is then the number of rows.", **define
@@ -101,88 +128,141 @@ def main(argv):
     parse(flag_values, argv, __doc__)
     open_console(stderr=True)
     settings = flag_values.flag_values_dict()
+    num_cores, num_parts = settings["num_tpu_cores"], settings["gradient_accumulation_steps"]
+    part = _part_of_batch(settings)
+    os.environ.update(_ENVIRONMENT)
+    name = {"v5e": "v5litepod", "v6e": "v6e"}[settings["tpu"]]
+    os.environ["TPU_ACCELERATOR_TYPE"] = f"{name}-{num_cores}"
+    start_tensorflow()
     config = _config(settings)
-    part = _part_of_batch(settings, config)
-    trainer = make_step(settings, config)
     kind = "rows" if settings["pack"] else "examples"
     log.info("%s: %d %s of %d tokens at a time on a core", settings["task"], part, kind, settings["max_seq_length"])
+    if num_cores > 8:
+        log.info("a TPU of more than 8 chips has several machines, but training on JAX uses one")
     started = time.monotonic()
-    num_cores = _compiled_cores(settings)
-    features = features_of(settings, part * settings["gradient_accumulation_steps"])
-    memory = compile_for_tpu(lower(trainer.step, features), num_cores)
-    if num_cores < settings["num_tpu_cores"]:
-        log.info("compiled for 1 core, without the exchange of gradients; --num_tpu_cores=4 or 8 includes it")
+    compiled = compile_step(settings, config, part)
+    chip, memory = CHIPS[settings["tpu"]], compiled.memory_analysis()
+    state = memory.argument_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
+    temporary, code = memory.temp_size_in_bytes, memory.generated_code_size_in_bytes
     print(
-        f"compiled for {num_cores} core(s) of a TPU v5e in {time.monotonic() - started:.0f} s, not run\n"
-        f"memory of a core: {sum(memory) / _GB:.2f} of {CORE_MEMORY / _GB:.2f} GB\n"
-        f"  weights, moments and batch  {memory.inputs / _GB:.2f} GB\n"
-        f"  temporary                   {memory.temporary / _GB:.2f} GB\n"
-        f"  program                     {memory.code / _GB:.2f} GB",
+        f"compiled for {num_cores} core(s) of a TPU {settings['tpu']} in {time.monotonic() - started:.0f} s, not run\n"
+        f"memory of a core: {(state + temporary + code) / _MIB:,.1f} of {chip.memory / _MIB:,.1f} MiB\n"
+        f"  weights, moments and batch  {state / _MIB:,.1f} MiB\n"
+        f"  temporary                   {temporary / _MIB:,.1f} MiB\n"
+        f"  program                     {code / _MIB:,.1f} MiB",
         flush=True,
     )
+    cost = cost_of(compiled.cost_analysis(), compiled.as_text(), memory.alias_size_in_bytes, num_cores, num_parts)
+    print("\n".join(predict(cost, settings)), flush=True)
 
 
-def _config(settings):
-    name = settings["bert_config_file"]
-    if name:
-        return given_config(name)
-    if not settings["init_checkpoint"]:
-        raise ValueError("missing: --bert_config_file or --init_checkpoint, which say how large the model is")
-    config = open_checkpoint(settings["init_checkpoint"]).config
-    if config is None:
-        raise ValueError(f"{settings['init_checkpoint']} has no config in its folder; give --bert_config_file")
-    return config
+def missing_packages():
+    """Returns the names of packages that compiling needs and that are not installed."""
+    return [name for name in ("jax", "libtpu") if importlib.util.find_spec(name) is None]
 
 
-def _part_of_batch(settings, config):
+def _part_of_batch(settings):
     """Checks the settings, and returns the number of examples that a core processes at a time."""
-    if settings["max_seq_length"] > config.max_position_embeddings:
+    if missing := missing_packages():
         raise ValueError(
-            f"--max_seq_length={settings['max_seq_length']} is more than the {config.max_position_embeddings} "
-            "positions that the model has; give that many or fewer"
+            f"the compiler of the TPU is missing ({', '.join(missing)}): pip install 'bert-keras[tpu-check]'"
         )
+    if not settings["bert_config_file"] and not settings["init_checkpoint"]:
+        raise ValueError("missing: --bert_config_file or --init_checkpoint, which say how large the model is")
     if settings["pack"] and settings["task"] not in _PACKABLE:
         raise ValueError(f"--pack is not for --task={settings['task']}, but for {', '.join(_PACKABLE)}; leave it out")
-    num_parts = settings["num_tpu_cores"] * settings["gradient_accumulation_steps"]
+    num_cores = settings["num_tpu_cores"]
+    if num_cores not in TOPOLOGIES:
+        raise ValueError(f"--num_tpu_cores={num_cores}: no TPU has that many; give one of {[*TOPOLOGIES]}")
+    num_parts = num_cores * settings["gradient_accumulation_steps"]
     part, rest = divmod(settings["train_batch_size"], num_parts)
     if rest:
         raise ValueError(
             f"--train_batch_size={settings['train_batch_size']} cannot be divided evenly by --num_tpu_cores="
-            f"{settings['num_tpu_cores']} x --gradient_accumulation_steps={settings['gradient_accumulation_steps']}; "
+            f"{num_cores} x --gradient_accumulation_steps={settings['gradient_accumulation_steps']}; "
             f"give a multiple of {num_parts}"
         )
     return part
 
 
-def make_step(settings, config):
-    """Returns the `training.step.Trainer` of a task with random weights."""
-    tf.config.experimental.enable_tensor_float_32_execution(settings["precision"] == "tf32")
+def _config(settings):
+    from bert_keras.model_folder.folder import given_config
+    from bert_keras.modeling import open_checkpoint
+
+    if name := settings["bert_config_file"]:
+        config = given_config(name)
+    else:
+        config = open_checkpoint(settings["init_checkpoint"]).config
+    if config is None:
+        raise ValueError(f"{settings['init_checkpoint']} has no config in its folder; give --bert_config_file")
+    if settings["max_seq_length"] > config.max_position_embeddings:
+        raise ValueError(
+            f"--max_seq_length={settings['max_seq_length']} is more than the {config.max_position_embeddings} "
+            "positions that the model has; give that many or fewer"
+        )
+    return config
+
+
+def loss_of(settings, config):
+    """Returns the loss that a task trains, with random weights."""
+    from bert_keras import modeling
+    from bert_keras.modeling.layers import dtype_policy
+    from bert_keras.training.input.packed_batches import PackedLoss
+
+    task = settings["task"]
+    of_loss, of_model = (getattr(modeling, name) for name in TASKS[task])
+    num_labels = [1 if task == "regression" else settings["num_labels"]] if task in _PACKABLE else []
     with dtype_policy(PRECISIONS[settings["precision"]]):
-        loss = TASKS[settings["task"]](config, settings["num_labels"])
+        loss = of_loss(of_model(config, *num_labels))
     loss.model.bert.is_recomputed = settings["recompute"]
-    loss = PackedLoss(loss) if settings["pack"] else loss
+    return PackedLoss(loss) if settings["pack"] else loss
+
+
+def compile_step(settings, config, part):
+    """Returns the step of a task as a `jax.stages.Compiled`, for `part` examples at a time on a core."""
+    import jax
+    import libtpu  # noqa: F401  # pyright: ignore[reportMissingImports] (an extra; tells JAX where its library is)
+    from jax.experimental import topologies
+
+    from bert_keras.training.loop import make_trainer
+    from bert_keras.training.on_jax.devices import JaxDevices, set_precision
+    from bert_keras.training.settings.groups import RunSettings
+
+    set_precision(settings["precision"])
+    num_cores, num_parts = settings["num_tpu_cores"], settings["gradient_accumulation_steps"]
+    name = f"{settings['tpu']}:{TOPOLOGIES[num_cores]}"
+    devices = JaxDevices(topologies.get_topology_desc(platform="tpu", topology_name=name).devices)
     run = RunSettings(
         num_train_steps=1000,
         num_warmup_steps=100,
         seed=0,
         precision=settings["precision"],
-        gradient_accumulation_steps=settings["gradient_accumulation_steps"],
+        gradient_accumulation_steps=num_parts,
     )
-    trainer = make_trainer(loss, tf.distribute.get_strategy(), run)
-    if _compiled_cores(settings) > 1:
-        trainer.sum_over_replicas = _sum_over_cores(settings["num_tpu_cores"])
-    return trainer
+    trainer = make_trainer(loss_of(settings, config), devices, run)
+    features = features_of(settings, part, num_parts * num_cores)
+    shapes = {name: jax.ShapeDtypeStruct(spec.shape, spec.dtype.as_numpy_dtype) for name, spec in features.items()}
+    try:
+        return trainer.lower(shapes).compile()
+    except jax.errors.JaxRuntimeError as error:
+        line = str(error).strip().splitlines()[0]
+        line += "; fewer examples on a core need less memory" * line.startswith("RESOURCE_EXHAUSTED")
+        raise ValueError(f"the compiler of the TPU refuses it: {line}") from error
 
 
-def features_of(settings, num_rows):
-    """Returns the features that a task trains on, a dict of `tf.TensorSpec`."""
+def features_of(settings, part, num_parts):
+    """Returns the features that a task trains on, a dict of `tf.TensorSpec`: `num_parts` parts of `part` examples."""
+    import tensorflow as tf
+
+    from bert_keras.training.input.packed_batches import pack_batches
+
+    num_rows = part * num_parts
     task, length, num_labels = settings["task"], settings["max_seq_length"], settings["num_labels"]
     if settings["pack"]:
-        examples = features_of({**settings, "pack": False}, 1)
+        examples = features_of({**settings, "pack": False}, 1, 1)
         zeros = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in examples.items()}
-        num_parts, max_sequences = settings["gradient_accumulation_steps"], max(1, length // _SHORTEST_PACKED)
         batches = tf.data.Dataset.from_tensors(zeros)
-        return pack_batches(batches, num_parts, num_rows // num_parts, max_sequences).element_spec
+        return pack_batches(batches, num_parts, part, max(1, length // _SHORTEST_PACKED)).element_spec
     rows = [num_rows, num_labels] if task == "multiple_choice" else [num_rows]
     shapes = {name: [*rows, length] for name in ("input_ids", "input_mask", "segment_ids")}
     floats = {}
@@ -200,36 +280,71 @@ def features_of(settings, num_rows):
     return specs | {name: tf.TensorSpec(shape, tf.float32) for name, shape in floats.items()}
 
 
-def _compiled_cores(settings):
-    """Returns the number of cores to compile for: one if no TPU has the requested number."""
-    return settings["num_tpu_cores"] if settings["num_tpu_cores"] in TOPOLOGIES else 1
+def cost_of(analysis, program, state, num_cores, num_parts):
+    """Returns the `Cost` of a compiled step, given its analysis, its text and the bytes of weights and moments.
 
-
-def _sum_over_cores(num_cores):
-    """Returns a function that sums tensors over all cores; TensorFlow's own function needs a TPU to compile."""
-    keys = itertools.count(1)
-
-    def sum_over_cores(value):
-        options = {"group_size": num_cores, "group_key": 1, "merge_op": "Add", "final_op": "Id", "ordering_token": []}
-        return tf.raw_ops.CollectiveReduceV2(input=value, instance_key=next(keys), **options)
-
-    return lambda values: tf.nest.map_structure(sum_over_cores, values)
-
-
-def lower(function, features):
-    """Returns the program that XLA makes of a function of a dict of tensors, without running it.
-
-    `features` are `tf.TensorSpec` with static shapes. Variables that the function reads and assigns become further
-    inputs and outputs. The program is a serialized `HloModuleProto`.
+    The analysis counts a loop once: the first part of a batch and one of the others. The update of the weights, which
+    comes once, reads and writes them and the moments, and reads the gradients.
     """
-    zeros = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in features.items()}
-    try:
-        write = tf.function(
-            lambda batch: function(batch), autograph=False, jit_compile=True
-        ).experimental_get_compiler_ir(zeros)
-        return write(stage="hlo_serialized")
-    except (ValueError, tf.errors.OpError) as error:
-        raise ValueError(f"XLA cannot compile this: {str(error).strip().splitlines()[0]}") from error
+    update = 7 / 3 * state
+    operations, accessed = analysis["flops"], analysis["bytes accessed"]
+    if num_parts > 1:
+        operations, accessed = operations * num_parts / 2, update + max(0, accessed - update) * num_parts / 2
+    exchanges, sent = collections.Counter(), 0
+    for kind, num_bytes, times in exchanges_of(program, num_parts - 1):
+        exchanges[kind] += times
+        sent += times * num_bytes * _SENT[kind](num_cores)
+    return Cost(operations, accessed, sent, dict(exchanges))
+
+
+def exchanges_of(program, num_rounds):
+    """Yields the exchanges between chips in the text of a program: kind, bytes of the result, times.
+
+    Those in a loop come `num_rounds` times: only the loop over the parts of a batch has any.
+    """
+    found, called, entry, name = collections.defaultdict(list), collections.defaultdict(list), "", ""
+    for line in program.splitlines():
+        if start := re.match(r"(ENTRY )?%?([\w.-]+) .*\{$", line):
+            name = start[2]
+            entry = name if start[1] else entry
+        elif match := re.search(rf" = (.*?) ({'|'.join(_SENT)})(?:-done)?\(", line):
+            found[name].append((match[2], sum(map(_num_bytes, re.findall(r"(\w+)\[([\d,]*)\]", match[1])))))
+        called[name] += re.findall(r"(\w+)=%?([\w.-]+)", line)
+
+    def walk(name, times):
+        yield from ((kind, size, times) for kind, size in found[name])
+        for role, other in called[name]:
+            if other in called and other != name:
+                yield from walk(other, times * num_rounds if role == "body" else times)
+
+    return walk(entry, 1)
+
+
+def _num_bytes(shaped):
+    kind, sizes = shaped
+    bits = re.search(r"\d+", kind)
+    return math.prod(int(size) for size in sizes.split(",") if size) * int(bits[0] if bits else 8) // 8
+
+
+def predict(cost, settings):
+    """Returns the time of a step by the figures of the chip, a list of lines."""
+    chip, passes, batch_size = CHIPS[settings["tpu"]], _PASSES[settings["precision"]], settings["train_batch_size"]
+    speeds = chip.products / passes, chip.memory_speed, chip.exchange_speed
+    products, memory, exchange = (
+        1e3 * number / speed for number, speed in zip((cost.operations, cost.accessed, cost.sent), speeds, strict=True)
+    )
+    shortest, longest = max(products, exchange), products + memory + exchange
+    speeds = [f"{speed / 1e9:,.0f}" for speed in speeds]
+    kinds = ", ".join(f"{number} {kind}" for kind, number in cost.exchanges.items()) or "none"
+    kind = "rows" if settings["pack"] else "examples"
+    return [
+        "predicted for a core by the figures of its maker; nobody has run the step on one:",
+        f"  {products:.2f} ms for {cost.operations / 1e9:,.1f} GFLOP at {speeds[0]} GFLOP/s",
+        f"  {memory:.2f} ms for {cost.accessed / 1e9:,.2f} GB at {speeds[1]} GB/s, less what stays on the chip",
+        f"  {exchange:.2f} ms for {cost.sent / 1e9:,.3f} GB sent at {speeds[2]} GB/s; exchanges: {kinds}",
+        f"a step in {shortest:.2f} to {longest:.2f} ms: "
+        f"{1e3 * batch_size / longest:,.0f} to {1e3 * batch_size / shortest:,.0f} {kind}/s",
+    ]
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from made_up_task import MadeUp, run, write_start
 from states import weights_in
 from tiny_bert import make_config, with_random_weights
 from training_runs import assert_near, rows_of
+from xla import lower
 
 from bert_keras.modeling import (
     AdamWeightDecay,
@@ -25,7 +26,6 @@ from bert_keras.training.input.packed_batches import PackedLoss, packed_training
 from bert_keras.training.settings.groups import RunSettings
 from bert_keras.training.settings.pretraining import PretrainingSettings
 from bert_keras.training.step import Trainer
-from check_tpu import lower
 
 NUM_STEPS = 5
 CONFIG = make_config(

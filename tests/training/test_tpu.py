@@ -5,11 +5,13 @@ import pytest
 import tensorflow as tf
 from made_up_task import MadeUp, run, write_start
 
+import run_classifier
+import run_pretraining
 from bert_keras.data_prep.records.reading import open_records
 from bert_keras.modeling import ClassifierModel
 from bert_keras.training.distribution import tpu
 from bert_keras.training.distribution.devices import create_strategy
-from bert_keras.training.distribution.tpu import check_computing, check_paths, connect, is_tpu
+from bert_keras.training.distribution.tpu import check_computing, check_cores, check_paths, check_tpu, connect, is_tpu
 from bert_keras.training.input import feature_batches, pretraining_batches
 from bert_keras.training.settings.groups import RunSettings
 from bert_keras.training.settings.pretraining import PretrainingSettings
@@ -34,6 +36,7 @@ def fake_tpu(monkeypatch):
     monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", recorded("connect"))
     monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", recorded("initialize"))
     monkeypatch.setattr(tf.distribute, "TPUStrategy", recorded("strategy"))
+    monkeypatch.setattr(tpu, "_has_library", lambda: True)
     tpu._strategy.cache_clear()
     yield calls
     tpu._strategy.cache_clear()
@@ -67,13 +70,74 @@ def test_without_a_tpu_the_package_that_is_missing_is_named():
         connect("local")
 
 
+@pytest.mark.parametrize("program", [run_pretraining, run_classifier])
+def test_a_missing_tpu_comes_before_missing_flags(program):
+    with pytest.raises(ValueError, match=r"no TPU could be reached as 'local' \(the package tensorflow-tpu is not ins"):
+        program.main(["program", "--use_tpu"])
+
+
+class Device:
+    platform = "tpu"
+    device_kind = "TPU v5 lite"
+
+
+@pytest.fixture
+def tpu_of_jax(monkeypatch):
+    """A fake TPU of four cores on JAX; returns the list of its devices, which a test may change."""
+    jax = pytest.importorskip("jax")
+    devices = [Device() for _ in range(4)]
+    monkeypatch.setattr(jax, "local_devices", lambda: devices)
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
+    return devices
+
+
+def test_jax_uses_the_tpu_of_its_machine(tpu_of_jax):
+    check_tpu(RunSettings(use_tpu=True))
+    assert tpu.tpu_of_jax() == tpu_of_jax
+    check_cores(4, 4)
+    with pytest.raises(ValueError, match="^num_tpu_cores=8, but the TPU 'local' has 4$"):
+        check_cores(8, 4)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"tpu_name": "mine"}, "^tpu_name is for TensorFlow; JAX uses the TPU of its own machine; leave it out$"),
+        ({"master": "grpc://10.0.0.2:8470"}, "^master is for TensorFlow"),
+        ({"tpu_zone": "zone"}, "^tpu_zone is for TensorFlow"),
+        ({"gcp_project": "mine"}, "^gcp_project is for TensorFlow"),
+        ({"strategy": "one"}, "^use_tpu and strategy=one contradict each other"),
+    ],
+)
+def test_jax_refuses_flags_of_tpus_on_other_machines(tpu_of_jax, given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        check_tpu(RunSettings(use_tpu=True, **given))
+
+
+def test_without_a_tpu_jax_says_what_is_missing(tpu_of_jax, monkeypatch):
+    tpu_of_jax[0].platform, tpu_of_jax[0].device_kind = "cpu", "cpu"
+    sentence = (
+        r"^use_tpu: JAX finds no TPU \({}\); run on the machine of a TPU, after pip install 'jax\[tpu\]', or leave"
+    )
+    with pytest.raises(ValueError, match=sentence.format("cpu")):
+        check_tpu(RunSettings(use_tpu=True))
+
+    def fail():
+        raise RuntimeError("Unable to initialize backend 'tpu'\nmore")
+
+    monkeypatch.setattr("jax.local_devices", fail)
+    with pytest.raises(ValueError, match=sentence.format("Unable to initialize backend 'tpu'")):
+        check_tpu(RunSettings(use_tpu=True))
+    check_tpu(RunSettings(use_tpu=False))
+
+
 @pytest.mark.parametrize(("target", "is_installed"), [("local", True), ("mine", False)])
 def test_where_that_package_is_not_the_reason_tensorflow_gives_it(fake_tpu, monkeypatch, target, is_installed):
     def fail(resolver):
         raise tf.errors.NotFoundError(None, None, "TPUs not found in the cluster.\nOp type: X")
 
     monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", fail)
-    monkeypatch.setattr(tpu, "_is_installed", lambda package: is_installed)
+    monkeypatch.setattr(tpu, "_has_library", lambda: is_installed)
     with pytest.raises(ValueError, match=rf"reached as '{target}' \(TPUs not found in the cluster\.\); run on"):
         connect(target)
 

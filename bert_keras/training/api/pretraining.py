@@ -21,6 +21,7 @@ from bert_keras.storage import paths, writing
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.api.calls import Arguments, Data, Program, TrainedModel, takes
 from bert_keras.training.api.data import DataFiles, iterate, to_json
+from bert_keras.training.distribution.tpu import check_tpu
 from bert_keras.training.report import NO_CALLBACKS, Callbacks
 from bert_keras.training.settings.effects import check_effects
 from bert_keras.training.settings.pretraining import PretrainingSettings
@@ -44,6 +45,7 @@ def open_run(
     """Turns parsed flags of run_pretraining.py into a run."""
     from bert_keras.training.pretraining import Pretraining  # --help does not need it
 
+    check_tpu(flag_values)
     take_run_config(flag_values, flag_values.run_config, "run_pretraining")
     check_given_checkpoint(flag_values, "run_pretraining")
     is_only_evaluated = flag_values.eval_file and not flag_values.do_train

@@ -1,9 +1,11 @@
-"""A TPU as the device of a run. No TPU was available: tests use stand-ins, and `tpu_compile` only compiles for one."""
+"""A TPU as the device of a run. No TPU was available: tests use stand-ins, and tools/check_tpu.py compiles for one."""
 
 import functools
 import importlib.metadata
 import logging
+from typing import Any
 
+import keras
 import tensorflow as tf
 
 from bert_keras.mistakes import Mistake, Setting
@@ -14,6 +16,41 @@ log = logging.getLogger("bert_keras")
 
 # The resolver's name for the TPU of this machine.
 LOCAL = "local"
+_NO_LIBRARY = "the package tensorflow-tpu is not installed; docs/guides/tpu.md has the commands"
+
+
+def check_tpu(settings: Any) -> None:
+    """Refuses to use a TPU that cannot be there, given flags or settings, before any file is read."""
+    if not settings.use_tpu:
+        return
+    names = "tpu_name", "master", "tpu_zone", "gcp_project"
+    given = [name for name in names if getattr(settings, name)]
+    if keras.backend.backend() == "jax":
+        if settings.strategy != "auto":
+            raise Mistake("{use_tpu} and {strategy}={} contradict each other; leave one out", settings.strategy)
+        if given:
+            raise Mistake("{} is for TensorFlow; JAX uses the TPU of its own machine; leave it out", Setting(given[0]))
+        tpu_of_jax()
+    elif (settings.tpu_name or settings.master or LOCAL) == LOCAL and not _has_library():
+        raise _not_reached(LOCAL, _NO_LIBRARY)
+
+
+def tpu_of_jax() -> list[Any]:
+    """Returns JAX's devices of this machine, which must be those of a TPU."""
+    import jax
+
+    try:
+        devices = jax.local_devices()
+        found = devices[0].device_kind
+    except RuntimeError as error:
+        devices, found = [], str(error).strip().split("\n")[0]
+    if not devices or devices[0].platform != "tpu":
+        raise Mistake(
+            "{use_tpu}: JAX finds no TPU ({}); run on the machine of a TPU, after pip install 'jax[tpu]', or leave "
+            "{use_tpu} out to use the CPU or GPU",
+            found,
+        )
+    return devices
 
 
 def check_paths(settings: RunSettings) -> None:
@@ -54,21 +91,27 @@ def connect(
     try:
         strategy = _strategy(target, zone, project)
     except (ValueError, RuntimeError, ImportError, OSError, tf.errors.OpError) as error:
-        reason = str(error).strip().split("\n")[0]
-        # Without this package TensorFlow's message is only about kernels that are not registered.
-        if target == LOCAL and not _is_installed("tensorflow-tpu"):
-            reason = "the package tensorflow-tpu is not installed; docs/guides/tpu.md has the commands"
-        raise Mistake(
-            "{use_tpu}: no TPU could be reached as {!r} ({}); run on the machine of a TPU, or leave "
-            "{use_tpu} out to use the CPU or GPU",
-            target,
-            reason,
-        ) from error
-    found = strategy.num_replicas_in_sync
+        # Without the library TensorFlow's message is only about kernels that are not registered.
+        has_reason = target != LOCAL or _has_library()
+        raise _not_reached(target, str(error).strip().split("\n")[0] if has_reason else _NO_LIBRARY) from error
+    check_cores(num_cores, strategy.num_replicas_in_sync, target)
+    log.info("device: TPU %s with %d cores", target, strategy.num_replicas_in_sync)
+    return strategy
+
+
+def check_cores(num_cores: int | None, found: int, target: str = LOCAL) -> None:
+    """Refuses a TPU with another number of cores than the user has given, if any."""
     if num_cores not in (None, found):
         raise Mistake("{num_tpu_cores}={}, but the TPU {!r} has {}", num_cores, target, found)
-    log.info("device: TPU %s with %d cores", target, found)
-    return strategy
+
+
+def _not_reached(target: str, reason: str) -> Mistake:
+    return Mistake(
+        "{use_tpu}: no TPU could be reached as {!r} ({}); run on the machine of a TPU, or leave "
+        "{use_tpu} out to use the CPU or GPU",
+        target,
+        reason,
+    )
 
 
 def is_tpu(strategy: tf.distribute.Strategy) -> bool:
@@ -87,9 +130,10 @@ def _strategy(target: str, zone: str | None, project: str | None) -> tf.distribu
     return tf.distribute.TPUStrategy(resolver)
 
 
-def _is_installed(package: str) -> bool:
+def _has_library() -> bool:
+    """Whether TensorFlow can use a TPU of this machine: its package is there, or another build lists one."""
     try:
-        importlib.metadata.version(package)
+        importlib.metadata.version("tensorflow-tpu")
     except importlib.metadata.PackageNotFoundError:
-        return False
+        return bool(tf.config.list_physical_devices("TPU"))
     return True

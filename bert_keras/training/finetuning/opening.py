@@ -12,6 +12,7 @@ from bert_keras.cli.flags import given_flags, require
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling.lora import check_lora
+from bert_keras.training.distribution.tpu import check_tpu
 from bert_keras.training.run_dir import RunDir
 from bert_keras.training.settings.effects import check_effects
 from bert_keras.training.settings.groups import FineTuningSettings, TeacherSettings
@@ -66,6 +67,7 @@ def open_fine_tuning(
         settled: names of flags that default to the value in the task.json of a trained model.
         fixed: flags among `settled` that must not differ from that value.
     """
+    check_tpu(flag_values)
     take_run_config(flag_values, flag_values.run_config, program)
     check_given_checkpoint(flag_values, program)
     take_settings_of_run(flag_values, program)

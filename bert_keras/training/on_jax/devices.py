@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.mistakes import Mistake
+from bert_keras.training.distribution.tpu import check_cores, tpu_of_jax
 from bert_keras.training.settings.groups import RunSettings
 
 log = logging.getLogger("bert_keras")
@@ -28,13 +29,14 @@ class JaxDevices:
     Attributes:
         num_replicas_in_sync: the number of devices.
         whole: the placement of an array that every device has.
+        parts: the placement of a batch in parts, [parts, B / parts, ...], of which each device has rows.
     """
 
     def __init__(self, devices: list[Any]) -> None:
         mesh = jax.sharding.Mesh(np.array(devices), ("rows",))
         self.num_replicas_in_sync = len(devices)
         self.whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-        self._rows, self._rows_of_parts = (
+        self._rows, self.parts = (
             jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes)) for axes in (["rows"], [None, "rows"])
         )
 
@@ -54,7 +56,7 @@ class JaxDevices:
         """Splits a batch into parts, [parts, B / parts, ...], and gives each device its rows of every part."""
         arrays = {name: np.asarray(values) for name, values in batch.items()}
         arrays = {name: values.reshape(num_parts, -1, *values.shape[1:]) for name, values in arrays.items()}
-        return jax.device_put(arrays, self._rows_of_parts)
+        return jax.device_put(arrays, self.parts)
 
     def compiled(self, function: Callable[[Any], Any], variables: Callable[[], list[Any]]) -> Callable[[Any], Any]:
         """Returns a function of the features of a batch as a program with the values of the variables as arguments.
@@ -81,8 +83,6 @@ class JaxDevices:
 
 def jax_devices(settings: RunSettings) -> JaxDevices:
     """Returns the devices for a run's settings, and sets the precision of float32 products for the whole process."""
-    if settings.use_tpu:
-        raise Mistake("{use_tpu} is for TensorFlow; leave it out, since JAX finds the TPU of its machine")
     if settings.strategy == "multi_worker":
         raise Mistake("{strategy}=multi_worker is for TensorFlow; JAX trains on one machine; leave it out")
     if settings.precision == "float16":
@@ -90,14 +90,23 @@ def jax_devices(settings: RunSettings) -> JaxDevices:
     if getattr(settings, "mine_negatives", None):
         raise Mistake("{mine_negatives} predicts, which needs TensorFlow; leave it out, or train with TensorFlow")
     tf.config.set_visible_devices([], "GPU")  # or TensorFlow would take their memory
-    jax.config.update("jax_default_matmul_precision", "tensorfloat32" if settings.precision == "tf32" else "highest")
-    devices = jax.local_devices()[:1] if settings.strategy == "one" else jax.local_devices()
+    set_precision(settings.precision)
+    if settings.use_tpu:
+        devices = tpu_of_jax()
+        check_cores(settings.num_tpu_cores, len(devices))
+    else:
+        devices = jax.local_devices()[:1] if settings.strategy == "one" else jax.local_devices()
     if settings.deterministic and devices[0].platform == "gpu":
         raise Mistake(
             "{deterministic} is for TensorFlow; for JAX on a GPU, put xla_gpu_deterministic_ops into XLA_FLAGS"
         )
     log.info("devices of JAX: %d (%s)", len(devices), devices[0].device_kind)
     return JaxDevices(devices)
+
+
+def set_precision(precision: str) -> None:
+    """Sets the precision of float32 products for the whole process."""
+    jax.config.update("jax_default_matmul_precision", "tensorfloat32" if precision == "tf32" else "highest")
 
 
 @contextlib.contextmanager

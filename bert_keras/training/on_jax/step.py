@@ -45,29 +45,51 @@ class JaxTrainer(Trainer):
     @errors_of_tensorflow()
     def _take_steps(self, iterator: Iterator[Mapping[str, Any]], num_steps: Any) -> dict[str, Any]:
         """Does what `Trainer.take_steps` describes; it returns to Python between the steps, but does not wait there."""
-        groups = self._weights, self._m, self._v, self._averages
-        fixed = {name: variable for name, variable in self._all_weights.items() if name not in self._weights}
-        fixed |= {str(number): variable for number, variable in enumerate(self.loss.fixed_weights)}
-        state = _values([*groups], self.strategy.whole)
-        others = _values(fixed, self.strategy.whole)
-        zeros = {name: np.float32(0) for name in self.loss.metric_names}
-        totals = {"numerators": zeros, "denominators": zeros, "loss": np.float32(0), "gradient_norm": np.float32(0)}
-        totals = jax.device_put(totals, self.strategy.whole)
+        state, totals, others = jax.device_put(self._start(), self.strategy.whole)
         first = int(self.global_step.numpy())
         for step in range(first, first + int(num_steps)):
             features = self.strategy.rows_of_parts(next(iterator), self.num_micro_batches)
             seeds = self._seeds(tf.constant(step, tf.int64)).numpy().view(np.uint32)
-            if self._has_gradient is None:
-                self._has_gradient = self._find_gradients(state[0], others, features, seeds)
-                self._report_trained(self._has_gradient)
+            self._find_gradients(state[0], others, features, seeds)
             state, totals = self._step(state, totals, others, features, seeds, np.int32(step))
         jax.block_until_ready(totals)
         self.global_step.assign_add(int(num_steps))
-        for variables, values in zip(groups, state, strict=True):
+        for variables, values in zip(self._groups, state, strict=True):
             for name, variable in variables.items():
                 variable.assign(values[name])
         sums = ("numerators", "denominators")  # JAX sorts the names of a dict
         return totals | {name: {metric: totals[name][metric] for metric in self.loss.metric_names} for name in sums}
+
+    def lower(self, batch: Mapping[str, jax.ShapeDtypeStruct]) -> jax.stages.Lowered:
+        """Returns the step for a batch of these shapes, ready to be compiled for the devices, which need not exist."""
+        whole, num_parts = self.strategy.whole, self.num_micro_batches
+        start = (*self._start(), np.zeros([num_parts, 2], np.uint32), np.int32(0))
+        state, totals, others, seeds, step = jax.tree.map(
+            lambda value: jax.ShapeDtypeStruct(value.shape, value.dtype, sharding=whole), start
+        )
+        features = {
+            name: jax.ShapeDtypeStruct(
+                (num_parts, value.shape[0] // num_parts, *value.shape[1:]),
+                value.dtype,
+                sharding=self.strategy.parts,
+            )
+            for name, value in batch.items()
+        }
+        self._find_gradients(state[0], others, features, seeds)
+        return self._step.lower(state, totals, others, features, seeds, step)
+
+    @property
+    def _groups(self) -> list[dict[str, keras.Variable]]:
+        """The variables that a step changes."""
+        return [self._weights, self._m, self._v, self._averages]
+
+    def _start(self) -> tuple[list[Arrays], Arrays, Arrays]:
+        """Returns the values of the state, totals of zero, and the values of the other weights."""
+        fixed = {name: variable for name, variable in self._all_weights.items() if name not in self._weights}
+        fixed |= {str(number): variable for number, variable in enumerate(self.loss.fixed_weights)}
+        zeros = {name: np.float32(0) for name in self.loss.metric_names}
+        totals = {"numerators": zeros, "denominators": zeros, "loss": np.float32(0), "gradient_norm": np.float32(0)}
+        return _values(self._groups), totals, _values(fixed)
 
     def _updated(
         self, state: list[Arrays], totals: Arrays, others: Arrays, features: Arrays, seeds: Any, step: Any
@@ -146,14 +168,17 @@ class JaxTrainer(Trainer):
             state_mapping=[(variables[name], value) for name, value in {**weights, **others}.items()]
         )
 
-    def _find_gradients(self, weights: Arrays, others: Arrays, features: Arrays, seeds: Any) -> list[str]:
-        """Returns the names of the weights that the loss depends on. JAX gives the others a gradient of zeros."""
-        denominators = self.loss.denominators(_joined(features))
-        part = {name: values[0] for name, values in features.items()}
-        program = jax.make_jaxpr(lambda weights: self._of_part(weights, others, part, seeds[0], denominators)[0])(
-            weights
-        ).jaxpr
-        reached = set(program.invars)
+    def _find_gradients(self, weights: Arrays, others: Arrays, features: Arrays, seeds: Any) -> None:
+        """Finds the weights that the loss depends on, the first time. JAX gives the others a gradient of zeros."""
+        if self._has_gradient is not None:
+            return
+
+        def gradients(weights: Arrays, others: Arrays, features: Arrays, seeds: Any) -> Arrays:
+            part = {name: values[0] for name, values in features.items()}
+            return self._of_part(weights, others, part, seeds[0], self.loss.denominators(_joined(features)))[0]
+
+        program = jax.make_jaxpr(gradients)(weights, others, features, seeds).jaxpr
+        reached = set(program.invars[: len(weights)])
         for equation in program.eqns:
             if any(isinstance(value, jax.extend.core.Var) and value in reached for value in equation.invars):
                 reached.update(equation.outvars)
@@ -163,13 +188,13 @@ class JaxTrainer(Trainer):
             for name, value in zip(names, program.outvars, strict=True)
             if isinstance(value, jax.extend.core.Var) and value in reached
         }
-        return [name for name in weights if name in found]
+        self._has_gradient = [name for name in weights if name in found]
+        self._report_trained(self._has_gradient)
 
 
-def _values(variables: Any, placement: Any) -> Any:
-    """Returns the values of a structure of dicts of variables, on every device."""
-    values = jax.tree.map(lambda variable: variable.value, variables, is_leaf=lambda x: isinstance(x, keras.Variable))
-    return jax.device_put(values, placement)
+def _values(variables: Any) -> Any:
+    """Returns the values of a structure of dicts of variables."""
+    return jax.tree.map(lambda variable: variable.value, variables, is_leaf=lambda x: isinstance(x, keras.Variable))
 
 
 def _joined(features: Arrays) -> Arrays:
