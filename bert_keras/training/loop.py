@@ -150,7 +150,7 @@ def make_trainer(
         settings.gradient_accumulation_steps,
         is_trained,
         loss_scale,
-        settings.jit,
+        settings.jit is True,
         settings.ema_decay,
     )
 
