@@ -25,8 +25,8 @@ class Computation:
         choices=(*PRECISIONS, "auto"),
     )
     jit: Any = setting(
-        "Compile the network with XLA, which takes time once for every shape of a batch. auto: in long runs in float32 on "
-        "one processor without instructions for bfloat16.",
+        "Compile the network with XLA, which takes time once for every shape of a batch. auto: in long runs in "
+        "float32 on one processor without instructions for bfloat16.",
         "auto",
         parser=SwitchParser(),
         boolean=True,

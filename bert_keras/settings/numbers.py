@@ -1,4 +1,4 @@
-"""Parsers of flags for numbers with limits that absl cannot express, for several numbers, and for true, false or auto."""
+"""Parsers of flags that absl lacks: for numbers with other limits, for several numbers, and for true, false or auto."""
 
 import math
 from typing import Any

@@ -19,7 +19,7 @@ S = TypeVar("S", bound=RunSettings)
 
 _PROCESSORS = "/proc/cpuinfo"
 _INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
-# On processors without these instructions, a training step in float32 takes 1.17 times as long without XLA. XLA compiles
+# On processors without these instructions, a training step in float32 takes 1.17 times as long without XLA. XLA needs
 # half a second for each layer and shape, and fine-tuning has up to eight shapes. A run with this product of tokens and
 # weights of layers takes half an hour on two cores.
 _LONG_RUN = 1e13
