@@ -34,7 +34,7 @@ def take_precision(settings: S) -> S:
     bfloat16 if the hardware has instructions for it, else float32.
     """
     if settings.precision == "auto":
-        precision = _of_run(settings.output_dir, "precision")
+        precision = setting_of_run(settings.output_dir, "precision")
         if not precision:
             has_bfloat16, reason = _find_bfloat16(settings.use_tpu)
             precision = "bfloat16" if has_bfloat16 else "float32"
@@ -64,7 +64,7 @@ def take_jit(settings: S, num_tokens: int, config: BertConfig, num_devices: int)
     """
     if settings.jit != "auto":
         return settings
-    chosen = _of_run(settings.output_dir, "jit")
+    chosen = setting_of_run(settings.output_dir, "jit")
     if chosen is not None:
         return dataclasses.replace(settings, jit=chosen)
     num_weights = (
@@ -80,7 +80,7 @@ def take_jit(settings: S, num_tokens: int, config: BertConfig, num_devices: int)
     return dataclasses.replace(settings, jit=True)
 
 
-def _of_run(folder: str | None, name: str) -> Any:
+def setting_of_run(folder: str | None, name: str) -> Any:
     """Returns a setting of the run in the output folder, or None without a run."""
     path = folder and paths.join(folder, RUN_CONFIG)
     if not path or not paths.exists(path):

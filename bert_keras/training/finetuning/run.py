@@ -48,10 +48,10 @@ from bert_keras.training.finetuning.opening import Opened
 from bert_keras.training.finetuning.sweep import Selection, list_tries, try_all
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.input.feature_batches import training_batches
-from bert_keras.training.input.packed_batches import PackedLoss, packed_training_batches
+from bert_keras.training.input.packed_batches import PackedLoss, is_worth_packing, packed_training_batches
 from bert_keras.training.loop import Hooks, end_in_words, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves, evaluated_steps
-from bert_keras.training.precision import take_jit
+from bert_keras.training.precision import setting_of_run, take_jit
 from bert_keras.training.report import NO_CALLBACKS, Callbacks, Result, in_words
 from bert_keras.training.run_dir import MODEL_DIR, RunDir
 from bert_keras.training.settings.effects import EVALUATION_FACTS, check_effects
@@ -98,17 +98,18 @@ class FineTuning:
         if settings.deterministic:
             tf.config.experimental.enable_op_determinism()
         with open_run_dir(settings.output_dir, task.program, workers, values_of(settings)) as run_dir:
-            run = self._with_jit(tries) if settings.do_train else self
+            run = self._decided(tries) if settings.do_train else self
             return run._execute(run_dir, workers, tries)
 
-    def _with_jit(self, tries: list[dict[str, Any]]) -> Self:
-        """Returns the run with a choice for --jit=auto; checks the batch size of each try."""
+    def _decided(self, tries: list[dict[str, Any]]) -> Self:
+        """Returns the run with a choice for {jit}=auto, and for {pack}=auto if it goes on; checks the batch sizes."""
         opened, settings = self.opened, self.opened.settings
         counted = [_count_steps(self.task, dataclasses.replace(settings, **one), self.strategy) for one in tries]
-        if opened.teacher and opened.teacher.files.is_export:  # which XLA cannot compile
-            return self
-        num_tokens = min(one.num_train_steps * one.train_batch_size for one in counted) * settings.max_seq_length
-        settings = take_jit(settings, num_tokens, opened.files.config, self.strategy.num_replicas_in_sync)
+        if settings.pack == "auto" and (pack := setting_of_run(settings.output_dir, "pack")) is not None:
+            settings = dataclasses.replace(settings, pack=pack)  # earlier versions did not pack by default
+        if not (opened.teacher and opened.teacher.files.is_export):  # XLA cannot compile it
+            num_tokens = min(one.num_train_steps * one.train_batch_size for one in counted) * settings.max_seq_length
+            settings = take_jit(settings, num_tokens, opened.files.config, self.strategy.num_replicas_in_sync)
         return dataclasses.replace(self, opened=dataclasses.replace(opened, settings=settings))
 
     def _execute(self, run_dir: RunDir, workers: Workers, tries: list[dict[str, Any]]) -> Result:
@@ -144,6 +145,8 @@ class FineTuning:
         """
         task, files = self.task, self.opened.files
         settings = _count_steps(task, settings, self.strategy)
+        if settings.pack == "auto":
+            settings = dataclasses.replace(settings, pack=self._is_worth_packing(settings))
 
         def keep(step: int, metrics: dict) -> None:
             write_model(run_dir, task, files, network.model, step, metrics)
@@ -323,6 +326,12 @@ class FineTuning:
             batch_size, seed = settings.train_batch_size, settings.seed
             batches = training_batches(features, batch_size, seed, start_step, self._is_trimmed, step)
         return distribute(self.strategy, batches, is_endless=True)
+
+    def _is_worth_packing(self, settings: FineTuningSettings) -> bool:
+        """Returns whether training packs examples without a flag that says so; nobody has measured it on a TPU."""
+        is_possible = not _facts_of(self.task, self.opened)["cannot_pack"] and not is_tpu(self.strategy)
+        features, num_devices = self.task.train_features, self.strategy.num_replicas_in_sync
+        return is_possible and is_worth_packing(features, settings, num_devices, self._is_trimmed)
 
     @property
     def _is_trimmed(self) -> bool:
