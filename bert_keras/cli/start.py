@@ -25,6 +25,10 @@ _ENVIRONMENT = {
 # The default limit of this allocator is 64 GB.
 _ALLOCATOR_LIMIT = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
 
+# TensorFlow and Keras import these packages if they find them, for features that no program uses. All of them together
+# would take a third of the time of the import. The programs import what they need of them later.
+_HIDDEN = ("matplotlib", "pandas", "sklearn", "scipy", "h5py", "IPython", "jax")
+
 # TensorFlow reads it too. Warnings and errors are shown from level 1 on, and everything at level 0.
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 # Lines that TensorFlow 2.21 prints for every user at any level, because they come before it reads the level; the second
@@ -125,18 +129,20 @@ def _has_nvidia_gpu() -> bool:
 def _import_tensorflow() -> types.ModuleType:
     """Imports TensorFlow, the first time without garbage collection, and exempts its 700,000 objects from later ones.
 
-    Collection would take a third of the import time and nearly all of the time of the program's exit. Keras, which
-    TensorFlow imports, does not find matplotlib: its import would take a tenth more, and programs draw without Keras.
+    Collection would take a third of the import time and nearly all of the time of the program's exit. TensorFlow and
+    Keras do not find the packages of `_HIDDEN`.
     """
     is_first, is_collecting = "tensorflow" not in sys.modules, gc.isenabled()
-    hides_matplotlib = is_first and cast(dict[str, Any], sys.modules).setdefault("matplotlib") is None
+    can_hide = is_first and os.environ.get("KERAS_BACKEND") == "tensorflow"  # JAX needs some of them
+    hidden = [name for name in _HIDDEN if can_hide and name not in sys.modules]
     if is_first:
         gc.disable()
+    cast(dict[str, Any], sys.modules).update(dict.fromkeys(hidden))
     try:
         import tensorflow as tf
     finally:
-        if hides_matplotlib:
-            del sys.modules["matplotlib"]
+        for name in hidden:
+            del sys.modules[name]
         if is_collecting:
             gc.enable()
     if is_first:

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import NamedTuple
-
-from scipy import stats
 
 from bert_keras.evaluation.tables import text_table
 
 # Half the width of an interval of 95 %, in standard deviations.
-_Z = float(stats.norm.ppf(0.975))
+_Z = NormalDist().inv_cdf(0.975)
 
 
 class Accuracy(NamedTuple):
@@ -23,6 +22,8 @@ class Accuracy(NamedTuple):
 
 def paradigm_accuracy(is_right: Sequence[bool]) -> Accuracy:
     """Returns the accuracy on one paradigm, with Wilson's interval."""
+    from scipy import stats  # programs that only read minimal pairs would wait a second for it
+
     count, total = sum(is_right), len(is_right)
     interval = stats.binomtest(count, total).proportion_ci(method="wilson")
     return Accuracy(count / total, float(interval.low), float(interval.high), total)

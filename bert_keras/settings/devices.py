@@ -1,8 +1,10 @@
 """Devices, precision, compilation and pace of training; most of these flags are those of the original BERT."""
 
 import dataclasses
+from typing import Any
 
 from bert_keras.settings.fields import free, setting
+from bert_keras.settings.numbers import SwitchParser
 
 # Value of --precision -> its dtype policy.
 PRECISIONS = {"float32": "float32", "tf32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
@@ -22,7 +24,13 @@ class Computation:
         "float32",
         choices=(*PRECISIONS, "auto"),
     )
-    jit: bool = setting("Compile the network with XLA. This takes time once for every shape of a batch.", False)
+    jit: Any = setting(
+        "Compile the network with XLA, which takes time once for every shape of a batch. auto: in long runs in "
+        "float32 on one processor without instructions for bfloat16.",
+        "auto",
+        parser=SwitchParser(),
+        boolean=True,
+    )
     # Free: a run that is out of memory can continue with others.
     recompute: bool = free(RECOMPUTE, False)
     gradient_accumulation_steps: int = free(ACCUMULATION, 1, lower_bound=1)

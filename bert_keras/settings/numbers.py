@@ -1,6 +1,7 @@
-"""Parsers of flags for numbers with limits that absl cannot express, and for several numbers."""
+"""Parsers of flags that absl lacks: for numbers with other limits, for several numbers, and for true, false or auto."""
 
 import math
+from typing import Any
 
 from absl import flags
 
@@ -67,3 +68,15 @@ class NumbersParser(flags.ArgumentParser):
 
     def flag_type(self) -> str:
         return f"{self._kind.__name__}s"
+
+
+class SwitchParser(flags.BooleanParser):
+    """Parses true, false or auto. A flag with `boolean=True` also has the forms --name and --noname."""
+
+    serializer = flags.ArgumentSerializer()
+
+    def parse(self, argument: str | bool | int) -> Any:
+        try:
+            return argument if argument == "auto" else super().parse(argument)
+        except (TypeError, ValueError):
+            raise ValueError(f"{argument!r} is not true, false or auto") from None

@@ -150,7 +150,7 @@ def make_trainer(
         settings.gradient_accumulation_steps,
         is_trained,
         loss_scale,
-        settings.jit or None,
+        None if settings.jit == "auto" else settings.jit,
         settings.ema_decay,
     )
 

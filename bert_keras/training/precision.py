@@ -1,4 +1,4 @@
-"""The precision that the hardware is fast in: resolves --precision=auto, and warns about a slow choice."""
+"""What the hardware is fast in: resolves --precision=auto and --jit=auto, and warns about a slow choice."""
 
 import dataclasses
 import logging
@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 import keras
 import tensorflow as tf
 
-from bert_keras.mistakes import Message
+from bert_keras.mistakes import Message, Setting
+from bert_keras.modeling.config import BertConfig
 from bert_keras.storage import paths
 from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
 from bert_keras.training.settings.groups import RunSettings
@@ -18,6 +19,10 @@ S = TypeVar("S", bound=RunSettings)
 
 _PROCESSORS = "/proc/cpuinfo"
 _INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
+# On processors without these instructions, a training step in float32 takes 1.17 times as long without XLA. XLA needs
+# half a second for each layer and shape, and fine-tuning has up to eight shapes. A run with this product of tokens and
+# weights of layers takes half an hour on two cores.
+_LONG_RUN = 1e13
 # The first compute capability (Ampere) with products of bfloat16 and TensorFloat-32 numbers on NVIDIA's GPUs.
 _AMPERE = (8, 0)
 
@@ -29,7 +34,7 @@ def take_precision(settings: S) -> S:
     bfloat16 if the hardware has instructions for it, else float32.
     """
     if settings.precision == "auto":
-        precision = _of_run(settings.output_dir)
+        precision = setting_of_run(settings.output_dir, "precision")
         if not precision:
             has_bfloat16, reason = _find_bfloat16(settings.use_tpu)
             precision = "bfloat16" if has_bfloat16 else "float32"
@@ -52,15 +57,38 @@ def take_precision(settings: S) -> S:
     return settings
 
 
-def _of_run(folder: str | None) -> str | None:
-    """Returns the precision of the run in the output folder, or None without a run."""
+def take_jit(settings: S, num_tokens: int, config: BertConfig, num_devices: int) -> S:
+    """Returns settings with a jit of True in place of "auto" if XLA makes the training of a run faster.
+
+    A run keeps its first choice, because XLA rounds differently. `num_tokens` are those of all steps.
+    """
+    if settings.jit != "auto":
+        return settings
+    chosen = setting_of_run(settings.output_dir, "jit")
+    if chosen is not None:
+        return dataclasses.replace(settings, jit=chosen)
+    num_weights = (
+        config.num_hidden_layers * config.hidden_size * (4 * config.hidden_size + 2 * config.intermediate_size)
+    )
+    is_on_cpu = keras.backend.backend() == "tensorflow" and num_devices == 1 and not list_gpus()
+    is_float32 = settings.precision in ("float32", "tf32")
+    has_bfloat16, reason = _find_bfloat16(settings.use_tpu)
+    is_slow = is_on_cpu and is_float32 and bool(_processor_flags()) and not has_bfloat16
+    if not is_slow or num_tokens * num_weights < _LONG_RUN:
+        return settings
+    log.info(Message("{jit}=auto: XLA compiles the network, since the run is long and {}", reason))
+    return dataclasses.replace(settings, jit=True)
+
+
+def setting_of_run(folder: str | None, name: str) -> Any:
+    """Returns a setting of the run in the output folder, or None without a run."""
     path = folder and paths.join(folder, RUN_CONFIG)
     if not path or not paths.exists(path):
         return None
-    precision = read_run_config(path)["settings"].get("precision")
-    if precision:
-        log.info(Message("{precision}=auto: {}, as in the run in {}", precision, folder))
-    return precision
+    value = read_run_config(path)["settings"].get(name)
+    if value not in (None, False, "auto"):
+        log.info(Message("{}=auto: {}, as in the run in {}", Setting(name), value, folder))
+    return value
 
 
 def _find_bfloat16(use_tpu: bool) -> tuple[bool, str]:

@@ -50,6 +50,7 @@ from bert_keras.training.input.pretraining_batches import (
 )
 from bert_keras.training.loop import Hooks, Progress, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves
+from bert_keras.training.precision import take_jit
 from bert_keras.training.report import NO_CALLBACKS, Callbacks, Result
 from bert_keras.training.run_dir import ALL_STEPS, RunDir
 from bert_keras.training.settings.effects import check_effects
@@ -97,6 +98,9 @@ class Pretraining:
                     from bert_keras.training.distillation.pretraining import PretrainingTeacher
 
                     teacher = PretrainingTeacher(settings, config)
+                num_tokens = settings.num_train_steps * settings.train_batch_size * settings.max_seq_length
+                if not settings.pack:  # a batch of packed rows may have any number of rows
+                    settings = take_jit(settings, num_tokens, config, strategy.num_replicas_in_sync)
                 _claim(run_dir, settings, config, records, workers, teacher)
             with initial_seed(settings.seed):
                 loss = taught = _build(config, records, checkpoint, settings, strategy)
@@ -304,7 +308,7 @@ def _make_evaluation(
         seen = min(eval_records.total_examples, max_steps * batch_size)
         log.info(Message("evaluation: {} of the {} examples of {eval_file}", seen, eval_records.total_examples))
     batches = _with_labels(batches, settings, loss.model.config)
-    evaluator = Evaluator(loss, strategy, settings.jit)
+    evaluator = Evaluator(loss, strategy, settings.jit is True)
 
     def evaluate() -> Iterator[Evaluation | None]:
         with explain_records(eval_records or records), explain_out_of_memory("eval_batch_size"):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bert_keras.cli.flags import parse
+from bert_keras.cli.flags import parse, take_values
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import (
     REQUIRED,
@@ -17,7 +17,7 @@ from bert_keras.settings.fields import (
     setting,
     setting_fields,
 )
-from bert_keras.settings.numbers import NumbersParser
+from bert_keras.settings.numbers import NumbersParser, SwitchParser
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,3 +109,33 @@ def test_a_value_that_is_not_a_choice_is_refused():
     check_choices(Texts("a", "short"))
     with pytest.raises(Mistake, match="^form=wide is not known; give one of long, short$"):
         check_choices(Texts("a", "wide"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Switches:
+    jit: Any = setting("Compile.", "auto", parser=SwitchParser(), boolean=True)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        *(("--jit", True), ("--nojit", False), ("--jit=auto", "auto"), ("--jit=true", True), ("--jit=False", False)),
+        ("--jit=1", True),
+    ],
+)
+def test_a_switch_has_three_values_and_keeps_the_forms_of_a_boolean_flag(argument, value):
+    values = make_flags({"Switches": Switches})
+    assert values["jit"].default == "auto"
+    assert values["jit"].default_as_str == "'auto'"
+    parse(values, ["program", argument], "")
+    assert read_flags(Switches, values).jit == value
+    given = make_flags({"Switches": Switches})
+    take_values(given, {"jit": value}, "train")
+    assert given["jit"].value == value
+
+
+def test_a_switch_refuses_other_values():
+    with pytest.raises(Mistake, match=r"flag --jit=maybe: 'maybe' is not true, false or auto"):
+        parse(make_flags({"Switches": Switches}), ["program", "--jit=maybe"], "")
+    with pytest.raises(Mistake, match=r"^jit=maybe: 'maybe' is not true, false or auto$"):
+        take_values(make_flags({"Switches": Switches}), {"jit": "maybe"}, "train")

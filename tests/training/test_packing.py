@@ -110,7 +110,46 @@ def test_a_packed_run_is_the_run_that_it_would_be_unpacked(start, tmp_path, caps
     )
     assert losses == pytest.approx(expected_losses, rel=2e-5)
     with pytest.raises(ValueError, match="pack was True and is False now; give the old settings to resume it"):
-        run(MadeUp(), tmp_path / "packed", **flags)
+        run(MadeUp(), tmp_path / "packed", pack=False, **flags)
+
+
+class Short(MadeUp):
+    """Half of its rows have four tokens, so packed rows are fewer."""
+
+    def __init__(self):
+        super().__init__()
+        for name in ("input_ids", "input_mask"):
+            self.train_features[name][::2, 4:] = 0
+
+
+@pytest.mark.usefixtures("no_graphs")
+@pytest.mark.parametrize(
+    ("kind", "given", "earlier", "is_packed"),
+    [
+        (Short, {}, None, True),
+        (Short, {"pack": "auto"}, "auto", True),
+        (Short, {}, True, True),
+        (MadeUp, {}, None, False),  # rows that would hardly be fewer
+        (Short, {"pack": False}, None, False),
+        (Short, {}, False, False),  # a run of an earlier version goes on as it began
+        (Short, {"gradient_accumulation_steps": 8}, None, False),  # each part is a row of its own
+    ],
+)
+def test_examples_share_rows_by_default_if_they_can_and_it_is_less_work(
+    start, tmp_path, messages, monkeypatch, kind, given, earlier, is_packed
+):
+    monkeypatch.setattr("bert_keras.training.finetuning.run.setting_of_run", lambda folder, name: earlier)
+    run(kind(), tmp_path / "run", init_checkpoint=start, max_steps=1, do_eval=False, **given)
+    assert any(message.startswith("packing: 8 examples") for message in messages) == is_packed
+
+
+@pytest.mark.usefixtures("no_graphs")
+def test_a_task_that_cannot_be_packed_is_not_packed_by_default(start, tmp_path, messages):
+    task = Short()
+    task.cannot_pack = "its rows are one"
+    run(task, tmp_path / "run", init_checkpoint=start, max_steps=1, do_eval=False)
+    run(task, tmp_path / "other", init_checkpoint=start, max_steps=1, do_eval=False, pack=False)
+    assert not any(message.startswith("packing:") for message in messages)
 
 
 def test_a_task_that_cannot_be_packed_says_why(start, tmp_path):

@@ -5,8 +5,9 @@ import types
 import pytest
 import tensorflow as tf
 
+from bert_keras.modeling.config import BertConfig
 from bert_keras.training import precision
-from bert_keras.training.precision import take_precision
+from bert_keras.training.precision import take_jit, take_precision
 from bert_keras.training.settings.groups import EvaluatedSettings, RunSettings
 from bert_keras.training.settings.reading import settings_of
 from tests.training.test_settings import parsed, write_config
@@ -98,3 +99,42 @@ def test_a_precision_that_the_hardware_lacks_is_told(machine, messages, asked, g
     assert take_precision(RunSettings(precision=asked)) == RunSettings(precision=asked)
     assert len(messages) == bool(warning)
     assert not warning or messages[0].startswith(warning)
+
+
+BASE = BertConfig(vocab_size=9)
+TOKENS = 128 * 8 * 1000
+
+
+@pytest.mark.parametrize(
+    ("processor", "gpus", "settings", "num_tokens", "num_devices", "chosen"),
+    [
+        (SKYLAKE, {}, {}, TOKENS, 1, True),
+        (SKYLAKE, {}, {"precision": "tf32"}, TOKENS, 1, True),
+        (SKYLAKE, {}, {}, TOKENS // 10, 1, "auto"),  # XLA would compile for longer than it saves
+        (SKYLAKE, {}, {}, TOKENS, 2, "auto"),
+        (SKYLAKE, {}, {"precision": "bfloat16"}, TOKENS, 1, "auto"),
+        (SKYLAKE, {}, {"precision": "bfloat16", "jit": True}, 1, 1, True),
+        (SKYLAKE, {}, {"jit": False}, TOKENS, 1, False),
+        (SKYLAKE, {"A100": (8, 0)}, {}, TOKENS, 1, "auto"),
+        (SAPPHIRE_RAPIDS, {}, {}, TOKENS, 1, "auto"),
+        ("Features : bf16\n", {}, {}, TOKENS, 1, "auto"),  # nobody has measured this processor
+    ],
+)
+def test_xla_compiles_long_runs_of_processors_that_it_makes_faster(
+    machine, messages, processor, gpus, settings, num_tokens, num_devices, chosen
+):
+    machine(processor, **gpus)
+    settings = RunSettings(**settings)
+    assert take_jit(settings, num_tokens, BASE, num_devices).jit == chosen
+    is_told = chosen is True and settings.jit == "auto"
+    reason = "the processor has neither avx512_bf16 nor amx_bf16"
+    assert messages == [f"jit=auto: XLA compiles the network, since the run is long and {reason}"] * is_told
+
+
+@pytest.mark.parametrize("first", [True, False, "auto"])
+def test_a_run_goes_on_with_or_without_xla_as_it_began(machine, messages, tmp_path, first):
+    machine(SKYLAKE)
+    write_config(tmp_path / "run_config.json", {"jit": first})
+    settings = take_jit(RunSettings(output_dir=str(tmp_path)), TOKENS, BASE, 1)
+    assert settings.jit == first
+    assert messages == [f"jit=auto: True, as in the run in {tmp_path}"] * (first is True)

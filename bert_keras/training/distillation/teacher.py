@@ -119,6 +119,6 @@ def open_teacher(settings: TeacherSettings, tasks: Collection[str], student: Mod
     recipe = recipe_of(settings, None if files.is_export else files.config, student.config)
     if files.is_export and keras.backend.backend() == "jax":
         raise Mistake("{teacher}={} is an export, which needs TensorFlow; give its run for a training on JAX", path)
-    if files.is_export and settings.jit:
+    if files.is_export and settings.jit is True:
         raise Mistake("{jit} cannot compile a teacher that is an export; leave it out, or give its run")
     return Teacher(described, files, recipe)

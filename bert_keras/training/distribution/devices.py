@@ -98,7 +98,7 @@ def _check_gpus() -> None:
 
 def is_compiled(settings: RunSettings) -> bool:
     """Returns whether XLA compiles the network, once for every shape of a batch."""
-    return settings.jit or keras.backend.backend() == "jax"
+    return settings.jit is True or keras.backend.backend() == "jax"
 
 
 def workers_of_tf_config() -> tuple[list[tuple[str, int]], Any]:

@@ -77,7 +77,7 @@ def check_computing(settings: RunSettings) -> None:
         return
     if settings.precision == "float16":
         raise Mistake("{precision}=float16 does not work on a TPU; give bfloat16")
-    if settings.jit:
+    if settings.jit is True:
         raise Mistake("{jit} is not for a TPU, where XLA compiles everything; leave it out")
 
 

@@ -8,7 +8,7 @@ import dataclasses
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import rich.console
@@ -48,9 +48,10 @@ from bert_keras.training.finetuning.opening import Opened
 from bert_keras.training.finetuning.sweep import Selection, list_tries, try_all
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.input.feature_batches import training_batches
-from bert_keras.training.input.packed_batches import PackedLoss, packed_training_batches
+from bert_keras.training.input.packed_batches import PackedLoss, is_worth_packing, packed_training_batches
 from bert_keras.training.loop import Hooks, end_in_words, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves, evaluated_steps
+from bert_keras.training.precision import setting_of_run, take_jit
 from bert_keras.training.report import NO_CALLBACKS, Callbacks, Result, in_words
 from bert_keras.training.run_dir import MODEL_DIR, RunDir
 from bert_keras.training.settings.effects import EVALUATION_FACTS, check_effects
@@ -97,31 +98,45 @@ class FineTuning:
         if settings.deterministic:
             tf.config.experimental.enable_op_determinism()
         with open_run_dir(settings.output_dir, task.program, workers, values_of(settings)) as run_dir:
-            if settings.do_train:
-                for one in tries:
-                    _count_steps(task, dataclasses.replace(settings, **one), self.strategy)
-                _claim(run_dir, task, opened, tries, workers)
-            else:
-                run_dir.create()
-            # The chief writes the features, and the others read them.
-            workers.chief_first(lambda: task.prepare(run_dir.path))
-            if task.eval_features is not None:
-                warn_of_trained_data({**values_of(settings), **task.files})
-            trained = Trained()
-            if settings.do_train:
-                if len(tries) == 1:
-                    trained = self.train(dataclasses.replace(settings, **tries[0]), run_dir)
-                elif not try_all(tries, settings, run_dir, task, self.train):
-                    trained = None
-                if trained is None:
-                    return Result()
-                if task.calibration_features is not None:
-                    trained = self._calibrate(run_dir, trained)
-                note_model(run_dir)
-                if task.page_examples:
-                    run_dir.write_text(PAGE_EXAMPLES_FILE, readable_json(task.page_examples))
-            workers.wait()  # until the chief has written the whole model
-            return self._use_model(run_dir, trained)
+            run = self._decided(tries) if settings.do_train else self
+            return run._execute(run_dir, workers, tries)
+
+    def _decided(self, tries: list[dict[str, Any]]) -> Self:
+        """Returns the run with a choice for {jit}=auto, and for {pack}=auto if it goes on; checks the batch sizes."""
+        opened, settings = self.opened, self.opened.settings
+        counted = [_count_steps(self.task, dataclasses.replace(settings, **one), self.strategy) for one in tries]
+        if settings.pack == "auto" and (pack := setting_of_run(settings.output_dir, "pack")) is not None:
+            settings = dataclasses.replace(settings, pack=pack)  # earlier versions did not pack by default
+        if not (opened.teacher and opened.teacher.files.is_export):  # XLA cannot compile it
+            num_tokens = min(one.num_train_steps * one.train_batch_size for one in counted) * settings.max_seq_length
+            settings = take_jit(settings, num_tokens, opened.files.config, self.strategy.num_replicas_in_sync)
+        return dataclasses.replace(self, opened=dataclasses.replace(opened, settings=settings))
+
+    def _execute(self, run_dir: RunDir, workers: Workers, tries: list[dict[str, Any]]) -> Result:
+        task, opened, settings = self.task, self.opened, self.opened.settings
+        if settings.do_train:
+            _claim(run_dir, task, opened, tries, workers)
+        else:
+            run_dir.create()
+        # The chief writes the features, and the others read them.
+        workers.chief_first(lambda: task.prepare(run_dir.path))
+        if task.eval_features is not None:
+            warn_of_trained_data({**values_of(settings), **task.files})
+        trained = Trained()
+        if settings.do_train:
+            if len(tries) == 1:
+                trained = self.train(dataclasses.replace(settings, **tries[0]), run_dir)
+            elif not try_all(tries, settings, run_dir, task, self.train):
+                trained = None
+            if trained is None:
+                return Result()
+            if task.calibration_features is not None:
+                trained = self._calibrate(run_dir, trained)
+            note_model(run_dir)
+            if task.page_examples:
+                run_dir.write_text(PAGE_EXAMPLES_FILE, readable_json(task.page_examples))
+        workers.wait()  # until the chief has written the whole model
+        return self._use_model(run_dir, trained)
 
     def train(self, settings: FineTuningSettings, run_dir: RunDir) -> Trained | None:
         """Trains or resumes with one value of each setting, and keeps the best or last weights in `model/`.
@@ -130,6 +145,8 @@ class FineTuning:
         """
         task, files = self.task, self.opened.files
         settings = _count_steps(task, settings, self.strategy)
+        if settings.pack == "auto":
+            settings = dataclasses.replace(settings, pack=self._is_worth_packing(settings))
 
         def keep(step: int, metrics: dict) -> None:
             write_model(run_dir, task, files, network.model, step, metrics)
@@ -309,6 +326,12 @@ class FineTuning:
             batch_size, seed = settings.train_batch_size, settings.seed
             batches = training_batches(features, batch_size, seed, start_step, self._is_trimmed, step)
         return distribute(self.strategy, batches, is_endless=True)
+
+    def _is_worth_packing(self, settings: FineTuningSettings) -> bool:
+        """Returns whether training packs examples without a flag that says so; nobody has measured it on a TPU."""
+        is_possible = not _facts_of(self.task, self.opened)["cannot_pack"] and not is_tpu(self.strategy)
+        features, num_devices = self.task.train_features, self.strategy.num_replicas_in_sync
+        return is_possible and is_worth_packing(features, settings, num_devices, self._is_trimmed)
 
     @property
     def _is_trimmed(self) -> bool:

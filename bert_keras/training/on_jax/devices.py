@@ -87,6 +87,8 @@ def jax_devices(settings: RunSettings) -> JaxDevices:
         raise Mistake("{strategy}=multi_worker is for TensorFlow; JAX trains on one machine; leave it out")
     if settings.precision == "float16":
         raise Mistake("{precision}=float16 is for TensorFlow; give bfloat16, which needs no loss scale")
+    if settings.do_train and settings.jit is False:
+        raise Mistake("{jit}=false is for TensorFlow, and JAX compiles every step; leave it out")
     if getattr(settings, "mine_negatives", None):
         raise Mistake("{mine_negatives} predicts, which needs TensorFlow; leave it out, or train with TensorFlow")
     tf.config.set_visible_devices([], "GPU")  # or TensorFlow would take their memory

@@ -116,7 +116,7 @@ _OTHER_OBJECTIVES = {"objective": {"span_boundary", "electra"}}
 _OF_UPDATES = "learning_rate num_train_epochs train_batch_size warmup_proportion max_steps eval_steps early_stopping"
 _OF_UPDATES += " num_seeds label_smoothing freeze_layers layer_decay lora_rank lora_alpha lora_targets new_head"
 _OF_UPDATES += " learning_rate_schedule weight_decay_rate adam_beta_1 adam_beta_2 adam_epsilon adam_bias_correction"
-_OF_UPDATES += " clip_norm ema_decay pack recompute gradient_accumulation_steps"
+_OF_UPDATES += " clip_norm ema_decay recompute gradient_accumulation_steps"
 COLUMNS = "text_column text_pair_column label_column id_column label_separator choice_columns has_header"
 
 # The settings that have no effect in some runs. A new setting that not every run reads gets a row here.
@@ -184,7 +184,7 @@ NO_EFFECT = (
         "lora_alpha lora_targets", {"lora_rank": 0}, "is for LoRA", "give {lora_rank} as well, or leave it out", **_ANY
     ),
     # The losses.
-    *_rows("pack", {"cannot_pack": Other("")}, "puts several examples into a row, but {0}"),
+    *_rows("pack", {"cannot_pack": Other("")}, "puts several examples into a row, but {0}", harmless=False),
     *_rows("label_smoothing", {"cannot_smooth": Other("")}, "spreads labels over classes, but {0}"),
     *_rows(
         "class_weights",
@@ -312,6 +312,12 @@ NO_EFFECT = (
         f"{_OF_UPDATES} teacher unlabeled_file",
         {"kind": "few_shot"},
         "does not apply to {kind}=few_shot, which has its own way to train",
+    ),
+    *_rows(
+        "pack",
+        {"kind": "few_shot"},
+        "does not apply to {kind}=few_shot, which has its own way to train",
+        harmless=False,
     ),
     *_rows("seed", {"kind": "few_shot", "contrastive_epochs": 0}, "is for {contrastive_epochs}, which is {1}"),
     *_rows("class_names contrastive_epochs", {"kind": Other("few_shot")}, "is for {kind}=few_shot, but it is {0}"),

@@ -11,7 +11,7 @@ from bert_keras.modeling.optimization import SCHEDULES
 from bert_keras.settings.devices import Computation, Devices
 from bert_keras.settings.fields import REQUIRED, free, setting, setting_fields
 from bert_keras.settings.model_files import ModelSettings
-from bert_keras.settings.numbers import NumberParser, NumbersParser
+from bert_keras.settings.numbers import NumberParser, NumbersParser, SwitchParser
 
 _SEVERAL = ". With several values, separated by commas, the program tries each and keeps the best."
 
@@ -70,7 +70,7 @@ class RunSettings(Devices, Computation):
     num_train_steps: int = 0
     num_warmup_steps: int = 0
     eval_steps: int = 0
-    pack: bool = False
+    pack: Any = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -146,7 +146,13 @@ class EvaluatedSettings(FineTuningSettings):
 
     do_eval: bool = free("Evaluate, after training if there is any.", False)
     eval_batch_size: int = free("Number of sequences in a batch of evaluation.", 8, lower_bound=1)
-    pack: bool = setting("Train on rows that hold several examples each: less padding, more examples a second.", False)
+    pack: Any = setting(
+        "Train on rows that hold several examples each: less padding, more examples a second, other dropout masks. "
+        "auto: if examples can share a row and rows then have a tenth fewer tokens or less.",
+        "auto",
+        parser=SwitchParser(),
+        boolean=True,
+    )
 
 
 SOFT_LOSS = "Weight of the loss against the teacher's predictions. 0: none."
