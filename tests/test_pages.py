@@ -24,9 +24,12 @@ RUN = ("cat", "cd", "cp", "export", "ls", "mkdir", "python", "tar", "unzip", "wa
 CHECKED = (".", ".ci/run", "git", "pip", "pytest", "python3", "ruff", "source")
 # Training in the pages takes long; these flags come last and shorten it.
 SHORT = {"train_batch_size": 4, "num_train_epochs": 1, "max_steps": 3, "num_seeds": 1}
+# To explain errors reads each text many times: few large batches take a fraction of the time.
+LARGE_BATCHES = {"eval_batch_size": 64}
 SHORTENED = {
-    **dict.fromkeys(("train_classifier", "train_ner", "train_sentence_vectors", "train_squad"), {"max_steps": 3}),
-    "run_classifier.py": SHORT,
+    **dict.fromkeys(("train_ner", "train_sentence_vectors", "train_squad"), {"max_steps": 3}),
+    "train_classifier": {"max_steps": 3, **LARGE_BATCHES},
+    "run_classifier.py": SHORT | LARGE_BATCHES,
     "check_labels.py": {"folds": 2, "train_batch_size": 4, "num_train_epochs": 0.03},
     "run_ner.py": SHORT,
     "run_reviews.py": SHORT,
@@ -204,7 +207,7 @@ def run_program(program, arguments, folder):
         if "--contrastive_epochs" in str(arguments):
             changes["contrastive_epochs"] = 1
     elif "--kind=few_shot" in arguments:
-        changes = {"contrastive_epochs": 1}
+        changes = {"contrastive_epochs": 1, **LARGE_BATCHES}
     elif program.startswith("run_"):
         changes = changes if "--do_train" in arguments else {}
     elif any(argument.startswith("--num_workers") for argument in arguments):

@@ -231,6 +231,6 @@ def test_terminal_gets_bars(arguments, monkeypatch, capsys):
 )
 def test_runs_without_installation_and_helps(way):
     command = [sys.executable, *way, "--help"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert result.returncode == 0, result.stderr
     assert all(f"--{name}" in result.stdout or f"--[no]{name}" in result.stdout for name in define_flags())

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @functools.cache
 def _compiled():
-    """Returns a folder for what JAX compiles. Each worker has its own, since JAX cannot write it for several at once."""
+    """Returns a folder for what JAX compiles; each worker has its own, since JAX cannot write one for several."""
     return tempfile.TemporaryDirectory()
 
 
