@@ -56,7 +56,7 @@ class Trainer:
         is_trained: takes a weight's name and returns whether to train it; None: all weights are trained.
         loss_scale: without it, small gradients vanish in float16.
         is_compiled: whether XLA compiles the step, once for every shape of the features: on one device the whole step,
-            on several everything before and everything after the exchange of gradients. False: XLA is not used. None:
+            on several what is before and what is after the exchange of gradients. False: XLA is not used. None:
             XLA compiles only the update of a large model, where that is safe, see `_can_compile`.
         ema_decay: d of the average of each trained weight, see `_average`; 0: weights are not averaged. The averages
             start from the weights at this moment.
@@ -128,11 +128,16 @@ class Trainer:
         Without XLA, TensorFlow makes a dozen passes over the memory of each weight, and keeps more of it.
         """
         is_large = sum(math.prod(weight.shape) for weight in self._weights.values()) >= _LARGE
-        # XLA ends the process for a GPU that it does not know; `devices` refuses the newer ones that are known.
+        # XLA compiles everything for a TPU. It ends the process for a GPU that it does not know; `devices` refuses the
+        # newer ones whose compute capability is known.
         if not is_large or is_tpu(self.strategy) or not all(capability for capability, _ in list_gpus()):
             return False
-        update = functools.partial(self.optimizer.update, next(iter(self._weights)), *[tf.zeros([1])] * 4)
-        compiled = tf.function(lambda: update(tf.zeros([]), tf.zeros([], tf.int64)), autograph=False, jit_compile=True)
+        update = functools.partial(self.optimizer.update, next(iter(self._weights)))
+        compiled = tf.function(
+            lambda: update(*[tf.zeros([1])] * 4, tf.zeros([]), tf.zeros([], tf.int64)),
+            autograph=False,
+            jit_compile=True,
+        )
         try:
             # Use a graph, because TensorFlow warns of strategies that run anything else; a partial: see graph_function.
             tf.function(functools.partial(self.strategy.run, lambda: compiled()), autograph=False)()

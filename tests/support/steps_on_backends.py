@@ -85,12 +85,13 @@ def take_steps(way, num_steps=4, num_copies=1, num_devices=1, **more):
     loss = cell.make(CONFIG)
     if way == "numbers in their unit":
         loss = RegressionLoss(loss.model, mean=3.0, std=2.0)
-    if way == "adapted":
-        enable_lora(loss.model, 2, 4.0)
     features = {name: np.concatenate([values] * num_copies) for name, values in features_for(cell).items()}
     loss.model.bert.is_recomputed = way == "recomputed"
+    if way == "adapted":
+        enable_lora(loss.model, 2, 4.0)
     draw = np.random.default_rng(5)
-    for weight in loss.own_weights.values():
+    adapters = [weight for name, weight in weights_by_name(loss.model).items() if "/lora_" in name]
+    for weight in [*loss.own_weights.values(), *adapters]:
         weight.assign(0.3 * draw.standard_normal(weight.shape))
     if way == "packed":
         packed = pack(features, row_length=16, max_sequences=3, row_multiple=num_copies)
