@@ -4,15 +4,20 @@ The report has the device, comparisons of steps, and times of training and predi
 it is measured. Its share of the peak refers to the fastest product of square matrices of the same library in bfloat16.
 """
 
+import os
 import sys
 import time
+
+from bert_keras.cli.start import start_tensorflow
+
+if os.environ.get("KERAS_BACKEND") != "torch":  # PyTorch's process works without TensorFlow
+    start_tensorflow()
 
 import numpy as np
 
 from benchmarks import peers, speed
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
-from bert_keras.cli.start import start_tensorflow
 from tools.check_gpu import define_flags
 
 PEAK_SIZES = (2048, 4096, 8192, 16384)
@@ -37,7 +42,6 @@ def main(argv):
         found = range(torch.cuda.device_count()) if kind == "gpu" else ["CPU"]
         names = [torch.cuda.get_device_name(number) for number in found] if kind == "gpu" else found
     else:
-        start_tensorflow()
         from benchmarks import gpu_steps
 
         found, names = gpu_steps.find_devices(kind)
