@@ -2,16 +2,13 @@
 
 import shutil
 
-import keras
-import keras_hub
-import torch
-import transformers
 
-
-def transformers_config(config):
+def transformers_config(config, **options):
     """Returns transformers' BertConfig with the same sizes and the tanh form of gelu."""
+    import transformers
+
     names = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-    return transformers.BertConfig(hidden_act="gelu_new", **{name: getattr(config, name) for name in names})
+    return transformers.BertConfig(hidden_act="gelu_new", **{name: getattr(config, name) for name in names}, **options)
 
 
 def has_compiler():
@@ -21,6 +18,9 @@ def has_compiler():
 
 def keras_hub_backbone(config, policy):
     """Returns keras-hub's BertBackbone with the same sizes, in a dtype policy of Keras."""
+    import keras
+    import keras_hub
+
     return keras_hub.models.BertBackbone(
         vocabulary_size=config.vocab_size,
         num_layers=config.num_hidden_layers,
@@ -41,5 +41,7 @@ def keras_hub_inputs(batch):
 
 def torch_inputs(batch, device="cpu"):
     """Returns a batch as tensors under the names of transformers."""
+    import torch
+
     names = {"input_ids": "input_ids", "attention_mask": "input_mask", "token_type_ids": "segment_ids"}
     return {theirs: torch.tensor(batch[ours], dtype=torch.long, device=device) for theirs, ours in names.items()}

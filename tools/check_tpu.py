@@ -239,7 +239,7 @@ def compile_step(settings, config, part):
         precision=settings["precision"],
         gradient_accumulation_steps=num_parts,
     )
-    trainer = make_trainer(loss_of(settings, config), devices, run)
+    trainer: Any = make_trainer(loss_of(settings, config), devices, run)
     features = features_of(settings, part, num_parts * num_cores)
     shapes = {name: jax.ShapeDtypeStruct(spec.shape, spec.dtype.as_numpy_dtype) for name, spec in features.items()}
     try:

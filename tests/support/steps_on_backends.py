@@ -22,7 +22,7 @@ from bert_keras.modeling import (
     load_weights,
     weights_by_name,
 )
-from bert_keras.modeling.dropout import random_bits
+from bert_keras.modeling.dropout import Dropout, random_bits
 from bert_keras.modeling.lora import enable_lora
 from bert_keras.training.input.packed_batches import PackedLoss
 from bert_keras.training.input.packing import pack
@@ -144,13 +144,15 @@ def thirty_updates(folder, num_devices=1, **options):
 
 
 def masks():
-    """Returns random bits for seeds and sizes, which dropout draws from; all seeds are int32 [2]."""
+    """Returns random bits for seeds and sizes, and what dropout keeps; all seeds are int32 [2]."""
     dtype = np.uint32 if keras.backend.backend() == "jax" else np.int32
     seeds = np.array([(1, 2), (-5, 0), (2**31 - 1, -(2**31))], np.int32).view(dtype)
-    sizes = (1,), (7, 1), (40, 3, 5)
-    return {
+    sizes = (1,), (7, 1), (40, 3, 5), (3, 2, 8), (5, 24)
+    found = {
         f"{number} {size}": np.array(random_bits(size, seed)) for number, seed in enumerate(seeds) for size in sizes
     }
+    kept = {size: Dropout(0.25, 3)(np.ones(size, np.float32), seeds[0]) for size in sizes}
+    return found | {f"kept {size}": np.array(values) for size, values in kept.items()}
 
 
 def main(kind, folder, result_file):

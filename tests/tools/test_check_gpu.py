@@ -1,49 +1,152 @@
 """The program for owners of a GPU, tested on the CPU and on a machine without a GPU."""
 
 import dataclasses
+import importlib.util
+import subprocess
+import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from other_backends import run_on
 
-from bert_keras.cli.flags import run_main
+from benchmarks import gpu, gpu_steps
+from bert_keras.modeling import BertConfig
 from tools import check_gpu
 
 TINY = dataclasses.replace(
-    check_gpu.SMALL, hidden_size=8, num_hidden_layers=1, intermediate_size=16, vocab_size=40, max_position_embeddings=64
+    gpu_steps.SMALL, hidden_size=8, num_hidden_layers=1, intermediate_size=16, vocab_size=40, max_position_embeddings=64
+)
+LARGE = BertConfig(
+    vocab_size=30522, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096
 )
 
 
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
     """Make the compared networks tiny; return the config file of the timed one."""
-    monkeypatch.setattr(check_gpu, "SMALL", TINY)
+    monkeypatch.setattr(gpu_steps, "SMALL", TINY)
     TINY.to_json_file(tmp_path / "bert_config.json")
     yield f"--bert_config_file={tmp_path / 'bert_config.json'}"
     tf.config.experimental.enable_tensor_float_32_execution(False)
 
 
+def test_every_library_has_its_process_and_one_that_is_missing_is_named(monkeypatch, capsys):
+    started = []
+
+    def run(command, env, cwd, check):
+        started.append((env["KERAS_BACKEND"], command[1:3], command[-1]))
+        return types.SimpleNamespace(returncode=int(env["KERAS_BACKEND"] == "jax"))
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "transformers" else name)
+    with pytest.raises(ValueError, match="^the checks of jax failed; please open an issue with this report$"):
+        check_gpu.main(["check_gpu.py", "--seconds=1"])
+    program = ["-m", "benchmarks.gpu"]
+    assert started == [("tensorflow", program, "--library=tensorflow"), ("jax", program, "--library=jax")]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("packages: tensorflow 2.")
+    assert lines[-1] == "torch: left out, since transformers is not installed"
+    check_gpu.main(["check_gpu.py", "--library=tensorflow"])
+    assert capsys.readouterr().out.splitlines()[-1] == "all checks passed"
+
+
+@pytest.mark.parametrize(
+    ("flag", "sentence"),
+    [
+        ("--library=numpy", "^--library=numpy is not one of tensorflow, jax, torch"),
+        ("--max_seq_length=128,x", "128,x is"),
+    ],
+)
+def test_mistakes_are_found_before_any_process_starts(flag, sentence, monkeypatch):
+    monkeypatch.setattr(subprocess, "run", None)
+    with pytest.raises(ValueError, match=sentence):
+        check_gpu.main(["check_gpu.py", flag])
+
+
 def test_without_a_gpu_the_error_is_one_line(monkeypatch, capsys):
-    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: [])
-    assert run_main(check_gpu.main, ["check_gpu.py"]) == 1
-    out, err = capsys.readouterr()
-    assert "\npackages: tensorflow 2." in out
-    assert err == (
-        "check_gpu.py: TensorFlow finds no GPU, so there is nothing to check; docs/guides/gpu.md says what it needs. "
-        "--device=cpu tries this program out\n"
-    )
+    monkeypatch.setattr(gpu_steps, "find_devices", lambda kind: ([], []))
+    with pytest.raises(
+        ValueError, match="^tensorflow finds no GPU; docs/guides/gpu.md says what it needs; --device=cpu"
+    ):
+        gpu.main(["gpu.py", "--library=tensorflow"])
+    assert capsys.readouterr().out == "tensorflow: device: no GPU\n"
+
+
+class Library:
+    """A library whose calls take these seconds; its products of size 100 take a second, so its peak is 2 MFLOP/s."""
+
+    is_ours, name, ways = True, "a library", ("bfloat16",)
+
+    def __init__(self, training, prediction):
+        self.seconds = {"product": 1.0, "training": training, "prediction": prediction}
+
+    def __getattr__(self, work):
+        return lambda *arguments: self.seconds[work]
+
+
+def test_rows_have_the_share_of_the_measured_peak_and_the_goals(monkeypatch, capsys):
+    monkeypatch.setattr(gpu, "_timed", lambda seconds, least: [seconds] * 3)
+    batch = gpu.speed.make_batch(LARGE, 4, 512)
+    seconds = gpu.speed.pretraining_operations(LARGE, batch) / 2e6
+    num_failed = gpu.measure(Library(seconds / 0.61, 8.0), {"large": LARGE}, [512], 16, 1.0, sizes=(100,))
+    assert num_failed == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "a library: peak of bfloat16 products: 2e-06 TFLOP/s"
+    assert lines[1].startswith("large, 4 x 512, training, a library bfloat16: ")
+    assert lines[1].endswith(", 61.0% of the peak")
+    assert lines[2:] == [
+        "  goal of 60% reached",
+        lines[3],
+        "  NVIDIA's training on one A100 80 GB, float16: 96.5 examples/s",
+    ]
+    assert lines[3].startswith("large, 4 x 512, prediction, a library bfloat16: 0.5 examples/s (0.5 to 0.5), ")
+
+
+def test_a_missed_goal_and_a_failed_measurement_are_rows(monkeypatch, capsys):
+    def timed(seconds, least):
+        if seconds == "full":
+            raise RuntimeError("out of memory")
+        return [seconds] * 3
+
+    monkeypatch.setattr(gpu, "_timed", timed)
+    assert gpu.measure(Library(1e9, "full"), {"tiny": TINY}, [128], 2, 1.0, sizes=(100,)) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2:] == [
+        "  goal of 37% missed",
+        "tiny, 2 x 128, prediction, a library bfloat16: FAILED: RuntimeError: out of memory",
+    ]
+
+
+@pytest.mark.slow  # traces and compiles a dozen networks
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_the_whole_check_runs_on_a_cpu(backend, tiny):
+    flags = [
+        "--device=cpu",
+        "--seconds=0.01",
+        "--max_seq_length=16",
+        "--train_batch_size=1",
+        f"--library={backend}",
+        tiny,
+    ]
+    lines = run_on(backend, "-m", "tools.check_gpu", *flags).splitlines()
+    assert f"{backend}: device: cpu" in lines
+    assert len([line for line in lines if "gradients differ by" in line]) == {"tensorflow": 7, "jax": 4}[backend]
+    timed = [line.split(", ")[2] for line in lines if " examples/s (" in line]
+    assert timed == {"tensorflow": ["training"] * 2 + ["prediction"] * 2, "jax": ["training", "prediction"]}[backend]
+    assert lines[-1] == "all checks passed"
 
 
 @pytest.mark.slow  # traces and compiles a dozen networks
 def test_a_step_on_the_cpu_is_what_the_cpu_computes(tiny, monkeypatch, capsys):
     evaluated = []
-    evaluate = check_gpu.Evaluator.evaluate
+    evaluate = gpu_steps.Evaluator.evaluate
     monkeypatch.setattr(
-        check_gpu.Evaluator,
+        gpu_steps.Evaluator,
         "evaluate",
         lambda self, batches: evaluated.extend(batches) or evaluate(self, batches),
     )
-    check_gpu.main(["check_gpu.py", "--device=cpu", "--num_steps=0", tiny])
+    gpu.main(["gpu.py", "--library=tensorflow", "--device=cpu", "--seconds=0", tiny])
     lines = capsys.readouterr().out.splitlines()
     compared = [line for line in lines if "gradients differ by" in line]
     assert [line.partition(":")[0] for line in compared] == [
@@ -55,23 +158,10 @@ def test_a_step_on_the_cpu_is_what_the_cpu_computes(tiny, monkeypatch, capsys):
     # The ways differ by the precision that each one states.
     assert 1e-4 < distances[2] < 1e-1
     assert 1e-5 < distances[3] < 2e-2
-    assert lines[-1] == "all checks passed"
     # The tagger also evaluates rows of padding.
     lengths = evaluated[0]["input_mask"].numpy().sum(-1)
     assert lengths[-2:].tolist() == [0, 0]
     assert lengths[:-2].min() > 0
-
-
-@pytest.mark.slow  # compiles a network
-def test_steps_are_timed_in_every_precision_and_compiled(tiny, monkeypatch, capsys):
-    monkeypatch.setattr(check_gpu, "compare", lambda devices: 0)
-    monkeypatch.setattr(check_gpu, "PRECISIONS", {"bfloat16": check_gpu.PRECISIONS["bfloat16"]})
-    flags = ["--device=cpu", "--num_steps=1", "--train_batch_size=2", "--max_seq_length=16"]
-    check_gpu.main(["check_gpu.py", *flags, tiny])
-    lines = capsys.readouterr().out.splitlines()
-    timed = [line for line in lines if "ms a step" in line]
-    assert [line.partition(":")[0].rpartition("16, ")[2] for line in timed] == ["bfloat16", "XLA"]
-    assert lines[-1] == "all checks passed"
 
 
 def test_a_step_that_computes_something_else_fails(tiny, monkeypatch, capsys):
@@ -83,20 +173,13 @@ def test_a_step_that_computes_something_else_fails(tiny, monkeypatch, capsys):
         factor = 1.001 if (kind, precision) == ("tagging", "float32") and "CPU:0" not in strategy.name else 1
         return 1.5, {name: value * factor for name, value in gradients.items()}
 
-    monkeypatch.setattr(check_gpu, "take_step", take_step)
+    monkeypatch.setattr(gpu_steps, "take_step", take_step)
     monkeypatch.setattr(tf.distribute, "OneDeviceStrategy", _Strategy)
-    assert check_gpu.compare(["/device:GPU:0"]) == 3
+    assert gpu_steps.compare(["/device:GPU:0"]) == 3
     out = capsys.readouterr().out
     assert "pretraining, float32: loss 1.500000 (CPU 1.500000), gradients differ by 0.0e+00, ok (limit 1e-04)\n" in out
     assert "pretraining, float32, XLA: FAILED: InternalError: libdevice not found\n" in out
     assert "tagging, float32: loss 1.500000 (CPU 1.500000), gradients differ by 1.0e-03, FAILED (limit 1e-04)\n" in out
-
-
-def test_failed_checks_are_counted_and_told(tiny, monkeypatch):
-    monkeypatch.setattr(check_gpu, "compare", lambda devices: 2)
-    monkeypatch.setattr(check_gpu, "measure", lambda config, values, device: 1)
-    with pytest.raises(ValueError, match=r"^3 check\(s\) failed; please open an issue with this report$"):
-        check_gpu.main(["check_gpu.py", "--device=cpu", tiny])
 
 
 @dataclasses.dataclass
