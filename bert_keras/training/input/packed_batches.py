@@ -85,8 +85,10 @@ def is_worth_packing(
     features: Mapping[str, np.ndarray], settings: RunSettings, num_devices: int, is_trimmed: bool
 ) -> bool:
     """Returns whether packed rows have at least a tenth fewer places, from the first batches. See `_fill`."""
-    num_parts, row_length = num_devices * settings.gradient_accumulation_steps, features["input_mask"].shape[1]
-    lengths = _lengths_of_batches(features["input_mask"], settings, min(_NUM_MEASURED, settings.num_train_steps))
+    num_examples, row_length = features["input_mask"].shape
+    num_parts = num_devices * settings.gradient_accumulation_steps
+    num_batches = min(_NUM_MEASURED, max(1, num_examples // settings.train_batch_size))
+    lengths = _lengths_of_batches(features["input_mask"], settings, num_batches)
     filling = _fill(lengths, row_length, num_parts, is_trimmed)
     return filling.num_places <= 0.9 * filling.num_unpacked_places
 
