@@ -15,7 +15,7 @@ import rich.console
 import tensorflow as tf
 
 from bert_keras.data_prep.tasks.examples import Example
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import ClassifierModel, weights_by_name
 from bert_keras.modeling.config import check_names
@@ -95,6 +95,7 @@ class FewShot(Classification):
         read = dataclasses.replace(settings, do_train=bool(settings.train_file or not names))
         super().__init__(read, files, {"labels": names} if names else None)
         self.kind = "few_shot"
+        self.cannot_pack = Message("{kind}=few_shot has its own way to train")
         if names and any(example.text_b for example in self.data.train or ()):
             raise Mistake("{class_names} are single texts, but {train_file} has pairs; leave one of them out")
         of_names = [Example(name, name.replace("_", " "), label=name, source=f"the class {name}") for name in names]

@@ -64,16 +64,14 @@ def take_jit(settings: S, num_tokens: int, config: BertConfig, num_devices: int)
     """
     if settings.jit != "auto":
         return settings
-    chosen = setting_of_run(settings.output_dir, "jit")
-    if chosen is not None:
+    if (chosen := setting_of_run(settings.output_dir, "jit")) is not None:
         return dataclasses.replace(settings, jit=chosen)
     num_weights = (
-        config.num_hidden_layers * config.hidden_size * (4 * config.hidden_size + 2 * config.intermediate_size)
+        config.num_hidden_layers * 2 * config.hidden_size * (2 * config.hidden_size + config.intermediate_size)
     )
     is_on_cpu = keras.backend.backend() == "tensorflow" and num_devices == 1 and not list_gpus()
-    is_float32 = settings.precision in ("float32", "tf32")
     has_bfloat16, reason = _find_bfloat16(settings.use_tpu)
-    is_slow = is_on_cpu and is_float32 and bool(_processor_flags()) and not has_bfloat16
+    is_slow = is_on_cpu and settings.precision in ("float32", "tf32") and _processor_flags() and not has_bfloat16
     if not is_slow or num_tokens * num_weights < _LONG_RUN:
         return settings
     log.info(Message("{jit}=auto: XLA compiles the network, since the run is long and {}", reason))

@@ -136,20 +136,20 @@ class Short(MadeUp):
     ],
 )
 def test_examples_share_rows_by_default_if_they_can_and_it_is_less_work(
-    start, tmp_path, messages, monkeypatch, kind, given, earlier, is_packed
+    start, tmp_path, capsys, monkeypatch, kind, given, earlier, is_packed
 ):
     monkeypatch.setattr("bert_keras.training.finetuning.run.setting_of_run", lambda folder, name: earlier)
     run(kind(), tmp_path / "run", init_checkpoint=start, max_steps=1, do_eval=False, **given)
-    assert any(message.startswith("packing: 8 examples") for message in messages) == is_packed
+    assert ("\npacking: 8 examples fill" in capsys.readouterr().out) == is_packed
 
 
 @pytest.mark.usefixtures("no_graphs")
-def test_a_task_that_cannot_be_packed_is_not_packed_by_default(start, tmp_path, messages):
+def test_a_task_that_cannot_be_packed_is_not_packed_by_default(start, tmp_path, capsys):
     task = Short()
     task.cannot_pack = "its rows are one"
     run(task, tmp_path / "run", init_checkpoint=start, max_steps=1, do_eval=False)
     run(task, tmp_path / "other", init_checkpoint=start, max_steps=1, do_eval=False, pack=False)
-    assert not any(message.startswith("packing:") for message in messages)
+    assert "packing:" not in capsys.readouterr().out
 
 
 def test_a_task_that_cannot_be_packed_says_why(start, tmp_path):

@@ -330,8 +330,8 @@ class FineTuning:
     def _is_worth_packing(self, settings: FineTuningSettings) -> bool:
         """Returns whether training packs examples without a flag that says so; nobody has measured it on a TPU."""
         is_possible = not _facts_of(self.task, self.opened)["cannot_pack"] and not is_tpu(self.strategy)
-        features, num_devices = self.task.train_features, self.strategy.num_replicas_in_sync
-        return is_possible and is_worth_packing(features, settings, num_devices, self._is_trimmed)
+        mask, num_devices = self.task.train_features["input_mask"], self.strategy.num_replicas_in_sync
+        return is_possible and is_worth_packing(mask, settings, num_devices, self._is_trimmed)
 
     @property
     def _is_trimmed(self) -> bool:

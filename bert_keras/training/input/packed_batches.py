@@ -6,7 +6,6 @@ dropout masks. Axes: B examples, R rows, T tokens, S sequences of a row, P predi
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -74,26 +73,27 @@ def packed_training_batches(
     num_parts = num_devices * settings.gradient_accumulation_steps
     num_examples, row_length = mask.shape
     num_batches = settings.num_train_steps if is_fixed else max(1, num_examples // batch_size)
-    filling = _fill(_lengths_of_batches(mask, settings, num_batches), row_length, num_parts, is_trimmed)
-    _log_filling(filling, row_length)
-    num_rows = -(-filling.most_rows // num_parts) if is_fixed else None
+    most_rows = _log_filling(_lengths_of_batches(mask, settings, num_batches), row_length, is_trimmed)
+    num_rows = -(-most_rows // num_parts) if is_fixed else None
     max_sequences = min(batch_size, row_length // int(mask.sum(-1, dtype=np.int32).min()))
     return pack_batches(training_batches(features, batch_size, seed, start_step), num_parts, num_rows, max_sequences)
 
 
-def is_worth_packing(
-    features: Mapping[str, np.ndarray], settings: RunSettings, num_devices: int, is_trimmed: bool
-) -> bool:
-    """Returns whether packed rows have at least a tenth fewer places, from the first batches. See `_fill`."""
-    num_parts, row_length = num_devices * settings.gradient_accumulation_steps, features["input_mask"].shape[1]
-    lengths = _lengths_of_batches(features["input_mask"], settings, min(_NUM_MEASURED, settings.num_train_steps))
-    filling = _fill(lengths, row_length, num_parts, is_trimmed)
-    return filling.num_places <= 0.9 * filling.num_unpacked_places
+def is_worth_packing(mask: np.ndarray, settings: RunSettings, num_devices: int, is_trimmed: bool) -> bool:
+    """Returns whether packed batches are a tenth smaller or more, from the mask of all examples: integers [N, T]."""
+    num_parts, row_length = num_devices * settings.gradient_accumulation_steps, mask.shape[1]
+    num_batches = min(_NUM_MEASURED, max(1, len(mask) // settings.train_batch_size))
+    num_places = num_unpacked_places = 0
+    for lengths in _lengths_of_batches(mask, settings, num_batches):
+        num_rows = len(first_fit(np.sort(lengths)[::-1].tolist(), row_length))
+        num_places += -(-num_rows // num_parts) * num_parts * _cut(lengths.sum(), row_length)
+        num_unpacked_places += len(lengths) * (_cut(lengths.max(), row_length) if is_trimmed else row_length)
+    return num_places <= 0.9 * num_unpacked_places
 
 
 def _lengths_of_batches(mask: np.ndarray, settings: RunSettings, num_batches: int) -> Iterator[np.ndarray]:
-    """Yields the lengths of the examples of the first batches, in training order."""
-    # With one column of the mask, which is enough.
+    """Returns the lengths of the examples of the first batches, in training order."""
+    # One column of the mask is enough.
     features = {"input_mask": mask[:, :1], "lengths": mask.sum(-1, dtype=np.int32)}
     batches = training_batches(features, settings.train_batch_size, settings.seed).take(num_batches)
     return (batch["lengths"] for batch in batches.as_numpy_iterator())
@@ -103,15 +103,12 @@ def pack_examples(
     batches: tf.data.Dataset, measured: tf.data.Dataset, settings: RunSettings, num_devices: int
 ) -> tf.data.Dataset:
     """Packs batches of pre-training examples, and logs how full the rows of the first batches of `measured` are."""
-    row_length, num_parts = (
-        batches.element_spec["input_mask"].shape[1],
-        num_devices * settings.gradient_accumulation_steps,
-    )
+    row_length = batches.element_spec["input_mask"].shape[1]
     lengths = measured.take(_NUM_MEASURED).map(lambda batch: tf.reduce_sum(batch["input_mask"], -1))
-    _log_filling(_fill(lengths.as_numpy_iterator(), row_length, num_parts), row_length)
+    _log_filling(lengths.as_numpy_iterator(), row_length)
     # JAX compiles a program for each shape.
     is_coarse = keras.backend.backend() == "jax"
-    return pack_batches(batches, num_parts, is_coarse=is_coarse)
+    return pack_batches(batches, num_devices * settings.gradient_accumulation_steps, is_coarse=is_coarse)
 
 
 def pack_batches(
@@ -161,19 +158,8 @@ def pack_batches(
     return prefetched(batches.map(packed, tf.data.AUTOTUNE))
 
 
-class _Filling(NamedTuple):
-    """How full rows are: numbers of rows of a batch, and sums over batches; `_unpacked` is without packing."""
-
-    num_examples: int
-    mean_rows: float
-    most_rows: int
-    num_tokens: int
-    num_places: int
-    num_unpacked_places: int
-
-
-def _fill(lengths: Iterable[np.ndarray], row_length: int, num_parts: int, is_trimmed: bool = False) -> _Filling:
-    """Packs batches, from the lengths of each batch's examples.
+def _log_filling(lengths: Iterable[np.ndarray], row_length: int, is_trimmed: bool = False) -> int:
+    """Logs how full packed rows are, from the lengths of each batch's examples; returns the most rows of a batch.
 
     `is_trimmed` says whether batches would be cut to their longest example without packing.
     """
@@ -182,22 +168,18 @@ def _fill(lengths: Iterable[np.ndarray], row_length: int, num_parts: int, is_tri
         of_batch = np.sort(of_batch)[::-1]
         counts.append(len(first_fit(of_batch.tolist(), row_length)))
         num_tokens += int(of_batch.sum())
-        num_places += -(-counts[-1] // num_parts) * num_parts * _cut(of_batch.sum(), row_length)
+        num_places += counts[-1] * _cut(of_batch.sum(), row_length)
         num_unpacked_places += len(of_batch) * (_cut(of_batch[0], row_length) if is_trimmed else row_length)
-    mean_rows = sum(counts) / len(counts)
-    return _Filling(len(of_batch), mean_rows, max(counts), num_tokens, num_places, num_unpacked_places)
-
-
-def _log_filling(filling: _Filling, row_length: int) -> None:
     log.info(
         "packing: %d examples fill %.1f rows of %d tokens, at most %d; padding: %.1f %%, unpacked %.1f %%",
-        filling.num_examples,
-        filling.mean_rows,
+        len(of_batch),
+        sum(counts) / len(counts),
         row_length,
-        filling.most_rows,
-        100 * (1 - filling.num_tokens / filling.num_places),
-        100 * (1 - filling.num_tokens / filling.num_unpacked_places),
+        max(counts),
+        100 * (1 - num_tokens / num_places),
+        100 * (1 - num_tokens / num_unpacked_places),
     )
+    return max(counts)
 
 
 def _cut(length: int | np.integer, longest: int) -> int:

@@ -313,12 +313,6 @@ NO_EFFECT = (
         {"kind": "few_shot"},
         "does not apply to {kind}=few_shot, which has its own way to train",
     ),
-    *_rows(
-        "pack",
-        {"kind": "few_shot"},
-        "does not apply to {kind}=few_shot, which has its own way to train",
-        harmless=False,
-    ),
     *_rows("seed", {"kind": "few_shot", "contrastive_epochs": 0}, "is for {contrastive_epochs}, which is {1}"),
     *_rows("class_names contrastive_epochs", {"kind": Other("few_shot")}, "is for {kind}=few_shot, but it is {0}"),
     *_rows(
