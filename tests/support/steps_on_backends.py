@@ -79,7 +79,7 @@ def state_of(trainer):
     return {name: np.array(variable) for name, variable in trainer.state.items()}
 
 
-def take_steps(way, num_steps=4, num_copies=1, num_devices=1, **more):
+def take_steps(way, num_steps=10, num_copies=1, num_devices=1, **more):
     """Returns the state after some steps on a batch of several copies, with dropout, and the sums "loss" and "norm"."""
     cell, options = CELLS[WAYS[way][0]], WAYS[way][1]
     loss = cell.make(CONFIG)
