@@ -265,7 +265,7 @@ def test_checkpoints_and_configs_that_do_not_match_are_refused(files, golden_dir
         ({"do_train": True, "learning_rate": 0}, "learning_rate=0 is not a number above 0"),
         ({"do_train": True, "learning_rate": "nan"}, "learning_rate=nan is not a number above 0"),
         (
-            {"do_train": True, "pack": True, "use_tpu": True},
+            {"do_train": True, "pack": True, "use_tpu": True, "tpu_name": "of-another-machine"},
             "pack gives each batch .*, but a TPU needs the same number",
         ),
         (
