@@ -132,12 +132,13 @@ class Trainer:
         # newer ones whose compute capability is known.
         if not is_large or is_tpu(self.strategy) or not all(capability for capability, _ in list_gpus()):
             return False
-        update = functools.partial(self.optimizer.update, next(iter(self._weights)))
-        compiled = tf.function(
-            lambda: update(*[tf.zeros([1])] * 4, tf.zeros([]), tf.zeros([], tf.int64)),
-            autograph=False,
-            jit_compile=True,
-        )
+        optimizer, name = self.optimizer, next(iter(self._weights))
+
+        def update() -> Any:
+            zeros = tf.zeros([1])
+            return optimizer.update(name, zeros, zeros, zeros, zeros, tf.zeros([]), tf.zeros([], tf.int64))
+
+        compiled = tf.function(update, autograph=False, jit_compile=True)
         try:
             # Use a graph, because TensorFlow warns of strategies that run anything else; a partial: see graph_function.
             tf.function(functools.partial(self.strategy.run, lambda: compiled()), autograph=False)()
