@@ -93,6 +93,7 @@ def test_the_step_compiles_for_four_cores_of_a_tpu():
         ),
         ({"mine_negatives": 3}, "mine_negatives predicts, which needs TensorFlow; leave it out, or train with TensorF"),
         ({"precision": "float16"}, "precision=float16 is for TensorFlow; give bfloat16, which needs no loss scale"),
+        ({"jit": False, "do_train": True}, "jit=false is for TensorFlow, and JAX compiles every step; leave it out"),
     ],
 )
 def test_jax_refuses_what_only_tensorflow_has(changes, expected):
