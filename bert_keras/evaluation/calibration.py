@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.optimize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +28,8 @@ def fit_temperature(nll: Callable[[float], float], num_examples: int) -> float:
 
     def loss(log_temperature: float) -> float:
         return nll(np.exp(log_temperature)) + log_temperature**2 / (2 * num_examples)
+
+    import scipy.optimize  # it loads only where it is needed
 
     bounds = (-_LARGEST_LOG_TEMPERATURE, _LARGEST_LOG_TEMPERATURE)
     return float(np.exp(scipy.optimize.minimize_scalar(loss, bounds=bounds, method="bounded").x))

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.stats
 from numpy.typing import ArrayLike
 
 from bert_keras.evaluation.tables import tab_separated, text_table
@@ -82,6 +81,8 @@ def regression_metrics(labels: ArrayLike | Sequence[Any], predicted: ArrayLike) 
     errors = {"mae": float(mae), "rmse": float(rmse)}
     if np.ptp(labels) == 0 or np.ptp(predicted) == 0:
         return {"pearson": 0.0, "spearman": 0.0, **errors}
+    import scipy.stats  # it loads only where it is needed
+
     with warnings.catch_warnings():
         # Numbers that differ only in their last digits cause this warning; the correlation is still computed.
         warnings.simplefilter("ignore", scipy.stats.NearConstantInputWarning)

@@ -22,7 +22,7 @@ class Accuracy(NamedTuple):
 
 def paradigm_accuracy(is_right: Sequence[bool]) -> Accuracy:
     """Returns the accuracy on one paradigm, with Wilson's interval."""
-    from scipy import stats  # programs that only read minimal pairs would wait a second for it
+    from scipy import stats  # it loads only where it is needed
 
     count, total = sum(is_right), len(is_right)
     interval = stats.binomtest(count, total).proportion_ci(method="wilson")

@@ -113,6 +113,7 @@ def test_another_backend_is_refused(monkeypatch, pretrained):
 
 
 def test_programs_check_their_arguments_without_tensorflow():
-    code = "import sys, predict, extract_features; print(sorted({'tensorflow', 'keras', 'sklearn'} & {*sys.modules}))"
+    code = "import sys, predict, extract_features, evaluate_predictions\n"
+    code += "print(sorted({'tensorflow', 'keras', 'sklearn', 'scipy'} & {*sys.modules}))"
     root = pathlib.Path(__file__).resolve().parents[2]
     assert subprocess.check_output([sys.executable, "-c", code], cwd=root) == b"[]\n"

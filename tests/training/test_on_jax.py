@@ -67,6 +67,7 @@ def test_eight_devices_equal_one_with_dropout(tmp_path):
         ),
         ({"mine_negatives": 3}, "mine_negatives predicts, which needs TensorFlow; leave it out, or train with TensorF"),
         ({"precision": "float16"}, "precision=float16 is for TensorFlow; give bfloat16, which needs no loss scale"),
+        ({"jit": False, "do_train": True}, "jit=false is for TensorFlow, and JAX compiles every step; leave it out"),
     ],
 )
 def test_jax_refuses_what_only_tensorflow_has(changes, expected):
