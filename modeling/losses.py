@@ -223,7 +223,7 @@ class RegressionLoss(Loss):
         if (mean, std) != (0.0, 1.0):
             self.weight_units = {"output_weights": std, "output_bias": std}
             model.head.output_weights.assign(model.head.output_weights * std)
-            model.head.output_bias.assign(ops.full_like(model.head.output_bias, mean))
+            model.head.output_bias.assign(ops.full(model.head.output_bias.shape, mean))
 
     def squared_errors(self, predicted: Any, expected: Any) -> Any:
         """Returns squared differences of numbers in the unit of the labels, in squared deviations."""
