@@ -100,8 +100,8 @@ def _philox_bits(shape: tuple, seed: Any, per_block: int) -> Any:
 
     size = math.prod(shape)
     num_blocks = -(-size // per_block)
-    # Whole blocks along the last axis keep the shape of the result: each device computes its rows alone, and a TPU,
-    # whose last axis has 128 places, does not fill them with 4 or 8 numbers each.
+    # Whole blocks along the last axis keep the shape of the result. Each device computes its rows alone, and a TPU,
+    # which stores a last axis in 128 places, does not store 4 or 8 numbers in each 128.
     is_even = shape and shape[-1] % per_block == 0
     places = (*shape[:-1], shape[-1] // per_block) if is_even else (num_blocks,)
     blocks = ops.reshape(ops.arange(num_blocks, dtype="uint32"), places)  # block n has the counter n
