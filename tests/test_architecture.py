@@ -60,7 +60,7 @@ MAX_FILES_OF_A_FOLDER = 13
 MAX_LINES_OF_A_FUNCTION = 70
 MAX_LINES_OF_A_PROGRAM = 150
 # Raise it only for a new feature.
-MAX_LINES_OF_THE_PRODUCT = 45_668
+MAX_LINES_OF_THE_PRODUCT = 45_800
 # Words that make English hard to read, and how many of them 1,000 words of text and code may have.
 STILTED = (
     *(r"anew", r"beside", r"in silence", r"know(s|ing) nothing", r"says? so", r"pass(es|ed) over"),
