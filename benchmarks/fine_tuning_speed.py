@@ -42,7 +42,7 @@ _OURS = (
 _PEER = f"benchmarks/transformers_trainer.py --train_batch_size={_BATCH_SIZE}".split()
 PROGRAMS = {
     "bert-keras": _OURS,
-    "bert-keras float32": [*_OURS, "--precision=float32"],
+    "bert-keras bfloat16": [*_OURS, "--precision=bfloat16"],
     **{
         f"transformers {name} {precision}": [*_PEER, f"--padding={padding}", f"--precision={precision}"]
         for name, padding in (("grouped", "grouped"), ("dynamic", "longest"), ("padded", "max_length"))
