@@ -21,7 +21,6 @@ from bert_keras.cli.flags import parse, run_main
 from tools.check_gpu import define_flags
 
 PEAK_SIZES = (2048, 4096, 8192, 16384)
-_FUSED = {"attn_implementation": "sdpa"}
 # Least shares of the peak in training, in bfloat16: by length, for all sizes or for those of BERT-Large.
 GOALS = {(128, False): 0.37, (128, True): 0.37, (512, True): 0.60}
 # Sequences of BERT-Large in a second of training on one A100 (80 GB) in float16, by their length.
@@ -198,35 +197,13 @@ class Torch:
         return lambda: (value @ value)[0, 0].item()
 
     def training(self, config, batch, way):
-        import torch
-        import transformers
-
-        sizes, inputs = peers.transformers_config(config, **_FUSED), peers.torch_inputs(batch, self.device)
-        model = transformers.BertForPreTraining(sizes).train().to(self.device)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=self.device == "cuda")
-        labels = np.full(batch["input_ids"].shape, -100, np.int64)
-        np.put_along_axis(labels, batch["masked_lm_positions"].astype(np.int64), batch["masked_lm_ids"], 1)
-        inputs["labels"] = torch.tensor(labels, device=self.device)
-        sentences = batch["next_sentence_labels"][:, 0]
-        inputs["next_sentence_label"] = torch.tensor(sentences, dtype=torch.long, device=self.device)
-        compiled = torch.compile(model)
-
-        def step():
-            with torch.autocast(self.device, dtype=torch.bfloat16):
-                loss = compiled(**inputs).loss
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad()
-            return loss.item()
-
-        return step
+        return peers.transformers_step(config, batch, self.device, is_mixed=True, is_compiled=True)
 
     def prediction(self, config, batch, way):
         import torch
         import transformers
 
-        sizes, inputs = peers.transformers_config(config, **_FUSED), peers.torch_inputs(batch, self.device)
+        sizes, inputs = peers.transformers_config(config), peers.torch_inputs(batch, self.device)
         model = torch.compile(transformers.BertModel(sizes).eval().to(self.device, torch.bfloat16))
 
         def encode():

@@ -2,13 +2,18 @@
 
 import shutil
 
+import numpy as np
 
-def transformers_config(config, **options):
-    """Returns transformers' BertConfig with the same sizes and the tanh form of gelu."""
+LEARNING_RATE, WEIGHT_DECAY = 1e-4, 0.01
+
+
+def transformers_config(config):
+    """Returns transformers' BertConfig with the same sizes, the tanh form of gelu and attention in one operation."""
     import transformers
 
     names = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-    return transformers.BertConfig(hidden_act="gelu_new", **{name: getattr(config, name) for name in names}, **options)
+    sizes = {name: getattr(config, name) for name in names}
+    return transformers.BertConfig(hidden_act="gelu_new", attn_implementation="sdpa", **sizes)
 
 
 def has_compiler():
@@ -45,3 +50,32 @@ def torch_inputs(batch, device="cpu"):
 
     names = {"input_ids": "input_ids", "attention_mask": "input_mask", "token_type_ids": "segment_ids"}
     return {theirs: torch.tensor(batch[ours], dtype=torch.long, device=device) for theirs, ours in names.items()}
+
+
+def transformers_step(config, batch, device, is_mixed, is_compiled=False):
+    """Returns a function that takes one step of transformers' BertForPreTraining with PyTorch's AdamW."""
+    import torch
+    import transformers
+
+    model = transformers.BertForPreTraining(transformers_config(config)).train().to(device)
+    network = torch.compile(model) if is_compiled else model
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY, fused=device == "cuda"
+    )
+    labels = np.full(batch["input_ids"].shape, -100, np.int64)
+    np.put_along_axis(labels, batch["masked_lm_positions"].astype(np.int64), batch["masked_lm_ids"], 1)
+    inputs = torch_inputs(batch, device)
+    inputs["labels"] = torch.tensor(labels, device=device)
+    next_sentence = batch["next_sentence_labels"][:, 0]
+    inputs["next_sentence_label"] = torch.tensor(next_sentence, dtype=torch.long, device=device)
+
+    def step():
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=is_mixed):
+            loss = network(**inputs).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.item()
+
+    return step

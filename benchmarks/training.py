@@ -18,10 +18,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import keras
 import keras_hub
-import numpy as np
 import tensorflow as tf
 import torch
-import transformers
 
 from benchmarks import peers, speed
 from benchmarks.machine import torch_device
@@ -29,8 +27,6 @@ from bert_keras.cli.flags import run_main
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, PretrainingLoss, PretrainingModel
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.step import Trainer
-
-_LEARNING_RATE, _WEIGHT_DECAY = 1e-4, 0.01
 
 
 def main(argv):
@@ -45,8 +41,8 @@ def make_programs(config, batch, device):
         "bert-keras graph float32": lambda: ours(config, batch, "float32", is_compiled=None),
         "bert-keras graph bfloat16": lambda: ours(config, batch, "mixed_bfloat16", is_compiled=None),
         "bert-keras XLA float32": lambda: ours(config, batch, "float32", is_compiled=True),
-        "transformers float32": lambda: of_transformers(config, batch, device, is_mixed=False),
-        "transformers bfloat16": lambda: of_transformers(config, batch, device, is_mixed=True),
+        "transformers float32": lambda: peers.transformers_step(config, batch, torch_device(device), is_mixed=False),
+        "transformers bfloat16": lambda: peers.transformers_step(config, batch, torch_device(device), is_mixed=True),
         "keras-hub graph float32": lambda: of_keras_hub(config, batch, "float32", is_compiled=False),
         "keras-hub graph bfloat16": lambda: of_keras_hub(config, batch, "mixed_bfloat16", is_compiled=False),
         "keras-hub XLA float32": lambda: of_keras_hub(config, batch, "float32", is_compiled=True),
@@ -54,8 +50,8 @@ def make_programs(config, batch, device):
     }
     if peers.has_compiler():
         programs |= {
-            f"transformers compiled {precision}": lambda is_mixed=is_mixed: of_transformers(
-                config, batch, device, is_mixed, is_compiled=True
+            f"transformers compiled {precision}": lambda is_mixed=is_mixed: peers.transformers_step(
+                config, batch, torch_device(device), is_mixed, is_compiled=True
             )
             for precision, is_mixed in (("float32", False), ("bfloat16", True))
         }
@@ -66,36 +62,11 @@ def ours(config, batch, policy, is_compiled):
     """Returns a function that takes one step of this project's training."""
     with dtype_policy(policy):
         loss = PretrainingLoss(PretrainingModel(config))
-    optimizer = AdamWeightDecay(LearningRateSchedule(_LEARNING_RATE, num_train_steps=10**6))
+    optimizer = AdamWeightDecay(LearningRateSchedule(peers.LEARNING_RATE, num_train_steps=10**6))
     trainer = Trainer(loss, optimizer, tf.distribute.get_strategy(), seed=1, is_compiled=is_compiled)
     batches = iter(tf.data.Dataset.from_tensors(batch).repeat().prefetch(1))
     one = tf.constant(1)
     return lambda: float(trainer.train(batches, one)["loss"])
-
-
-def of_transformers(config, batch, device, is_mixed, is_compiled=False):
-    """Returns a function that takes one step of transformers' BertForPreTraining with PyTorch's AdamW."""
-    device = torch_device(device)
-    model = transformers.BertForPreTraining(peers.transformers_config(config)).train().to(device)
-    network = torch.compile(model) if is_compiled else model
-    optimizer = torch.optim.AdamW(model.parameters(), lr=_LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
-    labels = np.full(batch["input_ids"].shape, -100, np.int64)
-    np.put_along_axis(labels, batch["masked_lm_positions"].astype(np.int64), batch["masked_lm_ids"], 1)
-    inputs = peers.torch_inputs(batch, device)
-    inputs["labels"] = torch.tensor(labels, device=device)
-    next_sentence = batch["next_sentence_labels"][:, 0]
-    inputs["next_sentence_label"] = torch.tensor(next_sentence, dtype=torch.long, device=device)
-
-    def step():
-        with torch.autocast(device, dtype=torch.bfloat16, enabled=is_mixed):
-            loss = network(**inputs).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss.item()
-
-    return step
 
 
 def of_keras_hub(config, batch, policy, is_compiled):
@@ -113,7 +84,7 @@ def of_keras_hub(config, batch, policy, is_compiled):
     next_sentence = keras.layers.Dense(2, dtype=policy, name="next_sentence")(encoded["pooled_output"])
     model = keras.Model({**backbone.input, "masked_lm_positions": positions}, [masked_lm, next_sentence])
     losses = [keras.losses.SparseCategoricalCrossentropy(from_logits=True) for _ in range(2)]
-    optimizer = keras.optimizers.AdamW(_LEARNING_RATE, weight_decay=_WEIGHT_DECAY, global_clipnorm=1.0)
+    optimizer = keras.optimizers.AdamW(peers.LEARNING_RATE, weight_decay=peers.WEIGHT_DECAY, global_clipnorm=1.0)
     model.compile(optimizer=optimizer, loss=losses, jit_compile=is_compiled)
     inputs = peers.keras_hub_inputs(batch) | {"masked_lm_positions": batch["masked_lm_positions"]}
     labels = [batch["masked_lm_ids"], batch["next_sentence_labels"]]
