@@ -39,7 +39,7 @@ def make_batches():
 
 @pytest.mark.slow  # XLA compiles each of them
 @pytest.mark.parametrize("way", [*WAYS, "scaled"])
-def test_ten_compiled_steps_equal_those_without_xla(way):
+def test_four_compiled_steps_equal_those_without_xla(way):
     way, options = ("classes", {"loss_scale": LossScale()}) if way == "scaled" else (way, {})
     with without_graphs():
         expected = take_steps(way)
