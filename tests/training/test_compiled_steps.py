@@ -45,7 +45,7 @@ def test_four_compiled_steps_equal_those_without_xla(way):
         expected = take_steps(way)
     found = take_steps(way, is_compiled=True, **options)
     if options:
-        assert (found.pop("loss_scale"), found.pop("loss_scale_steps")) == (2**15, 10)
+        assert (found.pop("loss_scale"), found.pop("loss_scale_steps")) == (2**15, 4)
     assert_same(found, expected, way)
 
 
