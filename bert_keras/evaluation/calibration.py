@@ -25,11 +25,10 @@ def fit_temperature(nll: Callable[[float], float], num_examples: int) -> float:
     A normal distribution of the logarithm around 0 is the prior, because a few examples that are all right would else
     give the lowest temperature.
     """
+    import scipy.optimize  # it loads only where it is needed
 
     def loss(log_temperature: float) -> float:
         return nll(np.exp(log_temperature)) + log_temperature**2 / (2 * num_examples)
-
-    import scipy.optimize  # it loads only where it is needed
 
     bounds = (-_LARGEST_LOG_TEMPERATURE, _LARGEST_LOG_TEMPERATURE)
     return float(np.exp(scipy.optimize.minimize_scalar(loss, bounds=bounds, method="bounded").x))

@@ -212,11 +212,12 @@ class Trainer:
         """
         replica_id = tf.distribute.get_replica_context().replica_id_in_sync_group
         # Not in what XLA compiles, because it would draw other numbers.
-        seeds = tf.map_fn(
-            lambda index: dropout_seed(self._seed, self.global_step, replica_id, index),
-            tf.range(self.num_micro_batches),
-        )
+        seeds = self._dropout_seeds(self.global_step, replica_id)
         return (self._compiled.get("_step_with_seeds") or self._step_with_seeds)(features, seeds)
+
+    def _dropout_seeds(self, step: tf.Tensor | tf.Variable, replica_id: int | tf.Tensor) -> tf.Tensor:
+        """Returns the seed of the dropout of each micro-batch: int32 [N, 2]."""
+        return tf.stack([dropout_seed(self._seed, step, replica_id, index) for index in range(self.num_micro_batches)])
 
     def _step_with_seeds(self, features: dict[str, tf.Tensor], seeds: tf.Tensor) -> dict[str, Any]:
         """Does what `step` describes, with the seeds of the dropout of this replica's micro-batches: int32 [N, 2]."""
@@ -239,7 +240,6 @@ class Trainer:
         scale: tf.Tensor | None,
     ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
         """Returns the dense gradients by weight name and the numerators, summed over this replica's micro-batches."""
-
         if self.num_micro_batches == 1:
             return self._gradients(features, denominators, seeds[0], scale)
         found: dict[str, tf.Tensor] = {}

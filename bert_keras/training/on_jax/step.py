@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from bert_keras.modeling.optimization import clip_by_global_norm
 from bert_keras.training.on_jax.devices import errors_of_tensorflow
-from bert_keras.training.step import Trainer, dropout_seed
+from bert_keras.training.step import Trainer
 
 # Arrays by name.
 Arrays = dict[str, Any]
@@ -30,10 +30,7 @@ class JaxTrainer(Trainer):
         self.train = self._take_steps
         self._has_gradient: list[str] | None = None
         self._step = jax.jit(self._updated, donate_argnums=(0, 1), out_shardings=self.strategy.whole)
-        indices = range(self.num_micro_batches)
-        self._seeds = tf.function(
-            lambda step: tf.stack([dropout_seed(self._seed, step, 0, index) for index in indices]), autograph=False
-        )
+        self._seeds = tf.function(lambda step: self._dropout_seeds(step, 0), autograph=False)
 
     def _own(self, variable: keras.Variable) -> keras.Variable:
         return variable
