@@ -31,7 +31,10 @@ NAMES = (
     *("continued", "electra", "features", "masking", "masks", "pretraining", "seeds", "size", "spans", "steps"),
     "tasks_of_pretraining",
 )
-_SCALE = "smoke: minutes, to try it; night: hours; full: all data of the probes, for --model_dir."
+_SCALE = (
+    "smoke: minutes, to try it; night: hours; mini: hours for one model of BERT-Mini's shape; full: all data of the "
+    "probes, for --model_dir."
+)
 _DATA = (
     "Folder with the data of the probes: blimp, zorro, conll2003, glue, mnli_small and squad. It also has the text, if "
     "you do not give --input_file."
@@ -42,7 +45,7 @@ def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
     define: dict[str, Any] = {"flag_values": values}
-    flags.DEFINE_enum("scale", "smoke", ("smoke", "night", "full"), _SCALE, **define)
+    flags.DEFINE_enum("scale", "smoke", ("smoke", "night", "mini", "full"), _SCALE, **define)
     flags.DEFINE_string("data_dir", "data", _DATA, **define)
     flags.DEFINE_list("input_file", ["corpus/*.txt", "corpus_large/*.txt"], "Text to pre-train on.", **define)
     flags.DEFINE_string("model_dir", None, "A model to take instead of a new one: features, seeds.", **define)

@@ -2,42 +2,51 @@
 
 from studies.runner.study import Claim, Study, Variant
 
-# The models without next sentence prediction of tasks_of_pretraining.py, so that both studies share them.
-_MODEL = {"records": {"sentence_task": "next_sentence"}, "training": {"next_sentence_loss_weight": 0.0}}
-_KINDS = {"masked LM": {}, "left to right": {"is_decoder": True}}
-_QUARTERS = {1: "after 1/4 of the steps", 2: "after 1/2", 3: "after 3/4", 4: "after all steps"}
+_MASKED, _LEFT = "masked LM", "left to right"
+_CONFIGS = {_MASKED: {}, _LEFT: {"is_decoder": True}}
+# The same text is read many times.
+_RECORDS = {"dynamic_masking": True, "dupe_factor": 1}
+_SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)
+_RANDOM = "random weights"
+_TASKS = {"sst2": "SST-2", "ner": "CoNLL", "zorro": "Zorro", "blimp": "BLiMP"}
 
 
-def _name(kind, quarter):
-    return f"{kind} {_QUARTERS[quarter]}"
+def _name(kind, share):
+    return f"{kind} after {share:.0%} of the steps"
 
 
-def _claim(text, better, worse, probe):
-    return Claim(text, "appendix C.1, figure 5", better=_name(*better), worse=_name(*worse), probe=probe)
-
-
+_ALL = _name(_MASKED, 1.0)
 STUDY = Study(
     title="The number of steps (figure 5)",
     variants={
-        _name(kind, quarter): Variant(config=config, quarter=quarter, **_MODEL)
-        for kind, config in _KINDS.items()
-        for quarter in _QUARTERS
+        _RANDOM: Variant(is_trained=False),
+        **{
+            _name(kind, share): Variant(config=config, records=_RECORDS, share=share, saved_share=0.01)
+            for kind, config in _CONFIGS.items()
+            for share in _SHARES
+        },
     },
-    probes=("mnli_small", "ner", "zorro"),
+    probes=("bits_per_byte", "zorro", "blimp", "sst2", "mnli_small", "ner"),
     claims=(
         *(
-            _claim(f"all steps are better than half of them on {name}", ("masked LM", 4), ("masked LM", 2), probe)
-            for probe, name in (("mnli_small", "MNLI-small"), ("ner", "CoNLL"), ("zorro", "Zorro"))
+            Claim(f"all steps are better than 30 % of them on {name}", "appendix C.1, figure 5", *rows, probe)
+            for rows in [(_ALL, _name(_MASKED, 0.3))]
+            for probe, name in _TASKS.items()
         ),
         *(
-            _claim(
-                f"masked LM is better than left to right {_QUARTERS[quarter]} on {name}",
-                ("masked LM", quarter),
-                ("left to right", quarter),
+            Claim(f"pre-trained weights are better than random ones on {name}", "section 1", _ALL, _RANDOM, probe)
+            for probe, name in _TASKS.items()
+        ),
+        *(
+            Claim(
+                f"masked LM is better than left to right after {share:.0%} of the steps on {name}",
+                "appendix C.1, figure 5",
+                _name(_MASKED, share),
+                _name(_LEFT, share),
                 probe,
             )
+            for share in (0.1, 1.0)
             for probe, name in (("mnli_small", "MNLI-small"), ("ner", "CoNLL"))
-            for quarter in (1, 4)
         ),
     ),
 )

@@ -26,17 +26,18 @@ def model_settings(corpus: Corpus, scale: Scale, variant: Variant, seed: int) ->
     if variant.is_trained:
         settings["records"] = {**scale.records, **variant.records, "random_seed": seed}
         settings["training"] = {**scale.training, **variant.training}
-        settings["training"]["num_train_steps"] = step_of(scale, variant, 4)
-        settings["training"]["save_checkpoints_steps"] = step_of(scale, variant, 1)
+        settings["training"]["num_train_steps"] = step_of(scale, variant, 1.0)
+        settings["training"]["save_checkpoints_steps"] = step_of(scale, variant, variant.saved_share)
         if variant.more_text is not None:
-            settings["continued"] = {"text": variant.more_text, "num_train_steps": step_of(scale, variant, 1)}
+            settings["continued"] = {"text": variant.more_text, "num_train_steps": step_of(scale, variant, 0.25)}
     return settings
 
 
-def step_of(scale: Scale, variant: Variant, quarter: int) -> int:
-    """Returns the training step at the end of a quarter; all but the last have the same number of steps."""
+def step_of(scale: Scale, variant: Variant, share: float) -> int:
+    """Returns the training step after a share of all steps. Checkpoints have the same number of steps between them."""
     num_steps = round(variant.num_steps_factor * {**scale.training, **variant.training}["num_train_steps"])
-    return num_steps if quarter == 4 else quarter * (num_steps // 4)
+    saved = max(1, int(num_steps * variant.saved_share))
+    return num_steps if share == 1 else round(share / variant.saved_share) * saved
 
 
 def model_folder(cells: Cells, corpus: Corpus, settings: dict[str, Any], documents: Sequence[str] | None = None) -> str:

@@ -116,8 +116,8 @@ class Run:
             model = {"model": self._digest(self._model_dir, ("",))}
         data = self._digest(self._data_dir, PROBES[probe].files)
         settings = {"model": model, "probe": probe, "options": options, "data": data, "seed": seed}
-        if of_variant.quarter < 4:
-            settings["step"] = step_of(self.scale, of_variant, of_variant.quarter)
+        if of_variant.share < 1:
+            settings["step"] = step_of(self.scale, of_variant, of_variant.share)
         return settings, model
 
     def _run_cell(self, variant, probe, seed):
@@ -187,7 +187,7 @@ def check_model_dir(name: str, study: Study) -> None:
             of_variant.config,
             of_variant.records,
             of_variant.training,
-            of_variant.quarter < 4,
+            of_variant.share < 1,
             of_variant.more_text,
         )
         if any(changes) or not of_variant.is_trained:

@@ -20,8 +20,9 @@ class Variant:
         probes: options of the probes by name, such as the layers of "ner_features"; they replace those of the scale.
             None: all probes of the study.
         paper: the paper's numbers of this row, by the name of the column; the report shows them.
-        quarter: 1 to 4: the probes take the checkpoint after this many quarters of the training steps. Variants that
-            differ only in this share one training run.
+        share: the probes take the checkpoint after this share of the training steps. Variants that differ only in this
+            share one training run.
+        saved_share: a checkpoint is saved after each such share of the steps; `share` is a multiple of it.
     """
 
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -32,7 +33,8 @@ class Variant:
     is_trained: bool = True
     probes: Mapping[str, Mapping[str, Any]] | None = None
     paper: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    quarter: int = 4
+    share: float = 1.0
+    saved_share: float = 0.25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,6 +168,22 @@ SCALES = {
         },
     ),
 }
+# The shape of BERT-Mini, with a vocabulary that keeps its weights below 10 MB in float16.
+SCALES["mini"] = dataclasses.replace(
+    SCALES["night"],
+    vocab_size=6000,
+    config={**shape(4, 256), "max_position_embeddings": 128},
+    records={"max_seq_length": 128, "max_predictions_per_seq": 20, "dupe_factor": 10, "sentence_task": "none"},
+    training={
+        "num_train_steps": 8000,
+        "train_batch_size": 64,
+        "num_warmup_steps": 400,
+        "learning_rate": 1e-3,
+        "pack": True,
+        "precision": "bfloat16",
+    },
+    num_seeds=1,
+)
 # For a model that was trained elsewhere: all data, and a learning rate of the paper.
 _FULL = {
     "num_train": None,

@@ -187,9 +187,7 @@ def check_bits(data, folder, results):
 def test_checkpoints_of_one_run_are_probed_and_left_to_right_models_too(data, tmp_path):
     kinds = {"masked": {}, "left": {"is_decoder": True}}
     variants = {
-        f"{kind} {quarter}": Variant(config=config, quarter=quarter)
-        for kind, config in kinds.items()
-        for quarter in (2, 4)
+        f"{kind} {share}": Variant(config=config, share=share) for kind, config in kinds.items() for share in (0.5, 1.0)
     }
     study = Study("Steps", variants, ("bits_per_byte", "zorro", "sst2", "ner"), ())
     scale = dataclasses.replace(SCALE, training=SCALE.training | {"num_train_steps": 5})
@@ -203,11 +201,11 @@ def test_checkpoints_of_one_run_are_probed_and_left_to_right_models_too(data, tm
     models = {read_config(path).is_decoder: path for path in tmp_path.glob("cells/model-*/model")}
     assert len(models) == 2
     for kind, config in kinds.items():
-        for quarter, step in ((2, 2), (4, 5)):
+        for share, step in ((0.5, 2), (1.0, 5)):
             scorer = SentenceScorer(models[bool(config)] / f"model.ckpt-{step}")
             bits = sum(-score.log_probability / math.log(2) for score in scorer(held_out[:4]))
             expected = bits / sum(map(len, held_out[:4]))
-            assert found[f"{kind} {quarter}", "bits_per_byte"] == pytest.approx(expected, rel=1e-5)
+            assert found[f"{kind} {share}", "bits_per_byte"] == pytest.approx(expected, rel=1e-5)
     with pytest.raises(ValueError, match="^--model_dir is for one model, but tiny trains several"):
         run(data, tmp_path, f"--model_dir={models[False]}", study=study)
 

@@ -112,6 +112,8 @@ def test_the_declarations_of_a_study_are_valid(name):
             records = PretrainingDataSettings(**{**scale.records, **of_variant.records})
             assert records.max_seq_length <= scale.config["max_position_embeddings"]
             assert flags >= {*scale.training, *of_variant.training}
+            checkpoints = of_variant.share / of_variant.saved_share
+            assert checkpoints == pytest.approx(round(checkpoints))
             assert set(of_variant.probes or {}) <= set(study.probes)
             assert of_variant.more_text in {
                 None,
