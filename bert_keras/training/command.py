@@ -52,7 +52,9 @@ def run_command(
 def _show_next_steps(program_file: str, values: flags.FlagValues, texts: Sequence[str]) -> None:
     """Logs the reports of a run, and commands for its model that can be copied."""
     folder = values.output_dir
-    reports = [file for file in (paths.join(folder, name) for name in _REPORTS) if paths.is_file(file)]
+    only_predicts = not values.do_train and not ("do_eval" in values and values.do_eval)
+    names = [name for name in _REPORTS if name.startswith("predictions") or not only_predicts]
+    reports = [file for file in (paths.join(folder, name) for name in names) if paths.is_file(file)]
     if reports:
         log.info("Look at %s", ", ".join(reports))
     if not values.do_train:

@@ -70,11 +70,13 @@ def test_the_commands_of_a_pretrained_model_work(flags, changes, task, tmp_path,
 def test_only_reports_that_exist_are_named(tmp_path, capsys):
     make, settings = FINE_TUNED["regression"]
     folder = write_fine_tuned(tmp_path / "run", make(), "regression", **settings)
-    for name in ("tries.tsv", "eval_errors.tsv"):
+    for name in ("tries.tsv", "eval_errors.tsv", "predictions.tsv"):
         (folder / name).write_text("")
-    output, commands = shown_after(run_classifier, folder, capsys)
-    assert output == f"Look at {folder}/eval_errors.tsv, {folder}/tries.tsv\n"
+    output, commands = shown_after(run_classifier, folder, capsys, "--do_eval")
+    assert output == f"Look at {folder}/eval_errors.tsv, {folder}/predictions.tsv, {folder}/tries.tsv\n"
     assert commands == []
+    # The other reports are those of the training.
+    assert shown_after(run_classifier, folder, capsys, "--do_predict")[0] == f"Look at {folder}/predictions.tsv\n"
     output, commands = shown_after(run_classifier, folder, capsys, "--do_train", texts=["a dog"])
     assert commands[0] == ["predict.py", f"--model_dir={folder}", "a dog"]
 
