@@ -182,6 +182,11 @@ SCALES["mini"] = dataclasses.replace(
         "pack": True,
         "precision": "bfloat16",
     },
+    # At the rate of the narrower models, random weights of this shape do not learn SST-2.
+    probes={
+        name: {**options, "learning_rate": 1e-4} if "learning_rate" in options else options
+        for name, options in SCALES["night"].probes.items()
+    },
     num_seeds=1,
 )
 # For a model that was trained elsewhere: all data, and a learning rate of the paper.
