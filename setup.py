@@ -179,7 +179,7 @@ setup(
     package_dir={"bert_keras": "bert_keras"} | {f"bert_keras.{name}": name for name in TOP_LEVEL},
     package_data={
         "bert_keras": ["py.typed", "__init__.pyi"],
-        "bert_keras.data_prep.sample": ["*.txt", "*.csv", "*.json"],
+        "bert_keras.data_prep.sample": ["*.txt", "*.csv", "*.json", "encoder/*"],
         "bert_keras.evaluation": ["*.html"],
         "bert_keras.export.checks": ["*.mjs"],
         "bert_keras.prediction": ["__init__.pyi"],

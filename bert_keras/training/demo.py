@@ -1,4 +1,4 @@
-"""The demos: each runs a program with flags that train a tiny model on the sample data in about two minutes."""
+"""The demos: each runs a program with flags that train a small model on the sample data in about two minutes."""
 
 import dataclasses
 import logging
@@ -36,8 +36,8 @@ _CLASSIFICATION = {
     "eval_share": 0.2,
     "max_seq_length": 64,
     "train_batch_size": 16,
-    "learning_rate": 3e-4,
-    "num_train_epochs": 15,
+    "learning_rate": 2e-4,
+    "num_train_epochs": 10,
 }
 
 
@@ -101,7 +101,7 @@ def _prepare_pretraining() -> dict[str, Any]:
 
 
 def _prepare_classification() -> dict[str, Any]:
-    files = {"train_file": "messages.csv", "bert_config_file": "tiny_config.json", "vocab_file": "labelled_vocab.txt"}
+    files = {"train_file": "messages.csv", "init_checkpoint": "encoder"}
     return {name: shown_path(str(_SAMPLE / file)) for name, file in files.items()} | _CLASSIFICATION
 
 
@@ -114,8 +114,8 @@ _DEMOS = {
         "The water of the [MASK] flows to the sea.",
     ),
     "run_classifier.py": _Demo(
-        "trains a tiny BERT, from random weights, on 480 made-up messages to a shop's customer service, and evaluates "
-        "it on 120 others",
+        "fine-tunes the small encoder that comes with the project, on 480 made-up messages to a shop's customer "
+        "service, and evaluates it on 120 others",
         _prepare_classification,
         os.path.join(_DEMO_DIR, "messages"),
         "my parcel never came",

@@ -2,7 +2,6 @@
 
 import collections
 import csv
-import json
 import pathlib
 import re
 
@@ -15,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from tiny_data import SPECIAL_TOKENS
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.prediction import FillMask
 
 SAMPLE = pathlib.Path(__file__).resolve().parents[2] / "data_prep" / "sample"
 TEXTS = ("documents.txt", "held_out.txt")
@@ -106,8 +106,11 @@ def test_counting_words_classifies_held_out_messages_well_but_far_from_perfectly
     assert f"{100 * scores.mean():.0f} %" in README
 
 
-def test_the_config_fits_the_vocabulary_which_spells_every_message():
-    num_tokens = len((SAMPLE / "labelled_vocab.txt").read_text(encoding="utf-8").splitlines())
-    assert json.loads((SAMPLE / "tiny_config.json").read_text(encoding="utf-8"))["vocab_size"] == num_tokens
-    tokenizer = FullTokenizer(SAMPLE / "labelled_vocab.txt")
-    assert "[UNK]" not in [token for text, _ in read_messages() for token in tokenizer.tokenize(text)]
+def test_the_encoder_is_small_and_fills_in_the_words_of_its_card():
+    sizes = {file.name: file.stat().st_size for file in (SAMPLE / "encoder").iterdir()}
+    assert set(sizes) == {"README.md", "config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt"}
+    assert sum(sizes.values()) < 10e6
+    card = (SAMPLE / "encoder" / "README.md").read_text(encoding="utf-8")
+    assert f"({sizes['model.safetensors'] / 1e6:.1f} MB)" in card
+    answer = FillMask(SAMPLE / "encoder")("the president of the united [MASK] of america").readable()
+    assert f"\n{re.sub('0[.][0-9]+', 'P', answer)}\n" in re.sub("0[.][0-9]+", "P", card)
