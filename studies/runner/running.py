@@ -182,16 +182,10 @@ def check_probes(study: Study, data_dir: str) -> None:
 
 def check_model_dir(name: str, study: Study) -> None:
     """Checks that no variant of a study changes the pre-training, and that no probe needs its text."""
-    for variant, of_variant in study.variants.items():
-        changes = (
-            of_variant.config,
-            of_variant.records,
-            of_variant.training,
-            of_variant.share < 1,
-            of_variant.more_text,
-        )
-        if any(changes) or not of_variant.is_trained:
-            raise ValueError(f"--model_dir is for one model, but {name} trains several ({variant}); leave it out")
+    for row, variant in study.variants.items():
+        changes = (variant.config, variant.records, variant.training, variant.share < 1, variant.more_text)
+        if any(changes) or not variant.is_trained:
+            raise ValueError(f"--model_dir is for one model, but {name} trains several ({row}); leave it out")
     if "bits_per_byte" in study.probes:
         raise ValueError(f"--model_dir: the probe bits_per_byte of {name} needs the text of pre-training; leave it out")
 
