@@ -170,7 +170,7 @@ def picture_report(study: Study, results: Results) -> bytes:
     from matplotlib.figure import Figure
 
     probes = [probe for probe in study.probes if any(name == probe for _, name in results)]
-    variants = list(study.variants)
+    variants = [variant for variant in study.variants if any(name == variant for name, _ in results)]
     num_columns = min(len(probes), _COLUMNS)
     num_rows = -(-len(probes) // num_columns)
     size = 2.5 + 2.5 * num_columns, num_rows * (0.8 + 0.35 * len(variants))
