@@ -40,7 +40,8 @@ STUDY = Study(
             Claim(
                 f"masked LM is better than left to right after {share:.0%} of the steps on {name}",
                 "appendix C.1, figure 5",
-                *(_name(kind, share) for kind in (_MASKED, _LEFT)),
+                _name(_MASKED, share),
+                _name(_LEFT, share),
                 probe,
             )
             for share in (0.1, 1.0)
