@@ -169,23 +169,17 @@ SCALES = {
     ),
 }
 # The shape of BERT-Mini, with a vocabulary that keeps its weights below 10 MB in float16.
+_NIGHT = SCALES["night"]
 SCALES["mini"] = dataclasses.replace(
-    SCALES["night"],
+    _NIGHT,
     vocab_size=6000,
     config={**shape(4, 256), "max_position_embeddings": 128},
-    records={"max_seq_length": 128, "max_predictions_per_seq": 20, "dupe_factor": 10, "sentence_task": "none"},
-    training={
-        "num_train_steps": 8000,
-        "train_batch_size": 64,
-        "num_warmup_steps": 400,
-        "learning_rate": 1e-3,
-        "pack": True,
-        "precision": "bfloat16",
-    },
+    records={**_NIGHT.records, "max_seq_length": 128, "max_predictions_per_seq": 20, "dupe_factor": 10},
+    training={**_NIGHT.training, "num_train_steps": 8000, "num_warmup_steps": 400, "precision": "bfloat16"},
     # At the rate of the narrower models, random weights of this shape do not learn SST-2.
     probes={
         name: {**options, "learning_rate": 1e-4} if "learning_rate" in options else options
-        for name, options in SCALES["night"].probes.items()
+        for name, options in _NIGHT.probes.items()
     },
     num_seeds=1,
 )
@@ -200,9 +194,9 @@ _FULL = {
     "precision": "bfloat16",
 }
 SCALES["full"] = dataclasses.replace(
-    SCALES["night"],
+    _NIGHT,
     probes={
-        **SCALES["night"].probes,
+        **_NIGHT.probes,
         **dict.fromkeys(("ner", "sst2", "mrpc", "mnli_small", "cola", "stsb", "qnli", "rte"), _FULL),
         "ner_features": {"num_train": None, "num_test": None, "layers": [-1]},
     },

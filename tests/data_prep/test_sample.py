@@ -2,6 +2,7 @@
 
 import collections
 import csv
+import json
 import pathlib
 import re
 
@@ -114,3 +115,10 @@ def test_the_encoder_is_small_and_fills_in_the_words_of_its_card():
     assert f"({sizes['model.safetensors'] / 1e6:.1f} MB)" in card
     answer = FillMask(SAMPLE / "encoder")("the president of the united [MASK] of america").readable()
     assert f"\n{re.sub('0[.][0-9]+', 'P', answer)}\n" in re.sub("0[.][0-9]+", "P", card)
+
+
+def test_the_config_of_the_encoder_fits_its_vocabulary_which_spells_every_message():
+    tokenizer = FullTokenizer(SAMPLE / "encoder" / "vocab.txt")
+    config = json.loads((SAMPLE / "encoder" / "config.json").read_text(encoding="utf-8"))
+    assert config["vocab_size"] == len(tokenizer.vocab)
+    assert "[UNK]" not in [token for text, _ in read_messages() for token in tokenizer.tokenize(text)]
