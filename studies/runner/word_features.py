@@ -100,12 +100,13 @@ class WeightedSumClassifier:
 
         def loss_of(parameters):
             shares, matrix, bias = self._unpack(parameters, num_weights)
-            summed = np.tensordot(shares, layers, (0, 1))  # [W, H]
+            summed = _weighted_sum(shares, layers)
             log_probs = scipy.special.log_softmax(summed @ matrix + bias, axis=1)  # [W, C]
             loss = -log_probs[rows, labels].sum() + 0.5 * (matrix**2).sum()
             errors = np.exp(log_probs)
             errors[rows, labels] -= 1
-            of_layers = np.einsum("wlh,wh->l", layers, errors @ matrix.T, optimize=True)
+            of_sum = (errors @ matrix.T).astype(layers.dtype)
+            of_layers = np.array([np.einsum("wh,wh->w", layer, of_sum).sum(dtype=float) for layer in layers])
             of_shares = shares * (of_layers - shares @ of_layers)
             return loss, np.concatenate([of_shares, (summed.T @ errors + matrix).ravel(), errors.sum(0)])
 
@@ -116,12 +117,18 @@ class WeightedSumClassifier:
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Returns the tags of float [W, L * H]."""
-        summed = np.tensordot(self.shares, self._split(features), (0, 1))
+        summed = _weighted_sum(self.shares, self._split(features))
         return self.classes[(summed @ self._matrix + self._bias).argmax(1)]
 
     def _split(self, features):
-        return features.reshape(len(features), self._num_layers, -1)
+        """Returns the features of the layers one after the other, [L, W, H]: a sum of them then reads memory once."""
+        return np.ascontiguousarray(features.reshape(len(features), self._num_layers, -1).swapaxes(0, 1))
 
     def _unpack(self, parameters, num_weights):
         shares, matrix, bias = np.split(parameters, [self._num_layers, self._num_layers + num_weights])
         return scipy.special.softmax(shares), matrix.reshape(-1, len(self.classes)), bias
+
+
+def _weighted_sum(shares, layers):
+    """Returns [W, H] from layers of [L, W, H], in their precision: as float64, all layers would need twice the memory."""
+    return (shares.astype(layers.dtype) @ layers.reshape(len(layers), -1)).reshape(layers.shape[1:])
