@@ -130,5 +130,5 @@ class WeightedSumClassifier:
 
 
 def _weighted_sum(shares, layers):
-    """Returns [W, H] from layers of [L, W, H], in their precision: as float64, all layers would need twice the memory."""
+    """Returns [W, H] from layers of [L, W, H], in their precision: float64 would need twice the memory."""
     return (shares.astype(layers.dtype) @ layers.reshape(len(layers), -1)).reshape(layers.shape[1:])
