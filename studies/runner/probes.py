@@ -1,6 +1,7 @@
 """The probes of a study. Each returns the values of its score: lists of a float for each example."""
 
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -54,6 +55,7 @@ class Probe:
         statistic: makes the score of the sums of the values; see `intervals`.
         documents: function of the data folder to the texts of the training examples, as documents of a corpus.
         constant: function as `run` to the score of the best answer that is the same for all examples.
+        has_seed: whether the values depend on the seed, for the same model.
     """
 
     title: str
@@ -64,6 +66,7 @@ class Probe:
     statistic: Callable[..., Any] = ratio
     documents: Callable[[str], list[str]] | None = None
     constant: Callable[..., float] | None = None
+    has_seed: bool = True
 
 
 def _bits_per_byte(place: Place, num_sentences: int) -> Values:
@@ -207,9 +210,13 @@ def _glue(
 
 
 PROBES = {
-    "bits_per_byte": Probe("bits per byte", (), _bits_per_byte, is_higher_better=False, has_percent=False),
-    "blimp": Probe("BLiMP", ("blimp",), lambda place, **options: _minimal_pairs(place, "blimp", **options)),
-    "zorro": Probe("Zorro", ("zorro",), lambda place, **options: _minimal_pairs(place, "zorro", **options)),
+    "bits_per_byte": Probe(
+        "bits per byte", (), _bits_per_byte, is_higher_better=False, has_percent=False, has_seed=False
+    ),
+    **{
+        name: Probe(title, (name,), functools.partial(_minimal_pairs, name=name), has_seed=False)
+        for name, title in (("blimp", "BLiMP"), ("zorro", "Zorro"))
+    },
     "sst2": _glue("SST-2", "sst-2", "glue/SST-2"),
     "mrpc": _glue("MRPC", "mrpc", "glue/MRPC"),
     "rte": _glue("RTE", "rte", "glue/RTE"),
@@ -220,5 +227,5 @@ PROBES = {
     "qnli": _glue("QNLI-small", "qnli", "glue/QNLI", train_share=0.8),
     "squad": Probe("SQuAD F1, 10 articles", (_SQUAD,), _squad),
     "ner": Probe("CoNLL F1, fine-tuned", ("conll2003",), _ner),
-    "ner_features": Probe("CoNLL F1, features", ("conll2003",), _ner_features),
+    "ner_features": Probe("CoNLL F1, features", ("conll2003",), _ner_features, has_seed=False),
 }

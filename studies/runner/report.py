@@ -22,13 +22,13 @@ _COLUMNS = 3
 _VERDICTS = REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "undecided"
 _CLAIM_HEADER = ["claim", "source", "advantage", "verdict"]
 
-# (variant, probe) -> the results of its cells by seed.
-Results = Mapping[tuple[str, str], Mapping[int, dict[str, Any]]]
+# (variant, probe) -> the results of its cells by seed; the seed None is of a cell that no seed changes.
+Results = Mapping[tuple[str, str], Mapping[int | None, dict[str, Any]]]
 
 
-def scores_of(probe: str, by_seed: Mapping[int, dict[str, Any]]) -> Scores:
+def scores_of(probe: str, by_seed: Mapping[int | None, dict[str, Any]]) -> Scores:
     """Returns the values of all seeds."""
-    values = np.array([by_seed[seed]["values"] for seed in sorted(by_seed)], float)  # [S, C, E]
+    values = np.array([result["values"] for result in by_seed.values()], float)  # [S, C, E]
     return Scores(values.swapaxes(1, 2), PROBES[probe].statistic)
 
 
@@ -36,7 +36,7 @@ def verdict_on(claim: Claim, results: Results) -> tuple[str, Interval | None]:
     """Returns the verdict on a claim, and the advantage of the variant that it calls better.
 
     A claim is reproduced if the whole interval is above `-margin`, not reproduced if it is below, and undecided
-    otherwise, or with fewer than three seeds.
+    otherwise, or with fewer than three seeds where the seed changes a score.
     """
     places = (claim.better, claim.better_probe or claim.probe), (claim.worse, claim.probe)
     pair = [results.get(place, {}) for place in places]
@@ -46,7 +46,7 @@ def verdict_on(claim: Claim, results: Results) -> tuple[str, Interval | None]:
     advantage = difference_of(first, second)
     if not PROBES[claim.probe].is_higher_better:
         advantage = Interval(-advantage.value, -advantage.high, -advantage.low)
-    if min(map(len, pair)) < FEWEST_SEEDS:
+    if any(len(by_seed) < FEWEST_SEEDS and None not in by_seed for by_seed in pair):
         return UNDECIDED, advantage
     if advantage.low > -claim.margin:
         return REPRODUCED, advantage
@@ -66,7 +66,7 @@ def markdown_report(study: Study, results: Results, command: str, facts: Sequenc
     rows = []
     for variant in study.variants:
         cells = [results.get((variant, probe), {}) for probe in probes]
-        seeds = sorted({seed for by_seed in cells for seed in by_seed})
+        seeds = {seed for by_seed in cells for seed in by_seed}
         # Medians, because an interruption or other work on the machine makes single cells much slower.
         minutes = sum(_median(result["minutes"] for result in by_seed.values()) for by_seed in cells)
         # The models of a variant are trained once, whatever the number of probes.
@@ -82,7 +82,7 @@ def markdown_report(study: Study, results: Results, command: str, facts: Sequenc
     lines += ["## Claims", "", *markdown_table(_CLAIM_HEADER, _claim_rows(study, results)), ""]
     lines += [
         "A claim is reproduced if the whole interval of the advantage is on its side. With fewer than "
-        f"{FEWEST_SEEDS} seeds, it stays undecided.",
+        f"{FEWEST_SEEDS} seeds, it stays undecided, unless no seed changes its scores.",
         "",
         "## How to run it again",
         "",

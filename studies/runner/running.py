@@ -6,7 +6,7 @@ import logging
 import os
 import pathlib
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bert_keras.storage import writing
@@ -86,9 +86,9 @@ class Run:
         writing.write_bytes(f"{path}.png", picture_report(self.study, results))
         log.info("report: %s.md", path)
 
-    def results(self) -> Mapping[tuple[str, str], Mapping[int, dict[str, Any]]]:
+    def results(self) -> Results:
         """Returns the results of the cells that exist, by (variant, probe) and by seed."""
-        found: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+        found: dict[tuple[str, str], dict[int | None, dict[str, Any]]] = {}
         for variant in self.study.variants:
             for probe in self._probes_of(variant):
                 for seed in range(_MOST_SEEDS):
@@ -97,7 +97,7 @@ class Run:
                     if result is not None:
                         trained = self._cells.find("model", model) if self._model_dir is None else None
                         result["model_minutes"] = trained["minutes"] if trained else 0.0
-                        found.setdefault((variant, probe), {})[seed] = result
+                        found.setdefault((variant, probe), {})[settings["seed"]] = result
         return found
 
     def _probes_of(self, variant):
@@ -115,6 +115,8 @@ class Run:
         else:
             model = {"model": self._digest(self._model_dir, ("",))}
         data = self._digest(self._data_dir, PROBES[probe].files)
+        # Without a seed, the cell is the same for all seeds.
+        seed = seed if self._model_dir is None or PROBES[probe].has_seed else None
         settings = {"model": model, "probe": probe, "options": options, "data": data, "seed": seed}
         if of_variant.share < 1:
             settings["step"] = step_of(self.scale, of_variant, of_variant.share)

@@ -232,7 +232,9 @@ def test_a_model_of_the_user_takes_the_place_of_a_new_one(data, tmp_path):
         "embeddings": Variant(probes={"ner_features": {"layers": ["embeddings"]}}),
     }
     study = Study("Features", variants, ("ner_features",), ())
-    run(data, tmp_path / "other", f"--model_dir={model}", "--seeds=0", study=study)
+    run(data, tmp_path / "other", f"--model_dir={model}", "--seeds=0,1", study=study)
+    # No seed changes the features.
+    assert len(list(tmp_path.glob("other/cells/*"))) == 2
     [cell] = tmp_path.glob("other/smoke/tiny-model.csv")
     scores = {row.split(",")[1]: float(row.split(",")[5]) for row in cell.read_text(encoding="utf-8").splitlines()[1:]}
     # Names of places are the only words with a tag, so even the embeddings of random weights contain it.

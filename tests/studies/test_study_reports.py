@@ -56,6 +56,12 @@ def test_verdicts(num_a, num_b, num_seeds, margin, probe, verdict):
     assert advantage.low <= advantage.value <= advantage.high
 
 
+def test_one_result_that_no_seed_changes_gives_a_verdict():
+    once = {None: results(50, num_seeds=1)[0]}
+    assert verdict_on(CLAIM, {("a", "zorro"): once, ("b", "zorro"): results(10)})[0] == "reproduced"
+    assert verdict_on(CLAIM, {("a", "zorro"): once, ("b", "zorro"): results(10, num_seeds=2)})[0] == "undecided"
+
+
 def test_a_claim_without_results_is_undecided():
     assert verdict_on(CLAIM, {("a", "zorro"): results(3)}) == ("undecided", None)
 
