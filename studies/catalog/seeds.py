@@ -1,4 +1,4 @@
-"""The spread over seeds of fine-tuning on small data (section 5.1 of the paper: it is unstable there), for --model_dir.
+"""The spread over seeds of fine-tuning on small data (section 4.1 of the paper: it is unstable there), for --model_dir.
 
 The seed determines the weights of the head, the order of the examples and dropout.
 """
