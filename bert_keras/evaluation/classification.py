@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from bert_keras.evaluation.tables import tab_separated, text_table
 
 CLASSIFICATION_METRICS = ("accuracy", "f1", "f1_macro", "matthews")
-REGRESSION_METRICS = ("pearson", "spearman", "mae", "rmse")
 
 
 def classification_metrics(

@@ -13,7 +13,7 @@ from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.prediction import FeatureExtractor
 from bert_keras.prediction.network import Question
 
-COMBINATIONS = ("concatenate", "sum", "weighted_sum")
+COMBINATIONS = ("concatenate", "weighted_sum")
 _MOST_ITERATIONS = 200
 
 
@@ -31,28 +31,24 @@ def tag_with_features(
 
     Args:
         layers: as in `FeatureExtractor`, or "all" layers of the encoder.
-        combine: "concatenate" the vectors of the layers, "sum" them, or learn the weights of a "weighted_sum".
+        combine: "concatenate" the vectors of the layers, or learn the weights of a "weighted_sum".
     """
     if combine not in COMBINATIONS:
         raise ValueError(f'combine is "{combine}", but must be one of {", ".join(COMBINATIONS)}')
     if layers == "all":
         layers = range(ModelFolder(model).config.num_hidden_layers)
     extractor = FeatureExtractor(model, layers=layers, max_seq_length=None, batch_size=64)
-    vectors, tags = _word_vectors(extractor, train)  # [W, L, H]
-    scaler, classifier = StandardScaler(), LogisticRegression(max_iter=_MOST_ITERATIONS)
-    if combine == "weighted_sum":
-        classifier = WeightedSumClassifier(vectors.shape[1])
-
-    def features(vectors):
-        return vectors.sum(1) if combine == "sum" else vectors.reshape(len(vectors), -1)
-
-    classifier.fit(scaler.fit_transform(features(vectors)), tags)
+    vectors, tags = _word_vectors(extractor, train)
+    is_weighted = combine == "weighted_sum"
+    classifier = WeightedSumClassifier(len(layers)) if is_weighted else LogisticRegression(max_iter=_MOST_ITERATIONS)
+    scaler = StandardScaler()
+    classifier.fit(scaler.fit_transform(vectors), tags)
     vectors, _ = _word_vectors(extractor, test)
-    found = iter(classifier.predict(scaler.transform(features(vectors))).tolist())
+    found = iter(classifier.predict(scaler.transform(vectors)).tolist())
     # Words beyond the length of the model have no vector.
+    nums = [len(_encode(extractor, sentence)[1]) for sentence in test]
     return [
-        [next(found) if place < num else "O" for place in range(len(sentence.words))]
-        for sentence, num in zip(test, (len(_encode(extractor, sentence)[1]) for sentence in test), strict=True)
+        [next(found) if i < num else "O" for i in range(len(one.words))] for one, num in zip(test, nums, strict=True)
     ]
 
 
@@ -69,14 +65,15 @@ def _encode(extractor, sentence):
 
 
 def _word_vectors(extractor, sentences):
-    """Returns the vectors of all words that fit, float32 [W, L, H], and their tags."""
+    """Returns the vectors of all words that fit, float32 [W, L * H], and their tags."""
     encoded = [_encode(extractor, sentence) for sentence in sentences]
     questions = [Question(ids, [0] * len(ids)) for ids, _ in encoded]
     vectors, tags = [], []
     for (values,), (_, starts), sentence in zip(extractor.network.answer(questions), encoded, sentences, strict=True):
         vectors.append(values[starts])
         tags += (sentence.tags or ())[: len(starts)]
-    return np.concatenate(vectors), tags
+    joined = np.concatenate(vectors)
+    return joined.reshape(len(joined), -1), tags
 
 
 class WeightedSumClassifier:
