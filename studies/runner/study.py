@@ -168,8 +168,8 @@ SCALES = {
         },
     ),
 }
-# The shape of BERT-Mini, with a vocabulary that keeps its weights below 10 MB in float16.
 _NIGHT = SCALES["night"]
+# The shape of BERT-Mini, with a vocabulary that keeps its weights below 10 MB in float16.
 SCALES["mini"] = dataclasses.replace(
     _NIGHT,
     vocab_size=6000,

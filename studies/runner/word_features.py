@@ -38,15 +38,15 @@ def tag_with_features(
     if layers == "all":
         layers = range(ModelFolder(model).config.num_hidden_layers)
     extractor = FeatureExtractor(model, layers=layers, max_seq_length=None, batch_size=64)
-    vectors, tags = _word_vectors(extractor, train)
+    vectors, nums = _word_vectors(extractor, train)
+    tags = [tag for one, num in zip(train, nums, strict=True) for tag in (one.tags or ())[:num]]
     is_weighted = combine == "weighted_sum"
     classifier = WeightedSumClassifier(len(layers)) if is_weighted else LogisticRegression(max_iter=_MOST_ITERATIONS)
     scaler = StandardScaler()
     classifier.fit(scaler.fit_transform(vectors), tags)
-    vectors, _ = _word_vectors(extractor, test)
+    vectors, nums = _word_vectors(extractor, test)
     found = iter(classifier.predict(scaler.transform(vectors)).tolist())
     # Words beyond the length of the model have no vector.
-    nums = [len(_encode(extractor, sentence)[1]) for sentence in test]
     return [
         [next(found) if i < num else "O" for i in range(len(one.words))] for one, num in zip(test, nums, strict=True)
     ]
@@ -65,15 +65,13 @@ def _encode(extractor, sentence):
 
 
 def _word_vectors(extractor, sentences):
-    """Returns the vectors of all words that fit, float32 [W, L * H], and their tags."""
+    """Returns the vectors of all words that fit, float32 [W, L * H], and the number of these words in each sentence."""
     encoded = [_encode(extractor, sentence) for sentence in sentences]
     questions = [Question(ids, [0] * len(ids)) for ids, _ in encoded]
-    vectors, tags = [], []
-    for (values,), (_, starts), sentence in zip(extractor.network.answer(questions), encoded, sentences, strict=True):
-        vectors.append(values[starts])
-        tags += (sentence.tags or ())[: len(starts)]
-    joined = np.concatenate(vectors)
-    return joined.reshape(len(joined), -1), tags
+    places = [starts for _, starts in encoded]
+    answers = zip(extractor.network.answer(questions), places, strict=True)
+    vectors = np.concatenate([values[starts] for (values,), starts in answers])
+    return vectors.reshape(len(vectors), -1), [len(starts) for starts in places]
 
 
 class WeightedSumClassifier:
