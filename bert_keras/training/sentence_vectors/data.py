@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.columns import PAIRS, TEXT_NAMES, Columns, list_columns
+from bert_keras.data_prep.tasks.column_names import PAIRS, TEXT_NAMES
+from bert_keras.data_prep.tasks.columns import Columns, list_columns
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
