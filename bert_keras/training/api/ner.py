@@ -14,11 +14,12 @@ from bert_keras.storage.json_rows import has_json_rows
 from bert_keras.training.api.calls import Arguments, PredictedData, Program, TrainedModel, takes
 from bert_keras.training.api.data import json_lines, rows_of
 from bert_keras.training.distribution.devices import strategy_of
-from bert_keras.training.finetuning.ner import TokenClassification, find_files
+from bert_keras.training.finetuning.ner import TokenClassification
 from bert_keras.training.finetuning.opening import open_fine_tuning
 from bert_keras.training.finetuning.run import FineTuning
 from bert_keras.training.report import NO_CALLBACKS, Callbacks
 from bert_keras.training.settings.effects import check_effects
+from bert_keras.training.settings.files import find_files
 from bert_keras.training.settings.programs import NerSettings
 
 _FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}

@@ -17,6 +17,7 @@ from bert_keras.data_prep.tasks.tagging.rows import (
     read_json,
     roles_of,
     sentences_of_words,
+    tags_of,
     words_of,
 )
 from bert_keras.evaluation.entities import NEEDED_TAGS, find_scheme, is_tag, to_bio
@@ -85,7 +86,7 @@ def read_conll(
     if not sentences:
         raise ValueError(f"{path} has no sentence; it needs one word and its tag on a line")
     _warn_of_single_words(path, sentences)
-    problem = _problem_with_tags(sentences, tag_keys[0])
+    problem = _problem_with_tags(sentences, tag_keys)
     if problem and needs_tags:
         raise Mistake("{} {}; {}", path, *problem)
     if problem:
@@ -178,12 +179,12 @@ def _warn_of_single_words(path: str, sentences: Sequence[Sentence]) -> None:
         log.warning("%s: %s; if these words belong to longer sentences, %s", path, count, advice)
 
 
-def _problem_with_tags(sentences: Sequence[Sentence], tag_key: str) -> tuple[str, str | Message] | None:
+def _problem_with_tags(sentences: Sequence[Sentence], tag_keys: Sequence[str]) -> tuple[str, str | Message] | None:
     """Returns the problem of the first word without a usable tag, and advice; None if all words have one."""
     is_json = sentences[0].row is not None
     for sentence in sentences:
         if sentence.tags is None:
-            needed = f'"{tag_key}", a list of as many tags' if is_json else "a column of tags"
+            needed = f'"{tag_keys[0]}", a list of as many tags' if is_json else "a column of tags"
             if words_of(sentence.row or {}) is None and is_json:
                 needed = 'spans of its text, as in "label": [[0, 4, "PER"]]'
             return f"{sentence.unit} {sentence.line_numbers[0]} has only words", f"add {needed}"
@@ -193,8 +194,8 @@ def _problem_with_tags(sentences: Sequence[Sentence], tag_key: str) -> tuple[str
                 advice = Message(
                     "convert the file to {}, or name the column of the tags with {tag_column}", NEEDED_TAGS
                 )
-                if is_json:
-                    advice = f"convert its tags to {NEEDED_TAGS}"
+                if sentence.row is not None and (found := tags_of(sentence.row, sentence.path, tag_keys)):
+                    advice = f'convert "{found[0]}" to {NEEDED_TAGS}'
                 if tag.lstrip("-").isdecimal():
                     advice = CLASS_LABEL
                 return f'{line}: the tag "{tag}" is not one of BIO, IOB1, IOBES or BILOU', advice
