@@ -169,11 +169,8 @@ def read_own(settings: ClassifierSettings | LabelCheckSettings, flag: str) -> li
     if isinstance(settings, ClassifierSettings):
         kind, choices = settings.kind, tuple(settings.choice_columns)
         columns = dataclasses.replace(columns, label_separator=settings.label_separator, choices=choices)
-    has_header = settings.has_header
-    if has_header == "false" and (columns.text is None or (needs_label and label is None)):
-        raise Mistake("{has_header}=false needs {text_column} and {label_column}, the numbers of columns from 0")
     table = Table(getattr(settings, flag))
-    return read_own_file(table, columns, kind, needs_label, settings.skip_bad_rows, has_header)
+    return read_own_file(table, columns, kind, needs_label, settings.skip_bad_rows, settings.has_header)
 
 
 def _read_tfds(

@@ -8,6 +8,8 @@ import logging
 
 import numpy as np
 
+from bert_keras.data_prep.tasks.columns import Columns, find_header, without_names
+from bert_keras.data_prep.tasks.header import YES
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
 from bert_keras.data_prep.text.tokenization import FullTokenizer
@@ -58,7 +60,12 @@ def read_queries(path: str, settings: ClassifierSettings, has_relevance: bool = 
     if given and None in texts[:2]:
         raise Mistake("the query and its text need a column each; give both {text_column} and {text_pair_column}")
     table = Table(path)
-    found = read_file(table, given, settings.label_column or _column_of_scores(table), has_labels=has_relevance)
+    columns = Columns(*given[:2], settings.label_column, choices=tuple(given[2:]))
+    header = find_header(table, columns, settings.has_header)
+    if header.answer != YES and not given:
+        raise without_names(table, header, {"text_column": "0", "text_pair_column": "1"})
+    score = settings.label_column or _column_of_scores(table)
+    found = read_file(table, given, score, has_labels=has_relevance, has_header=settings.has_header)
     if found.kind not in ("scores", "pairs"):
         raise Mistake(
             "{}: no column of texts for the queries; name the columns with {text_column} and {text_pair_column}", path

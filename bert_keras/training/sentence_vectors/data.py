@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.columns import PAIRS, TEXT_NAMES, Columns, list_columns
+from bert_keras.data_prep.tasks.column_names import PAIRS, TEXT_NAMES
+from bert_keras.data_prep.tasks.columns import Columns, find_header, list_columns, without_names
+from bert_keras.data_prep.tasks.examples import INFERENCES
+from bert_keras.data_prep.tasks.header import YES
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
@@ -30,7 +33,6 @@ _FIRST_TEXTS = (
 _SCORES = ("score", "similarity", "similarity_score")
 _CLASSES = ("gold_label", "label", "class", "category")
 _ENTAILED, _CONTRADICTED = "entailment", "contradiction"
-_INFERENCES = {_ENTAILED, _CONTRADICTED, "neutral", "-"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +62,7 @@ def read_file(
     score: str | None = None,
     label: str | None = None,
     has_labels: bool = True,
+    has_header: str = "auto",
 ) -> Texts:
     """Reads a file of texts: .csv, .tsv or JSON lines with columns, or .txt with a text on each line.
 
@@ -70,24 +73,29 @@ def read_file(
         label: column of the classes of single texts; for pairs, of their inference: entailment, contradiction or
             neutral. Such pairs become pairs and triplets, see `_from_inferences`.
         has_labels: False: read only the texts.
+        has_header: one of `columns.HEADERS`.
     """
-    path = table.path
-    if path.endswith(".txt") and not text_columns:
+    path, texts = table.path, tuple(text_columns)
+    if path.endswith(".txt") and not texts and has_header == "auto":
         texts, has_header = ("0",), "false"
-    else:
-        texts, has_header = tuple(text_columns), "auto"
-    if not texts:
+    named = Columns(*texts[:1], label=score or label, choices=texts[1:])
+    header = find_header(table, named, has_header)
+    if header.answer == YES and not texts:
         texts, score, label = _find_columns(table, score, label)
+    elif not texts and len(table.names) == 1:
+        texts = ("0",)
+    elif not texts:
+        raise without_names(table, header, {"text_columns": ",".join(map(str, range(len(table.names))))})
     if not has_labels:
         score = label = None
     if score is not None and len(texts) != 2:
         raise ValueError(f"{path}: scores are for two texts, but there are {len(texts)}: {', '.join(texts)}")
     if score is not None and label is not None:
         raise ValueError(f'{path}: there are both scores, "{score}", and labels, "{label}"; name one column')
-    first, second, others = texts[0], texts[1] if len(texts) > 1 else None, texts[2:]
+    first, second, others = *(*texts, None, None)[:2], texts[2:]
     columns = Columns(first, second, score or label, choices=others)
     kind = "regression" if score is not None else "single_label"
-    examples = read_own_file(table, columns, kind, needs_label=columns.label is not None, has_header=has_header)
+    examples = read_own_file(table, columns, kind, needs_label=columns.label is not None, has_header=header)
     rows = [(each.text_a, *([each.text_b or ""] if second else []), *each.choices) for each in examples]
     for each, row in zip(examples, rows, strict=True):
         if any(map(is_blank, row)):
@@ -133,7 +141,7 @@ def _from_inferences(
     A premise and a hypothesis that it entails are a pair. A contradicted hypothesis of the same premise is the third
     text, if there is one.
     """
-    if unknown := sorted(set(labels) - _INFERENCES):
+    if unknown := sorted(set(labels) - INFERENCES):
         raise Mistake(
             '{}: the column "{}" has {}, but labels of pairs must be entailment, contradiction or neutral; '
             "to take all pairs as similar, name the texts with {text_columns}",

@@ -85,7 +85,7 @@ class SentenceVectors(Task):
     def _read(self, settings: VectorSettings, name: str) -> Texts:
         path = getattr(settings, name)
         columns = settings.text_columns, settings.score_column, settings.label_column
-        texts = read_file(Table(path), *columns, has_labels=name != "predict_file")
+        texts = read_file(Table(path), *columns, has_labels=name != "predict_file", has_header=settings.has_header)
         log.info("%s: %s rows of %s", path, f"{len(texts.rows):,}", texts.kind)
         return texts
 
