@@ -50,6 +50,11 @@ class Example:
     choices: tuple[str, ...] = ()
     source: str = ""
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts of the example: one, two, or the first and the choices."""
+        return self.text_a, *(() if self.text_b is None else (self.text_b,)), *self.choices
+
 
 def without_undecided(examples: list[Example], name: str) -> list[Example]:
     """Returns the examples of a file without those whose label means that its annotators did not agree.

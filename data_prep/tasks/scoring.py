@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.corpus.sentences import Sentence, is_json_lines
-from bert_keras.data_prep.tasks.conll import read_conll
+from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.data_prep.tasks.examples import Example, Label, check_labels, to_number
 from bert_keras.data_prep.tasks.glue import GlueTask, read_glue_file
 from bert_keras.data_prep.tasks.squad_files import read_articles

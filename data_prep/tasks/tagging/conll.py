@@ -15,7 +15,7 @@ from bert_keras.evaluation.entities import NEEDED_TAGS, find_scheme, is_tag, to_
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.storage import text_files
 from bert_keras.storage.inspection import format_by_name
-from bert_keras.storage.json_files import iterate_objects
+from bert_keras.storage.json_rows import JsonRows
 
 log = logging.getLogger("bert_keras")
 
@@ -74,7 +74,7 @@ def read_conll(
         elif word_column is not None or tag_column is not None:
             raise Mistake("{} is JSON lines, which have no columns; leave out {word_column} and {tag_column}", path)
         else:
-            sentences = _read_json_lines(path, lines, tag_keys)
+            sentences = _read_json(path, tag_keys)
     if not sentences:
         needed = "one object of words and tags on a line" if is_json_lines(path) else "one word and its tag on a line"
         raise ValueError(f"{path} has no sentence; it needs {needed}")
@@ -127,15 +127,15 @@ def _format_separator(line: str, blank: str) -> str:
     return line.rstrip(_BLANKS) + blank + "O" if is_row else line
 
 
-def _read_json_lines(path: str, lines: Sequence[str], tag_keys: Sequence[str]) -> list[Sentence]:
+def _read_json(path: str, tag_keys: Sequence[str]) -> list[Sentence]:
     sentences, document, last_key = [], 0, None
-    for number, values in iterate_objects(lines, lambda number: f"{path} line {number}", _NEEDED_JSON):
+    for number, values in JsonRows(path, _NEEDED_JSON):
         if isinstance(values, ValueError):
             raise values
         words, tags, key = _check_object(f"{path} line {number}", values, tag_keys)
         document += int(bool(sentences) and key != last_key)
         last_key = key
-        sentences.append(Sentence(words, tags, document, path, [number] * len(words), [lines[number - 1]]))
+        sentences.append(Sentence(words, tags, document, path, [number] * len(words), [json.dumps(values)]))
     return sentences
 
 
