@@ -9,11 +9,11 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, TextIO
 
+from bert_keras.data_prep.tasks.benchmarks.minimal_pairs import read_paradigms
 from bert_keras.data_prep.tasks.column_names import KNOWN_NAMES
 from bert_keras.data_prep.tasks.columns import Columns, find_columns, find_header, parts_of, without_names
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.tasks.header import NO, UNCLEAR, YES, Header
-from bert_keras.data_prep.tasks.minimal_pairs import read_paradigms
 from bert_keras.data_prep.tasks.tables import BadRow, Table
 from bert_keras.data_prep.tasks.user_data import iterate_own_file
 from bert_keras.mistakes import Message, MissingFile, Mistake
@@ -59,7 +59,7 @@ def read_texts(
 
 
 def read_sentences(folder: str) -> Iterator[tuple[str, Text]]:
-    """Yields each sentence of a folder of minimal pairs once; see `data_prep.tasks.minimal_pairs`."""
+    """Yields each sentence of a folder of minimal pairs once; see `data_prep.tasks.benchmarks.minimal_pairs`."""
     sources = {}
     for paradigm in read_paradigms(folder):
         for pair in paradigm.pairs:

@@ -29,13 +29,13 @@ def guess_columns(
     cells = {name: found for name, found in cells.items() if name and any(found)}
     taken = {part.strip() for column in chosen.values() for part in (column, *column.split(","))}
     free = [name for name in cells if name not in taken]
-    notes = []
+    others = Message("")
     if "text_column" not in chosen and free:
         chosen["text_column"] = max(free, key=lambda name: sum(map(len, cells[name])))
         free.remove(chosen["text_column"])
     texts = [name for name in cells if name == chosen.get("text_column") or (name in free and _is_text(cells[name]))]
     if len(texts) > 1 and chosen.get("text_column") in texts:
-        notes.append(Message("{text_column}={} joins texts of several columns", ",".join(texts)))
+        others = Message("; {text_column}={} joins texts of several columns", ",".join(texts))
     if needs_label and "label_column" not in chosen and free:
         labels = [name for name in free if _may_be_label(cells[name])] or free
         flags = [name for name in labels if {*cells[name]} <= {"0", "1"}]
@@ -46,13 +46,12 @@ def guess_columns(
         else:
             shown = [f'"{name}" ({len({*cells[name]}):,} values)' for name in labels[:_SHOWN]]
             rest = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
-            notes.append(Message("{label_column} may be {}", ", ".join(shown) + rest))
+            others = Message("{}; {label_column} may be {}", others, ", ".join(shown) + rest)
             if len(flags) > 1:
-                notes.append(
-                    Message("columns of 0 and 1 are labels: {label_column}={} with {kind}=multi_label", ",".join(flags))
-                )
+                text = "{}; columns of 0 and 1 are labels: {label_column}={} with {kind}=multi_label"
+                others = Message(text, others, ",".join(flags))
     order = [role for role in (*given, "kind") if role in chosen]
-    return {role: chosen[role] for role in order}, Message("; {}" * len(notes), *notes)
+    return {role: chosen[role] for role in order}, others
 
 
 def _may_be_label(cells: Sequence[str]) -> bool:

@@ -27,7 +27,7 @@ _WITHOUT_COMMAS = re.compile(rf"\[\s*(?:{_STRING}|{_NUMBER})(?:\s+(?:{_STRING}|{
 # Other lists: several items between brackets.
 _IN_BRACKETS = re.compile(r"\[.*[\s,'\"].*\]|\{.*\}|\(.*,.*\)|array\(.*\)", re.DOTALL)
 _WHOLE = re.compile(r"([+-]?\d+)\.0*")
-_FLAGS = {"0": False, "1": True, "false": False, "true": True}
+_BITS = {"0": False, "1": True, "false": False, "true": True}
 _REMEDY = "give the labels a column each, with 0 and 1 ({label_column}=one,other), or write lists of their names"
 
 
@@ -119,7 +119,7 @@ class LabelReader:
             raise ValueError(f'the labels "{shown}" include an empty label; remove it')
         names = [to_label_name(item, self._columns.label) for item in found]
         # 0 and 1 in this order may be two labels.
-        if len(names) > 1 and {*names} <= set(_FLAGS) and names != ["0", "1"]:
+        if len(names) > 1 and {*names} <= set(_BITS) and names != ["0", "1"]:
             raise Mistake("the labels {} are 0 and 1 for labels without names; " + _REMEDY, shown[:40])
         return tuple(dict.fromkeys(names))
 
@@ -197,7 +197,7 @@ def to_label_name(value: Any, column: str | None) -> str:
 
 def _to_flag(value: Any, column: str) -> bool:
     """Returns whether the cell of a column of 0 and 1 is 1."""
-    flag = None if _is_blank(value) else _FLAGS.get(to_label_name(value, column).lower())
+    flag = None if _is_blank(value) else _BITS.get(to_label_name(value, column).lower())
     if flag is None:
         found = "empty" if _is_blank(value) else f'"{str(value)[:40]}"'
         raise ValueError(f'the column "{column}" is {found}, but columns of several labels have 0 or 1')

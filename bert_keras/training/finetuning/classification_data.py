@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
+from bert_keras.data_prep.tasks.benchmarks.tfds import read_tfds
 from bert_keras.data_prep.tasks.columns import Columns
 from bert_keras.data_prep.tasks.examples import Example, check_labels, in_order, learn_labels, learn_scale
-from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
 from bert_keras.data_prep.tasks.tables import Table
-from bert_keras.data_prep.tasks.user_data import read_own_file, read_tfds
+from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification_settings import source_of

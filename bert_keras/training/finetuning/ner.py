@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data_prep.corpus.sentences import Sentence, is_json_lines
-from bert_keras.data_prep.tasks.tagging.conll import format_columns, read_conll, tagged_rows
 from bert_keras.data_prep.tasks.examples import in_order
+from bert_keras.data_prep.tasks.tagging.conll import format_columns, read_conll, tagged_rows
 from bert_keras.data_prep.tasks.tagging.features import collect_tags, make_features, tags_from_logits
 from bert_keras.evaluation.entities import entity_metrics, entity_report
 from bert_keras.mistakes import Message, Mistake, Setting

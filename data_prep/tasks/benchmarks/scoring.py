@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.corpus.sentences import Sentence, is_json_lines
-from bert_keras.data_prep.tasks.tagging.conll import read_conll
+from bert_keras.data_prep.tasks.benchmarks.glue import GlueTask, read_glue_file
 from bert_keras.data_prep.tasks.examples import Example, Label, check_labels, to_number
-from bert_keras.data_prep.tasks.glue import GlueTask, read_glue_file
 from bert_keras.data_prep.tasks.squad_files import read_articles
 from bert_keras.data_prep.tasks.tables import Row, iterate_rows
+from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.evaluation.classification import class_report, classification_metrics, regression_metrics
 from bert_keras.evaluation.entities import entity_metrics, entity_metrics_by_type, entity_report, find_scheme, to_bio
 from bert_keras.evaluation.squad import is_version_2, squad_v1_metrics, squad_v2_metrics, warn_of_words
