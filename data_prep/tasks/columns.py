@@ -110,7 +110,8 @@ def find_columns(
     if problems or missing:
         guess, candidates = guess_columns(numbers, _existing(given, numbers), needs_label, rows)
     if header.answer == UNCLEAR or guess:
-        problems += [f"no column is given for the {what}" for what in missing]
+        if missing:
+            problems.append(f"no column is given for {' and '.join(f'the {what}' for what in missing)}")
         raise without_names(table, header, guess, problems, candidates)
     return given
 

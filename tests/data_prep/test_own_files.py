@@ -147,7 +147,7 @@ def test_a_file_for_prediction_needs_no_label(write):
         (
             "own.csv",
             "Nachricht;Kategorie\nWo ist mein Paket?;Versand\nIch will Geld;Zahlung\nNoch ein Paket;Versand\n",
-            "no column is given for the text; no column is given for the label; it is unclear whether the first row "
+            "no column is given for the text and the label; it is unclear whether the first row "
             'names the columns (row 1 is "Nachricht", "Kategorie"; row 2 is "Wo ist mein Paket?", "Versand"); if it '
             "does, give has_header='true', text_column='0', label_column='1'; if it is data, give has_header='false', "
             "text_column='0', label_column='1'",

@@ -8,6 +8,7 @@ import logging
 
 import numpy as np
 
+from bert_keras.data_prep.tasks.column_names import RELEVANCE_NAMES
 from bert_keras.data_prep.tasks.columns import Columns, find_header, without_names
 from bert_keras.data_prep.tasks.header import YES
 from bert_keras.data_prep.tasks.tables import Table
@@ -19,9 +20,6 @@ from bert_keras.training.sentence_vectors.data import read_file
 from bert_keras.training.settings.programs import ClassifierSettings
 
 log = logging.getLogger("bert_keras")
-
-# Usual names of the column of scores, in lower case.
-_SCORES = ("score", "relevance", "similarity", "label")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +96,7 @@ def _column_of_scores(table: Table) -> str | None:
     names = {name.strip().lower(): name for name in table.names}
     if any(name.startswith("negative") for name in names):
         return None
-    return next((names[name] for name in _SCORES if name in names), None)
+    return next((names[name] for name in RELEVANCE_NAMES if name in names), None)
 
 
 def check_trainable(queries: Queries) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.column_names import PAIRS, TEXT_NAMES
+from bert_keras.data_prep.tasks.column_names import CLASS_NAMES, SCORE_NAMES, TEXT_NAMES, VECTOR_PAIRS
 from bert_keras.data_prep.tasks.columns import Columns, find_header, list_columns, without_names
 from bert_keras.data_prep.tasks.examples import INFERENCES
 from bert_keras.data_prep.tasks.header import YES
@@ -25,13 +25,6 @@ from bert_keras.training.sentence_vectors.losses import NO_TEXT
 
 log = logging.getLogger("bert_keras")
 
-# Usual names of columns, in lower case.
-_FIRST_TEXTS = (
-    *(("anchor", "positive"), ("query", "positive"), ("query", "document"), ("query", "text"), ("question", "answer")),
-    *PAIRS,
-)
-_SCORES = ("score", "similarity", "similarity_score")
-_CLASSES = ("gold_label", "label", "class", "category")
 _ENTAILED, _CONTRADICTED = "entailment", "contradiction"
 
 
@@ -113,7 +106,7 @@ def _find_columns(table: Table, score: str | None, label: str | None) -> tuple[t
     path, names = table.path, table.names
     by_name = {name.strip().lower(): name for name in names}
     texts: tuple[str, ...] = ()
-    for first, second in _FIRST_TEXTS:
+    for first, second in VECTOR_PAIRS:
         if not texts and first in by_name and second in by_name:
             negatives = [name for lower, name in by_name.items() if lower.startswith("negative")]
             texts = by_name[first], by_name[second], *negatives
@@ -124,9 +117,9 @@ def _find_columns(table: Table, score: str | None, label: str | None) -> tuple[t
             "{}: no column could be a text among {}; name one or more with {text_columns}", path, list_columns(names)
         )
     if len(texts) == 2 and score is None and label is None:
-        score = next((by_name[name] for name in _SCORES if name in by_name), None)
+        score = next((by_name[name] for name in SCORE_NAMES if name in by_name), None)
     if len(texts) < 3 and score is None and label is None:
-        label = next((by_name[name] for name in _CLASSES if name in by_name), None)
+        label = next((by_name[name] for name in CLASS_NAMES if name in by_name), None)
     roles = [f'"{name}" as a text' for name in texts]
     roles += [f'"{name}" as the {role}' for name, role in ((score, "score"), (label, "label")) if name is not None]
     log.info("%s: columns %s; using %s", path, list_columns(names), ", ".join(roles))
