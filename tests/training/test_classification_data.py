@@ -170,7 +170,7 @@ TFDS = {"do_train": True, "tfds": "imdb_reviews"}
         (
             {**TRAIN, "has_header": "false"},
             "train.csv: no column is given for the text and the label; the first row is data, because has_header=false "
-            "says so, so columns have numbers, from 0; a guess is has_header='false', text_column='1'",
+            "says so, so columns have numbers, from 0; a guess is has_header='false', text_column='1'"
             ", label_column='0'",
         ),
         (

@@ -21,10 +21,12 @@ from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 from bert_keras.storage.text_files import is_blank
-from bert_keras.training.sentence_vectors.losses import NO_TEXT
+from bert_keras.training.settings.programs import VectorSettings
 
 log = logging.getLogger("bert_keras")
 
+# Number of a missing text, which pads an example that has fewer texts than others.
+NO_TEXT = -1
 _ENTAILED, _CONTRADICTED = "entailment", "contradiction"
 
 
@@ -47,6 +49,15 @@ class Texts:
     def digest(self) -> str:
         """The SHA-256 of the content; the format of the file does not matter."""
         return hashlib.sha256(json.dumps(dataclasses.astuple(self)).encode("ascii")).hexdigest()
+
+
+def read_texts(settings: VectorSettings, name: str) -> Texts:
+    """Reads one of the files of a run, that of the setting `name`."""
+    path = getattr(settings, name)
+    columns = settings.text_columns, settings.score_column, settings.label_column
+    texts = read_file(Table(path), *columns, has_labels=name != "predict_file", has_header=settings.has_header)
+    log.info("%s: %s rows of %s", path, f"{len(texts.rows):,}", texts.kind)
+    return texts
 
 
 def read_file(
