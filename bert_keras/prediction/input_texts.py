@@ -8,7 +8,8 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, TextIO
 
-from bert_keras.data_prep.tasks.columns import KNOWN_NAMES, Columns, find_columns, parts_of
+from bert_keras.data_prep.tasks.column_names import KNOWN_NAMES
+from bert_keras.data_prep.tasks.columns import Columns, find_columns, parts_of
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.tasks.minimal_pairs import read_paradigms
 from bert_keras.data_prep.tasks.tables import BadRow, Table

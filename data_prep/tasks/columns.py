@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from bert_keras.data_prep.tasks.column_names import KNOWN_NAMES, LABEL_NAMES, PAIRS, TEXT_NAMES
 from bert_keras.data_prep.tasks.examples import to_number
 from bert_keras.data_prep.tasks.tables import BadRow, Row, Table, without_bad_rows
 from bert_keras.mistakes import Message, Mistake, Setting, closest
@@ -19,17 +20,6 @@ log = logging.getLogger("bert_keras")
 # The values of --has_header.
 HEADERS = ("auto", "true", "false")
 
-# Usual names of columns, in lower case.
-TEXT_NAMES = (
-    *("text", "sentence", "sentence1", "text_a", "premise", "question", "question1", "review", "content", "body"),
-    *("message", "comment", "tweet", "document", "description"),
-)
-LABEL_NAMES = ("label", "labels", "class", "category", "target", "sentiment", "score", "rating")
-PAIRS = (
-    *(("sentence1", "sentence2"), ("text_a", "text_b"), ("text", "text_pair"), ("premise", "hypothesis")),
-    *(("question1", "question2"), ("question", "sentence")),
-)
-KNOWN_NAMES = {*TEXT_NAMES, *LABEL_NAMES, *(second for _, second in PAIRS), "id", "index"}
 # Reading a larger file takes longer than loading TensorFlow.
 _MOST_BYTES_CHECKED = 100_000_000
 _ROLES = {"text": "the text", "pair": "the second text", "label": "the label"}

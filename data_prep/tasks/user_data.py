@@ -12,7 +12,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.columns import LABEL_NAMES, Columns, choose_columns, find_columns, parts_of, read_table
+from bert_keras.data_prep.tasks.column_names import LABEL_NAMES
+from bert_keras.data_prep.tasks.columns import Columns, choose_columns, find_columns, parts_of, read_table
 from bert_keras.data_prep.tasks.examples import Example, Label, to_number
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, TfdsSource
 from bert_keras.data_prep.tasks.tables import BadRow, Table, without_bad_rows

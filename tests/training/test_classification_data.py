@@ -6,8 +6,8 @@ import warnings
 
 import pytest
 
-from bert_keras.data_prep.tasks.conll import read_conll
 from bert_keras.data_prep.tasks.tables import Table
+from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.prediction.input_texts import read_table
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification_data import digest_of, read_classification_data

@@ -12,12 +12,13 @@ from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
-from bert_keras.training.reranking.losses import NO_TEXT
 from bert_keras.training.sentence_vectors.data import read_file
 from bert_keras.training.settings.programs import ClassifierSettings
 
 log = logging.getLogger("bert_keras")
 
+# Relevance of a missing text, which pads a query that has fewer texts than others.
+NO_TEXT = -1.0
 # Usual names of the column of scores, in lower case.
 _SCORES = ("score", "relevance", "similarity", "label")
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.columns import PAIRS, TEXT_NAMES, Columns, list_columns
+from bert_keras.data_prep.tasks.column_names import PAIRS, TEXT_NAMES
+from bert_keras.data_prep.tasks.columns import Columns, list_columns
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
@@ -18,7 +19,7 @@ from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 from bert_keras.storage.text_files import is_blank
-from bert_keras.training.sentence_vectors.losses import NO_TEXT
+from bert_keras.training.settings.programs import VectorSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -29,6 +30,8 @@ _FIRST_TEXTS = (
 )
 _SCORES = ("score", "similarity", "similarity_score")
 _CLASSES = ("gold_label", "label", "class", "category")
+# Number of a missing text, which pads an example that has fewer texts than others.
+NO_TEXT = -1
 _ENTAILED, _CONTRADICTED = "entailment", "contradiction"
 _INFERENCES = {_ENTAILED, _CONTRADICTED, "neutral", "-"}
 
@@ -52,6 +55,15 @@ class Texts:
     def digest(self) -> str:
         """The SHA-256 of the content; the format of the file does not matter."""
         return hashlib.sha256(json.dumps(dataclasses.astuple(self)).encode("ascii")).hexdigest()
+
+
+def read_texts(settings: VectorSettings, name: str) -> Texts:
+    """Reads one of the files of a run, that of the setting `name`."""
+    path = getattr(settings, name)
+    columns = settings.text_columns, settings.score_column, settings.label_column
+    texts = read_file(Table(path), *columns, has_labels=name != "predict_file")
+    log.info("%s: %s rows of %s", path, f"{len(texts.rows):,}", texts.kind)
+    return texts
 
 
 def read_file(

@@ -8,7 +8,7 @@ from bert_keras.data_prep.tasks.examples import KINDS
 from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS
 from bert_keras.evaluation.squad import LANGUAGES
 from bert_keras.model_folder.tasks import POOLINGS
-from bert_keras.modeling import TAGGERS
+from bert_keras.settings.choices import TAGGERS
 from bert_keras.settings.fields import REQUIRED, free, setting
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.settings.numbers import NumberParser
