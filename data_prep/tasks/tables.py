@@ -1,6 +1,8 @@
 """Reads the rows of CSV, TSV and JSON, each with the number of its first line."""
 
 import collections
+import contextlib
+import contextvars
 import csv
 import io
 import itertools
@@ -87,15 +89,31 @@ class Table:
         return self._place(line)
 
 
+_KEPT: contextvars.ContextVar[list[BadRow] | None] = contextvars.ContextVar("bad rows", default=None)
+
+
+@contextlib.contextmanager
+def keeping_bad_rows() -> Iterator[list[BadRow]]:
+    """Makes `without_bad_rows` leave out every bad row and collect it in the list, so that a look finds all of them."""
+    kept: list[BadRow] = []
+    token = _KEPT.set(kept)
+    try:
+        yield kept
+    finally:
+        _KEPT.reset(token)
+
+
 def without_bad_rows(name: str, rows: Iterable[Any], is_skipping: bool | None = None) -> list[Any]:
     """Returns all rows but each BadRow: the log counts them, or the first is a ValueError unless `is_skipping`.
 
     `is_skipping` is None for programs without the flag --skip_bad_rows; the error then does not advise it.
     """
-    good, bad = [], []
+    good, bad, kept = [], [], _KEPT.get()
     for row in rows:
         if not isinstance(row, BadRow):
             good.append(row)
+        elif kept is not None:
+            kept.append(row)
         elif is_skipping:
             bad.append(row)
         else:
