@@ -181,7 +181,7 @@ def test_100_000_characters_are_answered(page, task):
 
 def test_mistakes_are_sentences_and_the_old_answer_goes(page):
     page.open("fill_mask").run(text="paris is [MASK]").run(text="paris")
-    assert "Text 1 has no [MASK]" in page.find("#error").text
+    assert "The request has no [MASK]" in page.find("#error").text
     assert not page.find("#answer").is_displayed()
     page.run(text="paris is [MASK]")
     assert (page.find("#error").text, page.find("#answer").is_displayed()) == ("", True)
