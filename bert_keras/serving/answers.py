@@ -171,7 +171,7 @@ def described(model: ServedModel, folder: ServedFolder) -> dict[str, Any]:
         "name": model.name,
         "task": model.task,
         "version": folder.number,
-        "failed_versions": folder.failed,
+        "failed_versions": {str(number): reason for number, reason in folder.failed.items()},
         "route": f"/v1/{TASKS[model.task].route}",
         "fields": model.fields,
         "may_lack": sorted(model.may_lack),

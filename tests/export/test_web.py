@@ -9,6 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 from chromium import find_chromium, run_in_chromium
+from guards import at_least
 from known_models import TOKENS
 from node import run_node
 from reference_tokenizer import random_texts
@@ -16,7 +17,13 @@ from tiny_exports import FINE_TUNED, PRETRAINED
 from tiny_web import open_web
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.export.checks.web_check import answers_in_node, run_in_node
+from bert_keras.export.checks.web_check import (
+    answers_in_node,
+    check_items,
+    run_in_node,
+    tokens_in_node,
+    tokens_of_python,
+)
 from bert_keras.prediction import FeatureExtractor
 
 pytestmark = pytest.mark.slow  # converts models, starts Node
@@ -46,8 +53,10 @@ def choices(text, *choices):
 def test_pairs_are_classified_whole_cut_and_in_windows(of_task, tmp_path):
     web = of_task("classification")
     items = [pair("he ate", "so"), pair("he ate", ""), pair(LONG, LONG), pair("so", LONG), pair("\u200b", "x 👨 é")]
+    items += [pair("he ate", blank) for blank in (" ", "\t\n", "\u200b", "\u3164")]
     found = web.check(*items)
     assert found[1]["text_pair"] == ""
+    assert {json.dumps(each["probabilities"]) for each in found[5:]} == {json.dumps(found[1]["probabilities"])}
     assert len(web.check(*items, top_k=2)[0]["probabilities"]) == 2
     windows = web.changed(tmp_path / "windows", doc_stride=4).check(*items)
     assert windows[0] == found[0]
@@ -172,9 +181,39 @@ def test_vectors(of_task, tmp_path):
         found = [answer["vector"] for answer in answers_in_node(changed.folder, items)]
         features = FeatureExtractor(checkpoint, [-1], pooling, 16)([prefix + item["text"] for item in items])
         expected = np.concatenate([each.values for each in features])
+        assert tokens_in_node(changed.folder, items) == tokens_of_python(changed.live, items)
         if prefix:
             expected /= np.linalg.norm(expected, axis=1, keepdims=True)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+
+
+# Prefix of the model, text, and the texts of the tokens: those of the prefix have none.
+PREFIXES = [
+    ("he was ", "hungry, so", ["", "", "hungry", ",", "so"]),
+    ("query: ", "\U0001f600 he", ["", "", "\U0001f600", "he"]),
+    ("\U0001f600\U0001f468 ", "\u00c9a \U0001d15e walking", ["", "\u00c9a", "\U0001d15e", "walk", "ing"]),
+    ("walk", "ing he", ["", "ing", "he"]),  # the token ##ing begins with the text
+    ("w", "as he", ["as", "he"]),  # a token of both
+    ("", "he was", ["he", "was"]),
+]
+
+
+@pytest.mark.parametrize(("prefix", "text", "expected"), PREFIXES)
+def test_tokens_have_their_places_in_the_text_after_a_prefix(of_task, tmp_path, prefix, text, expected):
+    web = of_task("vectors").changed(tmp_path / "web", prefix=prefix)
+    [[sequence]] = found = tokens_in_node(web.folder, [{"text": text}])
+    assert found == tokens_of_python(web.live, [{"text": text}])
+    places = [(token["start"], token["end"]) for token in sequence["tokens"][1:-1]]
+    assert [text[start:end] for start, end in places] == expected
+
+
+def test_the_tokens_of_each_task_are_those_of_python(of_task):
+    for task in FINE_TUNED | PRETRAINED:
+        web = of_task(task)
+        items = check_items(web.live.settings)
+        pairs = zip(tokens_of_python(web.live, items), tokens_in_node(web.folder, items), strict=True)
+        same = [expected == found for expected, found in pairs if isinstance(expected, list)]
+        assert same == [True] * len(at_least(3, same)), task
 
 
 def test_random_texts(of_task):

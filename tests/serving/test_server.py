@@ -23,6 +23,7 @@ from running_server import LONG_TEXT, serving, wait_until
 
 from bert_keras.prediction import network
 from bert_keras.prediction.arguments import Limits
+from bert_keras.serving.answers import TASKS_OF
 from bert_keras.serving.explanations import encoder_of
 from bert_keras.serving.versions import open_folders
 
@@ -213,7 +214,7 @@ def test_the_description_is_valid_and_describes_requests_and_answers(server, ask
     document = requests.get(f"{server.url}/openapi.json", timeout=60).json()
     validator.OpenAPIV31SpecValidator(document).validate()
     explanations = {"/v1/tokens", "/v1/attention"}
-    assert set(document["paths"]) == explanations | {f"/v1/{route}" for route, _ in CASES.values()}
+    assert set(document["paths"]) == explanations | {*TASKS_OF} | {f"/v1/{route}" for route, _ in CASES.values()}
     for task, (route, items) in CASES.items():
         operation = document["paths"][f"/v1/{route}"]["post"]
         body = {"model": name_of(task), "items": items, **OPTIONS.get(task, {})}
@@ -394,10 +395,11 @@ def test_a_full_server_refuses_and_a_token_and_origins_are_checked(tmp_path):
         model.predictor.network._network = slow
 
         def post(**headers):
-            told = {"Authorization": "Bearer secret"} | headers
+            told = {"Authorization": "bearer secret"} | headers
             return requests.post(f"{server.url}/v1/next-sentence", json=body, headers=told, timeout=60)
 
-        assert post(Authorization="Bearer wrong").status_code == 401
+        for wrong in ("Bearer wrong", "Basic secret", "secret", "Bearer", "Bearer secret secret", "BEARER"):
+            assert post(Authorization=wrong).status_code == 401
         assert requests.get(f"{server.url}/livez", timeout=10).status_code == 200
         assert requests.get(f"{server.url}/metrics", timeout=10).status_code == 401
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
