@@ -180,7 +180,9 @@ class LoadedModel(Generic[Text, Answer]):
         """
         for weight in getattr(self.model, "weights", ()):
             if not np.isfinite(keras.ops.convert_to_numpy(weight)).all():
-                raise ValueError(f"{self.folder}: the weight {weight.path} is not finite numbers; {NOT_FINITE}")
+                raise ValueError(
+                    f"{self.folder}: the weight {weight.path} has values that are not finite numbers; {NOT_FINITE}"
+                )
         chosen, longest = list(self.network.lengths if lengths is None else lengths), self.network.lengths[-1]
         for length in chosen:
             if type(length) is not int or not 1 <= length <= longest:

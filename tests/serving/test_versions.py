@@ -165,7 +165,7 @@ def test_a_version_whose_numbers_are_not_finite_is_not_served(opened, add, messa
     add(2, name)
     opened.update(start)
     assert (opened.number, label_of(opened)) == (1, "1")
-    assert re.search("are? not finite numbers", opened.failed[2])
+    assert re.search("not finite numbers", opened.failed[2])
     assert any("version 2 cannot be served: " in line for line in messages)
     add(3)
     opened.update(start)
@@ -255,7 +255,7 @@ def test_without_a_version_that_works_a_server_is_not_ready(add, written, tmp_pa
         asked = requests.post(f"{server.url}/v1/classify", json={"text": "paris"}, timeout=60)
     assert [each.status_code for each in (ready, alive, asked)] == [503, 500, 503]
     assert "the weight " in ready.text
-    assert "is not finite numbers" in asked.json()["error"]
+    assert "not finite numbers" in asked.json()["error"]
 
 
 def test_an_error_while_listing_does_not_end_the_search(opened, add, tmp_path, messages, monkeypatch):
