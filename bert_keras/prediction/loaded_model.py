@@ -30,7 +30,7 @@ from bert_keras.prediction.network import (
 )
 from bert_keras.settings.devices import check_backend
 
-# What to do about weights that are not finite numbers.
+# Remedy for weights that are not finite numbers.
 NOT_FINITE = "take another checkpoint, or train again with a lower learning rate"
 # A text in the form that a task takes, and the answer to it.
 Text = TypeVar("Text")

@@ -124,7 +124,7 @@ def _rerank_answer(model: ServedModel, fields: _Fields, ticket: Ticket) -> list[
     return [{name: getattr(text, name) for name in names} for text in answer["texts"]]
 
 
-def _predict_answer(model: ServedModel, fields: _Fields, ticket: Ticket) -> list[Any]:
+def _predict_answer(model: ServedModel, fields: _Fields, ticket: Ticket) -> Any:
     """Returns the labels of texts with their probabilities, the most probable first, as text-embeddings-inference."""
     inputs = fields["inputs"]
     has_several = isinstance(inputs, list) and isinstance(inputs[0], list)

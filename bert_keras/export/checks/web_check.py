@@ -127,7 +127,8 @@ def tokens_of_python(predictor: Predictor, items: Iterable[Mapping[str, Any]]) -
 
 def tokens_in_node(web: pathlib.Path, items: Iterable[Mapping[str, Any]]) -> list[list[dict[str, Any]] | str]:
     """Returns the same of a web folder."""
-    return [result.get("value", result.get("error")) for result in run_in_node(web, [["tokens", "", i] for i in items])]
+    results = run_in_node(web, [["tokens", "", item] for item in items])
+    return [result["error"] if "error" in result else result["value"] for result in results]
 
 
 def _places(sequences: Any) -> list[tuple]:
