@@ -27,9 +27,10 @@ from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.checkpoints.loading import weights_by_name
 from bert_keras.modeling.checkpoints.safetensors_format import open_tensors
 from bert_keras.modeling.layers import next_seed
+from bert_keras.settings.choices import DEFAULT_LORA_TARGETS, LORA_TARGETS
 from bert_keras.storage import writing
 
-# The dense layers of an encoder layer, by the names of the targets.
+# The dense layer of each target in an encoder layer.
 _DENSE = {
     "query": lambda layer: layer.self_attention.query,
     "key": lambda layer: layer.self_attention.key,
@@ -38,9 +39,6 @@ _DENSE = {
     "intermediate": lambda layer: layer.intermediate,
     "output": lambda layer: layer.feed_forward_output.dense,
 }
-TARGETS = tuple(_DENSE)
-# The kernels that the paper adapts.
-DEFAULT_TARGETS = ("query", "value")
 _METADATA = "lora"
 
 
@@ -48,7 +46,7 @@ def enable_lora(
     model: keras.Model,
     rank: int,
     alpha: float | None = None,
-    targets: Sequence[str] = DEFAULT_TARGETS,
+    targets: Sequence[str] = DEFAULT_LORA_TARGETS,
     also_trained: Iterable[str] = ("pooler/",),
 ) -> None:
     """Adds A and B to dense layers of the encoder, and freezes its other weights. Compile the model after it.
@@ -60,7 +58,7 @@ def enable_lora(
         rank: int, the number of columns of A; the paper gets good results with 1 to 8.
         alpha: float, the strength of the product; None: `rank`. With another rank and the same alpha, the same learning
             rate often works.
-        targets: names of `TARGETS`: the dense layers to adapt in each encoder layer.
+        targets: names of `LORA_TARGETS`: the dense layers to adapt in each encoder layer.
         also_trained: regular expressions; a weight of the encoder stays trainable if one of them is found in its name,
             such as "bias" or "LayerNorm". The pooler counts as a part of the head.
 
@@ -138,7 +136,7 @@ def adapter_bytes(model: keras.Model, base: str | None = None) -> bytes:
     facts = {
         "rank": adapted[0].lora_rank,
         "alpha": adapted[0].lora_alpha,
-        "targets": [target for target in TARGETS if _layers(model, [target])[0].lora_enabled],
+        "targets": [target for target in LORA_TARGETS if _layers(model, [target])[0].lora_enabled],
         "base": base,
         "base_sha256": _digest(weights, [_kernel(dense) for dense in adapted]),
     }
@@ -185,7 +183,7 @@ def _encoders_of(model: keras.layers.Layer) -> list[BertModel]:
     return [encoder for layer in getattr(model, "layers", ()) for encoder in _encoders_of(layer)]
 
 
-def _layers(model: keras.Model, targets: Sequence[str] = TARGETS) -> list[keras.layers.Dense]:
+def _layers(model: keras.Model, targets: Sequence[str] = LORA_TARGETS) -> list[keras.layers.Dense]:
     """Returns the dense layers with these names in the encoders of a model."""
     layers = dict.fromkeys(layer for encoder in _encoders_of(model) for layer in encoder.encoder_layers)
     return [_DENSE[target](layer) for layer in layers for target in targets]
@@ -206,9 +204,9 @@ def _check(model: keras.Model, rank: int, alpha: float, targets: Sequence[str]) 
 
 def check_lora(rank: int, alpha: float, targets: Sequence[str], hidden_size: int) -> None:
     """Raises a ValueError if a rank, an alpha or the targets are not possible for a model of this size."""
-    unknown = [target for target in targets if target not in TARGETS]
+    unknown = [target for target in targets if target not in LORA_TARGETS]
     if unknown or not targets:
-        raise ValueError(f"targets are {', '.join(unknown) or 'empty'}; give one or more of {', '.join(TARGETS)}")
+        raise ValueError(f"targets are {', '.join(unknown) or 'empty'}; give one or more of {', '.join(LORA_TARGETS)}")
     if not (isinstance(rank, int) and 1 <= rank <= hidden_size):
         raise ValueError(f"rank is {rank}, but must be a whole number from 1 to the hidden size {hidden_size}")
     if not 0 < alpha < math.inf:

@@ -19,10 +19,9 @@ from typing import Any
 import keras
 from keras import ops
 
-log = logging.getLogger("bert_keras")
+from bert_keras.settings.choices import SCHEDULES
 
-# The shapes of a learning rate after its warm-up.
-SCHEDULES = ("linear", "smooth_linear", "cosine", "constant")
+log = logging.getLogger("bert_keras")
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

@@ -16,6 +16,7 @@ from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.heads import FINE_TUNING_INITIALIZER_RANGE
 from bert_keras.modeling.layers import EncoderLayer, dtype_policy, mark_built, next_seed, truncated_normal
 from bert_keras.modeling.models import TokenClassifierModel
+from bert_keras.settings import choices
 
 NUM_FEATURE_LAYERS = 4
 NUM_RECURRENT_LAYERS = 2
@@ -157,4 +158,4 @@ def _lstm(units: int, **options: Any) -> keras.layers.LSTM:
 
 
 # By the name in task.json and in the flag --tagger.
-TAGGERS = {"linear": TokenClassifierModel, "bilstm": FeatureBasedTagger, "bilstm_tuned": LstmTagger}
+TAGGERS = dict(zip(choices.TAGGERS, (TokenClassifierModel, FeatureBasedTagger, LstmTagger), strict=True))

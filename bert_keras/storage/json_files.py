@@ -5,11 +5,13 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from bert_keras.storage import paths, text_files
 
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
+_BLANKS = re.compile(r"[ \t\n\r]*")
+_DECODER = json.JSONDecoder()
 _MAY_BE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -33,16 +35,6 @@ def parse_json(text: str, name: str, needed: str = "write valid JSON") -> Any:
     )
 
 
-def read_json_lines(
-    path: str | os.PathLike, needed: str = "write one object in a line"
-) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
-    """Reads a whole file of JSON lines; see `iterate_objects`. Raises ValueError if it is one list."""
-    name, text = paths.name(path), text_files.unify_line_ends(text_files.read_text(path, needed))
-    if text.lstrip().startswith("["):
-        raise ValueError(f"{name} is a JSON list; write one object on each line, for example with jq -c .[]")
-    return iterate_objects(text.split("\n"), lambda number: f"{name} line {number}", needed)
-
-
 def iterate_objects(
     lines: Iterable[str], place: Callable[[int], str], needed: str
 ) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
@@ -64,22 +56,39 @@ def iterate_objects(
 
 def _parse(text: str, place: Callable[[int | None], str], needed: str) -> Any:
     """Parses JSON; `place` returns the place for a message, given an index in the text or None."""
+    value, end = decode(text, skip_blanks(text, 0), place, needed)
+    end = skip_blanks(text, end)
+    if end < len(text):
+        raise not_valid(json.JSONDecodeError("Extra data", text, end), place, needed)
+    return value
+
+
+def decode(text: str, start: int, place: Callable[[int | None], str], needed: str) -> tuple[Any, int]:
+    """Parses the JSON value that begins at an index of a text; returns it and the index after it. See `_parse`."""
     try:
-        value = json.loads(text)
+        value, end = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
-        problem = f"not valid JSON ({error.msg}, column {error.colno})"
-        raise ValueError(f"{place(error.pos)}: {problem}; {needed}") from None
+        raise not_valid(error, place, needed) from None
     except RecursionError:
         raise ValueError(f"{place(None)}: JSON is nested too deeply; {needed}") from None
     except ValueError:
         limit = sys.get_int_max_str_digits()
-        start = next(re.finditer(rf"[0-9]{{{limit + 1},}}", text)).start()
-        raise ValueError(f"{place(start)}: a number of more than {limit:,} digits; {needed}") from None
-    if _MAY_BE_SURROGATE.search(text):
-        half = next((match for match in _ESCAPE.finditer(text) if match[1]), None)
+        number = next(re.compile(rf"[0-9]{{{limit + 1},}}").finditer(text, start)).start()
+        raise ValueError(f"{place(number)}: a number of more than {limit:,} digits; {needed}") from None
+    if _MAY_BE_SURROGATE.search(text, start, end):
+        half = next((match for match in _ESCAPE.finditer(text, start, end) if match[1]), None)
         if half is not None:
             raise ValueError(
                 f"{place(half.start())}: {half[0]} is half of a surrogate pair, which is not a character; write the "
                 "character itself, or leave it out"
             )
-    return value
+    return value, end
+
+
+def not_valid(error: json.JSONDecodeError, place: Callable[[int | None], str], needed: str) -> ValueError:
+    return ValueError(f"{place(error.pos)}: not valid JSON ({error.msg}, column {error.colno}); {needed}")
+
+
+def skip_blanks(text: str, start: int) -> int:
+    """Returns the index of the first character from `start` on that JSON does not skip."""
+    return cast(re.Match, _BLANKS.match(text, start)).end()

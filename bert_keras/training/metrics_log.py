@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from bert_keras.storage import paths
-from bert_keras.training.run_dir import RunDir
+from bert_keras.training.run_dir import CURVES_FILE, RunDir
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("bert_keras")
 
 METRICS_FILE = "metrics.csv"
-CURVES_FILE = "learning_curves.png"
 # Object stores cannot append to a file. Writing the whole file after every row would be slow.
 _SECONDS_BETWEEN_COPIES = 60.0
 

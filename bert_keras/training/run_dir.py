@@ -23,8 +23,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from bert_keras.mistakes import Mistake, SystemFailure
-from bert_keras.modeling import open_checkpoint, save_checkpoint
-from bert_keras.modeling.checkpoints.tensorflow_format import find_damage
 from bert_keras.storage import json_files, paths, writing
 from bert_keras.training.settings.effects import check_same_run
 
@@ -32,6 +30,7 @@ log = logging.getLogger("bert_keras")
 
 RUN_CONFIG = "run_config.json"
 REPORT_FILE = "report.html"
+CURVES_FILE = "learning_curves.png"
 TRIES_FILE = "tries.tsv"
 TRIES_DIR = "tries"
 MODEL_DIR = "model"
@@ -214,6 +213,8 @@ class RunDir:
         if not self.is_writable:
             self._step_of_chief = step
             return
+        from bert_keras.modeling import save_checkpoint  # loads Keras, which a look at the data does not need
+
         try:
             # This flushes the files, so that a power failure cannot leave their name in `checkpoint` without them.
             save_checkpoint(self.file(f"model.ckpt-{step}"), state)
@@ -245,6 +246,8 @@ class RunDir:
 
         The dict must have exactly the names and shapes of the checkpoint.
         """
+        from bert_keras.modeling import open_checkpoint
+
         checkpoint = open_checkpoint(self.file(f"model.ckpt-{step or self.latest_step()}"))
         differing = sorted(set(checkpoint.names) ^ set(state))
         differing += [
@@ -341,6 +344,8 @@ class RunDir:
 @functools.lru_cache(maxsize=32)
 def _damage_of(prefix: str, files: tuple[tuple[str, int, int], ...]) -> str | None:
     """Caches the result until a name, size or time in `files` changes."""
+    from bert_keras.modeling.checkpoints.tensorflow_format import find_damage
+
     return find_damage(prefix)
 
 

@@ -1,6 +1,8 @@
-"""Reads the rows of CSV, TSV and JSON lines, each with the number of its first line."""
+"""Reads the rows of CSV, TSV and JSON, each with the number of its first line."""
 
 import collections
+import contextlib
+import contextvars
 import csv
 import io
 import itertools
@@ -10,10 +12,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
-from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import inspection, paths, text_files
-from bert_keras.storage.json_files import read_json_lines
+from bert_keras.storage.json_rows import JsonRows, has_json_rows
 
 log = logging.getLogger("bert_keras")
 
@@ -33,8 +34,6 @@ _COMMA_OUTSIDE_NUMBER = re.compile(r"(?<!\d),|,(?!\d)")
 # A cell of a TSV file that quotes enclose, quotes in it are doubled; and any other cell.
 _QUOTED_CELL = re.compile(r'"[^"]*(?:""[^"]*)*"(?![^\t\r\n])')
 _PLAIN_CELL = re.compile(r"[^\t\r\n]*")
-# The file of data in memory, which a call from Python writes, and the name of the data; each line is a row.
-_IN_MEMORY = re.compile(r"(\w+_data)-[0-9a-f]{8}\.jsonl")
 _QUOTE_AFTER_BLANK = re.compile(r'(?:^|[,;|\t\r\n]) +"')
 
 
@@ -57,24 +56,23 @@ class BadRow(NamedTuple):
 
 
 class Table:
-    """A user's table of CSV, TSV or JSON lines, which is read once.
+    """A user's table of CSV, TSV or JSON, which is read once.
 
     Attributes:
         path, name: the path, and its last part for messages; for data in memory their name, such as "train_data".
-        is_json: whether the file has JSON lines.
+        is_json: whether the file has rows of JSON, see `JsonRows`.
         names: the cells of the first row without blanks around them, or all keys of the objects.
-        header: the first row as a Row, unless the file has JSON lines.
+        header: the first row as a Row, unless the file has JSON.
         first_rows: up to 200 rows below the names.
     """
 
     def __init__(self, path: str | os.PathLike):
-        self.path, self.name, self.is_json = os.fspath(path), paths.name(path), is_json_lines(path)
-        self._in_memory = _IN_MEMORY.fullmatch(self.name)
-        if self._in_memory:
-            self.name = self._in_memory[1]
+        self.path, self.name, self.is_json = os.fspath(path), paths.name(path), has_json_rows(path)
+        self._place = "line {}".format
         if self.is_json:
-            self.names, found = read_json_rows(path)
-            self._rows: Iterator[Any] = iter(found)
+            found = JsonRows(path)
+            self.name, self._place = found.name, found.place
+            self.names, self._rows = _table_of(found)
         else:
             self._rows = iterate_rows(path)
             self.header = next(self._rows)
@@ -87,8 +85,22 @@ class Table:
         yield from self._rows
 
     def place(self, line: int) -> str:
-        """Returns the user's words for a line: "line 4", or for data in memory "row 3", from 0."""
-        return f"row {line - 1}" if self._in_memory else f"line {line}"
+        """Returns the user's words for a line, see `JsonRows.place`."""
+        return self._place(line)
+
+
+_KEPT: contextvars.ContextVar[list[BadRow] | None] = contextvars.ContextVar("bad rows", default=None)
+
+
+@contextlib.contextmanager
+def keeping_bad_rows() -> Iterator[list[BadRow]]:
+    """Makes `without_bad_rows` leave out every bad row and collect it in the list, so that a look finds all of them."""
+    kept: list[BadRow] = []
+    token = _KEPT.set(kept)
+    try:
+        yield kept
+    finally:
+        _KEPT.reset(token)
 
 
 def without_bad_rows(name: str, rows: Iterable[Any], is_skipping: bool | None = None) -> list[Any]:
@@ -96,10 +108,12 @@ def without_bad_rows(name: str, rows: Iterable[Any], is_skipping: bool | None = 
 
     `is_skipping` is None for programs without the flag --skip_bad_rows; the error then does not advise it.
     """
-    good, bad = [], []
+    good, bad, kept = [], [], _KEPT.get()
     for row in rows:
         if not isinstance(row, BadRow):
             good.append(row)
+        elif kept is not None:
+            kept.append(row)
         elif is_skipping:
             bad.append(row)
         else:
@@ -135,22 +149,18 @@ def iterate_rows(path: str | os.PathLike, is_csv: bool | None = None) -> Iterato
     return _split_quoted(text[separator.end() :], name, separator[1], lines_before=1)
 
 
-def read_json_rows(path: str | os.PathLike) -> tuple[tuple[str, ...], list[Row | BadRow]]:
-    """Reads a file with a JSON object on each line.
-
-    Returns all keys of the objects, and a Row for each object with a cell for each key, a BadRow for each other line.
-    """
-    name, values = paths.name(path), list(read_json_lines(path))
-    _tell_blank_lines(name, values[-1][0] - len(values))
+def _table_of(json_rows: JsonRows) -> tuple[tuple[str, ...], Iterator[Row | BadRow]]:
+    """Returns all keys of the objects, and a Row for each object with a cell for each key, a BadRow for each other."""
+    values = list(json_rows)
     keys = tuple(dict.fromkeys(key for _, value in values if isinstance(value, dict) for key in value))
-    rows: list[Row | BadRow] = []
-    for number, value in values:
-        source = f"{name} line {number}"
+
+    def row(line: int, value: dict[str, Any] | ValueError) -> Row | BadRow:
         if isinstance(value, dict):
-            rows.append(Row(number, [value.get(key) for key in keys]))
-        else:
-            rows.append(BadRow(source, str(value).removeprefix(f"{source}: ")))
-    return keys, rows
+            return Row(line, [value.get(key) for key in keys])
+        source = f"{json_rows.name} {json_rows.place(line)}"
+        return BadRow(source, str(value).removeprefix(f"{source}: "))
+
+    return keys, itertools.starmap(row, values)
 
 
 def _with_usual_line_ends(text: str) -> str:

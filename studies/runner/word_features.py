@@ -8,7 +8,7 @@ import scipy.special
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from bert_keras.data_prep.tasks.conll import Sentence
+from bert_keras.data_prep.tasks.tagging.conll import Sentence
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.prediction import FeatureExtractor
 from bert_keras.prediction.network import Question

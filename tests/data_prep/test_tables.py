@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_keras.data_prep.tasks.tables import Row, iterate_rows, read_json_rows, without_bad_rows
+from bert_keras.data_prep.tasks.tables import Row, Table, iterate_rows, without_bad_rows
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_line_ends_of_other_systems(read, write, line_end, name, delimiter):
     content = "".join(map(str.__add__, [f"text{delimiter}label", f"a{delimiter}1", f"b{delimiter}0"], ends))
     assert read(name, content) == [Row(1, ["text", "label"]), Row(2, ["a", "1"]), Row(3, ["b", "0"])]
     content = "".join(map(str.__add__, ['{"text": "a"}', '{"text": "b"}'], ends))
-    assert read_json_rows(write("a.jsonl", content))[1] == [Row(1, ["a"]), Row(2, ["b"])]
+    assert list(Table(write("a.jsonl", content)).rows()) == [Row(1, ["a"]), Row(2, ["b"])]
 
 
 def test_compressed_files_in_another_encoding(read):
@@ -140,9 +140,9 @@ def test_quotes_of_distributed_tsv_files_are_ordinary_characters(read):
 
 
 def test_json_lines_have_a_cell_for_every_key(write):
-    keys, rows = read_json_rows(write("a.jsonl", '{"text": "a"}\n\n{"label": [1], "text": "b"}\n'))
-    assert keys == ("text", "label")
-    assert rows == [Row(1, ["a", None]), Row(3, ["b", [1]])]
+    table = Table(write("a.jsonl", '{"text": "a"}\n\n{"label": [1], "text": "b"}\n'))
+    assert table.names == ("text", "label")
+    assert list(table.rows()) == [Row(1, ["a", None]), Row(3, ["b", [1]])]
 
 
 @pytest.mark.parametrize(
@@ -159,11 +159,6 @@ def test_json_lines_have_a_cell_for_every_key(write):
 def test_an_unreadable_file(read, name, content, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         read(name, content)
-
-
-def test_a_json_list(write):
-    with pytest.raises(ValueError, match="a.json is a JSON list; write one object on each line"):
-        read_json_rows(write("a.json", '[\n{"text": "a"}\n]'))
 
 
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\ufeff"), max_size=8)
@@ -187,7 +182,7 @@ def test_files_of_the_csv_module_are_read_back(tmp_path_factory, rows):
     ],
 )
 def test_bad_rows_are_errors_or_counted(write, messages, line, problem):
-    _, rows = read_json_rows(write("a.jsonl", f'{{"text": "a"}}\n{line}\n{line}\n'))
+    rows = list(Table(write("a.jsonl", f'{{"text": "a"}}\n{line}\n{line}\n')).rows())
     for is_skipping, advice in ((False, " (skip_bad_rows leaves such rows out)"), (None, "")):
         with pytest.raises(ValueError, match=f"^{re.escape(f'a.jsonl line 2: {problem}{advice}')}$"):
             without_bad_rows("a.jsonl", rows, is_skipping)

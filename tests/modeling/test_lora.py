@@ -10,7 +10,6 @@ from tiny_bert import make_config, make_features, with_random_weights
 from bert_keras.modeling import BertModel, ClassifierModel, open_checkpoint, save_checkpoint, weights_by_name
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.modeling.lora import (
-    TARGETS,
     adapter_bytes,
     enable_lora,
     has_lora,
@@ -19,6 +18,7 @@ from bert_keras.modeling.lora import (
     merged_weights,
     save_lora,
 )
+from bert_keras.settings.choices import LORA_TARGETS
 
 CONFIG = make_config(num_hidden_layers=2)
 QUERY = "bert/encoder/layer_1/attention/self/query/"
@@ -78,7 +78,7 @@ def test_the_rest_of_the_encoder_is_frozen_and_the_head_is_not():
 
 
 def test_all_dense_layers_and_other_weights_can_be_trained():
-    model = with_lora(targets=TARGETS, also_trained=["LayerNorm", "bias$"])
+    model = with_lora(targets=LORA_TARGETS, also_trained=["LayerNorm", "bias$"])
     names = {name for name, weight in weights_by_name(model).items() if weight.trainable}
     assert len([name for name in names if name.endswith("lora_kernel_a")]) == 2 * 6
     assert "bert/encoder/layer_0/output/LayerNorm/gamma" in names
@@ -99,7 +99,7 @@ def test_training_changes_only_the_trained_weights():
     assert {name for name in after if not np.array_equal(after[name], before[name])} == trained
 
 
-@pytest.mark.parametrize("targets", [("query", "value"), TARGETS])
+@pytest.mark.parametrize("targets", [("query", "value"), LORA_TARGETS])
 def test_a_merged_model_has_the_same_outputs_and_the_weights_of_the_original(targets):
     model = with_lora(targets=targets)
     expected, names = logits_of(model), list(weights_of(make_classifier()))

@@ -11,7 +11,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from bert_keras.cli.flags import ending_at_sigterm
-from bert_keras.data_prep.tasks.conll import read_conll
+from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.modeling import open_checkpoint, read_config
 from bert_keras.prediction import SentenceScorer
 from studies import catalog, run_study

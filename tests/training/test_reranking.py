@@ -9,8 +9,8 @@ from known_models import TOKENS, make_config, write_model
 
 from bert_keras import FullTokenizer, Reranker, train_classifier, train_sentence_vectors
 from bert_keras.modeling import PretrainingModel
-from bert_keras.training.reranking.data import Queries, list_features, pair_features
-from bert_keras.training.reranking.losses import NO_TEXT, ListwiseLoss
+from bert_keras.training.reranking.data import NO_TEXT, Queries, list_features, pair_features
+from bert_keras.training.reranking.losses import ListwiseLoss
 from bert_keras.training.reranking.mining import mine_negatives
 
 WORDS = ["paris", "london", "france", "he", "she", "walk", "hungry", "capital"]

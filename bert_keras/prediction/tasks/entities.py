@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from bert_keras.data_prep.tasks.conll import Sentence
-from bert_keras.data_prep.tasks.ner import make_features, tags_from_logits
+from bert_keras.data_prep.tasks.tagging.conll import Sentence
+from bert_keras.data_prep.tasks.tagging.features import make_features, tags_from_logits
 from bert_keras.data_prep.text.words import split_words
 from bert_keras.evaluation.entities import entities, is_tag, to_bio
 from bert_keras.modeling import TAGGERS, BertConfig

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
+from bert_keras.data_prep.tasks.benchmarks.tfds import read_tfds
 from bert_keras.data_prep.tasks.columns import Columns
 from bert_keras.data_prep.tasks.examples import Example, check_labels, in_order, learn_labels, learn_scale
-from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
 from bert_keras.data_prep.tasks.tables import Table
-from bert_keras.data_prep.tasks.user_data import read_own_file, read_tfds
+from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification_settings import source_of
@@ -33,6 +34,8 @@ _DEFAULT_METRICS = {
     "multiple_choice": ("accuracy",),
 }
 _LABELS_SHOWN = 20
+# Returns the examples of the file that a setting names.
+Reader = Callable[[ClassifierSettings, str], list[Example]]
 _CALIBRATION_SHARE = 0.1
 
 
@@ -72,11 +75,15 @@ class ClassificationData:
 
 
 def read_classification_data(
-    settings: ClassifierSettings, stored: dict[str, Any] | None, held: Sequence[str] | None = None
+    settings: ClassifierSettings,
+    stored: dict[str, Any] | None,
+    held: Sequence[str] | None = None,
+    read: Reader | None = None,
 ) -> ClassificationData:
     """Reads and checks all examples of a run, see `training.finetuning.classification.Classification`.
 
-    `held` are the labels of the head to start from; the labels of a file have their order.
+    `held` are the labels of the head to start from; the labels of a file have their order. `read` reads one of the
+    user's files; None: `read_own`.
 
     Raises:
         FileNotFoundError: a file does not exist.
@@ -88,23 +95,25 @@ def read_classification_data(
         settings = dataclasses.replace(settings, do_train=False)  # there are no labels to learn
     if source == "task_name":
         data = _read_known_task(settings)
+    elif source == "tfds":
+        data = _read_tfds(settings, stored, held)
     else:
-        data = (_read_tfds if source == "tfds" else _read_own_files)(settings, stored, held)
+        data = _read_own_files(settings, stored, held, read or read_own)
     if stored and tuple(stored["labels"]) != data.labels:
         raise ValueError(
             f"the model has the labels {_listed(stored['labels'])}, but the data have {_listed(data.labels)}; "
             "give data of the task that the model was trained for"
         )
     if unlabeled_file:
-        data = dataclasses.replace(data, unlabeled=_read_unlabeled(settings, data))
+        data = dataclasses.replace(data, unlabeled=_read_unlabeled(settings, data, read or read_own))
     _check_pairs(data, stored)
     return data
 
 
-def _read_unlabeled(settings: ClassifierSettings, data: ClassificationData) -> list[Example]:
+def _read_unlabeled(settings: ClassifierSettings, data: ClassificationData, read: Reader) -> list[Example]:
     """Returns the examples of the file of texts without labels, with any label: its weight in the loss is 0."""
     label = {"regression": 0.0, "multi_label": ()}.get(data.kind, (*data.labels, None)[0])
-    examples = read_own(settings, "unlabeled_file")
+    examples = read(settings, "unlabeled_file")
     log.info("texts that only the teacher labels: %s", f"{len(examples):,}")
     return [dataclasses.replace(example, label=label) for example in examples]
 
@@ -136,7 +145,7 @@ def _read_known_task(settings: ClassifierSettings) -> ClassificationData:
 
 
 def _read_own_files(
-    settings: ClassifierSettings, stored: dict[str, Any] | None, held: Sequence[str] | None
+    settings: ClassifierSettings, stored: dict[str, Any] | None, held: Sequence[str] | None, read: Reader
 ) -> ClassificationData:
     for what, flag in (("do_train", "train_file"), ("do_predict", "predict_file")):
         if getattr(settings, what) and not getattr(settings, flag):
@@ -147,10 +156,10 @@ def _read_own_files(
         raise Mistake("{do_eval} needs {eval_file}, or {eval_share} of {train_file} to hold out")
     train = labels = None
     if settings.do_train or (settings.do_eval and holds_out):
-        train = read_own(settings, "train_file")
+        train = read(settings, "train_file")
         labels = tuple(stored["labels"] if stored else in_order(learn_labels(train, settings.kind), held))
-    dev = read_own(settings, "eval_file") if settings.do_eval and settings.eval_file else None
-    test = read_own(settings, "predict_file") if settings.do_predict else None
+    dev = read(settings, "eval_file") if settings.do_eval and settings.eval_file else None
+    test = read(settings, "predict_file") if settings.do_predict else None
     if holds_out and train is not None:
         train, dev = hold_out(train, settings.eval_share, settings.train_file or "", settings.kind)
     if not settings.do_train:
@@ -169,11 +178,8 @@ def read_own(settings: ClassifierSettings | LabelCheckSettings, flag: str) -> li
     if isinstance(settings, ClassifierSettings):
         kind, choices = settings.kind, tuple(settings.choice_columns)
         columns = dataclasses.replace(columns, label_separator=settings.label_separator, choices=choices)
-    has_header = settings.has_header
-    if has_header == "false" and (columns.text is None or (needs_label and label is None)):
-        raise Mistake("{has_header}=false needs {text_column} and {label_column}, the numbers of columns from 0")
     table = Table(getattr(settings, flag))
-    return read_own_file(table, columns, kind, needs_label, settings.skip_bad_rows, has_header)
+    return read_own_file(table, columns, kind, needs_label, settings.skip_bad_rows, settings.has_header)
 
 
 def _read_tfds(

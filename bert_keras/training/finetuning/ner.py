@@ -9,28 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data_prep.corpus.sentences import Sentence, is_json_lines
-from bert_keras.data_prep.tasks.conll import format_columns, read_conll, tagged_rows
+from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.tasks.examples import in_order
-from bert_keras.data_prep.tasks.ner import collect_tags, make_features, tags_from_logits
+from bert_keras.data_prep.tasks.tagging.conll import format_columns, read_conll
+from bert_keras.data_prep.tasks.tagging.features import collect_tags, make_features, tags_from_logits
+from bert_keras.data_prep.tasks.tagging.rows import tagged_rows
 from bert_keras.evaluation.entities import entity_metrics, entity_report
-from bert_keras.mistakes import Message, Mistake, Setting
+from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import TAGGERS, BertConfig, TokenClassificationLoss, TokenClassifierModel
-from bert_keras.storage import paths
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.report import in_words
 from bert_keras.training.run_dir import RunDir
+from bert_keras.training.settings.files import columns_of, find_files
 from bert_keras.training.settings.programs import NerSettings
 
 log = logging.getLogger("bert_keras")
-
-# For each file: the flag that uses it, and its name in --data_dir.
-_FILES = {
-    "train_file": ("do_train", "train.txt"),
-    "eval_file": ("do_eval", "dev.txt"),
-    "predict_file": ("do_predict", "test.txt"),
-}
 
 
 class TokenClassification(Task):
@@ -49,7 +43,7 @@ class TokenClassification(Task):
 
     def __init__(self, settings: NerSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
         paths_by_flag = find_files(settings)
-        train_file, eval_file, predict_file = (paths_by_flag.get(name) for name in _FILES)
+        train_file, eval_file, predict_file = map(paths_by_flag.get, ("train_file", "eval_file", "predict_file"))
         self.files = {"train_file": train_file, "eval_file": eval_file}
         self._settings = {name: getattr(settings, name) for name in ("max_seq_length", "document_context", "tagger")}
         self._model = TAGGERS[settings.tagger]
@@ -58,8 +52,7 @@ class TokenClassification(Task):
             self.cannot_pack = Message("the LSTMs of {tagger}={} read across the whole row", settings.tagger)
 
         def read(path: str, needs_tags: bool = True) -> list[Sentence]:
-            columns: dict[str, Any] = {"word_column": settings.word_column, "tag_column": settings.tag_column}
-            return read_conll(path, needs_tags, **({} if is_json_lines(path) else columns))
+            return read_conll(path, needs_tags, **columns_of(settings, path))
 
         train = read(train_file) if train_file else []
         if stored is None and not train:
@@ -68,7 +61,6 @@ class TokenClassification(Task):
         self.tags = stored["labels"] if stored else in_order(collect_tags(train), held)
         self._eval = read(eval_file) if eval_file else []
         self._predict = read(predict_file, needs_tags=False) if predict_file else []
-        self._predict_file = predict_file or ""
         self.facts = {"tags": self.tags}
         for name, sentences in (("train_file", train), ("eval_file", self._eval)):
             if sentences:
@@ -115,7 +107,7 @@ class TokenClassification(Task):
         predicted, confidences = tags_from_logits(self.predict_features, outputs["logits"], self._predict, self.tags)
         run_dir.remove("predictions.txt", "predictions.jsonl", "predict_results.txt", "predict_entity_report.txt")
         rows = None
-        if is_json_lines(self._predict_file):
+        if self._predict[0].row is not None:
             rows = tagged_rows(self._predict, predicted, confidences)
             lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             run_dir.write_text("predictions.jsonl", lines)
@@ -124,7 +116,7 @@ class TokenClassification(Task):
         if self._predict[0].tags is not None:
             truth = _tags_of(self._predict)
             metrics = entity_metrics(truth, predicted)
-            log.info("predictions, compared with the tags of %s: %s", self._predict_file, in_words(metrics))
+            log.info("predictions, compared with the tags of %s: %s", self._predict[0].path, in_words(metrics))
             lines = "".join(f"{name} = {metrics[name]:.6f}\n" for name in sorted(metrics))
             run_dir.write_text("predict_results.txt", lines)
             run_dir.write_text("predict_entity_report.txt", entity_report(truth, predicted))
@@ -132,19 +124,6 @@ class TokenClassification(Task):
 
     def _predicted(self, outputs: dict[str, np.ndarray]) -> list[list[str]]:
         return tags_from_logits(self.eval_features, outputs["logits"], self._eval, self.tags)[0]
-
-
-def find_files(settings: NerSettings) -> dict[str, str]:
-    """Returns the paths of the files that the actions of the settings need, by flag name."""
-    files = {}
-    for name, (action, usual_name) in _FILES.items():
-        if not getattr(settings, action):
-            continue
-        path = getattr(settings, name) or (settings.data_dir and paths.join(settings.data_dir, usual_name))
-        if not path:
-            raise Mistake("{} needs {}, or {data_dir} with a {}", Setting(action), Setting(name), usual_name)
-        files[name] = path
-    return files
 
 
 def _tags_of(sentences: Sequence[Sentence]) -> list[Sequence[str]]:

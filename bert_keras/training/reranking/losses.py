@@ -9,8 +9,6 @@ from keras import ops
 
 from bert_keras.modeling.losses import Loss
 
-# Relevance of a missing text, which pads a query that has fewer texts than others.
-NO_TEXT = -1.0
 _EXCLUDED = -1e9
 
 
@@ -21,7 +19,7 @@ class ListwiseLoss(Loss):
     the loss is that of Nogueira et al. 2020 and of contrastive training.
 
     Args:
-        model: MultipleChoiceModel; the labels are float32 [B, K] "label_values": NO_TEXT, 0 or above.
+        model: MultipleChoiceModel; the labels are float32 [B, K] "label_values": `data.NO_TEXT`, 0 or above.
     """
 
     label_names = ("label_values",)

@@ -12,9 +12,8 @@ from keras import ops
 from bert_keras.modeling import SentenceModel
 from bert_keras.modeling.layers import normalize
 from bert_keras.modeling.losses import Loss, losses_and_hits
+from bert_keras.training.sentence_vectors.data import NO_TEXT
 
-# Number of a missing text, which pads an example that has fewer texts than others.
-NO_TEXT = -1
 _EXCLUDED = -1e9
 
 

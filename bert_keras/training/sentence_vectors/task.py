@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.evaluation.sentence_vectors import (
     CLUSTERING_METRICS,
     RETRIEVAL_METRICS,
@@ -24,7 +23,7 @@ from bert_keras.modeling.heads import check_pooling
 from bert_keras.modeling.losses import Loss
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.run_dir import RunDir
-from bert_keras.training.sentence_vectors.data import Texts, make_features, read_file
+from bert_keras.training.sentence_vectors.data import make_features, read_texts
 from bert_keras.training.sentence_vectors.losses import NO_TEXT, CosineLoss, RankingLoss
 from bert_keras.training.settings.programs import VectorSettings
 
@@ -56,7 +55,7 @@ class SentenceVectors(Task):
         self._settings = {name: getattr(settings, name) for name in SETTLED}
         self._scale = settings.scale
         self.files = {"train_file": settings.train_file, "eval_file": settings.eval_file}
-        found = {name: self._read(settings, name) for name, action in FILES.items() if getattr(settings, action)}
+        found = {name: read_texts(settings, name) for name, action in FILES.items() if getattr(settings, action)}
         # None for each action that the run leaves out; the methods below run only where there is something.
         texts: list[Any] = [found.get(name) for name in FILES]
         self._train, self._eval, self._predict = texts
@@ -81,13 +80,6 @@ class SentenceVectors(Task):
             self.eval_features = features("eval_file")
         if self._predict:
             self.predict_features = features("predict_file")
-
-    def _read(self, settings: VectorSettings, name: str) -> Texts:
-        path = getattr(settings, name)
-        columns = settings.text_columns, settings.score_column, settings.label_column
-        texts = read_file(Table(path), *columns, has_labels=name != "predict_file")
-        log.info("%s: %s rows of %s", path, f"{len(texts.rows):,}", texts.kind)
-        return texts
 
     def _prepare_training(self, settings: VectorSettings, features: dict[str, np.ndarray]) -> None:
         self.num_train_examples = len(features["input_ids"])

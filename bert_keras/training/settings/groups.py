@@ -6,8 +6,7 @@ Flags of the original BERT keep their names and defaults. A program's own datacl
 import dataclasses
 from typing import Any
 
-from bert_keras.modeling.lora import DEFAULT_TARGETS, TARGETS
-from bert_keras.modeling.optimization import SCHEDULES
+from bert_keras.settings.choices import DEFAULT_LORA_TARGETS, LORA_TARGETS, SCHEDULES
 from bert_keras.settings.devices import Computation, Devices
 from bert_keras.settings.fields import REQUIRED, free, setting, setting_fields
 from bert_keras.settings.model_files import ModelSettings
@@ -62,7 +61,9 @@ class RunSettings(Devices, Computation):
     )
     keep_checkpoint_max: int = free("Number of newest checkpoints to keep. 0: all.", 5, lower_bound=0)
     deterministic: bool = setting(
-        "Use only operations that give the same bits every time, even if they are slower.", False
+        "Use only operations that give the same bits every time, even if they are slower. In Python, the whole process "
+        "does so from then on.",
+        False,
     )
     init_checkpoint: str | None = None
     train_batch_size: int = 32
@@ -134,7 +135,8 @@ class FineTuningSettings(ModelSettings, RunSettings):
         "Strength of LoRA: its product has the factor alpha / rank. If not given: the rank.", None, lower_bound=0
     )
     lora_targets: str = setting(
-        f"Kernels of each layer that LoRA adapts, separated by commas: {', '.join(TARGETS)}.", ",".join(DEFAULT_TARGETS)
+        f"Kernels of each layer that LoRA adapts, separated by commas: {', '.join(LORA_TARGETS)}.",
+        ",".join(DEFAULT_LORA_TARGETS),
     )
     new_head: bool = setting("Start the head from random weights, even if the checkpoint has one.", False)
     do_eval: bool = True  # a program without this setting evaluates if it has data for it

@@ -8,7 +8,7 @@ from bert_keras.data_prep.tasks.examples import KINDS
 from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS
 from bert_keras.evaluation.squad import LANGUAGES
 from bert_keras.model_folder.tasks import POOLINGS
-from bert_keras.modeling import TAGGERS
+from bert_keras.settings.choices import TAGGERS
 from bert_keras.settings.fields import REQUIRED, free, setting
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.settings.numbers import NumberParser
@@ -205,6 +205,11 @@ class VectorSettings(EvaluatedSettings):
     )
     score_column: str | None = free("Column with the score of each pair.", None)
     label_column: str | None = free("Column with the class of each text, or the inference of each pair.", None)
+    has_header: str = free(
+        "Whether the first row of a .csv or .tsv file names the columns. auto: decided from its content.",
+        "auto",
+        choices=HEADERS,
+    )
     pooling: str = setting(
         "How the vectors of tokens become one: that of [CLS], mean, maximum.", "mean", choices=POOLINGS
     )

@@ -10,12 +10,9 @@ from absl import flags
 
 from bert_keras.cli.flags import is_path
 from bert_keras.mistakes import Mistake
-from bert_keras.modeling.config import released_names
 from bert_keras.settings.devices import Devices
 from bert_keras.settings.fields import read_flags, setting_fields
 from bert_keras.storage.paths import is_file, is_remote, join, real
-from bert_keras.training.distribution.tpu import check_computing, check_paths
-from bert_keras.training.precision import take_precision
 from bert_keras.training.run_dir import MODEL_DIR, RUN_CONFIG, RunDir, read_run_config
 from bert_keras.training.settings.groups import RunSettings
 
@@ -109,6 +106,11 @@ def settings_of(program: type[S], flag_values: flags.FlagValues, path_lists: Seq
         flag_values: the flags of the program, parsed.
         path_lists: names of flags that hold comma-separated paths and globs.
     """
+    # These load TensorFlow, which the other functions do not need.
+    from bert_keras.modeling.config import released_names
+    from bert_keras.training.distribution.tpu import check_computing, check_paths
+    from bert_keras.training.precision import take_precision
+
     settings = read_flags(program, flag_values)
     changes: dict = {"num_tpu_cores": None} if flag_values["num_tpu_cores"].using_default_value else {}
     for name in (field.name for field in setting_fields(settings) if is_path(field.name)):

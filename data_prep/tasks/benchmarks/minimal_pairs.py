@@ -14,7 +14,7 @@ from bert_keras.evaluation.minimal_pairs import mean_accuracy, minimal_pairs_tab
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, text_files
 from bert_keras.storage.inspection import ending_of
-from bert_keras.storage.json_files import read_json_lines
+from bert_keras.storage.json_rows import JsonRows
 
 log = logging.getLogger("bert_keras")
 
@@ -110,7 +110,7 @@ def score_minimal_pairs(data_file: str, predictions_file: str) -> tuple[dict[str
 def _read_scores(path: str) -> dict[str, float]:
     scores = {}
     needed = 'each line needs "text" and "log_probability", as predict.py --task=score --json writes them'
-    for number, value in read_json_lines(path, needed):
+    for number, value in JsonRows(path, needed):
         if isinstance(value, ValueError):
             raise value
         score = value.get("log_probability")
@@ -125,7 +125,7 @@ def _read_paradigm(path: str, groups: Mapping[str, str]) -> Paradigm:
     name = paths.name(path)[: paths.name(path).lower().rfind(ending)]
     group = groups.get(name, name.rpartition("-")[0])
     if ending == ".jsonl":
-        objects = [_check_object(path, number, value) for number, value in read_json_lines(path, _NEEDED)]
+        objects = [_check_object(path, number, value) for number, value in JsonRows(path, _NEEDED)]
         group = groups.get(name) or str(objects[0].get("linguistics_term", ""))
         pairs = [(one["sentence_good"], one["sentence_bad"]) for one in objects]
     elif ending == ".txt":

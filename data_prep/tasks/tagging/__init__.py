@@ -1,0 +1,1 @@
+"""Reads sentences of words and tags, and converts them to features."""
