@@ -93,7 +93,7 @@ MISTAKES = [
     (
         "v1/embeddings",
         {"input": "a", "items": ["b"]},
-        '"input" is not a field of a request with "items"; its fields are "items", "model"',
+        '"input" is not a field of a request with "items"; its fields are "items" and "mod',
     ),
     (
         "v1/embeddings",
