@@ -45,19 +45,19 @@ def run_command(
     parse(flag_values, argv, usage)
     result = open_run(flag_values, open_console()).execute()
     if result.is_complete:
-        _show_next_steps(argv[0], flag_values, texts)
+        _show_next_steps(argv[0], flag_values, texts, result.is_useful)
     return result.metrics
 
 
-def _show_next_steps(program_file: str, values: flags.FlagValues, texts: Sequence[str]) -> None:
-    """Logs the reports of a run, and commands for its model that can be copied."""
+def _show_next_steps(program_file: str, values: flags.FlagValues, texts: Sequence[str], is_useful: bool) -> None:
+    """Logs the reports of a run, and commands for its model that can be copied, if it is useful."""
     folder = values.output_dir
     only_predicts = not values.do_train and not ("do_eval" in values and values.do_eval)
     names = [name for name in _REPORTS if name.startswith("predictions") or not only_predicts]
     reports = [file for file in (paths.join(folder, name) for name in names) if paths.is_file(file)]
     if reports:
         log.info("Look at %s", ", ".join(reports))
-    if not values.do_train:
+    if not values.do_train or not is_useful:
         return
     programs = os.path.dirname(shown_path(program_file))
     name = os.path.basename(folder.rstrip("/"))
