@@ -17,14 +17,17 @@ from bert_keras.data_prep.tasks.column_names import (
     WORD_NUMBER_NAMES,
     folded,
 )
-from bert_keras.data_prep.tasks.tables import Row
-from bert_keras.data_prep.tasks.tagging.annotations import AnnotatedText, find_unit, read_annotated, to_tags
+from bert_keras.data_prep.tasks.labels import read_list
+from bert_keras.data_prep.tasks.tables import Row, iterate_rows
+from bert_keras.data_prep.tasks.tagging.annotations import SPAN_NAMES, AnnotatedText, find_unit, read_annotated, to_tags
 from bert_keras.storage import text_files
+from bert_keras.storage.inspection import ending_of
 from bert_keras.storage.json_rows import JsonRows
 
 log = logging.getLogger("bert_keras")
 
 NEEDED_JSON = 'it needs {"words": [...], "tags": [...]}, or {"text": ..., "label": [[start, end, type], ...]}'
+_TABLES = (".csv", ".tsv", ".txt")
 CLASS_LABEL = (
     "if the numbers are the ids of Hugging Face's ClassLabel, write their names, which are in "
     'dataset.features["ner_tags"].feature.names'
@@ -53,7 +56,41 @@ def read_json(path: str | os.PathLike, tag_keys: Sequence[str], needs_tags: bool
         if isinstance(row, ValueError):
             raise row
         rows.append((line, row))
-    source = Source(found.path, found.unit)
+    return sentences_of_objects(Source(found.path, found.unit), rows, tag_keys, needs_tags)
+
+
+def read_table(path: str, tag_keys: Sequence[str], needs_tags: bool) -> list[Sentence]:
+    """Reads the sentences of a CSV or TSV file: a word in each row, or lists in the cells; see `read_conll`."""
+    rows = iterate_rows(path, None if ending_of(path) in _TABLES else False)
+    names = [cell.strip() for cell in next(rows).cells]
+    source, roles, rows = Source(path), roles_of(names), list(rows)
+    first = {} if not rows else dict(zip(names, map(_list_or_text, rows[0].cells), strict=False))
+    if not any(isinstance(value, list) for value in first.values()) or {"sentence", "word"} <= set(roles):
+        return sentences_of_words(source, names, rows, needs_tags)
+    objects = []
+    for row in rows:
+        _check_cells(source, names, row, {})
+        objects.append((row.line, dict(zip(names, map(_list_or_text, row.cells), strict=True))))
+    return sentences_of_objects(source, objects, tag_keys, needs_tags)
+
+
+def is_table(lines: Sequence[str]) -> bool:
+    """Returns whether the first of the lines of a file names columns that tabs separate, of words or of lists."""
+    names = lines[0].split("\t")
+    roles, known = set(roles_of(names)), {folded(name) for name in names}
+    has_list = len(lines) > 1 and any(map(read_list, lines[1].split("\t")))
+    return {"sentence", "word"} <= roles or (has_list and bool("tag" in roles or known & set(SPAN_NAMES)))
+
+
+def _list_or_text(cell: str) -> Any:
+    found = read_list(cell)
+    return (cell or None) if found is None else [list(part) if isinstance(part, tuple) else part for part in found]
+
+
+def sentences_of_objects(
+    source: Source, rows: Sequence[tuple[int, dict[str, Any]]], tag_keys: Sequence[str], needs_tags: bool
+) -> list[Sentence]:
+    """Returns the sentences of objects, with their lines, of a file or of data in memory."""
     names = tuple(dict.fromkeys(name for _, row in rows for name in row))
     roles = roles_of(names)
     if "word" in roles and "sentence" in roles and isinstance(rows[0][1].get(names[roles["word"]]), str):
@@ -167,7 +204,7 @@ def _check_cells(source: Source, names: Sequence[str], row: Row, roles: Mapping[
         raise ValueError(f"{place}: {len(row.cells)} cells, but the header has {len(names)}")
     if [cell.strip() for cell in row.cells] == list(names):
         raise ValueError(f"{place} repeats the header, as in files that were joined; remove this line")
-    if text_files.is_blank(row.cells[roles["word"]]):
+    if "word" in roles and text_files.is_blank(row.cells[roles["word"]]):
         raise ValueError(f'{place} has no word in the column "{names[roles["word"]]}"; put the word there')
 
 
