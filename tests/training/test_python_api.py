@@ -337,7 +337,7 @@ def test_settings_that_do_not_fit_are_refused_and_nothing_is_written(short, tmp_
         (
             [{"text": "a", "label": ["x"]}, {"text": "b", "label": ["y"]}],
             ValueError,
-            r"^train_data row 0: the label is the list \["x"\], but one label is needed; lists are for kind=multi_label",
+            r"^train_data row 0: the label is the list \[.x.\], but one label is needed; lists are for kind=multi_lab",
         ),
         (tf.data.Dataset.from_tensors(("a", "pos")).repeat(), ValueError, r"without an end; limit it, .* take\(1000\)"),
         ("missing.csv", FileNotFoundError, "missing.csv"),
