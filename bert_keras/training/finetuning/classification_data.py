@@ -16,6 +16,7 @@ from bert_keras.data_prep.tasks.columns import Columns
 from bert_keras.data_prep.tasks.examples import Example, check_labels, in_order, learn_labels, learn_scale
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
+from bert_keras.data_prep.text.same_text import find_contradictions
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification_settings import source_of
@@ -104,10 +105,34 @@ def read_classification_data(
             f"the model has the labels {_listed(stored['labels'])}, but the data have {_listed(data.labels)}; "
             "give data of the task that the model was trained for"
         )
+    warn_of_contradictions([*(data.train or ()), *(data.calibration or ()), *(data.dev or ())], data.kind)
     if unlabeled_file:
         data = dataclasses.replace(data, unlabeled=_read_unlabeled(settings, data, read or read_own))
     _check_pairs(data, stored)
     return data
+
+
+def warn_of_contradictions(examples: Sequence[Example], kind: str) -> None:
+    """Warns of equal texts with different labels; numbers may differ, because they may be measured again."""
+    if kind == "regression":
+        return
+    labels = [_answer(example) for example in examples]
+    groups = find_contradictions([example.key for example in examples], labels)
+    if groups:
+        first = groups[0][0]
+        other = next(number for number in groups[0] if labels[number] != labels[first])
+        log.warning(
+            "texts that occur with different labels: %s, such as %s (%s) and %s (%s); no model can answer both",
+            f"{len(groups):,}",
+            *(value for number in (first, other) for value in (examples[number].source, labels[number])),
+        )
+
+
+def _answer(example: Example) -> str:
+    label: Any = example.label
+    if example.choices:
+        return example.choices[int(label)]
+    return ", ".join(sorted(label)) or "no label" if isinstance(label, tuple) else str(label)
 
 
 def _read_unlabeled(settings: ClassifierSettings, data: ClassificationData, read: Reader) -> list[Example]:
