@@ -14,10 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.tasks.column_names import TEXT_NAMES, folded
+from bert_keras.data_prep.text.characters import utf16_places
 from bert_keras.data_prep.text.words import split_words
 from bert_keras.storage.text_files import is_blank
 
-_SPAN_NAMES = ("spans", "entities", "ents", "label", "labels", "annotations", "ner", "tags")
+SPAN_NAMES = ("spans", "entities", "ents", "label", "labels", "annotations", "ner", "tags")
 _START_NAMES = ("start", "start_offset", "startoffset", "start_char", "begin")
 _END_NAMES = ("end", "end_offset", "endoffset", "end_char", "stop")
 _LABEL_NAMES = ("label", "labels", "type", "tag", "entity", "entity_type", "entity_group")
@@ -59,12 +60,7 @@ class AnnotatedText:
     @functools.cached_property
     def places(self) -> list[int] | None:
         """The index of each UTF-16 unit of the text and of its end; None if both units are equal."""
-        if self.text.isascii() or max(self.text, default="") <= "\uffff":
-            return None
-        return [
-            *(index for index, char in enumerate(self.text) for _ in range(1 + (char > "\uffff"))),
-            len(self.text),
-        ]
+        return utf16_places(self.text)
 
     def range_of(self, span: Span, unit: str) -> tuple[int, int] | None:
         """Returns start and end of a span as indices of the text; None if a character is cut or the text is shorter."""
@@ -95,7 +91,7 @@ def read_annotated(row: Mapping[str, Any], place: str) -> AnnotatedText | None:
     text = next((row[keys[name]] for name in TEXT_NAMES if isinstance(row.get(keys.get(name, "")), str)), None)
     if text is None:
         return None
-    names = [keys[name] for name in _SPAN_NAMES if isinstance(row.get(keys.get(name, "")), list)]
+    names = [keys[name] for name in SPAN_NAMES if isinstance(row.get(keys.get(name, "")), list)]
     full = [name for name in names if row[name]]
     if len(full) > 1:
         listed = " and ".join(f'"{name}"' for name in full)
