@@ -217,10 +217,10 @@ def test_the_lists_show_what_their_titles_say(tmp_path, starts):
     numbers = [int(found[1]) for text in page.texts["Longest texts"] if (found := re.match(r"(\d+) tokens", text))]
     assert len(numbers) == 10
     assert numbers == sorted(numbers, reverse=True)
-    facts = [text for text in page.texts["Most suspicious labels"] if text.startswith("label ")]
-    pairs = [re.match(r"label (\S+?),? .*prediction (\S+?),? ", f"{text} ").groups() for text in facts]
+    names = [text for text in page.texts["Most suspicious labels"] if text in ("neg", "pos")]  # in bold
+    pairs = list(zip(names[::2], names[1::2], strict=True))
     assert pairs
-    assert all(label.strip(" ·,") != answer.strip(" ·,") for label, answer in pairs)
+    assert all(label != answer for label, answer in pairs)
 
 
 def test_an_evaluation_later_writes_the_page_again(finished):
@@ -248,7 +248,8 @@ def test_confusions_and_suspects_are_those_of_the_predictions(tmp_path, starts):
     facts = page.texts["Most suspicious labels"]
     assert ROWS[first][0] in facts
     assert any(f"probability {min(of_truth):.4f}" in text for text in facts)
-    assert sum(text.startswith(SCRIPT) for text in facts) == 20
+    num_wrong = sum(row["prediction"] != label for row, (_, label) in zip(rows, ROWS, strict=True))
+    assert sum(text.startswith(SCRIPT) for text in facts) == min(20, num_wrong) > 0
     assert page.texts["Longest texts"][0].startswith(
         "24 of 24 examples fill all 12 tokens of a sequence; a longer text"
     )
