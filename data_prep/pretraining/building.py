@@ -64,7 +64,9 @@ def _find_work_dir(build: Build, files: Sequence[str]) -> str:
     Never deletes the work of another build.
     """
     made_from = [[paths.real(text.file), text.size, paths.modified(text.file)] for text in build.texts]
-    content = json.dumps([code_digest(), build.metadata, made_from, files, build.is_gzip])
+    # Random replacements follow the order of the vocabulary's lines, which differs from that of ids if lines repeat.
+    order = [*build.tokenizer.vocab.values()]
+    content = json.dumps([code_digest(), build.metadata, made_from, files, order])
     digest, prefix = hashlib.sha256(content.encode("utf-8")).hexdigest()[:12], f".{paths.name(files[0])}."
     work_dir = os.path.join(build.folder, f"{prefix}{digest}.unfinished")
     writing.remove_left_over(build.folder, prefix)

@@ -102,11 +102,17 @@ def open_records(
     return records
 
 
+def vocabulary_size_of(input_file: str) -> int | None:
+    """Returns the size of the vocabulary that record files were built with; None if they have no metadata."""
+    stored = (read_metadata(path) or {} for path in _find_files(input_file))
+    return next((metadata["vocab_size"] for metadata in stored if "vocab_size" in metadata), None)
+
+
 def check_same_vocabulary(
     file: str, metadata: Mapping[str, Any], other_file: str, other_metadata: Mapping[str, Any]
 ) -> None:
     """Raises ValueError if the builder's metadata of two record files shows different vocabularies or casing."""
-    for name in ("vocab_sha256", "do_lower_case", "strip_accents"):
+    for name in ("vocab_sha256", "do_lower_case", "strip_accents", "max_input_chars_per_word"):
         if name in metadata and metadata[name] != other_metadata.get(name, metadata[name]):
             what = "vocabularies" if name == "vocab_sha256" else Message("values of {}", Setting(name))
             raise Mistake("{} and {} were built with different {}; build them with the same", file, other_file, what)

@@ -1,5 +1,6 @@
 """Checks that a vocabulary belongs to a model: it has a token for each embedding row, and the right casing."""
 
+import dataclasses
 import logging
 import os
 from collections.abc import Sequence
@@ -63,3 +64,23 @@ def check_vocabulary(
                 vocab_file,
             )
         )
+
+
+def with_vocab_size(config: BertConfig, num_tokens: int, source: str) -> BertConfig:
+    """Returns the config of a model with random weights: it has a row for each token, which the log reports.
+
+    Differs from the original BERT, where the user writes the number into the config.
+
+    Args:
+        num_tokens: of the vocabulary.
+        source: where the vocabulary is.
+    """
+    if config.vocab_size == num_tokens:
+        return config
+    log.info(
+        "random weights for the %s tokens of %s (vocab_size in the config: %s)",
+        f"{num_tokens:,}",
+        source,
+        f"{config.vocab_size:,}",
+    )
+    return dataclasses.replace(config, vocab_size=num_tokens)
