@@ -43,6 +43,7 @@ from bert_keras.modeling.layers import dtype_policy, initial_seed
 from bert_keras.modeling.losses import Loss
 from bert_keras.modeling.replaced_tokens import generator_config
 from bert_keras.settings.devices import PRECISIONS
+from bert_keras.storage import paths
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes, vocabulary_digest
 from bert_keras.training.distribution.devices import distribute, strategy_of
 from bert_keras.training.distribution.workers import Workers, open_run_dir
@@ -156,7 +157,8 @@ def _read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingR
     eval_records = open_records(settings.eval_file, *lengths) if settings.eval_file else None
     if eval_records:
         check_same_vocabulary(records.files[0], records.metadata, eval_records.files[0], eval_records.metadata)
-        seen = sorted(set(records.files) & set(eval_records.files))
+        trained = {*map(paths.identity, records.files)}
+        seen = sorted(file for file in eval_records.files if paths.identity(file) in trained)
         if seen and settings.input_file:
             log.warning("%s is also training data; its metrics say little about other text", ", ".join(seen))
     if tokens:

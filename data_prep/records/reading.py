@@ -68,6 +68,7 @@ def open_records(
             empty.
     """
     files = _find_files(input_file)
+    _warn_about_repeated(files)
     stored = [read_metadata(path) or {} for path in files]
     first = next((number for number, metadata in enumerate(stored) if metadata), 0)
     for path, metadata in zip(files, stored, strict=True):
@@ -181,10 +182,16 @@ def _find_files(patterns: str) -> list[str]:
                 f"{folders[0]} is a folder; name the record files in it, for example {folders[0]}/*.tfrecord"
             )
         files += matches
-    twice = sorted(path for path, count in collections.Counter(files).items() if count > 1)
+    return files
+
+
+def _warn_about_repeated(files: Sequence[str]) -> None:
+    names = collections.defaultdict(list)
+    for path in files:
+        names[paths.identity(path)].append(path)
+    twice = sorted(" = ".join(dict.fromkeys(each)) for each in names.values() if len(each) > 1)
     if twice:
         log.warning("%s: named more than once, and read each time", ", ".join(twice))
-    return files
 
 
 def _check_metadata(
