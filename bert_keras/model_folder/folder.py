@@ -282,7 +282,7 @@ class ModelFolder(os.PathLike[str]):
                 "{} has no bert_config.json or config.json; put it there, or give {config_file}", self.folder
             )
         if self.path is None:
-            return with_vocab_size(config, len(self._tokens), self.vocab_file)
+            return with_vocab_size(config, self._tokens, self.vocab_file)
         if checkpoint:
             check_sizes(config, checkpoint)
             if given:

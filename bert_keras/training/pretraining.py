@@ -149,9 +149,8 @@ def _read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingR
         )
     input_file = settings.input_file or settings.eval_file or ""
     tokens = read_tokens(settings.vocab_file) if settings.vocab_file else None
-    num_tokens = len(tokens) if tokens else vocabulary_size_of(input_file)
-    if num_tokens and not settings.init_checkpoint:
-        config = with_vocab_size(config, num_tokens, settings.vocab_file or input_file)
+    if not settings.init_checkpoint and (vocabulary := vocabulary_size_of(input_file) or tokens):
+        config = with_vocab_size(config, vocabulary, settings.vocab_file or input_file)
     lengths = (settings.max_seq_length, settings.max_predictions_per_seq, config.vocab_size)
     records = open_records(input_file, *lengths)
     eval_records = open_records(settings.eval_file, *lengths) if settings.eval_file else None
@@ -210,7 +209,6 @@ def _check_generator(settings: PretrainingSettings, config: BertConfig) -> None:
 
 
 def _check_vocabulary(tokens: Tokens, config: BertConfig, records: PretrainingRecords) -> None:
-    check_vocabulary(tokens, config, records.metadata.get("do_lower_case"))
     digest = vocabulary_digest(load_vocab(tokens))
     if records.metadata.get("vocab_sha256", digest) != digest:
         raise Mistake(
@@ -218,6 +216,7 @@ def _check_vocabulary(tokens: Tokens, config: BertConfig, records: PretrainingRe
             "that one, or build them again",
             tokens.name,
         )
+    check_vocabulary(tokens, config, records.metadata.get("do_lower_case"))
 
 
 def _checkpoint_to_start_from(settings: PretrainingSettings, run_dir: RunDir) -> Checkpoint | None:

@@ -66,21 +66,24 @@ def check_vocabulary(
         )
 
 
-def with_vocab_size(config: BertConfig, num_tokens: int, source: str) -> BertConfig:
+def with_vocab_size(config: BertConfig, tokens: Sequence[str] | int, source: str) -> BertConfig:
     """Returns the config of a model with random weights: it has a row for each token, which the log reports.
 
     Differs from the original BERT, where the user writes the number into the config.
 
     Args:
-        num_tokens: of the vocabulary.
+        tokens: of the vocabulary, or their number. Blank lines at the end need no rows.
         source: where the vocabulary is.
     """
-    if config.vocab_size == num_tokens:
+    least = most = tokens if isinstance(tokens, int) else len(tokens)
+    while not isinstance(tokens, int) and least and not tokens[least - 1]:
+        least -= 1
+    if least <= config.vocab_size <= most:
         return config
     log.info(
         "random weights for the %s tokens of %s (vocab_size in the config: %s)",
-        f"{num_tokens:,}",
+        f"{least:,}",
         source,
         f"{config.vocab_size:,}",
     )
-    return dataclasses.replace(config, vocab_size=num_tokens)
+    return dataclasses.replace(config, vocab_size=least)

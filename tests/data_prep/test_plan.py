@@ -40,7 +40,7 @@ OTHERS = {
     "join_lines": ["--split_sentences", "--join_lines"],
     "unicode_normalization": ["--unicode_normalization=NFKC"],
     "drop_repeated_lines": ["--drop_repeated_lines=2"],
-    "min_document_words": ["--min_document_words=2"],
+    "min_document_words": ["--min_document_words=3"],
     "remove_duplicates": ["--remove_duplicates=exact"],
     "eval_share": ["--eval_share=0.2", "--eval_output_file={folder}/eval"],
     "max_seq_length": ["--max_seq_length=17"],
@@ -122,7 +122,6 @@ def test_what_changes_the_records_is_in_their_metadata_and_starts_from_the_begin
         "other words of Chinese": OTHERS["chinese_words"],
     }.get(name, [])
     records, metadata, folder = build(*before)
-    assert build(*before) == (records, metadata, folder)
     other_records, other_metadata, other_folder = build(*({**OTHERS, **FILES}[name]))
     assert other_records != records or name in ("strict_utf8", "unicode_normalization")
     assert other_metadata != metadata
