@@ -89,7 +89,7 @@ def test_ordinary_text_is_not_warned_of(messages):
     assert told(messages, documents_of([10, 12, 40, 9], [11, 8], [20])) == []
     assert told(messages, documents_of([100], [100]), PretrainingDataSettings(32, 5, sentence_task="none")) == []
     assert told(messages, documents_of([5])) == []  # a single document has its own warning
-    assert messages[-2].startswith("the text is a single document, so that random next sentences come from it as well")
+    assert messages[-1].startswith("the text is a single document, so that random next sentences come from it as well")
 
 
 def test_documents_on_disk_are_looked_at_part_by_part(tmp_path, messages, monkeypatch):
