@@ -16,7 +16,8 @@ import sys
 from bert_keras.cli.flags import run_main
 from bert_keras.cli.start import start_tensorflow
 
-start_tensorflow()
+if __name__ == "__main__":
+    start_tensorflow()
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse

@@ -17,9 +17,10 @@ from bert_keras.cli.flags import run_main
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.data_prep.tasks.columns import check_columns
 
-if __name__ == "__main__" and (status := run_main(check_columns, sys.argv)):
-    sys.exit(status)  # before TensorFlow, which takes seconds to load
-start_tensorflow()
+if __name__ == "__main__":
+    if status := run_main(check_columns, sys.argv):
+        sys.exit(status)  # before TensorFlow, which takes seconds to load
+    start_tensorflow()
 
 from bert_keras.training.api.classifier import define_flags, open_run
 from bert_keras.training.command import run_command

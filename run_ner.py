@@ -12,7 +12,8 @@ import sys
 
 from bert_keras.cli.start import start_tensorflow
 
-start_tensorflow()
+if __name__ == "__main__":
+    start_tensorflow()
 
 from bert_keras.cli.flags import run_main
 from bert_keras.training.api.ner import define_flags, open_run

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data_prep.records.feature_cache import cached_features
+from bert_keras.data_prep.tasks.question_files import read_articles
 from bert_keras.data_prep.tasks.squad import SquadExample, make_features
 from bert_keras.data_prep.tasks.squad_answers import (
     Answer,
@@ -17,13 +19,15 @@ from bert_keras.data_prep.tasks.squad_answers import (
     find_answers,
     report_unanswered,
 )
-from bert_keras.data_prep.tasks.squad_files import make_examples, read_articles, unanswered_ids
+from bert_keras.data_prep.tasks.squad_files import make_examples, unanswered_ids
+from bert_keras.data_prep.text.same_text import Key, Placed, key_of
 from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics, warn_of_words
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, SquadLoss, SquadModel
 from bert_keras.storage import paths
 from bert_keras.storage.checks import is_same_file
+from bert_keras.storage.json_rows import name_of
 from bert_keras.storage.writing import sha256
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.report import in_words
@@ -51,6 +55,14 @@ class _Questions:
     articles: list[dict]
     examples: list[SquadExample]
     digest: str
+
+    @property
+    def placed(self) -> list[Placed]:
+        """The passages, each with its first question."""
+        places: dict[Key, str] = {}
+        for passage, examples in itertools.groupby(self.examples, lambda example: example.passage):
+            places.setdefault(key_of([passage.text]), f'{self.path} question "{next(examples).question_id}"')
+        return [Placed(*item) for item in places.items()]
 
 
 class QuestionAnswering(Task):
@@ -105,6 +117,11 @@ class QuestionAnswering(Task):
             for name, questions in (("train_file", self._train), ("eval_file", self._eval))
             if questions
         }
+
+    @property
+    def texts(self) -> dict[str, list[Placed]]:
+        parts = (("train", self._train), ("eval", self._eval))
+        return {part: questions.placed for part, questions in parts if questions}
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -198,8 +215,8 @@ class QuestionAnswering(Task):
         if path is None:
             return None
         articles = read_articles(path)
-        examples = make_examples(articles, path, is_training, self._answers.version_2_with_negative)
-        return _Questions(path, articles, examples, sha256(path))
+        examples = make_examples(articles, name_of(path), is_training, self._answers.version_2_with_negative)
+        return _Questions(name_of(path), articles, examples, sha256(path))
 
     def _check_answers(self) -> None:
         unanswered = unanswered_ids(self._eval.articles, self._answers.version_2_with_negative)

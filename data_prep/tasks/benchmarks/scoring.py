@@ -8,10 +8,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_keras.data_prep.corpus.sentences import Sentence, is_json_lines
+from bert_keras.data_prep.corpus.sentences import Sentence
+from bert_keras.data_prep.tasks.benchmarks.glue import GlueTask, read_glue_file
+from bert_keras.data_prep.tasks.column_names import PREDICTED_TAGS, TAG_NAMES
 from bert_keras.data_prep.tasks.examples import Example, Label, check_labels, to_number
-from bert_keras.data_prep.tasks.glue import GlueTask, read_glue_file
-from bert_keras.data_prep.tasks.squad_files import read_articles
+from bert_keras.data_prep.tasks.question_files import read_articles
 from bert_keras.data_prep.tasks.tables import Row, iterate_rows
 from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.evaluation.classification import class_report, classification_metrics, regression_metrics
@@ -21,6 +22,7 @@ from bert_keras.evaluation.tables import text_table
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 from bert_keras.storage.json_files import read_json
+from bert_keras.storage.json_rows import has_json_rows
 
 log = logging.getLogger("bert_keras")
 
@@ -77,7 +79,7 @@ def score_glue(task: GlueTask, data_file: str, predictions_file: str, xnli_langu
         raise Mistake("{task}={} has no file with labels; only GLUE's site can score it", task.name)
     examples = read_glue_file(task, data_file, "dev", xnli_language)
     check_labels(examples, task.labels, task.kind)
-    values = _read_predictions(predictions_file, examples, task.labels)
+    values = _read_predictions(predictions_file, examples, task)
     labels = [example.label for example in examples]
     if task.kind == "regression":
         metrics, report = regression_metrics(labels, values), ""
@@ -100,15 +102,15 @@ def score_entities(
     data_file, the same file has the gold tags, by default in the second to last column.
     """
     files = [file for file in (data_file, predictions_file) if file]
-    if all(map(is_json_lines, files)) and (word_column, tag_column) != (None, None):
+    if all(map(has_json_rows, files)) and (word_column, tag_column) != (None, None):
         raise Mistake("{word_column} and {tag_column} are for files of columns, not for JSON lines ({})", files[0])
-    keys = ("predicted_tags", "tags") if data_file else ("predicted_tags",)
+    keys = (PREDICTED_TAGS, *(TAG_NAMES if data_file else ()))
     predicted = _read_sentences(predictions_file, word_column, -1, keys)
     if data_file:
         gold = _read_sentences(data_file, word_column, tag_column)
         _check_same_words(gold, predicted)
     else:
-        if not is_json_lines(predictions_file) and len(predicted[0].lines[0].split()) < 3:
+        if predicted[0].row is None and len(predicted[0].lines[0].split()) < 3:
             raise Mistake(
                 "{} has no column of correct tags before the predicted ones; give them in {data_file}", predictions_file
             )
@@ -127,8 +129,10 @@ def _read_json_object(path: str, needed: str) -> dict[str, Any]:
     return content
 
 
-def _read_predictions(path: str, examples: Sequence[Example], labels: Sequence[str]) -> list[str | float]:
+def _read_predictions(path: str, examples: Sequence[Example], task: GlueTask) -> list[str | float]:
     """Returns the prediction for each example: a class name, or a float if there are no labels.
+
+    Names of other libraries, such as "equivalent" for "1", become those of the task; the log reports them.
 
     A file of any program is tab-separated and has one of these forms:
 
@@ -140,10 +144,13 @@ def _read_predictions(path: str, examples: Sequence[Example], labels: Sequence[s
                              examples, as the original BERT writes them
     """
     name = paths.name(path)
-    entries = [
-        (line, id_, _read_prediction(text, f"{name} line {line}", labels))
-        for line, id_, text in _read_entries(list(iterate_rows(path, is_csv=False)), name, labels)
-    ]
+    found = _read_entries(list(iterate_rows(path, is_csv=False)), name, task.labels)
+    entries = [(line, id_, _read_prediction(text, f"{name} line {line}", task)) for line, id_, text in found]
+    pairs = zip(found, entries, strict=True)
+    renamed = {text: value for (*_, text), (*_, value) in pairs if task.labels and text != value}
+    if renamed:
+        shown = ", ".join(f"{text} as {value}" for text, value in sorted(renamed.items()))
+        log.info("%s: names of other libraries are read: %s", name, shown)
     if any(id_ is not None for _, id_, _ in entries):
         return _by_id(entries, name, examples)
     if len(entries) > len(examples):
@@ -190,11 +197,13 @@ def _is_distribution(cells: Sequence[str]) -> bool:
     return len(values) == len(cells) and all(0 <= value <= 1 for value in values) and abs(sum(values) - 1) < 1e-3
 
 
-def _read_prediction(text: str, place: str, labels: Sequence[str]) -> str | float:
-    if labels:
-        if text not in labels:
-            raise ValueError(f'{place}: prediction "{text}" is not one of {", ".join(labels)}')
-        return text
+def _read_prediction(text: str, place: str, task: GlueTask) -> str | float:
+    if task.labels:
+        label = task.label_named(text)
+        if label is None:
+            reason = "" if task.has_one_order else "; libraries number these classes in different orders, so give names"
+            raise ValueError(f'{place}: prediction "{text}" is not one of {", ".join(task.labels)}{reason}')
+        return label
     try:
         number = float(text)
     except ValueError:
@@ -241,9 +250,9 @@ def _squad_table(metrics: Mapping[str, float]) -> str:
 
 
 def _read_sentences(
-    path: str, word_column: int | None, tag_column: int | None, tag_keys: Sequence[str] = ("tags",)
+    path: str, word_column: int | None, tag_column: int | None, tag_keys: Sequence[str] = TAG_NAMES
 ) -> list[Sentence]:
-    if is_json_lines(path):
+    if has_json_rows(path):
         word_column = tag_column = None
     return read_conll(path, word_column=word_column, tag_column=tag_column, is_bio=False, tag_keys=tag_keys)
 
