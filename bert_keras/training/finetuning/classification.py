@@ -33,7 +33,6 @@ from bert_keras.modeling import (
 )
 from bert_keras.modeling.losses import Loss
 from bert_keras.storage import paths
-from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.command import commands_of_classifier
 from bert_keras.training.finetuning.classification_data import ERRORS, digest_of, facts_of, read_classification_data
 from bert_keras.training.finetuning.classification_reports import write_calibration, write_evaluation, write_predictions
@@ -373,9 +372,7 @@ class Classification(Task):
             "examples": digest_of(examples),
             "kind": self.data.kind,
             "labels": list(self.data.labels),
-            "vocab_sha256": vocabulary_digest(self._tokenizer.vocab),
-            "do_lower_case": self._preparation.do_lower_case,
-            "strip_accents": self._preparation.strip_accents,
+            **self._tokenizer.facts,
             "max_seq_length": self.max_seq_length,
             "doc_stride": self.doc_stride,
         }
