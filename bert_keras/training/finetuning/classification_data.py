@@ -182,7 +182,7 @@ def _read_own_files(
     train = labels = None
     if settings.do_train or (settings.do_eval and holds_out):
         train = read(settings, "train_file")
-        labels = tuple(stored["labels"] if stored else in_order(learn_labels(train, settings.kind), held))
+        labels = tuple(stored["labels"] if stored else in_order(_learn_labels(settings, train), held))
     dev = read(settings, "eval_file") if settings.do_eval and settings.eval_file else None
     test = read(settings, "predict_file") if settings.do_predict else None
     if holds_out and train is not None:
@@ -192,6 +192,15 @@ def _read_own_files(
             _check_same_training(settings, labels, _for_calibration(settings, train, settings.kind)[0])
         train, labels = None, None
     return _with_labels(settings, labels, stored, train, dev if settings.do_eval else None, test)
+
+
+def _learn_labels(settings: ClassifierSettings, train: Sequence[Example]) -> tuple[str, ...]:
+    """Returns the labels of the examples to train on, also those of columns of 0 and 1 that are 0 everywhere."""
+    labels = learn_labels(train, settings.kind)
+    named = [name.strip() for name in (settings.label_column or "").split(",")]
+    if len(named) > 1 and {*labels} < {*named}:
+        return tuple(sorted(named))
+    return labels
 
 
 def read_own(settings: ClassifierSettings | LabelCheckSettings, flag: str) -> list[Example]:

@@ -126,7 +126,7 @@ def _find_columns(table: Table, score: str | None, label: str | None) -> tuple[t
             negatives = [name for lower, name in by_name.items() if lower.startswith("negative")]
             texts = by_name[first], by_name[second], *negatives
     if not texts:
-        texts = tuple(by_name[name] for name in TEXT_NAMES if name in by_name)[:1]
+        texts = names if len(names) == 1 else tuple(by_name[name] for name in TEXT_NAMES if name in by_name)[:1]
     if not texts:
         raise Mistake(
             "{}: no column could be a text among {}; name one or more with {text_columns}", path, list_columns(names)
