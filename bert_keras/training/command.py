@@ -1,5 +1,6 @@
 """A training program from its flags to its end: the reports to look at, and the commands that use the model."""
 
+import dataclasses
 import logging
 import os
 import pathlib
@@ -12,9 +13,11 @@ from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse
+from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths
 from bert_keras.training.metrics_log import CURVES_FILE
 from bert_keras.training.run_dir import REPORT_FILE, RUN_CONFIG, TRIES_FILE
+from bert_keras.training.settings.programs import ColumnSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -45,19 +48,19 @@ def run_command(
     parse(flag_values, argv, usage)
     result = open_run(flag_values, open_console()).execute()
     if result.is_complete:
-        _show_next_steps(argv[0], flag_values, texts)
+        _show_next_steps(argv[0], flag_values, texts, result.is_useful)
     return result.metrics
 
 
-def _show_next_steps(program_file: str, values: flags.FlagValues, texts: Sequence[str]) -> None:
-    """Logs the reports of a run, and commands for its model that can be copied."""
+def _show_next_steps(program_file: str, values: flags.FlagValues, texts: Sequence[str], is_useful: bool) -> None:
+    """Logs the reports of a run, and commands for its model that can be copied, if it is useful."""
     folder = values.output_dir
     only_predicts = not values.do_train and not ("do_eval" in values and values.do_eval)
     names = [name for name in _REPORTS if name.startswith("predictions") or not only_predicts]
     reports = [file for file in (paths.join(folder, name) for name in names) if paths.is_file(file)]
     if reports:
         log.info("Look at %s", ", ".join(reports))
-    if not values.do_train:
+    if not values.do_train or not is_useful:
         return
     programs = os.path.dirname(shown_path(program_file))
     name = os.path.basename(folder.rstrip("/"))
@@ -100,9 +103,8 @@ def commands_of_classifier(
     kind, train_file, start = settings["kind"], settings["train_file"], settings["init_checkpoint"]
     yield "Label a file:", ["run_classifier.py", "--do_predict", f"--output_dir={folder}", "--predict_file=your.csv"]
     if kind in ("single_label", "few_shot") and train_file and start:
-        columns = [column for column in ("text_column", "text_pair_column", "label_column") if settings[column]]
         words = ["check_labels.py", f"--train_file={train_file}", f"--init_checkpoint={start}"]
-        words += [f"--{column}={settings[column]}" for column in columns]
+        words += [*_flags_of(settings, ColumnSettings, ModelSettings), f"--max_seq_length={settings['max_seq_length']}"]
         yield "Find wrong labels, also among the texts to train on:", [*words, f"--output_dir={name}_labels"]
     again = ["run_classifier.py", "--do_train", "--do_eval", f"--run_config={paths.join(folder, RUN_CONFIG)}"]
     has_labels = train_file or settings["task_name"] or settings["tfds"]
@@ -113,6 +115,14 @@ def commands_of_classifier(
     if has_cut_texts and kind != "multiple_choice":
         words = [*again, f"--doc_stride={settings['max_seq_length'] // 2}", f"--output_dir={name}_windows"]
         yield "Train again, and read long texts to their ends:", words
+
+
+def _flags_of(settings: Mapping[str, Any], *groups: type) -> Iterator[str]:
+    """Yields the flags of the settings in some groups that do not have their defaults."""
+    for field in (field for group in groups for field in dataclasses.fields(group)):
+        if (value := settings.get(field.name, field.default)) != field.default:
+            value = ",".join(value) if isinstance(value, list | tuple) else value
+            yield f"--{field.name}={str(value).lower() if isinstance(value, bool) else value}"
 
 
 def _commands_of_pretraining(values: flags.FlagValues, name: str, texts: Sequence[str]) -> Iterator[list[str]]:

@@ -53,6 +53,7 @@ from bert_keras.training.input.packed_batches import PackedLoss, pack_examples
 from bert_keras.training.input.pretraining_batches import (
     evaluation_batches,
     next_token_batches,
+    seeded_batches,
     span_boundary_batches,
     training_batches,
 )
@@ -295,6 +296,8 @@ def _batches(
 ) -> Iterable[dict[str, Any]]:
     batches = training_batches(records, settings.train_batch_size, settings.seed, start_step)
     batches = _with_labels(batches, settings, loss.model.config)
+    if settings.objective == "electra":
+        batches = seeded_batches(batches, settings.seed, start_step)
     if settings.pack:
         # A run that resumes does not read its data up to `start_step` to measure a few batches.
         measured = training_batches(records, settings.train_batch_size, settings.seed)

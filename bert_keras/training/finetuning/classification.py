@@ -20,7 +20,7 @@ from bert_keras.data_prep.text.same_text import Placed
 from bert_keras.evaluation.calibration import fit_temperature, label_set_thresholds, negative_log_likelihood
 from bert_keras.evaluation.classification import classification_metrics, multi_label_metrics, regression_metrics
 from bert_keras.evaluation.intervals import bootstrap
-from bert_keras.mistakes import Message, Mistake
+from bert_keras.mistakes import Message, Mistake, NotFinite
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import LABEL_SETS
 from bert_keras.modeling import (
@@ -432,7 +432,7 @@ def _logits(outputs: dict[str, np.ndarray]) -> np.ndarray:
     logits = outputs["logits"].astype(np.float64)
     is_finite = np.isfinite(logits).reshape(len(logits), -1).all(-1)
     if not is_finite.all():
-        raise Mistake(
+        raise NotFinite(
             "the model's outputs for {:,} of {:,} sequences are not finite numbers; train again with a lower "
             "{learning_rate}",
             np.sum(~is_finite),
