@@ -1,0 +1,100 @@
+"""Looks at the files of a program's run: the report of `--dry_run`, and the check before every run."""
+
+import dataclasses
+import importlib
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import rich.console
+import rich.table
+import rich.text
+from absl import flags
+
+from bert_keras.mistakes import Message, Mistake
+from bert_keras.settings.fields import free
+from bert_keras.settings.names import flag_name
+from bert_keras.storage import paths
+from bert_keras.training.dry_run.findings import Findings
+from bert_keras.training.dry_run.opening import DATA, take_actions
+
+# For each program: the module here, and its function.
+_LOOKS = {
+    "run_classifier": ("classification", "look"),
+    "run_ner": ("tagging", "look"),
+    "run_squad": ("questions", "look"),
+    "run_sentence_vectors": ("ranking", "look_at_vectors"),
+    "check_labels": ("classification", "look_at_label_check"),
+}
+# Reading more takes longer than loading TensorFlow.
+_MOST_BYTES_CHECKED = 20_000_000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DryRun:
+    """The setting of a command that only looks at its files."""
+
+    dry_run: bool = free(
+        "Only look at the files: report how they are read and what they hold, and write nothing. It needs neither a "
+        "model nor {output_dir}.",
+        False,
+    )
+
+
+def has_look(program: str) -> bool:
+    """Returns whether a program can look at its files."""
+    return program in _LOOKS
+
+
+def show_files(program: str, values: flags.FlagValues, console: rich.console.Console) -> None:
+    """Prints what the files of a command hold. Raises the mistakes that would end its run, all together."""
+    take_actions(values)
+    findings = _look_of(program)(values, True)
+    for found in findings:
+        if found.facts:
+            _print(found, console)
+    if not any(found.facts or found.problems for found in findings):
+        raise Mistake("there is no file to look at; give {train_file} or another file")
+    _raise(findings)
+
+
+def check_files(program: str, values: flags.FlagValues) -> None:
+    """Raises the mistakes in the files of a run, all together, unless the files are large or remote.
+
+    Programs call it before they load TensorFlow, so that a mistake costs no time.
+    """
+    names = [name for name in (*DATA, "output_dir", "run_config") if name in values]
+    files = [values[name].value for name in names if values[name].value]
+    if any(map(paths.is_remote, files)):
+        return
+    if sum(os.path.getsize(path) for path in files if os.path.isfile(path)) <= _MOST_BYTES_CHECKED:
+        _raise(_look_of(program)(values, False))
+
+
+def _look_of(program: str) -> Callable[[flags.FlagValues, bool], list[Findings]]:
+    module, function = _LOOKS[program]
+    return getattr(importlib.import_module(f"bert_keras.training.dry_run.{module}"), function)
+
+
+def _print(found: Findings, console: rich.console.Console) -> None:
+    title = f"{paths.name(found.path)} ({flag_name(found.setting)})" if found.setting else found.path or "All together"
+    console.print(title, markup=False, highlight=False, style="bold")
+    table = rich.table.Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    last = None
+    for name, value in found.facts:
+        text = value.spelled(flag_name) if isinstance(value, Message) else value
+        table.add_row("  " + ("" if name == last else name), rich.text.Text(text))
+        last = name
+    console.print(table)
+    console.print()
+
+
+def _raise(findings: Sequence[Findings]) -> None:
+    problems: list[Any] = [problem for found in findings for problem in found.problems]
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        lines = [Message("\n- {}", problem) for problem in problems]
+        raise Mistake("{} mistakes:" + "{}" * len(lines), len(lines), *lines)
