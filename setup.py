@@ -134,8 +134,6 @@ EXTRAS = {
         "ruff>=0.17,<0.18",
         # Tests of the server send requests with it.
         "requests>=2.32,<3",
-        # The code in model cards uses it.
-        "tokenizers>=0.23,<0.24",
         # Training on its tables is tested.
         "pandas>=3.1,<4",
         # A test compares the scores of entities with it.
@@ -204,6 +202,8 @@ setup(
         "scipy>=1.17,<2",
         "h5py>=3.14,<4",
         "matplotlib>=3.10,<4",
+        # Learns vocabularies.
+        "tokenizers>=0.23,<0.24",
     ],
     extras_require=EXTRAS,
 )

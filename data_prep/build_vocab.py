@@ -4,44 +4,38 @@
     python data_prep/build_vocab.py --input_file='texts/*.txt' --vocab_file=vocab.txt --vocab_size=30522
 
 The reserved tokens have the same ids as in the released vocabularies. tokenizer_config.json, next to the vocabulary,
-tells all other programs how to prepare text. A table shows how well the vocabulary covers the text.
+tells all other programs how to prepare text. A table shows how well vocabularies of several sizes cover lines that they
+were not learned from.
 """
 
 import dataclasses
-import importlib.util
 import logging
 import os
 import sys
+from collections.abc import Mapping
 
 if not __package__:
     # Python looks for modules in the folder of a script, data_prep/; the packages are in the folder above.
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 from absl import flags
-from rich.table import Table
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.cli.progress import progress_on
-from bert_keras.cli.start import start_tensorflow
+from bert_keras.data_prep.corpus.coverage import cover, coverage_table, measure, open_vocabulary, warn_about_unknown
 from bert_keras.data_prep.corpus.documents import find_text_files, inspect_texts
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.text_sources import received
 from bert_keras.data_prep.corpus.word_counts import count_words
 from bert_keras.data_prep.pretraining.flags import INPUT_FILE, STRIP_ACCENTS, casing_of
+from bert_keras.data_prep.text.learning import learn_vocabulary, words_to_learn_from
 from bert_keras.data_prep.text.splitting import BasicTokenizer
 from bert_keras.data_prep.text.vocabulary_files import (
     TOKENIZER_FILE,
     read_tokenizer_config,
     tokenizer_config_text,
     tokenizer_file_of,
-)
-from bert_keras.data_prep.text.vocabulary_learning import (
-    LONGEST_WORD_TO_SPLIT,
-    MOST_UNKNOWN,
-    Coverage,
-    cover,
-    learn_vocabulary,
 )
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.settings.fields import REQUIRED, make_flags, read_flags, setting
@@ -68,6 +62,9 @@ class VocabularySettings:
         None,
         lower_bound=1,
     )
+    compare_vocab_file: str | None = setting(
+        "Vocabulary to measure next to the new one, such as a released vocab.txt.", None
+    )
     strict_utf8: bool = setting("Refuse text that is not UTF-8 instead of dropping bytes.", False)
     num_workers: int = setting("Number of processes. The vocabulary does not depend on it.", 1, lower_bound=1)
 
@@ -78,12 +75,15 @@ def define_flags() -> flags.FlagValues:
 
 
 def main(argv: list[str]) -> dict:
-    """Builds a vocabulary; returns "vocab_size" and the attributes of `Coverage`."""
+    """Builds a vocabulary.
+
+    Returns:
+        "vocab_size", the attributes of `Coverage` for the whole text, and "held_out": those for the held-out lines by
+        the size of the vocabulary, and under the name of the other vocabulary.
+    """
     values = define_flags()
     parse(values, argv, __doc__)
     require(values, ("input_file", "vocab_file"))
-    if importlib.util.find_spec("tensorflow_text") is None:
-        raise ValueError("tensorflow-text is not installed: pip install tensorflow-text (on Windows, use WSL2)")
     settings, text_options = read_flags(VocabularySettings, values), read_flags(TextOptions, values)
     found_files = find_text_files(settings.input_file)
     check_output_file(settings.vocab_file, "vocab_file", {"input_file": found_files})
@@ -93,22 +93,21 @@ def main(argv: list[str]) -> dict:
     tokenizer_file = tokenizer_file_of(settings.vocab_file)
     has_tokenizer_file = _check_folder(tokenizer_file)
     tokenizer = BasicTokenizer(**casing_of(values))
+    other = open_vocabulary(settings.compare_vocab_file, tokenizer) if settings.compare_vocab_file else None
 
     console = open_console()
     with received(found_files) as input_files, progress_on(console) as progress:
         texts = inspect_texts(input_files, text_options)
-        counts = count_words(texts, tokenizer, settings.num_workers, settings.strict_utf8, progress, text_options)
-    start_tensorflow()  # TensorFlow Text learns the vocabulary; the counting processes have ended
-    pieces = learn_vocabulary(counts, settings.vocab_size, settings.num_unused, settings.alphabet_size)
+        words = count_words(texts, tokenizer, settings.num_workers, settings.strict_utf8, progress, text_options)
+    pieces = _learn(words.all, settings)
+    measured = measure(words, settings.vocab_size, settings.num_unused, settings.alphabet_size, other)
     if not has_tokenizer_file:
         text = tokenizer_config_text(tokenizer.do_lower_case, tokenizer.strip_accents)
         writing.write_text(tokenizer_file, text)
     writing.write_text(settings.vocab_file, "".join(f"{piece}\n" for piece in pieces))
-    coverage = cover(counts, pieces)
-    summary = {"vocab_size": len(pieces), **dataclasses.asdict(coverage)}
-    console.print(_table(summary))
-    if coverage.unknown_share > MOST_UNKNOWN:
-        log.warning(_advice(coverage))
+    console.print(coverage_table(measured))
+    coverage = cover(words.all, pieces)
+    warn_about_unknown(coverage, measured)
     log.info(
         "wrote %s; %s sets do_lower_case=%s and strip_accents=%s for the programs that use it",
         settings.vocab_file,
@@ -116,7 +115,29 @@ def main(argv: list[str]) -> dict:
         tokenizer.do_lower_case,
         tokenizer.strip_accents,
     )
-    return summary
+    held_out = {name: dataclasses.asdict(each) for name, each in measured.items()}
+    return {"vocab_size": len(pieces), **dataclasses.asdict(coverage), "held_out": held_out}
+
+
+def _learn(counts: Mapping[str, int], settings: VocabularySettings) -> list[str]:
+    used = words_to_learn_from(counts)
+    sizes = [sum(len(word) * count for word, count in words.items()) for words in (used, counts)]
+    log.info(
+        "learning from %s of %s different words, %.2f %% of the text",
+        f"{len(used):,}",
+        f"{len(counts):,}",
+        100 * sizes[0] / sizes[1],
+    )
+    pieces = learn_vocabulary(counts, settings.vocab_size, settings.num_unused, settings.alphabet_size)
+    if len(pieces) < settings.vocab_size:
+        log.warning(
+            Message(
+                "the text gives only {} tokens, fewer than {vocab_size}={}: all its words are tokens; give more text",
+                len(pieces),
+                settings.vocab_size,
+            )
+        )
+    return pieces
 
 
 def _check_folder(tokenizer_file: str) -> bool:
@@ -140,38 +161,6 @@ def _check_folder(tokenizer_file: str) -> bool:
                 advice,
             )
     return False
-
-
-def _advice(coverage: Coverage) -> Message:
-    found = "{:.1f} % of the words are unknown ([UNK]), so a model will not see them: "
-    share = 100 * coverage.unknown_share
-    if coverage.too_long_share > coverage.unknown_share / 2:
-        return Message(
-            found
-            + "most have more than {} characters; insert spaces between words, which Thai and some other languages "
-            "do not write",
-            share,
-            LONGEST_WORD_TO_SPLIT,
-        )
-    return Message(
-        found + "their characters are too rare for the vocabulary; give a larger {alphabet_size} and {vocab_size}",
-        share,
-    )
-
-
-def _table(summary: dict) -> Table:
-    table = Table("", "of the text", show_edge=False)
-    table.columns[1].justify = "right"
-    table.add_row("tokens in the vocabulary", f"{summary['vocab_size']:,}")
-    table.add_row("words", f"{summary['num_words']:,}")
-    table.add_row("different words", f"{summary['num_different']:,}")
-    table.add_row("words that are one token", f"{100 * summary['whole_share']:.2f} %")
-    table.add_row("word pieces per word", f"{summary['pieces_per_word']:.3f}")
-    table.add_row("unknown words ([UNK])", f"{100 * summary['unknown_share']:.2f} %")
-    if summary["unknown_characters"]:
-        table.add_row("unknown characters", f"{100 * summary['unknown_character_share']:.2f} %")
-        table.add_row("most frequent unknown characters", " ".join(summary["unknown_characters"]))
-    return table
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from bert_keras.data_prep.corpus.word_counts import count_words
 from bert_keras.data_prep.corpus.workers import ThisProcess, temporary_work
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.text.learning import learn_vocabulary
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
-from bert_keras.data_prep.text.vocabulary_learning import learn_vocabulary
 from bert_keras.storage.writing import write_text
 from studies.runner.cells import Cells
 
@@ -83,7 +83,7 @@ class Corpus:
         train = [document for number, document in enumerate(documents) if number % _HELD_OUT]
         for name, part in (("train.txt", train), ("held_out.txt", held_out)):
             write_text(folder / name, "\n\n".join(part) + "\n")
-        counts = count_words(inspect_texts([str(folder / "train.txt")]), BasicTokenizer(True))
+        counts = count_words(inspect_texts([str(folder / "train.txt")]), BasicTokenizer(True)).all
         pieces = learn_vocabulary(counts, vocab_size, num_unused=0, alphabet_size=_ALPHABET_SIZE)
         text = "".join(f"{piece}\n" for piece in pieces)
         write_text(folder / "vocab.txt", text)

@@ -1,6 +1,7 @@
-"""Learning a vocabulary: counting, the learnt tokens and their order, and their coverage."""
+"""Building a vocabulary: counting words, their coverage, and the program."""
 
 import collections
+import dataclasses
 import os
 import random
 import string
@@ -9,25 +10,15 @@ import pytest
 
 from bert_keras.data_prep.build_vocab import main
 from bert_keras.data_prep.corpus import tokenized_corpus, word_counts
+from bert_keras.data_prep.corpus.coverage import Coverage, cover
 from bert_keras.data_prep.corpus.documents import inspect_texts
 from bert_keras.data_prep.corpus.word_counts import count_words
+from bert_keras.data_prep.text.learning import learn_vocabulary
+from bert_keras.data_prep.text.same_text import hash_of
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import read_tokenizer_config
-from bert_keras.data_prep.text.vocabulary_learning import (
-    Coverage,
-    cover,
-    learn_vocabulary,
-    reserved_tokens,
-)
 
 ODD = "Don't stop\x1cit\u00a0now, Stop\tÉté 力加!\n\nstop \x85stop\r\n don't"
-
-
-def words_of(count, seed=0):
-    """Makes words of an artificial language with their frequencies; frequent words are short."""
-    rng = random.Random(seed)
-    words = ["".join(rng.choices("abcde", k=rng.randint(1, 2 + number // 20))) for number in range(count)]
-    return collections.Counter({word: 1 + 2000 // (number + 1) for number, word in enumerate(words)})
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
@@ -41,13 +32,25 @@ def test_words_are_counted_as_the_tokenizer_gives_them(tmp_path, monkeypatch, do
     assert expected["stop"] == (54 if do_lower_case else 53) - 1
     for num_workers, chunk_bytes in ((1, 10), (2, 40)) if do_lower_case else ((1, 10000),):
         monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", chunk_bytes)
-        assert count_words(inspect_texts(files), tokenizer, num_workers) == expected
+        assert count_words(inspect_texts(files), tokenizer, num_workers).all == expected
+
+
+def test_about_every_tenth_line_is_held_out_by_its_text(tmp_path, monkeypatch):
+    lines = [f"line {number}" for number in range(400)]
+    (tmp_path / "text").write_text("\n".join([*lines, *(line.upper() for line in lines[:200])]))
+    expected = [str(number) for number, line in enumerate(lines) if hash_of([line]) % 10 == 0]
+    assert 20 < len(expected) < 80
+    for num_workers, chunk_bytes in ((1, 100_000), (2, 300)):
+        monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", chunk_bytes)
+        words = count_words(inspect_texts([str(tmp_path / "text")]), BasicTokenizer(), num_workers)
+        assert [*words.held_out] == ["line", *expected]
+        assert all(words.held_out[number] == words.all[number] for number in expected)
 
 
 def test_bytes_that_are_not_utf8_are_reported_or_refused(tmp_path, messages):
     (tmp_path / "odd").write_bytes(b"a\nb\n\xff\n")
     files = [str(tmp_path / "odd")]
-    assert count_words(inspect_texts(files), BasicTokenizer()) == {"a": 1, "b": 1}
+    assert count_words(inspect_texts(files), BasicTokenizer()).all == {"a": 1, "b": 1}
     assert messages[0].startswith(f"{files[0]} line 3: not valid UTF-8; dropped 1 bytes in 1 lines")
     with pytest.raises(ValueError, match="odd line 3: byte 0xff is not valid UTF-8"):
         count_words(inspect_texts(files), BasicTokenizer(), strict_utf8=True)
@@ -58,7 +61,7 @@ def test_rare_words_are_forgotten_where_there_are_too_many(tmp_path, monkeypatch
     monkeypatch.setattr(word_counts, "_MOST_WORDS", 100)
     words = [f"{a}{b}" for a in string.ascii_lowercase for b in string.ascii_lowercase]
     (tmp_path / "text").write_text("\n".join(word + " the the" for word in words))
-    counts = count_words(inspect_texts([str(tmp_path / "text")]), BasicTokenizer())
+    counts = count_words(inspect_texts([str(tmp_path / "text")]), BasicTokenizer()).all
     assert counts["the"] == 2 * len(words)
     assert len(counts) <= 100
     assert messages == ["more than 100 different words; dropped those found at most 1 times so far"]
@@ -68,57 +71,6 @@ def test_text_without_words_is_refused(tmp_path):
     (tmp_path / "text").write_text("\n \n")
     with pytest.raises(ValueError, match="no word was found in .*text; give text"):
         count_words(inspect_texts([str(tmp_path / "text")]), BasicTokenizer())
-
-
-def test_reserved_tokens_have_the_ids_of_the_original(shared_dir):
-    tokens = reserved_tokens(994)
-    released = shared_dir("data/vocab/uncased.txt").read_text(encoding="utf-8").split("\n")
-    assert tokens == released[:999]
-    assert reserved_tokens(2) == ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-
-
-def test_vocabulary_has_the_requested_size_and_the_frequent_words(messages):
-    counts = words_of(300)
-    pieces = learn_vocabulary(counts, vocab_size=150, num_unused=3)
-    assert len(pieces) == len(set(pieces)) == 150
-    assert pieces[:8] == reserved_tokens(3)
-    assert pieces[8:13] == list("abcde")
-    assert {f"##{letter}" for letter in "abcde"} <= set(pieces)
-    assert {word for word, _ in counts.most_common(20)} <= set(pieces)
-    assert pieces == learn_vocabulary(dict(sorted(counts.items())), vocab_size=150, num_unused=3)
-    assert messages[0] == f"learning from {len(counts)} of {len(counts)} different words, 100.00 % of the text"
-    coverage = cover(counts, pieces)
-    assert coverage.unknown_share == 0
-    assert 1 < coverage.pieces_per_word < cover(counts, learn_vocabulary(counts, 40, 3)).pieces_per_word
-
-
-def test_text_with_few_tokens_is_reported(messages):
-    pieces = learn_vocabulary({"ab": 3, "b": 1}, vocab_size=100, num_unused=0)
-    assert sorted(pieces[5:]) == ["##a", "##b", "a", "ab", "b"]
-    assert messages[-1] == "the text gives only 10 tokens, fewer than vocab_size=100"
-
-
-def test_an_alphabet_that_does_not_fit_is_refused():
-    message = "vocab_size=8 is too small for 7 reserved tokens and 2 characters at the beginning .* need 9; give"
-    with pytest.raises(ValueError, match=message):
-        learn_vocabulary({"ab": 3}, vocab_size=8, num_unused=2)
-    pieces = learn_vocabulary({"ab": 3, "aac": 5, "a": 9}, vocab_size=9, num_unused=0, alphabet_size=1)
-    assert set(pieces[5:]) <= {"a", "##a", "aa"}
-
-
-@pytest.mark.parametrize(
-    ("counts", "size", "expected"),
-    [
-        ({"ab": 3}, 2, {"a", "##b"}),
-        ({"ab": 3, "b": 1}, 3, {"a", "##b", "b"}),
-        ({"ab": 3, "cd": 2, "ea": 2, "ae": 1, "c": 1}, 7, {"a", "##b", "c", "##d", "e", "##a", "##e"}),
-        ({"力": 5, "加": 3}, 2, {"力", "加"}),  # a Chinese character is always a word
-    ],
-)
-def test_a_size_that_only_the_characters_of_the_words_need_is_enough(counts, size, expected):
-    pieces = learn_vocabulary(counts, 5 + size, num_unused=0)
-    assert set(pieces[5:]) == expected
-    assert cover(counts, pieces).unknown_share == 0
 
 
 def test_coverage_counts_words_as_often_as_they_occur():
@@ -135,17 +87,84 @@ def test_coverage_counts_words_as_often_as_they_occur():
     )
 
 
-def test_the_alphabet_grows_with_the_script(monkeypatch):
-    counts = {chr(0x4E00 + number): 10 for number in range(1500)} | {chr(0x3400): 1}
-    assert cover(counts, learn_vocabulary(counts, 4000, 0)).unknown_share == 1 / 15001
-    assert cover(counts, learn_vocabulary(counts, 4000, 0, alphabet_size=1000)).unknown_share == 5001 / 15001
+def test_the_table_measures_lines_that_the_vocabulary_was_not_learned_from(tmp_path, capsys):
+    rng = random.Random(1)
+    lines = [" ".join("".join(rng.choices("abcdefgh", k=rng.randint(1, 7))) for _ in range(12)) for _ in range(300)]
+    (tmp_path / "text.txt").write_text("\n".join(lines))
+    flags = [f"--input_file={tmp_path}/text.txt", "--vocab_size=400", "--num_unused=3"]
+    summary = main(["build_vocab.py", *flags, f"--vocab_file={tmp_path}/vocab.txt"])
+    rest = [line for line in lines if hash_of([line]) % 10]
+    held_out = collections.Counter(word for line in lines if hash_of([line]) % 10 == 0 for word in line.split())
+    counts = collections.Counter(word for line in rest for word in line.split())
+    assert [*summary["held_out"]] == ["100", "200", "400", "800"]
+    for size in (100, 200, 400, 800):
+        expected = cover(held_out, learn_vocabulary(counts, size, 3))
+        assert summary["held_out"][str(size)] == dataclasses.asdict(expected)
+    assert summary["pieces_per_word"] < summary["held_out"]["400"]["pieces_per_word"]  # the text itself flatters
+    output = capsys.readouterr().out
+    assert f"measuring on {held_out.total()} words of every tenth line, chosen by the hash of its text" in output
+    (row,) = [line for line in output.splitlines() if line.startswith(" word pieces per word")]
+    assert row.split()[5::2] == [f"{each['pieces_per_word']:.3f}" for each in summary["held_out"].values()]
+    assert (tmp_path / "vocab.txt").read_text().split() == learn_vocabulary(
+        collections.Counter(" ".join(lines).split()), 400, 3
+    )
 
 
-def test_clauses_of_scripts_without_spaces_are_learned_in_parts():
-    clause = "".join(chr(0x0E01 + number % 40) for number in range(120))
-    pieces = learn_vocabulary({clause: 2, "x" * 60: 3, "ab": 1}, 400, 0)
-    assert cover({clause: 2}, pieces).unknown_share == 0
-    assert "x" not in "".join(pieces[5:])
+def test_another_vocabulary_is_measured_on_the_same_words(arguments, tmp_path, capsys):
+    lines = [f"The cafe {number} plays Élan." for number in range(60)]
+    (tmp_path / "text.txt").write_text("\n".join(lines), encoding="utf-8")
+    held_out = collections.Counter(
+        word
+        for line in lines
+        if hash_of([line]) % 10 == 0
+        for word in BasicTokenizer(do_lower_case=False).tokenize(line)
+    )
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / "words.txt"
+    other.write_text("[PAD]\n[UNK]\nthe\ncafe\nelan\nplay\n##s\n.\n")
+    main([*arguments, "--vocab_size=60", "--num_unused=0", "--nodo_lower_case", f"--compare_vocab_file={other}"])
+    assert "words.txt (8)" in capsys.readouterr().out
+    numbers = sum(count for word, count in held_out.items() if word.isdigit())
+    found = main(
+        [
+            *(arguments[0], arguments[1], f"--vocab_file={tmp_path}/second.txt", "--vocab_size=60", "--num_unused=0"),
+            f"--compare_vocab_file={other}",
+        ]
+    )["held_out"]["words.txt (8)"]
+    assert found["unknown_share"] == numbers / held_out.total()
+    assert found["pieces_per_word"] == (held_out.total() + held_out["plays"]) / held_out.total()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "flags", "message"),
+    [
+        ("[UNK]\nThe\nPlay\nA\n", [], "words.txt is for text with do_lower_case=False, but .* have do_lower_case=True"),
+        ("[UNK]\nthe\nélan\n", [], "words.txt is for text with strip_accents=False, but .* have strip_accents=True"),
+        (None, [], 'the vocabulary file ".*words.txt" does not exist'),
+    ],
+)
+def test_another_vocabulary_that_cannot_be_measured_is_refused(arguments, tmp_path, tokens, flags, message):
+    other = tmp_path / "other" / "words.txt"
+    other.parent.mkdir()
+    if tokens:
+        other.write_text(tokens, encoding="utf-8")
+        casing = '{"do_lower_case": true, "strip_accents": false}' if "élan" in tokens else '{"do_lower_case": false}'
+        (other.parent / "tokenizer_config.json").write_text(casing)
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        main([*arguments, *flags, f"--compare_vocab_file={other}"])
+    assert sorted(os.listdir(tmp_path)) == ["other", "text.txt"]
+
+
+def test_a_text_of_few_lines_measures_itself_and_says_so(arguments, tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("one two\n")
+    summary = main([*arguments, "--vocab_size=60", "--num_unused=0"])
+    assert [each["num_words"] for each in summary["held_out"].values()] == [2]
+    output = " ".join(capsys.readouterr().out.split())
+    assert "warning: the text has too few lines to hold some out, so the table measures the text itself" in output
+    assert (
+        f"warning: the text gives only {summary['vocab_size']} tokens, fewer than --vocab_size=60: all its words are "
+        "tokens; give more text"
+    ) in output
 
 
 @pytest.fixture
@@ -245,10 +264,3 @@ def test_output_that_cannot_be_written_is_refused_before_reading(arguments, tmp_
     monkeypatch.setattr("bert_keras.data_prep.build_vocab.count_words", lambda *_: pytest.fail("text was read"))
     with pytest.raises(ValueError, match="vocab_file=.*text.txt is also input_file, which would be lost"):
         main([*arguments[:2], f"--vocab_file={tmp_path}/text.txt"])
-
-
-def test_a_system_without_tensorflow_text_is_told_before_reading(arguments, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    monkeypatch.setattr("bert_keras.data_prep.build_vocab.count_words", lambda *_: pytest.fail("text was read"))
-    with pytest.raises(ValueError, match="tensorflow-text is not installed: pip install tensorflow-text"):
-        main(arguments)
