@@ -1,11 +1,10 @@
 """What to remove from raw text before examples are built, and which documents to hold out; by default nothing."""
 
 import dataclasses
-import hashlib
 import logging
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -39,7 +38,7 @@ class Cleaning:
     )
     min_document_words: int = setting("Remove documents with fewer words.", 0)
     remove_duplicates: str = setting(
-        "Remove documents that equal an earlier one, apart from case and white space.",
+        "Remove documents that equal an earlier one; case, white space and invisible characters do not matter.",
         "none",
         choices=("none", "exact"),
     )
@@ -114,13 +113,6 @@ def _mix(numbers: np.ndarray) -> np.ndarray:
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return numbers ^ (numbers >> np.uint64(31))
-
-
-def hash_of(lines: Iterable[str]) -> int:
-    """Returns 64 bits of the hash of a document or line; case, white space and compatible forms do not matter."""
-    text = " ".join(unicodedata.normalize("NFKC", " ".join(lines)).casefold().split())
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little")
 
 
 def tell_removed(report: dict) -> None:

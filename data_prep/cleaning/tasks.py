@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_keras.data_prep.cleaning.filters import Cleaning, hash_of
+from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, read_lines
 from bert_keras.data_prep.corpus.workers import WorkFolder
+from bert_keras.data_prep.text.same_text import hash_of
 
 DROP, TRAIN, EVAL = range(3)  # the side of a document
 

@@ -46,6 +46,11 @@ class Example:
     choices: tuple[str, ...] = ()
     source: str = ""
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts of the example: one, two, or the first and the choices."""
+        return self.text_a, *(() if self.text_b is None else (self.text_b,)), *self.choices
+
 
 def in_order(labels: Sequence[str], held: Sequence[str] | None) -> list[str]:
     """Returns labels in the order of those of a head, if they are the same."""

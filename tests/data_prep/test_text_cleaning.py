@@ -10,13 +10,14 @@ from tiny_data import examples_of
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep import create_pretraining_data
 from bert_keras.data_prep.cleaning import text_cleaning
-from bert_keras.data_prep.cleaning.filters import Cleaning, hash_of
+from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus.text_lines import TextFile, UnusableTextError
 from bert_keras.data_prep.corpus.workers import ThisProcess, WorkFolder
 from bert_keras.data_prep.pretraining import build_steps, building
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.plan import Build
 from bert_keras.data_prep.pretraining.statistics import measure_text
+from bert_keras.data_prep.text.same_text import hash_of
 
 
 def clean(tmp_path, documents, cleaning, num_files=1):

@@ -1,6 +1,7 @@
 """Both parts of the examples have the same share of every label."""
 
 import collections
+import dataclasses
 import random
 
 import pytest
@@ -66,6 +67,86 @@ def test_numbers_are_held_out_without_a_look_at_them():
     assert (len(train), len(dev)) == (2, 2)
 
 
+def with_copies(counts, draw):
+    """Return examples of shuffled rows: each text as often as `counts` says, with other case and blanks."""
+    texts = [
+        f"{' ' * copy}{'tT'[copy % 2]}ext {number}" for number, count in enumerate(counts) for copy in range(count)
+    ]
+    draw.shuffle(texts)
+    return [Example(str(number), text, source=f"all.csv line {number + 2}") for number, text in enumerate(texts)]
+
+
+def text_of(example):
+    return tuple(sorted(" ".join(text.lower().split()) for text in example.texts))
+
+
+@pytest.mark.parametrize("kind", ["single_label", "multi_label", "regression"])
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.5])
+@pytest.mark.parametrize("copies", ["four of each", "a few", "some with many"])
+def test_equal_texts_are_on_one_side(kind, share, copies):
+    draw = random.Random(f"{kind} {share} {copies}")
+    counts = {"four of each": [4] * 60, "a few": [1, 1, 1, 2, 1, 3] * 50, "some with many": [1] * 300 + [20, 15, 10]}
+    of_text = collections.defaultdict(
+        lambda: {"single_label": draw.choice("aaab"), "regression": draw.random()}.get(kind)
+    )
+
+    def label(example):
+        if kind == "multi_label":
+            return tuple(name for name in "abc" if draw.random() < 0.4)
+        # One in ten rows contradicts its copies.
+        return draw.choice("ab") if kind == "single_label" and draw.random() < 0.1 else of_text[text_of(example)]
+
+    examples = [dataclasses.replace(each, label=label(each)) for each in with_copies(counts[copies], draw)]
+    train, dev = hold_out(examples, share, "all.csv", kind)
+    assert not {*map(text_of, train)} & {*map(text_of, dev)}
+    assert sorted(train + dev, key=lambda each: int(each.id)) == examples
+    assert len(dev) == pytest.approx(share * len(examples), abs=4)
+    if kind == "regression":
+        return
+    everywhere, held_out = counts_of(examples, kind), counts_of(dev, kind)
+    for name, count in everywhere.items():
+        assert held_out[name] == pytest.approx(share * count, abs=4 + 0.05 * count), name
+
+
+def test_pairs_and_choices_are_compared_text_by_text():
+    pairs = [Example(str(n), f"q{n % 20}", f"a{n // 20}", label="ab"[n % 2]) for n in range(60)]
+    swapped = [Example(str(n), f"a{n // 20} ", f"Q{n % 20}", label="ab"[n % 2]) for n in range(60)]
+    train, dev = hold_out(pairs + swapped, 0.2, "all.csv", "single_label")
+    assert len(dev) == 24
+    assert {text_of(each) for each in dev}.isdisjoint(map(text_of, train))
+    asked = [Example(str(n), "which?", label=str(n % 2), choices=(f"x{n // 2}", "y")) for n in range(40)]
+    train, dev = hold_out(asked, 0.25, "all.csv", "multiple_choice")
+    assert len(dev) == 10
+    assert {each.choices for each in dev}.isdisjoint(each.choices for each in train)
+
+
+def test_a_text_with_too_many_copies():
+    # Each text has more copies than the share: one is held out, and the log says how many examples that are.
+    examples = examples_of("ab" * 30)
+    examples = [dataclasses.replace(each, text_a=f"text {int(each.id) % 6}") for each in examples]
+    train, dev = hold_out(examples, 0.1, "all.csv", "single_label")
+    assert (len(train), len(dev)) == (50, 10)
+    with pytest.raises(ValueError, match="leaves 60 to train and 0 to evaluate on, because no label has two different"):
+        hold_out(
+            [dataclasses.replace(each, text_a=str(each.label)) for each in examples], 0.1, "all.csv", "single_label"
+        )
+
+
+def test_the_log_tells_copies_and_rare_labels(caplog):
+    caplog.set_level("INFO", "bert_keras")
+    examples = examples_of("aabb" * 10 + "cdd")
+    examples[-1] = dataclasses.replace(examples[-1], text_a=examples[-2].text_a)
+    hold_out(examples, 0.2, "folder/all.csv", "single_label")
+    assert "all.csv: 9 of 43 examples, chosen at random within each label, are held out" in caplog.text
+    assert "; equal texts, 1 copies, stay together" in caplog.text
+    told = "all.csv: no held-out example has these labels, which are too rare (with their examples): c (1), d (2)"
+    assert told in caplog.text
+    caplog.clear()
+    hold_out(examples_of("aabb"), 0.5, "all.csv", "single_label")
+    assert "stay together" not in caplog.text
+    assert "too rare" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("labels", "share", "message"),
     [
@@ -73,7 +154,7 @@ def test_numbers_are_held_out_without_a_look_at_them():
         (
             "abc",
             0.5,
-            "^eval_share=0.5 of 3 examples leaves 3 to train and 0 to evaluate on, because no label has two",
+            "^eval_share=0.5 of 3 examples leaves 3 to train and 0 to evaluate on, because no label has two different",
         ),
     ],
 )

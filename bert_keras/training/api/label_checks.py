@@ -17,9 +17,9 @@ import rich.console
 from absl import flags
 
 from bert_keras.cli.flags import given_flags, require
-from bert_keras.data_prep.cleaning.filters import hash_of
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example, learn_labels, to_number
+from bert_keras.data_prep.text.same_text import key_of
 from bert_keras.evaluation.tables import tab_separated
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
@@ -154,7 +154,7 @@ class _Check:
         features = make_features(unlabelled, (), "single_label", self.files.tokenizer, length, None, name)
         log.info("encoding the texts of %s (%s)", name, f"{len(examples):,}")
         vectors = last(encoder.outputs(features))["vectors"]
-        return [tuple(hash_of([text]) for text in _texts(example)) for example in examples], vectors
+        return [key_of(example.texts) for example in examples], vectors
 
     def _held_out_probabilities(self, vectors: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """Returns the probabilities of each text from a model that was not trained on it, float [N, C]."""
@@ -175,8 +175,8 @@ class _Check:
     def _trained(self, number: int, train: Iterable[int], held_out: Iterable[int]) -> np.ndarray:
         """Returns the probabilities of a fold from a model that is trained on the others."""
         settings = self.settings
-        rows = [(*_texts(self.examples[row]), str(self.examples[row].label)) for row in train]
-        asked = [_texts(self.examples[row]) for row in held_out]
+        rows = [(*self.examples[row].texts, str(self.examples[row].label)) for row in train]
+        asked = [self.examples[row].texts for row in held_out]
         train_model, of_kind = train_few_shot, ("contrastive_epochs",)
         if settings.fine_tune:
             train_model, of_kind = train_classifier, _OF_FINE_TUNING
@@ -276,10 +276,6 @@ def _check_counts(settings: LabelCheckSettings, examples: Sequence[Example], lab
     if settings.fine_tune:
         num_train = len(examples) - math.ceil(len(examples) / settings.folds)
         num_steps_of(num_train, settings.train_batch_size, settings.num_train_epochs)
-
-
-def _texts(example: Example) -> tuple[str, ...]:
-    return (example.text_a,) if example.text_b is None else (example.text_a, example.text_b)
 
 
 def _shown(value: object) -> object:

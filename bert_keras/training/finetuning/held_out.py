@@ -1,12 +1,13 @@
-"""Holds out a part of the training examples for evaluation."""
+"""Holds out a part of the training examples for evaluation. Equal texts are on one side."""
 
 import collections
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bert_keras.data_prep.tasks.examples import Example
+from bert_keras.data_prep.text.same_text import group_numbers, key_of
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 
@@ -19,6 +20,7 @@ _TOO_FEW = {
     "{eval_file}",
     "calibration": "{calibrate}: a share of {} of {} examples leaves {} to train and {} to calibrate{}; leave it out",
 }
+_LABELS_SHOWN = 5
 
 
 def hold_out(
@@ -26,7 +28,8 @@ def hold_out(
 ) -> tuple[list[Example], list[Example]]:
     """Splits examples into training and another part: at random, but always in the same way.
 
-    Both parts have about the same share of each label, and training has at least one example of each.
+    Equal texts, see `data_prep.text.same_text`, are in one part. Both parts have about the same share of each label,
+    and training has at least one example of each.
 
     Args:
         examples: those of the file.
@@ -44,12 +47,11 @@ def hold_out(
     order = list(range(len(examples)))
     random.Random(_SPLIT_SEED).shuffle(order)
     wanted = round(share * len(examples))
-    if 0 < wanted < len(examples) and kind != "regression":
-        held_out = _stratified(order, [_labels_in(example, kind) for example in examples], wanted)
-    else:
-        held_out = set(order[:wanted])
+    numbers = group_numbers(key_of(example.texts) for example in examples)
+    labels = [_labels_in(example, kind) for example in examples]
+    held_out = _Split(order, numbers, labels, wanted).choose() if 0 < wanted < len(examples) else set(order[:wanted])
     if not 0 < len(held_out) < len(examples):
-        reason = ", because no label has two examples" if 0 < wanted < len(examples) else ""
+        reason = ", because no label has two different texts" if 0 < wanted < len(examples) else ""
         raise Mistake(
             _TOO_FEW[purpose],
             share,
@@ -58,57 +60,112 @@ def hold_out(
             len(held_out),
             reason,
         )
+    num_texts = len({*numbers})
     log.info(
-        "%s: %s of %s examples, chosen at random%s, are held out for %s",
+        "%s: %s of %s examples, chosen at random%s, are held out for %s%s",
         paths.name(path),
         f"{len(held_out):,}",
         f"{len(examples):,}",
         "" if kind == "regression" else " within each label",
         purpose,
+        f"; equal texts, {len(examples) - num_texts:,} copies, stay together" if num_texts < len(examples) else "",
     )
     train = [example for number, example in enumerate(examples) if number not in held_out]
-    return train, [example for number, example in enumerate(examples) if number in held_out]
+    dev = [example for number, example in enumerate(examples) if number in held_out]
+    if purpose == "evaluation":
+        _warn_of_missing(labels, held_out, paths.name(path))
+    return train, dev
+
+
+def _warn_of_missing(labels: Sequence[Sequence[str]], held_out: set[int], name: str) -> None:
+    counts = collections.Counter(label for of_example in labels for label in of_example)
+    held = {label for number in held_out for label in labels[number]}
+    missing = [f"{label} ({count:,})" for label, count in sorted(counts.items()) if label not in held and label]
+    if missing:
+        rest = f" and {len(missing) - _LABELS_SHOWN} more" if len(missing) > _LABELS_SHOWN else ""
+        message = "%s: no held-out example has these labels, which are too rare (with their examples): %s%s"
+        log.warning(message, name, ", ".join(missing[:_LABELS_SHOWN]), rest)
 
 
 def _labels_in(example: Example, kind: str) -> Sequence[str]:
-    """Returns the labels of an example; one without a label counts as having a label of that kind."""
+    """Returns the labels of an example; numbers, and examples without a label, count as having the label ""."""
     label: Any = example.label
+    if kind == "regression":
+        return ("",)
     return (label or ("",)) if kind == "multi_label" else (label,)
 
 
-def _stratified(order: Sequence[int], labels: Sequence[Sequence[str]], wanted: int) -> set[int]:
-    """Returns the numbers of the examples to hold out: `wanted`, or fewer if labels are too rare.
+class _Split:
+    """Chooses the examples to hold out, `wanted` or nearly so many, and keeps one of each label in training.
 
-    Rare labels come first, as in Sechidis et al. 2011, "On the Stratification of Multi-Label Data". First each label
-    gets its whole part of the share, then the labels that miss most of a part get one more.
+    Attributes:
+        held_out: the numbers of the examples so far.
     """
-    numbers = collections.defaultdict(list)
-    for number in order:
-        for label in labels[number]:
-            numbers[label].append(number)
-    share = wanted / len(order)
-    rarest_first = sorted(numbers, key=lambda label: (len(numbers[label]), label))
-    num_left = {label: len(found) for label, found in numbers.items()}
-    candidates, held_out = {label: iter(numbers[label]) for label in numbers}, set()
 
-    def missing(label: str) -> float:
-        return share * len(numbers[label]) - (len(numbers[label]) - num_left[label])
+    def __init__(
+        self, order: Sequence[int], texts: Sequence[int], labels: Sequence[Sequence[str]], wanted: int
+    ) -> None:
+        """Takes the shuffled numbers of the examples, and by example the number of its text and its labels."""
+        self.held_out: set[int] = set()
+        self._wanted, self._share = wanted, wanted / len(order)
+        self._rows: dict[int, list[int]] = collections.defaultdict(list)
+        for row in order:
+            self._rows[texts[row]].append(row)
+        self._counts = {
+            text: collections.Counter(label for row in rows for label in labels[row])
+            for text, rows in self._rows.items()
+        }
+        self._totals: collections.Counter[str] = collections.Counter()
+        for counts in self._counts.values():
+            self._totals.update(counts)
+        self._left = self._totals.copy()
 
-    def take(label: str) -> bool:
-        """Holds out one more example of a label, if training keeps one of each of its labels."""
-        for number in candidates[label]:
-            if number not in held_out and all(num_left[other] > 1 for other in labels[number]):
-                held_out.add(number)
-                num_left.update({other: num_left[other] - 1 for other in labels[number]})
+    def choose(self) -> set[int]:
+        """Returns the numbers of the examples to hold out.
+
+        Rare labels come first, as in Sechidis et al. 2011, "On the Stratification of Multi-Label Data". First each
+        label gets its whole part of the share, then the labels that miss most of a part get one more text.
+        """
+        rarest_first = sorted(self._totals, key=lambda label: (self._totals[label], label))
+        candidates = self._by_label()
+        for label in rarest_first:
+            while self._missing(label) >= 1 and self._take(candidates[label], label, self._missing(label)):
+                pass
+        candidates, is_progress = self._by_label(), True
+        while is_progress:
+            is_progress = False
+            for label in sorted(rarest_first, key=self._missing, reverse=True):
+                # A text with copies must not bring the label further from its part.
+                is_progress |= self._take(candidates[label], label, max(1, 2 * self._missing(label)))
+        if not self.held_out:  # each text has too many copies
+            fewest_first = sorted(self._rows, key=lambda text: len(self._rows[text]))
+            self._hold(next(filter(self._is_possible, fewest_first), None))
+        return self.held_out
+
+    def _by_label(self) -> dict[str, Iterator[int]]:
+        texts = collections.defaultdict(list)
+        for text, counts in self._counts.items():
+            for label in counts:
+                texts[label].append(text)
+        return {label: iter(of_label) for label, of_label in texts.items()}
+
+    def _missing(self, label: str) -> float:
+        return self._share * self._totals[label] - (self._totals[label] - self._left[label])
+
+    def _is_possible(self, text: int) -> bool:
+        is_left = all(self._left[label] > count for label, count in self._counts[text].items())
+        return is_left and self._rows[text][0] not in self.held_out
+
+    def _take(self, texts: Iterator[int], label: str, most: float) -> bool:
+        """Holds out the next text that fits and has up to `most` examples of the label."""
+        room = self._wanted - len(self.held_out)
+        for text in texts if room else ():
+            if self._counts[text][label] <= most and len(self._rows[text]) <= room and self._is_possible(text):
+                self._hold(text)
                 return True
         return False
 
-    for label in rarest_first:
-        while len(held_out) < wanted and missing(label) >= 1 and take(label):
-            pass
-    is_progress = True
-    while len(held_out) < wanted and is_progress:
-        is_progress = False
-        for label in sorted(rarest_first, key=missing, reverse=True):
-            is_progress |= len(held_out) < wanted and take(label)
-    return held_out
+    def _hold(self, text: int | None) -> None:
+        if text is not None:
+            self.held_out.update(self._rows[text])
+            self._left.subtract(self._counts[text])
