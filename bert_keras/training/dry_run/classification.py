@@ -117,14 +117,15 @@ def _check_together(
         if "eval_file" not in read:
             return  # the labels are those of a model that is not here
         stored = {"labels": list(learn_labels(read["eval_file"], settings.kind))}
+    data = None
     with together.reading():
         data = read_classification_data(settings, stored, read=lambda _, name: read[name])
-        if not is_whole or data.kind == "regression":
-            return
-        if data.dev and settings.eval_share:
-            together.add("held out", counted(_count(data.dev, data.kind)))
-        if data.train and data.kind == "single_label":
-            add_small_classes(together, _count(data.train, data.kind), bool(settings.class_weights))
+    if data is None or data.kind == "regression" or not is_whole:
+        return
+    if data.dev and settings.eval_share:
+        together.add("held out", f"{len(data.dev):,}: {counted(_count(data.dev, data.kind))}")
+    if data.train and data.kind == "single_label":
+        add_small_classes(together, _count(data.train, data.kind), bool(settings.class_weights))
 
 
 def _describe(found: Findings, examples: Sequence[Example], kind: str) -> Texts:
@@ -179,11 +180,12 @@ def look_at_label_check(values: flags.FlagValues, is_whole: bool) -> list[Findin
         if not getattr(settings, name):
             continue
         files.append(Findings(getattr(settings, name), name))
+        examples = None
         with files[-1].reading(settings.skip_bad_rows):
             examples = read_own(settings, name)
             if name == "train_file":
                 learn_labels(examples, "single_label")
-        if is_whole and not files[-1].problems:
+        if is_whole and examples:
             texts.append(_describe(files[-1], examples, "single_label"))
     add_shared_texts(together, texts)
     return [*files, together]

@@ -35,9 +35,10 @@ def look_at_vectors(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
         settings = open_settings(values, VectorSettings, "run_sentence_vectors")
         for name in _used(settings):
             files.append(Findings(getattr(settings, name), name))
+            rows = None
             with files[-1].reading():
                 rows = read_texts(settings, name)
-            if is_whole and not files[-1].problems:
+            if is_whole and rows:
                 texts.append(_describe(files[-1], rows))
     add_shared_texts(together, texts)
     return [*files, together]
@@ -73,11 +74,12 @@ def look(settings: ClassifierSettings, is_whole: bool) -> list[Findings]:
     with together.catching():
         for name in _used(settings):
             files.append(Findings(getattr(settings, name), name))
+            queries = None
             with files[-1].reading():
                 queries = read_queries(files[-1].path, settings, has_relevance=name != "predict_file")
                 if name == "train_file" and not settings.mine_negatives:
                     check_trainable(queries)
-            if is_whole and not files[-1].problems:
+            if is_whole and queries:
                 texts.append(_describe_queries(files[-1], queries))
     add_shared_texts(together, texts)
     return [*files, together]

@@ -13,7 +13,7 @@ from bert_keras.storage import paths
 from bert_keras.training.dry_run.findings import Findings
 
 _LABELS_SHOWN, _NAMES_SHOWN = 12, 5
-_LONGEST_SHOWN = 110
+_LONGEST_SHOWN, _LONGEST_LABEL = 110, 40
 _SIGNS = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_SIGNS}]|[^\s{_SIGNS}]+")
 # Above this ratio between the largest and the smallest class, weights help.
@@ -37,7 +37,7 @@ class Texts:
 
 def num_words(text: str) -> int:
     """Returns the number of words of a text; each character of Chinese and Japanese counts as one."""
-    return sum(1 for _ in _WORD.finditer(text))
+    return len(text.split() if text.isascii() else _WORD.findall(text))
 
 
 def spread(lengths: Sequence[int], sources: Sequence[str] = ()) -> str:
@@ -82,11 +82,18 @@ def add_equal_texts(found: Findings, texts: Texts, labels: Sequence[Any] | None 
         return
     number, other = repeated[0]
     example = f"such as {texts.sources[number]}, the same as {texts.sources[other]}"
-    found.add("equal texts", f"{len(repeated):,} repeat an earlier one, {example}")
+    found.add("equal texts", f"{len(repeated):,} of {len(texts.keys):,} repeat an earlier one, {example}")
     groups = find_contradictions(texts.keys, labels) if labels else []
     if labels and groups:
-        places = ", ".join(f"{texts.sources[number]} ({labels[number]})" for number in groups[0][:_NAMES_SHOWN])
-        found.add("warning", f"{len(groups):,} equal texts have different labels, such as {places}")
+        places = ", ".join(
+            f"{texts.sources[number]} ({_in_short(labels[number])})" for number in groups[0][:_NAMES_SHOWN]
+        )
+        found.add("warning", f"texts with different labels: {len(groups):,}, such as {places}")
+
+
+def _in_short(label: Any) -> str:
+    name = ", ".join(label) if isinstance(label, tuple) else str(label)
+    return name if len(name) <= _LONGEST_LABEL else f"{name[:_LONGEST_LABEL]}..."
 
 
 def add_shared_texts(found: Findings, files: Sequence[Texts]) -> None:

@@ -55,7 +55,7 @@ def _describe(found: Findings, sentences: Sequence[Sentence]) -> Texts:
         outside = tags.count("O")
         found.add("tags", f"{outside:,} of {len(tags):,} words are in no entity ({100 * outside / len(tags):.1f} %)")
     found.add("words", spread([len(sentence.words) for sentence in sentences], texts.sources))
-    labels = [tuple(sentence.tags or ()) for sentence in sentences]
+    labels = [" ".join(sentence.tags or ()) for sentence in sentences]
     add_equal_texts(found, texts, labels if tags else None)
     return texts
 
