@@ -20,7 +20,8 @@ from typing import Any
 
 from bert_keras.cli.start import start_tensorflow
 
-start_tensorflow()
+if __name__ == "__main__":
+    start_tensorflow()
 
 import keras
 import rich.console

@@ -10,7 +10,7 @@ import time
 
 from bert_keras.cli.start import start_tensorflow
 
-if os.environ.get("KERAS_BACKEND") != "torch":  # PyTorch's process works without TensorFlow
+if __name__ == "__main__" and os.environ.get("KERAS_BACKEND") != "torch":  # PyTorch's process works without TensorFlow
     start_tensorflow()
 
 import numpy as np

@@ -1,6 +1,5 @@
 """The public names and their modules: `__init__.py` reads them here, and so do editors and type checkers."""
 
-from bert_keras.cli.start import start_tensorflow as start_tensorflow
 from bert_keras.data_prep.text.graph.layer import TokenizerLayer as TokenizerLayer
 from bert_keras.data_prep.text.tokenization import FullTokenizer as FullTokenizer
 from bert_keras.export.api import export_model as export_model

@@ -21,10 +21,7 @@ def names_of_stub(package: str, file: str) -> tuple[list[str], Callable[[str], A
     def get(name: str) -> Any:
         if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        from bert_keras.cli.start import without_greetings
-
-        with without_greetings():
-            return getattr(importlib.import_module(module_of[name]), name)
+        return getattr(importlib.import_module(module_of[name]), name)
 
     def list_names() -> list[str]:
         return sorted({*vars(importlib.import_module(package)), *module_of})

@@ -139,7 +139,7 @@ def test_mistakes_in_files_of_entities(score, write, gold, predictions, message)
     ("more", "message"),
     [
         ("", '^p.jsonl line 1 has only words; add "predicted_tags", a list of as many tags$'),
-        (', "predicted_tags": [3]', r'^p.jsonl line 1: "predicted_tags" is \[3\], but must be a list of'),
+        (', "predicted_tags": [3]', r'^p.jsonl line 1: "predicted_tags" is \[3\], but a tag is a text such as B-PER'),
         (', "predicted_tags": ["O", "O"]', "^p.jsonl line 1 has 1 words but 2 predicted_tags; every word needs one"),
         (
             ', "predicted_tags": ["X"]',

@@ -1,4 +1,4 @@
-"""Starts TensorFlow quickly, with the settings that all programs share, and without its greeting lines."""
+"""What a program does first in its own process: it opens its streams, and starts TensorFlow quickly and quietly."""
 
 import contextlib
 import faulthandler
@@ -9,7 +9,6 @@ import re
 import shutil
 import sys
 import tempfile
-import types
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -60,16 +59,26 @@ def open_streams() -> None:
 
 
 def start_tensorflow() -> None:
-    """Sets environment variables and imports TensorFlow without its greeting lines.
+    """Imports TensorFlow for a program: quickly, without greeting lines, and with the settings of all programs.
 
-    Call it before anything else: if TensorFlow is already imported, its lines are written and its settings are made.
-    Keras then runs on TensorFlow, whatever `~/.keras/keras.json` says.
-
-    Products of float32 numbers are computed in float32 on every device, see
-    `training.distribution.devices.strategy_of`. The greeting lines of TensorFlow 2.21 do not appear on standard error,
-    unless you set TF_CPP_MIN_LOG_LEVEL=0.
+    Only programs call it, in their own process, because Keras does not find the packages of `_HIDDEN` afterwards, and
+    environment variables change. Nothing of it happens if TensorFlow is imported already, except that products of
+    float32 numbers are computed in float32 on every device, see `training.distribution.devices.strategy_of`. The
+    greeting lines of TensorFlow 2.21 do not appear on standard error, unless you set TF_CPP_MIN_LOG_LEVEL=0.
     """
     open_streams()
+    if "tensorflow" not in sys.modules:
+        _set_environment()
+        try:
+            with _without_greetings():
+                _import_tensorflow()
+        except KeyboardInterrupt:  # `cli.flags.run_main` does not run yet
+            print(f"{os.path.basename(sys.argv[0])}: interrupted", file=sys.stderr)
+            raise SystemExit(130) from None
+    sys.modules["tensorflow"].config.experimental.enable_tensor_float_32_execution(False)
+
+
+def _set_environment() -> None:
     values = {name: os.environ.setdefault(name, value) for name, value in _ENVIRONMENT.items()}
     if importlib.util.find_spec(backend := values["KERAS_BACKEND"]) is None:
         program = os.path.basename(sys.argv[0])  # a message, because `cli.flags.run_main` does not run yet
@@ -77,24 +86,17 @@ def start_tensorflow() -> None:
     if values["TF_CPU_ALLOCATOR_USE_BFC"] != "0" and hasattr(os, "sysconf"):
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         os.environ.setdefault(_ALLOCATOR_LIMIT, str(max(memory >> 20, 2**16)))
-    try:
-        with without_greetings():
-            tf = _import_tensorflow()
-    except KeyboardInterrupt:  # `cli.flags.run_main` does not run yet
-        print(f"{os.path.basename(sys.argv[0])}: interrupted", file=sys.stderr)
-        raise SystemExit(130) from None
-    tf.config.experimental.enable_tensor_float_32_execution(False)
 
 
 @contextlib.contextmanager
-def without_greetings() -> Iterator[None]:
-    """Keeps TensorFlow's greeting lines off standard error if the block imports it, and shows the others at its end.
+def _without_greetings() -> Iterator[None]:
+    """Keeps TensorFlow's greeting lines off standard error while it is imported, and shows the others at the end.
 
-    It also lists the devices, because that is when TensorFlow writes the last greeting. If TensorFlow is there already,
-    or TF_CPP_MIN_LOG_LEVEL is 0, the block runs as it is.
+    It also lists the devices, because that is when TensorFlow writes the last greeting. If TF_CPP_MIN_LOG_LEVEL is 0,
+    the block runs as it is.
     """
     stderr, lines = sys.stderr, None
-    is_shown = "tensorflow" in sys.modules or stderr is None or os.environ.setdefault(_LOG_LEVEL, "1") == "0"
+    is_shown = stderr is None or os.environ.setdefault(_LOG_LEVEL, "1") == "0"
     with contextlib.suppress(OSError):  # no folder for temporary files can be written
         lines = None if is_shown else tempfile.TemporaryFile()  # noqa: SIM115
     if lines is None or stderr is None:
@@ -108,8 +110,7 @@ def without_greetings() -> Iterator[None]:
     os.dup2(lines.fileno(), 2)
     try:
         yield
-        if tf := sys.modules.get("tensorflow"):
-            tf.config.list_physical_devices()
+        sys.modules["tensorflow"].config.list_physical_devices()
     finally:
         stderr.flush()
         os.dup2(standard_error, 2)
@@ -126,25 +127,22 @@ def _has_nvidia_gpu() -> bool:
     return os.path.exists("/proc/driver/nvidia") or os.path.exists("/dev/nvidia0") or bool(shutil.which("nvidia-smi"))
 
 
-def _import_tensorflow() -> types.ModuleType:
-    """Imports TensorFlow, the first time without garbage collection, and exempts its 700,000 objects from later ones.
+def _import_tensorflow() -> None:
+    """Imports TensorFlow without garbage collection, and exempts its 700,000 objects from later ones.
 
     Collection would take a third of the import time and nearly all of the time of the program's exit. TensorFlow and
     Keras do not find the packages of `_HIDDEN`.
     """
-    is_first, is_collecting = "tensorflow" not in sys.modules, gc.isenabled()
-    can_hide = is_first and os.environ.get("KERAS_BACKEND") == "tensorflow"  # JAX needs some of them
+    can_hide = os.environ.get("KERAS_BACKEND") == "tensorflow"  # JAX needs some of them
     hidden = [name for name in _HIDDEN if can_hide and name not in sys.modules]
-    if is_first:
-        gc.disable()
+    is_collecting = gc.isenabled()
+    gc.disable()
     cast(dict[str, Any], sys.modules).update(dict.fromkeys(hidden))
     try:
-        import tensorflow as tf
+        import tensorflow  # noqa: F401
     finally:
         for name in hidden:
             del sys.modules[name]
         if is_collecting:
             gc.enable()
-    if is_first:
-        gc.freeze()
-    return tf
+    gc.freeze()

@@ -21,7 +21,7 @@ _KEYS_WITHOUT_ROWS = ("data", "version", "schema")
 
 
 class JsonRows:
-    """The objects of a file, each with the number of the line where it begins.
+    """The objects of a file, each with the number of the line where it begins, or of the object if all are on one line.
 
     The content decides its form, not the ending of its name: an object on each line, objects over several lines, a list
     of objects, or an object whose "data" is such a list. The call reads the whole file; iterating parses its rows one
@@ -29,23 +29,25 @@ class JsonRows:
 
     Attributes:
         path, name: the path and its last part; for data in memory, both are its name, such as "train_data".
+        unit: what the numbers count: "line", "row" for data in memory, where each line is a row, or, from the begin of
+            iterating, "line 1 object" if a list has all its objects on one line.
     """
 
     def __init__(self, path: str | os.PathLike, needed: str = "write one object in a line") -> None:
         self._text = text_files.unify_line_ends(text_files.read_text(path, needed))
         self._needed = needed
         found = _IN_MEMORY.fullmatch(paths.name(path))
-        self._is_in_memory = found is not None
+        self.unit = "line" if found is None else "row"
         self.path, self.name = (found[1], found[1]) if found else (os.fspath(path), paths.name(path))
 
     def place(self, line: int) -> str:
         """Returns the user's words for a line: "line 4", or for data in memory "row 3", from 0."""
-        return f"row {line - 1}" if self._is_in_memory else f"line {line}"
+        return f"{self.unit} {line - (self.unit == 'row')}"
 
     def __iter__(self) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
         text, start = self._text, skip_blanks(self._text, 0)
         if text.startswith("[", start):
-            return self._of_list(start)
+            return self._of_list(start, is_whole=True)
         first = text[start:].split("\n", 1)[0].rstrip()
         try:
             value, end = decode(text, start, self._place_at, self._needed)
@@ -81,16 +83,20 @@ class JsonRows:
             yield line, self._check(value, line)
             start = skip_blanks(self._text, end)
 
-    def _of_list(self, start: int, is_whole: bool = True) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
+    def _of_list(self, start: int, is_whole: bool) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
         """Yields the items of the list that begins at an index; after one that `is_whole`, the text must end."""
-        text, line, last = self._text, 1, 0
+        text, line, last, count = self._text, 1, 0, 0
         place = skip_blanks(text, start + 1)
+        if "\n" not in text[place:].rstrip() and self.unit == "line":
+            self.unit = f"line {text.count(chr(10), 0, place) + 1} object"
         if text.startswith("]", place):
-            raise ValueError(f"{self.name} {self.place(1)}: the list is empty; {self._needed}")
+            raise ValueError(f"{self.name}: the list of objects is empty; {self._needed}")
         while not text.startswith("]", place):
             value, end = decode(text, place, self._place_at, self._needed)
             line, last = line + text.count("\n", last, place), place
-            yield line, self._check(value, line)
+            count += 1
+            number = line if self.unit == "line" else count
+            yield number, self._check(value, number)
             place = skip_blanks(text, end)
             if text.startswith(",", place):
                 place = skip_blanks(text, place + 1)
@@ -118,7 +124,10 @@ class JsonRows:
         return ValueError(f"{self.name} {self.place(line)}: {found}; {self._needed}")
 
     def _place_at(self, index: int | None) -> str:
-        return self.name if index is None else f"{self.name} {self.place(self._text.count(chr(10), 0, index) + 1)}"
+        if index is None:
+            return self.name
+        line = self._text.count("\n", 0, index) + 1
+        return f"{self.name} {self.place(line) if self.unit == 'row' else f'line {line}'}"
 
     def _not_valid(self, problem: str, index: int) -> ValueError:
         return not_valid(json.JSONDecodeError(problem, self._text, index), self._place_at, self._needed)

@@ -14,7 +14,12 @@ KNOWN_NAMES = {*TEXT_NAMES, *LABEL_NAMES, *(second for _, second in PAIRS), "id"
 # Tagged words: the first name that a file has counts.
 WORD_NAMES = ("words", "word", "tokens", "token")
 TAG_NAMES = ("tags", "tag", "ner_tags", "ner_tag", "ner", "labels", "label")
+PREDICTED_TAGS = "predicted_tags"
 SENTENCE_NAMES = ("sentence_#", "sentence", "sentence_id", "sentence_number", "sent_id", "sent", "sentence_idx")
+DOCUMENT_NAMES = ("document", "document_id", "document_#", "doc", "doc_id", "doc_#", "file", "file_name")
+WORD_NUMBER_NAMES = tuple(
+    f"{thing}_{number}" for thing in ("word", "token") for number in ("#", "id", "index", "number", "position", "idx")
+)
 
 # Questions.
 QUESTION_NAMES = ("question", "query")

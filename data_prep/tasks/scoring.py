@@ -8,7 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_keras.data_prep.corpus.sentences import Sentence, is_json_lines
+from bert_keras.data_prep.corpus.sentences import Sentence
+from bert_keras.data_prep.tasks.column_names import PREDICTED_TAGS, TAG_NAMES
 from bert_keras.data_prep.tasks.examples import Example, Label, check_labels, to_number
 from bert_keras.data_prep.tasks.glue import GlueTask, read_glue_file
 from bert_keras.data_prep.tasks.squad_files import read_articles
@@ -21,6 +22,7 @@ from bert_keras.evaluation.tables import text_table
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 from bert_keras.storage.json_files import read_json
+from bert_keras.storage.json_rows import has_json_rows
 
 log = logging.getLogger("bert_keras")
 
@@ -100,15 +102,15 @@ def score_entities(
     data_file, the same file has the gold tags, by default in the second to last column.
     """
     files = [file for file in (data_file, predictions_file) if file]
-    if all(map(is_json_lines, files)) and (word_column, tag_column) != (None, None):
+    if all(map(has_json_rows, files)) and (word_column, tag_column) != (None, None):
         raise Mistake("{word_column} and {tag_column} are for files of columns, not for JSON lines ({})", files[0])
-    keys = ("predicted_tags", "tags") if data_file else ("predicted_tags",)
+    keys = (PREDICTED_TAGS, *(TAG_NAMES if data_file else ()))
     predicted = _read_sentences(predictions_file, word_column, -1, keys)
     if data_file:
         gold = _read_sentences(data_file, word_column, tag_column)
         _check_same_words(gold, predicted)
     else:
-        if not is_json_lines(predictions_file) and len(predicted[0].lines[0].split()) < 3:
+        if predicted[0].row is None and len(predicted[0].lines[0].split()) < 3:
             raise Mistake(
                 "{} has no column of correct tags before the predicted ones; give them in {data_file}", predictions_file
             )
@@ -241,9 +243,9 @@ def _squad_table(metrics: Mapping[str, float]) -> str:
 
 
 def _read_sentences(
-    path: str, word_column: int | None, tag_column: int | None, tag_keys: Sequence[str] = ("tags",)
+    path: str, word_column: int | None, tag_column: int | None, tag_keys: Sequence[str] = TAG_NAMES
 ) -> list[Sentence]:
-    if is_json_lines(path):
+    if has_json_rows(path):
         word_column = tag_column = None
     return read_conll(path, word_column=word_column, tag_column=tag_column, is_bio=False, tag_keys=tag_keys)
 

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from bert_keras.data_prep.tasks.tagging.conll import format_columns, read_conll, tagged_rows
+from bert_keras.data_prep.tasks.tagging.conll import format_columns, read_conll
+from bert_keras.data_prep.tasks.tagging.rows import tagged_rows
 from bert_keras.evaluation.entities import find_scheme
 
 COLUMNS = """-DOCSTART- -X- -X- O
@@ -196,7 +197,7 @@ def test_named_columns(write):
         with pytest.raises(ValueError, match=message):
             read_conll(path, **columns)
     assert read_conll(write("train.txt", "a b\n"), needs_tags=False, tag_column=3)[0].tags is None
-    with pytest.raises(ValueError, match="is JSON lines, which have no columns; leave out word_column"):
+    with pytest.raises(ValueError, match="is JSON, which has no columns; leave out word_column"):
         read_conll(write("train.jsonl", '{"words": ["a"]}'), tag_column=1)
 
 
@@ -233,11 +234,14 @@ def test_mistakes_in_columns(write, content, message):
     ("content", "message"),
     [
         ("{", "train.jsonl line 1: not valid JSON .*; it needs {"),
-        ('\n["a"]', 'train.jsonl line 2: a JSON str instead of an object; it needs {"words":'),
-        ('{"word": ["a"]}', 'train.jsonl line 1 has no "words"'),
+        ('\n["a"]', 'train.jsonl line 2 object 1: a JSON str instead of an object; it needs {"words":'),
+        ('{"form": ["a"]}', 'train.jsonl line 1 has no "words", but form; it needs'),
         ('{"words": "a"}', 'train.jsonl line 1: "words" is "a", but must be a list of at least one text$'),
         ('{"words": []}', r'train.jsonl line 1: "words" is \[\], but must be'),
-        ('{"words": ["a"], "tags": [1]}', r'train.jsonl line 1: "tags" is \[1\], but must be'),
+        (
+            '{"words": ["a"], "tags": [1]}',
+            r'train.jsonl line 1: "tags" is \[1\], but a tag is a text such as B-PER; if',
+        ),
         ('{"words": ["a", "b"], "tags": ["O"]}', "train.jsonl line 1 has 2 words but 1 tags; every word needs one tag"),
         ('{"words": ["a"]}', 'train.jsonl line 1 has only words; add "tags", a list of as many tags$'),
         ('{"words": ["a", "b"], "tags": ["O", "Z-X"]}', 'train.jsonl line 1 word 2: the tag "Z-X" is not one of'),
@@ -331,10 +335,10 @@ def test_a_csv_file_with_a_column_of_sentences(tmp_path, is_numbered_throughout)
         (
             "EU,B-ORG\nrejects,O\n",
             {},
-            "has the columns EU, B-ORG, but a CSV file of words needs a header with Sentence #, ",
+            "has the columns EU, B-ORG, but a table of words needs columns such as Sentence #, ",
         ),
-        ("Sentence #,Word\n1,a\n", {}, "has the columns Sentence #, Word, but a CSV file of words needs a header with"),
-        ("Sentence #,Word,Tag\n1,a,O\n", {"tag_column": 2}, "is CSV, whose header names the columns; leave out word"),
+        ("Sentence #,Word\n1,a\n", {}, "has the columns Sentence #, Word, but a table of words needs columns such as"),
+        ("Sentence #,Word,Tag\n1,a,O\n", {"tag_column": 2}, "has a header that names the columns; leave out word"),
         ("Sentence #,Word,Tag\n1,a,O\n1,,O\n", {}, 'line 3 has no word in the column "Word"; put the word there'),
         ("Sentence #,Word,Tag\n1,a,O\n1,a\n", {}, "line 3: 2 cells, but the header has 3"),
         ("Sentence #,Word,Tag\n1,a,PER\n", {}, 'line 2: the tag "PER" is not one of BIO, IOB1, IOBES or BILOU'),

@@ -18,10 +18,10 @@ ROWS = [{"text": "a]", "label": ["x", {"b": 1}]}, {"text": '{"', "label": None},
     [
         ("\n".join(map(json.dumps, ROWS)), [1, 2, 3]),
         ("\n\n" + "\n \n".join(map(json.dumps, ROWS)) + "\n\n", [3, 5, 7]),
-        (json.dumps(ROWS, ensure_ascii=False), [1, 1, 1]),
+        (json.dumps(ROWS, ensure_ascii=False), [1, 2, 3]),
         ("[" + ",\n".join(map(json.dumps, ROWS)) + ",\n]", [1, 2, 3]),
         (json.dumps(ROWS, indent=1), [2, 11, 15]),
-        (json.dumps({"data": ROWS}), [1, 1, 1]),
+        (json.dumps({"data": ROWS}), [1, 2, 3]),
         (json.dumps({"version": '"data": [', "data": ROWS, "n": {"data": [{}]}}, indent=2), [4, 13, 17]),
         ("\n".join(json.dumps(row, indent=4) for row in ROWS), [1, 10, 14]),
         ('{"text": 1}', [1]),
@@ -60,13 +60,13 @@ def test_other_texts_are_not_json(write, content):
         ('{\n"a": 1}\n{\n"a" 2}', "line 4: not valid JSON (Expecting ':' delimiter, column 5)"),
         ('[{"a": "\\ud800"}]', "line 1: \\ud800 is half of a surrogate pair"),
         ('[{"a":\n' + "7" * 5000 + "}]", "line 2: a number of more than 4,300 digits"),
-        ("[]", "line 1: the list is empty; give rows"),
-        ('{"data":\n[]}', "line 1: the list is empty; give rows"),
+        ("[]", "the list of objects is empty; give rows"),
+        ('{"data":\n[]}', "the list of objects is empty; give rows"),
     ],
 )
 def test_what_ends_reading(write, content, message):
     path = write("a.json", content)
-    with pytest.raises(ValueError, match=f"^{re.escape(f'a.json {message}')}"):
+    with pytest.raises(ValueError, match=f"^a.json:? {re.escape(message)}"):
         list(JsonRows(path, "give rows"))
 
 
@@ -85,6 +85,20 @@ def test_what_ends_reading(write, content, message):
 def test_a_bad_row_is_an_error_of_its_line(write, content, line, problem):
     errors = {line: str(row) for line, row in JsonRows(write("a.jsonl", content)) if isinstance(row, ValueError)}
     assert errors[line] == f"a.jsonl line {line}: {problem}; write one object in a line"
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ('[{"text": "a"}, {"text": 1}]', "line 1 object 2"),
+        ('\n{"data": [{"text": "a"}, {"text": 1}]}\n', "line 2 object 2"),
+        ('[{"text": "a"},\n\n{"text": 1}]', "line 3"),
+        ('{"text": "a"}\n{"text": 1}', "line 2"),
+    ],
+)
+def test_messages_name_the_line_and_the_object_of_a_long_line(write, content, place):
+    table = Table(write("a.json", content))
+    assert table.place([row.line for row in table.rows()][-1]) == place
 
 
 def test_keys_that_are_not_read_are_in_the_log(write, messages):

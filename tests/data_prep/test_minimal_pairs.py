@@ -48,7 +48,7 @@ def test_the_three_formats(tmp_path):
         ("a__tsv", ["good\t "], "a.tsv: a sentence of pair 1 is empty; each pair needs two sentences$"),
         ("a__txt", ["bad", "good", "bad"], "a.txt has 3 lines, but each bad sentence needs a good one after it$"),
         ("a__jsonl", ['{"sentence_good": "x"}'], 'a.jsonl line 1 has no "sentence_good" and "sentence_bad"; give'),
-        ("a__jsonl", ["[1]"], "a.jsonl line 1: a JSON int instead of an object"),
+        ("a__jsonl", ["[1]"], "a.jsonl line 1 object 1: a JSON int instead of an object"),
         ("a__jsonl", ["{"], "a.jsonl line 2: not valid JSON"),
         ("a__csv", ["x"], r"pairs has no file that ends in .jsonl, .txt, .tsv; give the folder of BLiMP"),
     ],

@@ -1,5 +1,6 @@
 """`train_classifier`: data in memory, settings by name, callbacks, results."""
 
+import gc
 import inspect
 import json
 import logging
@@ -8,8 +9,11 @@ import pathlib
 import random
 import re
 import signal
+import sys
 import threading
+import warnings
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -191,13 +195,23 @@ def test_an_exception_of_a_callback_ends_the_run_which_continues_later(short, tm
     assert f"resuming from {tmp_path / 'new' / 'model.ckpt-4'}" in messages
 
 
+def state_of_process(log):
+    return (
+        *(log.handlers[:], log.level, log.propagate, logging.root.handlers[:], warnings.filters[:]),
+        *(dict(os.environ), [os.fstat(number).st_ino for number in (0, 1, 2)], os.getcwd()),
+        *(keras.config.dtype_policy(), keras.config.floatx(), np.geterr(), gc.isenabled(), gc.get_threshold()),
+        *(signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)),
+        [name for name, module in sys.modules.items() if module is None],
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_graphs")
 def test_what_is_set_for_the_process_is_restored(short, tmp_path, capsys):
     log = logging.getLogger("bert_keras")
     handler = logging.NullHandler()
     log.addHandler(handler)
-    before = log.handlers[:], log.level, log.propagate, logging.root.handlers[:]
+    before = state_of_process(log)
     random.seed(3), np.random.seed(3)
     drawn = random.random(), np.random.random()
     random.seed(3), np.random.seed(3)
@@ -206,7 +220,7 @@ def test_what_is_set_for_the_process_is_restored(short, tmp_path, capsys):
     assert capsys.readouterr() == ("", "")
     assert (random.random(), np.random.random()) == drawn
     assert tf.config.experimental.tensor_float_32_execution_enabled()
-    assert (log.handlers, log.level, log.propagate, logging.root.handlers) == before
+    assert state_of_process(log) == before
     log.removeHandler(handler)
 
 

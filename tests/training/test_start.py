@@ -9,7 +9,6 @@ import sys
 import pytest
 import tensorflow as tf
 
-import bert_keras
 from bert_keras.cli import start
 from bert_keras.cli.start import start_tensorflow
 
@@ -34,12 +33,9 @@ def environment(monkeypatch):
         monkeypatch.delenv(name)
 
 
-def test_the_backend_of_the_users_settings_does_not_matter(monkeypatch):
+def test_a_program_that_runs_in_this_process_changes_no_environment():
     start_tensorflow()
-    assert os.environ["KERAS_BACKEND"] == "tensorflow"
-    monkeypatch.setenv("KERAS_BACKEND", "chainer")
-    with pytest.raises(SystemExit, match=": KERAS_BACKEND is chainer, which is not installed; set KERAS_BACKEND="):
-        start_tensorflow()
+    assert not {*start._ENVIRONMENT, start._ALLOCATOR_LIMIT} & set(os.environ)
 
 
 START = "from bert_keras.cli.start import start_tensorflow; start_tensorflow()\n"
@@ -77,47 +73,6 @@ def test_only_greetings_are_left_out(tmp_path, has_gpu, level, shown):
     assert done.stderr == f"{shown}later\n"
 
 
-# Prints for each public name whether its first use imports TensorFlow: "quiet" if standard error is redirected then. A
-# fork for each name ends there, because the import takes seconds.
-FIRST_USES = """
-import importlib, os, sys
-class Finder:
-    def find_spec(self, name, path=None, target=None):
-        if name in ("tensorflow", "keras"):
-            os._exit(1 if os.fstat(2).st_ino == shown else 2)
-sys.meta_path.insert(0, Finder())
-shown = os.fstat(2).st_ino
-for package in ("bert_keras", "bert_keras.prediction"):
-    module = importlib.import_module(package)
-    for name in module.__all__:
-        if not (child := os.fork()):
-            getattr(module, name)
-            os._exit(0)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        print(package, name, {0: "nothing", 1: "loud", 2: "quiet"}[status])
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_every_public_name_starts_tensorflow_quietly():
-    command = [sys.executable, "-c", FIRST_USES]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=True)
-    found = {(package, name): result for package, name, result in map(str.split, done.stdout.splitlines())}
-    assert {name for package, name in found if package == "bert_keras"} == set(bert_keras.__all__)
-    loads_nothing = {name for (_, name), result in found.items() if result == "nothing"}
-    assert loads_nothing == {"FullTokenizer", "Limits", "start_tensorflow"}
-    assert set(found.values()) == {"nothing", "quiet"}
-
-
-@pytest.mark.slow
-def test_the_first_use_of_a_public_name_shows_nothing():
-    program = "import bert_keras\ntry:\n    bert_keras.open_model('/nowhere')\nexcept FileNotFoundError:\n    pass\n"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=ROOT, env=kept, capture_output=True, text=True, timeout=600, check=True)
-    assert (done.stdout, done.stderr) == ("", "")
-
-
 def test_the_reason_of_a_failed_import_is_shown(tmp_path):
     done = run_with("os.abort()\n", tmp_path)
     assert done.returncode < 0
@@ -127,6 +82,13 @@ def test_the_reason_of_a_failed_import_is_shown(tmp_path):
         done = run_with('raise ImportError("no such library")\n', tmp_path, **environment)
         assert done.returncode == 1
         assert done.stderr.endswith("ImportError: no such library\n")
+
+
+def test_the_backend_of_the_users_settings_does_not_matter(tmp_path):
+    program = START + "import os; print(os.environ['KERAS_BACKEND'])\n"
+    assert run_with("", tmp_path, program).stdout == "tensorflow\n"
+    done = run_with("", tmp_path, program, KERAS_BACKEND="chainer")
+    assert done.stderr.endswith(": KERAS_BACKEND is chainer, which is not installed; set KERAS_BACKEND=tensorflow\n")
 
 
 def test_settings_of_the_environment_are_made_unless_the_user_has_chosen(tmp_path):

@@ -99,6 +99,8 @@ def iterate(data: Any, name: str, rank: int) -> Iterable[Any]:
     if hasattr(data, "to_dict") and hasattr(data, "columns"):  # pandas
         return data.to_dict("records")
     if isinstance(data, Mapping):
+        if isinstance(data.get("data"), list) and sum(isinstance(value, list) for value in data.values()) == 1:
+            return data["data"]  # as in a file of JSON
         names = tuple(data)
         return (dict(zip(names, row, strict=True)) for row in _rows_of_columns(data.values(), names, name))
     if isinstance(data, tuple) and not any(isinstance(column, str) for column in data):

@@ -8,9 +8,9 @@ import rich.console
 from absl import flags
 
 from bert_keras.cli.flags import tell_unused
-from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import program_flags
+from bert_keras.storage.json_rows import has_json_rows
 from bert_keras.training.api.calls import Arguments, PredictedData, Program, TrainedModel, takes
 from bert_keras.training.api.data import json_lines, rows_of
 from bert_keras.training.distribution.devices import strategy_of
@@ -46,7 +46,7 @@ def open_run(
             raise Mistake("{teacher} needs {tagger}=linear, for the student and for the teacher")
         opened.teacher.check_same("document_context", opened.settings)
     files = find_files(opened.settings).values()
-    without_columns = ", ".join(files) if all(map(is_json_lines, files)) else ""
+    without_columns = ", ".join(files) if all(map(has_json_rows, files)) else ""
     check_effects(opened.settings, opened.given, {"without_columns": without_columns})
     strategy = strategy_of(opened.settings)
     task = TokenClassification(opened.settings, opened.files, opened.stored)

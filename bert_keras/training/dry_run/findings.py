@@ -45,7 +45,7 @@ class Findings:
 
         `skips_bad_rows` is the setting, or None for programs without it.
         """
-        with _keeping_log() as records, keeping_bad_rows() as bad, self.catching():
+        with keeping_log() as records, keeping_bad_rows() as bad, self.catching():
             yield
         self.facts += [self._fact(record) for record in records]
         self.bad_rows += bad
@@ -80,7 +80,7 @@ class Findings:
 
 
 @contextlib.contextmanager
-def _keeping_log() -> Iterator[list[logging.LogRecord]]:
+def keeping_log() -> Iterator[list[logging.LogRecord]]:
     """Keeps the project's log lines of the block in a list, and shows none."""
     records: list[logging.LogRecord] = []
     handler: Any = logging.Handler()

@@ -15,7 +15,7 @@ from bert_keras.mistakes import Message, Mistake
 from bert_keras.settings.fields import free
 from bert_keras.settings.names import flag_name
 from bert_keras.storage import paths
-from bert_keras.training.dry_run.findings import Findings
+from bert_keras.training.dry_run.findings import Findings, keeping_log
 from bert_keras.training.dry_run.opening import DATA, take_actions
 
 # For each program: the module here, and its function.
@@ -68,7 +68,9 @@ def check_files(program: str, values: flags.FlagValues) -> None:
     if any(map(paths.is_remote, files)):
         return
     if sum(os.path.getsize(path) for path in files if os.path.isfile(path)) <= _MOST_BYTES_CHECKED:
-        _raise(_look_of(program)(values, False))
+        with keeping_log():  # the run itself logs what it reads
+            findings = _look_of(program)(values, False)
+        _raise(findings)
 
 
 def _look_of(program: str) -> Callable[[flags.FlagValues, bool], list[Findings]]:
@@ -96,5 +98,7 @@ def _raise(findings: Sequence[Findings]) -> None:
     if len(problems) == 1:
         raise problems[0]
     if problems:
-        lines = [Message("\n- {}", problem) for problem in problems]
-        raise Mistake("{} mistakes:" + "{}" * len(lines), len(lines), *lines)
+        message = Message("{} mistakes:", len(problems))
+        for problem in problems:
+            message = Message("{}\n- {}", message, problem)
+        raise Mistake(message)

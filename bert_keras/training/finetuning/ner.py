@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data_prep.corpus.sentences import Sentence, is_json_lines
+from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.tasks.examples import in_order
-from bert_keras.data_prep.tasks.tagging.conll import format_columns, read_conll, tagged_rows
+from bert_keras.data_prep.tasks.tagging.conll import format_columns, read_conll
 from bert_keras.data_prep.tasks.tagging.features import collect_tags, make_features, tags_from_logits
+from bert_keras.data_prep.tasks.tagging.rows import tagged_rows
 from bert_keras.evaluation.entities import entity_metrics, entity_report
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
@@ -60,7 +61,6 @@ class TokenClassification(Task):
         self.tags = stored["labels"] if stored else in_order(collect_tags(train), held)
         self._eval = read(eval_file) if eval_file else []
         self._predict = read(predict_file, needs_tags=False) if predict_file else []
-        self._predict_file = predict_file or ""
         self.facts = {"tags": self.tags}
         for name, sentences in (("train_file", train), ("eval_file", self._eval)):
             if sentences:
@@ -107,7 +107,7 @@ class TokenClassification(Task):
         predicted, confidences = tags_from_logits(self.predict_features, outputs["logits"], self._predict, self.tags)
         run_dir.remove("predictions.txt", "predictions.jsonl", "predict_results.txt", "predict_entity_report.txt")
         rows = None
-        if is_json_lines(self._predict_file):
+        if self._predict[0].row is not None:
             rows = tagged_rows(self._predict, predicted, confidences)
             lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             run_dir.write_text("predictions.jsonl", lines)
@@ -116,7 +116,7 @@ class TokenClassification(Task):
         if self._predict[0].tags is not None:
             truth = _tags_of(self._predict)
             metrics = entity_metrics(truth, predicted)
-            log.info("predictions, compared with the tags of %s: %s", self._predict_file, in_words(metrics))
+            log.info("predictions, compared with the tags of %s: %s", self._predict[0].path, in_words(metrics))
             lines = "".join(f"{name} = {metrics[name]:.6f}\n" for name in sorted(metrics))
             run_dir.write_text("predict_results.txt", lines)
             run_dir.write_text("predict_entity_report.txt", entity_report(truth, predicted))

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.storage import paths
+from bert_keras.storage.json_rows import has_json_rows
 from bert_keras.training.settings.programs import NerSettings
 
 # For each file: the flag that uses it, and its name in --data_dir.
@@ -31,4 +31,4 @@ def find_files(settings: NerSettings) -> dict[str, str]:
 def columns_of(settings: NerSettings, path: str) -> dict[str, Any]:
     """Returns the columns of a file as arguments of `read_conll`; JSON lines have none."""
     columns = {"word_column": settings.word_column, "tag_column": settings.tag_column}
-    return {} if is_json_lines(path) else columns
+    return {} if has_json_rows(path) else columns

@@ -61,7 +61,9 @@ class RunSettings(Devices, Computation):
     )
     keep_checkpoint_max: int = free("Number of newest checkpoints to keep. 0: all.", 5, lower_bound=0)
     deterministic: bool = setting(
-        "Use only operations that give the same bits every time, even if they are slower.", False
+        "Use only operations that give the same bits every time, even if they are slower. In Python, the whole process "
+        "does so from then on.",
+        False,
     )
     init_checkpoint: str | None = None
     train_batch_size: int = 32

@@ -1,34 +1,37 @@
-"""Reads sentences of words and tags from CoNLL columns or JSON lines, and formats predicted tags in the same way."""
+"""Reads sentences of words and tags from CoNLL columns, tables or JSON, and formats predicted tags in the same way."""
 
+import collections
 import dataclasses
 import itertools
-import json
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from bert_keras.data_prep.corpus.sentences import Sentence, is_json_lines
+from bert_keras.data_prep.corpus.sentences import Sentence
+from bert_keras.data_prep.tasks.column_names import TAG_NAMES
 from bert_keras.data_prep.tasks.tables import iterate_rows
+from bert_keras.data_prep.tasks.tagging.rows import (
+    CLASS_LABEL,
+    Source,
+    read_json,
+    roles_of,
+    sentences_of_words,
+    tags_of,
+    words_of,
+)
 from bert_keras.evaluation.entities import NEEDED_TAGS, find_scheme, is_tag, to_bio
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.storage import text_files
 from bert_keras.storage.inspection import format_by_name
-from bert_keras.storage.json_rows import JsonRows
+from bert_keras.storage.json_rows import has_json_rows
 
 log = logging.getLogger("bert_keras")
 
-_NEEDED_JSON = 'it needs {"words": [...], "tags": [...]}'
-# The columns of a CSV file, and their names in lower case.
-_CSV_NAMES = {
-    "Sentence #": ("sentence #", "sentence", "sentence id", "sentence number", "sent id"),
-    "Word": ("word", "words", "token", "tokens"),
-    "Tag": ("tag", "tags", "ner tag", "ner tags", "ner", "label", "labels"),
-}
 _DOCUMENT_START = "-DOCSTART-"
 _NEW_DOCUMENT = re.compile(r"-DOCSTART-|#\s*newdoc\b")
 _BLANKS = " \t"
+_SHARE_OF_SINGLE_WORDS = 0.9
 _COMMENT = "#"
 # CoNLL-U: "1-2" numbers a token of several words, "5.1" a word that is not in the text.
 _NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")
@@ -40,7 +43,7 @@ def read_conll(
     word_column: int | None = None,
     tag_column: int | None = None,
     is_bio: bool = True,
-    tag_keys: Sequence[str] = ("tags",),
+    tag_keys: Sequence[str] = TAG_NAMES,
 ) -> list[Sentence]:
     """Reads the sentences of a file; the log reports their number and their tag scheme.
 
@@ -49,36 +52,41 @@ def read_conll(
     Other lines before a sentence that begin with # are comments, unless they look like its first word. If the first
     column counts the words of each sentence, as in CoNLL-U and GermEval, lines that it numbers 1-2 or 5.1 are skipped.
 
-    CSV (`.csv`): a header names the columns of the sentence ("Sentence #"), the word ("Word") and the tag ("Tag"). A
-    sentence begins where its column has another value that is not empty.
+    Tables of words (`.csv`, or tabs): a header names the columns of the sentence ("Sentence #"), the word ("Word") and
+    the tag ("Tag"), see `rows.sentences_of_words`.
 
-    JSON lines (`.jsonl`, `.json`): an object on each line with "words", "tags" and optionally "document", which is the
-    same for all sentences of a document.
+    JSON, see `JsonRows`: objects with "words", "tags" and optionally "document", which is the same for all sentences of
+    a document; or with a text and its spans, see `annotations`. `column_names` has other names of these keys.
 
     Tags may be BIO (IOB2: every entity begins with B-), IOB1 (B- only begins an entity after another of its type),
     IOBES or BILOU, also without types (B, I, O). All become BIO, which keeps every entity that conlleval finds.
 
     The indices of columns count from 0, or from the end if negative. The default of `word_column` is the first, or the
     second if the first counts the words; that of `tag_column` is the last. Without `needs_tags`, sentences have no tags
-    if the last column does not hold tags or is the only column. In JSON lines, the first of `tag_keys` that a line has
-    is used. Errors (ValueError) name file and line.
+    if the last column does not hold tags or is the only column. `tag_keys` are the keys of tags in JSON. Errors
+    (ValueError) name file and line.
     """
     path = os.fspath(path)
-    if format_by_name(path) == "csv":
-        sentences = _read_csv(path, needs_tags, (word_column, tag_column) != (None, None))
+    has_flags = (word_column, tag_column) != (None, None)
+    if has_json_rows(path):
+        if has_flags:
+            raise Mistake("{} is JSON, which has no columns; leave out {word_column} and {tag_column}", path)
+        sentences = read_json(path, tag_keys, needs_tags)
+        path = sentences[0].path
+    elif format_by_name(path) == "csv":
+        sentences = _read_table(path, needs_tags, has_flags)
     else:
         text = text_files.read_text(path, "give a file of CoNLL columns or JSON lines")
         lines = text_files.unify_line_ends(text).split("\n")
-        if not is_json_lines(path):
-            sentences = _read_columns(path, lines, word_column, tag_column, needs_tags)
-        elif word_column is not None or tag_column is not None:
-            raise Mistake("{} is JSON lines, which have no columns; leave out {word_column} and {tag_column}", path)
+        if {"sentence", "word"} <= set(roles_of(lines[0].split("\t"))):
+            sentences = _read_table(path, needs_tags, has_flags)
         else:
-            sentences = _read_json(path, tag_keys)
+            sentences = _read_columns(path, lines, word_column, tag_column, needs_tags)
+            sentences = _with_tags_of_keys(path, sentences)
     if not sentences:
-        needed = "one object of words and tags on a line" if is_json_lines(path) else "one word and its tag on a line"
-        raise ValueError(f"{path} has no sentence; it needs {needed}")
-    problem = _problem_with_tags(sentences, tag_keys[0])
+        raise ValueError(f"{path} has no sentence; it needs one word and its tag on a line")
+    _warn_of_single_words(path, sentences)
+    problem = _problem_with_tags(sentences, tag_keys)
     if problem and needs_tags:
         raise Mistake("{} {}; {}", path, *problem)
     if problem:
@@ -111,106 +119,85 @@ def format_columns(sentences: Sequence[Sentence], predicted_tags: Sequence[Seque
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def tagged_rows(
-    sentences: Sequence[Sentence], predicted_tags: Sequence[Sequence[str]], confidences: Sequence[Sequence[float]]
-) -> list[dict]:
-    """Returns the objects of the sentences' JSON lines, with "predicted_tags" and "confidences" (probabilities)."""
-    return [
-        json.loads(sentence.lines[0])
-        | {"predicted_tags": list(tags), "confidences": [round(float(value), 6) for value in probabilities]}
-        for sentence, tags, probabilities in zip(sentences, predicted_tags, confidences, strict=True)
-    ]
-
-
 def _format_separator(line: str, blank: str) -> str:
     is_row = line.startswith(_DOCUMENT_START) and len(line.split()) > 1
     return line.rstrip(_BLANKS) + blank + "O" if is_row else line
 
 
-def _read_json(path: str, tag_keys: Sequence[str]) -> list[Sentence]:
-    sentences, document, last_key = [], 0, None
-    for number, values in JsonRows(path, _NEEDED_JSON):
-        if isinstance(values, ValueError):
-            raise values
-        words, tags, key = _check_object(f"{path} line {number}", values, tag_keys)
-        document += int(bool(sentences) and key != last_key)
-        last_key = key
-        sentences.append(Sentence(words, tags, document, path, [number] * len(words), [json.dumps(values)]))
-    return sentences
-
-
-def _read_csv(path: str, needs_tags: bool, has_flags: bool) -> list[Sentence]:
+def _read_table(path: str, needs_tags: bool, has_flags: bool) -> list[Sentence]:
     rows = iterate_rows(path)
     header = [cell.strip() for cell in next(rows).cells]
-    folded = [cell.lower().replace("_", " ") for cell in header]
-    places = {role: [folded.index(name) for name in names if name in folded] for role, names in _CSV_NAMES.items()}
-    missing = [role for role, found in places.items() if not found and (needs_tags or role != "Tag")]
-    if missing:
-        raise ValueError(
-            f"{path} has the columns {', '.join(header)}, but a CSV file of words needs a header with "
-            f"{', '.join(_CSV_NAMES)}; rename its columns, or give CoNLL columns (.txt) or JSON lines"
-        )
+    sentences = sentences_of_words(Source(path), header, rows, needs_tags)
     if has_flags:
-        raise Mistake("{} is CSV, whose header names the columns; leave out {word_column} and {tag_column}", path)
-    (of_sentence, *_), (of_word, *_), of_tag = places.values()
-    # As CoNLL columns: the word first, the tag last.
-    kept = [place for place in range(len(header)) if place not in (of_sentence, of_word, *of_tag[:1])]
-    kept = [of_word, *kept, *of_tag[:1]]
-    sentences, current = [], None
-    for row in rows:
-        if len(row.cells) != len(header):
-            raise ValueError(f"{path} line {row.line}: {len(row.cells)} cells, but the header has {len(header)}")
-        key, word = row.cells[of_sentence].strip(), row.cells[of_word].strip()
-        if text_files.is_blank(word):
-            raise ValueError(
-                f'{path} line {row.line} has no word in the column "{header[of_word]}"; put the word there'
-            )
-        if current is None or (key and key != current):
-            current = key
-            sentences.append(Sentence([], [] if of_tag else None, 0, path, [], [], [""] if sentences else []))
-        sentence = sentences[-1]
-        sentence.words.append(word)
-        sentence.line_numbers.append(row.line)
-        sentence.lines.append("\t".join(" ".join(row.cells[place].split()) for place in kept))
-        if of_tag:
-            sentence.tags.append(row.cells[of_tag[0]].strip())
+        raise Mistake("{} has a header that names the columns; leave out {word_column} and {tag_column}", path)
     return sentences
 
 
-def _check_object(
-    place: str, values: Mapping[str, Any], tag_keys: Sequence[str]
-) -> tuple[list[str], list[str] | None, Any]:
-    """Returns the words, the tags (None without them) and the document of a line."""
-    if "words" not in values:
-        raise ValueError(f'{place} has no "words"; {_NEEDED_JSON}')
-    tag_key = next((key for key in tag_keys if key in values), tag_keys[0])
-    for name in ("words", tag_key):
-        texts = values.get(name)
-        if texts is None and name == tag_key:
-            continue
-        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-            raise ValueError(f'{place}: "{name}" is {json.dumps(texts)[:60]}, but must be a list of at least one text')
-        if len(texts) != len(values["words"]):
-            found = f"{len(values['words'])} words but {len(texts)} {name}"
-            raise ValueError(f"{place} has {found}; every word needs one tag")
-    return values["words"], values.get(tag_key), values.get("document")
+def _with_tags_of_keys(path: str, sentences: list[Sentence]) -> list[Sentence]:
+    """Returns sentences whose tags are in a column of keys and values, such as SpaceAfter=No|name=B-PER in CoNLL-U.
+
+    The tags are the only key whose values are all tags, and words without it are O; other sentences are returned as
+    they are.
+    """
+    tags = [tag for sentence in sentences for tag in sentence.tags or ()]
+    if any(map(is_tag, tags)):
+        return sentences
+    cells = [dict(_keys_of(tag)) for tag in tags]
+    found = collections.defaultdict(set)
+    for name, value in itertools.chain.from_iterable(cell.items() for cell in cells):
+        found[name].add(value)
+    names = [name for name, values in found.items() if all(map(is_tag, values))]
+    if not names:
+        return sentences
+    if len(names) > 1:
+        listed = " and ".join(f'"{name}="' for name in names)
+        raise ValueError(f"{path} has tags in {listed} of one column; take all but one of them out")
+    [name] = names
+    num_without = sum(name not in cell for cell in cells)
+    log.info('%s: the tags are "%s=" in a column of keys; words without it are O: %d', path, name, num_without)
+    values = iter(cell.get(name, "O") for cell in cells)
+    return [
+        dataclasses.replace(sentence, tags=list(itertools.islice(values, len(sentence.words))))
+        for sentence in sentences
+    ]
 
 
-def _problem_with_tags(sentences: Sequence[Sentence], tag_key: str) -> tuple[str, str | Message] | None:
+def _keys_of(cell: str) -> Iterator[tuple[str, str]]:
+    for part in cell.split("|"):
+        name, sign, value = part.partition("=")
+        if sign:
+            yield name, value
+
+
+def _warn_of_single_words(path: str, sentences: Sequence[Sentence]) -> None:
+    num_single = sum(len(sentence.words) == 1 for sentence in sentences)
+    if len(sentences) > 2 and num_single > _SHARE_OF_SINGLE_WORDS * len(sentences):
+        advice = "a blank line ends a sentence, so remove those between the words of one"
+        if sentences[0].row is not None or format_by_name(path) == "csv":
+            advice = "give the words of a sentence together"
+        count = f"{num_single:,} of {len(sentences):,} sentences have one word"
+        log.warning("%s: %s; if these words belong to longer sentences, %s", path, count, advice)
+
+
+def _problem_with_tags(sentences: Sequence[Sentence], tag_keys: Sequence[str]) -> tuple[str, str | Message] | None:
     """Returns the problem of the first word without a usable tag, and advice; None if all words have one."""
-    is_json = is_json_lines(sentences[0].path)
+    is_json = sentences[0].row is not None
     for sentence in sentences:
         if sentence.tags is None:
-            needed = f'"{tag_key}", a list of as many tags' if is_json else "a column of tags"
-            return f"line {sentence.line_numbers[0]} has only words", f"add {needed}"
+            needed = f'"{tag_keys[0]}", a list of as many tags' if is_json else "a column of tags"
+            if words_of(sentence.row or {}) is None and is_json:
+                needed = 'spans of its text, as in "label": [[0, 4, "PER"]]'
+            return f"{sentence.unit} {sentence.line_numbers[0]} has only words", f"add {needed}"
         for word, tag in enumerate(sentence.tags):
             if not is_tag(tag):
                 line = sentence.place(word).removeprefix(f"{sentence.path} ")
                 advice = Message(
                     "convert the file to {}, or name the column of the tags with {tag_column}", NEEDED_TAGS
                 )
-                if is_json:
-                    advice = f'convert "{tag_key}" to {NEEDED_TAGS}'
+                if sentence.row is not None and (found := tags_of(sentence.row, sentence.path, tag_keys)):
+                    advice = f'convert "{found[0]}" to {NEEDED_TAGS}'
+                if tag.lstrip("-").isdecimal():
+                    advice = CLASS_LABEL
                 return f'{line}: the tag "{tag}" is not one of BIO, IOB1, IOBES or BILOU', advice
     return None
 
