@@ -283,3 +283,15 @@ def test_files_of_odd_input(look, program, flags, expected):
     status, report, _ = look(program, *(flag.replace("_file=", f"_file={THIRD}/") for flag in flags))
     assert status == 0
     assert expected in report
+
+
+def test_word_pieces_of_the_vocabulary_of_the_model(write, look, tmp_path):
+    (tmp_path / "model").mkdir()
+    write("model/vocab.txt", "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "c"]))
+    write("a.csv", "text,label\nab abb c,x\nc,y\na a,x\n")
+    flags = ("--train_file=a.csv", "--init_checkpoint=model")
+    _, report, _ = look(run_classifier, *flags)
+    assert "word pieces median 2, 95 % up to 6, longest 6; all fit, with up to 126, into --max_seq_length=128" in report
+    _, report, _ = look(run_classifier, *flags, "--max_seq_length=5")
+    assert "longest 6; 33.3 % have more than the 3 that fit into --max_seq_length=5" in report
+    assert "word pieces" not in look(run_classifier, "--train_file=a.csv", "--init_checkpoint=hf://owner/name")[1]

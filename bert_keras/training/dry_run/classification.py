@@ -9,11 +9,13 @@ from absl import flags
 
 from bert_keras.cli.flags import given_flags
 from bert_keras.data_prep.tasks.examples import Example, learn_labels
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import read_flags
 from bert_keras.training.dry_run import ranking
 from bert_keras.training.dry_run.findings import Findings
 from bert_keras.training.dry_run.opening import open_settings, stored_task
+from bert_keras.training.dry_run.pieces import add_pieces, open_tokenizer
 from bert_keras.training.dry_run.statistics import (
     Texts,
     add_equal_texts,
@@ -71,11 +73,11 @@ def _look_at_known_task(settings: ClassifierSettings, together: Findings, is_who
 
 
 def _describe_splits(settings: ClassifierSettings, data: ClassificationData, together: Findings) -> list[Findings]:
-    files = []
+    files, tokenizer = [], open_tokenizer(settings, settings.init_checkpoint)
     for examples in (data.train, data.dev, data.test):
         if examples:
             files.append(Findings(examples[0].source.rsplit(" ", 2)[0]))
-            _describe(files[-1], examples, data.kind)
+            _describe(files[-1], examples, dataclasses.replace(settings, kind=data.kind), tokenizer)
     return files
 
 
@@ -90,7 +92,8 @@ def _look_at_own_files(
         with files[-1].reading(settings.skip_bad_rows):
             read[name] = read_own(settings, name)
     described = [found for found in files if is_whole and found.setting in read]
-    texts = [_describe(found, read[found.setting], settings.kind) for found in described]
+    tokenizer = open_tokenizer(settings, settings.init_checkpoint) if is_whole else None
+    texts = [_describe(found, read[found.setting], settings, tokenizer) for found in described]
     if not any(found.problems for found in (*files, together)):
         _check_together(settings, stored, read, together, is_whole)
     add_shared_texts(together, texts)
@@ -128,8 +131,14 @@ def _check_together(
         add_small_classes(together, _count(data.train, data.kind), bool(settings.class_weights))
 
 
-def _describe(found: Findings, examples: Sequence[Example], kind: str) -> Texts:
+def _describe(
+    found: Findings,
+    examples: Sequence[Example],
+    settings: ClassifierSettings | LabelCheckSettings,
+    tokenizer: FullTokenizer | None,
+) -> Texts:
     """Adds what a file holds: examples, labels, lengths and equal texts."""
+    kind = settings.kind if isinstance(settings, ClassifierSettings) else "single_label"
     texts = Texts(found.path, (example.texts for example in examples), [example.source for example in examples])
     add_examples(found, (_shown(example, kind) for example in examples[:3]), len(examples))
     labels = [example.label for example in examples]
@@ -144,8 +153,14 @@ def _describe(found: Findings, examples: Sequence[Example], kind: str) -> Texts:
     if examples[0].choices:
         lengths = [max(map(num_words, example.choices)) for example in examples]
         found.add("", f"longest choice: {spread(lengths, texts.sources)}")
+    add_pieces(found, list(map(_sequence, examples)), tokenizer, settings.max_seq_length)
     add_equal_texts(found, texts, None if None in labels else labels)
     return texts
+
+
+def _sequence(example: Example) -> tuple[str, ...]:
+    """Returns the texts that are in one sequence: of several choices, the longest."""
+    return (example.text_a, max(example.choices, key=len)) if example.choices else example.texts
 
 
 def _shown(example: Example, kind: str) -> str:
@@ -175,6 +190,7 @@ def _count(examples: Iterable[Example], kind: str) -> collections.Counter[str]:
 def look_at_label_check(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
     """Looks at the files of check_labels.py."""
     settings, together, files = read_flags(LabelCheckSettings, values), Findings(), []
+    tokenizer = open_tokenizer(settings, settings.init_checkpoint) if is_whole else None
     texts: list[Texts] = []
     for name in ("train_file", "eval_file", "unlabeled_file"):
         if not getattr(settings, name):
@@ -186,6 +202,6 @@ def look_at_label_check(values: flags.FlagValues, is_whole: bool) -> list[Findin
             if name == "train_file":
                 learn_labels(examples, "single_label")
         if is_whole and examples:
-            texts.append(_describe(files[-1], examples, "single_label"))
+            texts.append(_describe(files[-1], examples, settings, tokenizer))
     add_shared_texts(together, texts)
     return [*files, together]

@@ -11,6 +11,7 @@ import rich.table
 import rich.text
 from absl import flags
 
+from bert_keras.cli.flags import require
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.settings.fields import free
 from bert_keras.settings.names import flag_name
@@ -26,6 +27,7 @@ _LOOKS = {
     "run_sentence_vectors": ("ranking", "look_at_vectors"),
     "check_labels": ("classification", "look_at_label_check"),
 }
+_NEEDED = {"check_labels": ("train_file", "init_checkpoint", "output_dir")}
 # Reading more takes longer than loading TensorFlow.
 _MOST_BYTES_CHECKED = 20_000_000
 
@@ -64,13 +66,16 @@ def check_files(program: str, values: flags.FlagValues) -> None:
     Programs call it before they load TensorFlow, so that a mistake costs no time.
     """
     names = [name for name in (*DATA, "output_dir", "run_config") if name in values]
-    files = [values[name].value for name in names if values[name].value]
+    files = [str(values[name].value) for name in names if values[name].value]
     if any(map(paths.is_remote, files)):
         return
     if sum(os.path.getsize(path) for path in files if os.path.isfile(path)) <= _MOST_BYTES_CHECKED:
+        needed = Findings()
+        with needed.catching():
+            require(values, _NEEDED.get(program, ("output_dir",)))
         with keeping_log():  # the run itself logs what it reads
             findings = _look_of(program)(values, False)
-        _raise(findings)
+        _raise([*findings, needed])
 
 
 def _look_of(program: str) -> Callable[[flags.FlagValues, bool], list[Findings]]:

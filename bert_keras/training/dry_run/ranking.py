@@ -9,6 +9,7 @@ from absl import flags
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.training.dry_run.findings import Findings
 from bert_keras.training.dry_run.opening import open_settings
+from bert_keras.training.dry_run.pieces import add_pieces, open_tokenizer
 from bert_keras.training.dry_run.statistics import (
     Texts,
     add_equal_texts,
@@ -40,6 +41,9 @@ def look_at_vectors(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
                 rows = read_texts(settings, name)
             if is_whole and rows:
                 texts.append(_describe(files[-1], rows))
+                tokenizer = open_tokenizer(settings, settings.init_checkpoint)
+                single = [[settings.prefix + text] for row in rows.rows for text in row]
+                add_pieces(files[-1], single, tokenizer, settings.max_seq_length)
     add_shared_texts(together, texts)
     return [*files, together]
 
@@ -81,6 +85,8 @@ def look(settings: ClassifierSettings, is_whole: bool) -> list[Findings]:
                     check_trainable(queries)
             if is_whole and queries:
                 texts.append(_describe_queries(files[-1], queries))
+                tokenizer = open_tokenizer(settings, settings.init_checkpoint)
+                add_pieces(files[-1], queries.rows, tokenizer, settings.max_seq_length)
     add_shared_texts(together, texts)
     return [*files, together]
 

@@ -10,6 +10,7 @@ from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.data_prep.tasks.tagging.features import check_tags, collect_tags
 from bert_keras.training.dry_run.findings import Findings
 from bert_keras.training.dry_run.opening import open_settings, stored_task
+from bert_keras.training.dry_run.pieces import add_pieces, open_tokenizer
 from bert_keras.training.dry_run.statistics import (
     Texts,
     add_equal_texts,
@@ -27,6 +28,7 @@ _WORDS_SHOWN = 16
 def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
     """Looks at the files of run_ner.py; not `is_whole`: only for mistakes."""
     together, files, read = Findings(), [], {}
+    settings = None
     with together.catching():
         settings = open_settings(values, NerSettings, "run_ner")
         for name, path in find_files(settings).items():
@@ -37,8 +39,13 @@ def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
         tags = stored["labels"] if stored else collect_tags(read["train_file"]) if "train_file" in read else None
         if tags and "eval_file" in read:
             check_tags(read["eval_file"], tags)
-    if is_whole:
+    if is_whole and settings:
         texts = [_describe(found, read[found.setting]) for found in files if found.setting in read]
+        with together.catching():
+            tokenizer = open_tokenizer(settings, settings.init_checkpoint)
+            for found in files:
+                sentences = [[" ".join(sentence.words)] for sentence in read.get(found.setting, ())]
+                add_pieces(found, sentences, tokenizer, settings.max_seq_length)
         add_shared_texts(together, texts)
     return [*files, together]
 
