@@ -21,6 +21,7 @@ PACKAGES = [
     "data_prep.records",
     "data_prep.sample",
     "data_prep.tasks",
+    "data_prep.tasks.benchmarks",
     "data_prep.tasks.tagging",
     "data_prep.text",
     "data_prep.text.graph",

@@ -5,6 +5,7 @@ raises a `Mistake` with the setting's name, and each of these three edges spells
 """
 
 import difflib
+import shlex
 import string
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,12 +19,23 @@ class Setting(str):
     """The name of a setting as a value of a message."""
 
 
+class Given(dict[str, str]):
+    """Settings with values, to be copied: flags for a shell, or arguments for Python."""
+
+    def spelled(self, spelling: Spelling) -> str:
+        """Returns the settings with their values, in the language of the names that `spelling` returns."""
+        values = {spelling(name): value for name, value in self.items()}
+        if any(name.startswith("--") for name in values):
+            return " ".join(f"{name}={shlex.quote(value)}" for name, value in values.items())
+        return ", ".join(f"{name}={value!r}" for name, value in values.items())
+
+
 class Message:
     """A text that names settings, and its values.
 
     `Message("{eval_share}={} is not a share; give less than 1", 2)`: a name in braces is the name of a setting, and
-    `{}` is the place of the next value. A value may be a `Setting`, another `Message`, a `Mistake`, or a list of
-    values, which appear with commas between them.
+    `{}` is the place of the next value. A value may be a `Setting`, `Given`, another `Message`, a `Mistake`, or a list
+    of values, which appear with commas between them.
     """
 
     def __init__(self, text: str, /, *values: Any) -> None:
@@ -93,7 +105,7 @@ def _in_text(value: Any, spelling: Spelling) -> Any:
         return spelling(str(value))
     if isinstance(value, Mistake):
         value = value.message
-    if isinstance(value, Message):
+    if isinstance(value, Message | Given):
         return value.spelled(spelling)
     if isinstance(value, list | tuple):
         return ", ".join(str(_in_text(part, spelling)) for part in value)

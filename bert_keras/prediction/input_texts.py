@@ -3,18 +3,20 @@
 The readers yield pairs: the name of a text for error messages, and the text. Imports without TensorFlow.
 """
 
+import dataclasses
 import itertools
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, TextIO
 
+from bert_keras.data_prep.tasks.benchmarks.minimal_pairs import read_paradigms
 from bert_keras.data_prep.tasks.column_names import KNOWN_NAMES
-from bert_keras.data_prep.tasks.columns import Columns, find_columns, parts_of
+from bert_keras.data_prep.tasks.columns import Columns, find_columns, find_header, parts_of, without_names
 from bert_keras.data_prep.tasks.examples import Example
-from bert_keras.data_prep.tasks.minimal_pairs import read_paradigms
+from bert_keras.data_prep.tasks.header import NO, UNCLEAR, YES, Header
 from bert_keras.data_prep.tasks.tables import BadRow, Table
 from bert_keras.data_prep.tasks.user_data import iterate_own_file
-from bert_keras.mistakes import MissingFile, Mistake
+from bert_keras.mistakes import Message, MissingFile, Mistake
 from bert_keras.prediction.arguments import Limits
 from bert_keras.storage import inspection, paths, text_files
 
@@ -57,7 +59,7 @@ def read_texts(
 
 
 def read_sentences(folder: str) -> Iterator[tuple[str, Text]]:
-    """Yields each sentence of a folder of minimal pairs once; see `data_prep.tasks.minimal_pairs`."""
+    """Yields each sentence of a folder of minimal pairs once; see `data_prep.tasks.benchmarks.minimal_pairs`."""
     sources = {}
     for paradigm in read_paradigms(folder):
         for pair in paradigm.pairs:
@@ -82,11 +84,11 @@ def read_table(
         trained: the settings of the model's training; its columns are used if the file has them.
     """
     table = Table(input_file)
-    columns = _columns(table, form, given, trained)
+    header = _header(table, given, trained)
+    columns = _columns(table, header, form, given, trained)
     taken = [columns.text, *([columns.pair] if columns.pair else columns.choices)]
     log.info("%s: texts are read from: %s", input_file, ", ".join(f'"{column}"' for column in taken))
-    has_header = given.get("has_header") or "auto"
-    examples = iterate_own_file(table, columns, has_header=has_header)
+    examples = iterate_own_file(table, columns, has_header=header)
     rows = ((example.source, _text_of_row(example, form)) for example in examples)
     return _begun(rows, f"{input_file} holds no row; give at least one")
 
@@ -188,30 +190,39 @@ def _text_of_line(source: str, line: bytes | None, form: str, most_bytes: int) -
         return error
 
 
-def _columns(table: Table, form: str, given: Mapping[str, Any], trained: Mapping[str, Any]) -> Columns:
-    input_file, names = table.path, table.names
+def _header(table: Table, given: Mapping[str, Any], trained: Mapping[str, Any]) -> Header:
+    """Returns whether the first row names the columns, also by names that the user or the training gave."""
+    roles = ("text_column", "text_pair_column")
+    named = [given.get(role) or trained.get(role) for role in roles]
+    choices = given.get("choice_columns") or trained.get("choice_columns") or ()
+    header = find_header(table, Columns(*named, choices=tuple(choices)), given.get("has_header") or "auto")
+    if header.answer == UNCLEAR and trained.get("has_header") == "false":
+        return Header(NO, Message("{has_header}=false was given for the training"))
+    return header
+
+
+def _columns(table: Table, header: Header, form: str, given: Mapping[str, Any], trained: Mapping[str, Any]) -> Columns:
+    input_file = table.path
+    names = table.names if header.answer == YES else tuple(map(str, range(len(table.names))))
     text, pair = (given.get(role) or _known(trained.get(role), names) for role in ("text_column", "text_pair_column"))
-    if form == "choices":
-        choices = given.get("choice_columns") or [_known(name, names) for name in trained.get("choice_columns") or ()]
-        if not text or len(choices) < 2 or None in choices:
-            raise Mistake(
-                "{}: the columns of the text and its choices are not known; name them with {text_column} and "
-                "{choice_columns}",
-                input_file,
-            )
-        return Columns(text, choices=tuple(filter(None, choices)))
-    if form == "text":
-        pair = None
-    if not text:
-        found = find_columns(table, Columns(pair=pair), needs_label=False)
-        text, pair = found.text, found.pair if form == "pair" else None
-    if form == "pair" and not pair:
+    choices = given.get("choice_columns") or [_known(name, names) for name in trained.get("choice_columns") or ()]
+    if form == "choices" and (not text or len(choices) < 2 or None in choices):
+        raise Mistake(
+            "{}: the columns of the text and its choices are not known; name them with {text_column} and "
+            "{choice_columns}",
+            input_file,
+        )
+    known = Columns(text, pair if form == "pair" else None, choices=tuple(choices) if form == "choices" else ())
+    if header.answer != YES and form == "pair" and not (text and pair):
+        raise without_names(table, header, {"text_column": text or "0", "text_pair_column": pair or "1"})
+    found = find_columns(table, known, needs_label=False, header=header)
+    if form == "pair" and not found.pair:
         raise Mistake(
             "{}: the model takes pairs, but the column of the second text is not known; name both with "
             "{text_column} and {text_pair_column}",
             input_file,
         )
-    return Columns(text, pair)
+    return found if form == "pair" else dataclasses.replace(found, pair=None)
 
 
 def _known(column: str | None, names: Sequence[str]) -> str | None:

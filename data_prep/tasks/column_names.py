@@ -9,7 +9,19 @@ PAIRS = (
     *(("sentence1", "sentence2"), ("text_a", "text_b"), ("text", "text_pair"), ("premise", "hypothesis")),
     *(("question1", "question2"), ("question", "sentence")),
 )
-KNOWN_NAMES = {*TEXT_NAMES, *LABEL_NAMES, *(second for _, second in PAIRS), "id", "index"}
+# Texts for vectors and for ranking, besides `PAIRS`; columns that begin with "negative" have texts that do not fit.
+VECTOR_PAIRS = (
+    *(("anchor", "positive"), ("query", "positive"), ("query", "document"), ("query", "text"), ("question", "answer")),
+    *PAIRS,
+)
+SCORE_NAMES = ("score", "similarity", "similarity_score")
+RELEVANCE_NAMES = ("score", "relevance", "similarity", "label")
+CLASS_NAMES = ("gold_label", "label", "class", "category")
+_NEGATIVES = [f"negative{end}" for end in ("", *range(10), *(f"_{number}" for number in range(10)))]
+KNOWN_NAMES = {
+    *(*TEXT_NAMES, *LABEL_NAMES, *SCORE_NAMES, *RELEVANCE_NAMES, *CLASS_NAMES, *_NEGATIVES, "id", "index"),
+    *(name for pair in VECTOR_PAIRS for name in pair),
+}
 
 # Tagged words: the first name that a file has counts.
 WORD_NAMES = ("words", "word", "tokens", "token")

@@ -1,19 +1,18 @@
 """Finds the columns of a user's file: by name, by number, or by the names that people usually give them."""
 
-import collections
 import dataclasses
 import itertools
 import logging
 import os
 import re
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from bert_keras.data_prep.tasks.column_names import KNOWN_NAMES, LABEL_NAMES, PAIRS, TEXT_NAMES
-from bert_keras.data_prep.tasks.examples import to_number
+from bert_keras.data_prep.tasks.guesses import guess_columns
+from bert_keras.data_prep.tasks.header import NO, UNCLEAR, YES, Header, judge_header
 from bert_keras.data_prep.tasks.tables import BadRow, Row, Table, without_bad_rows
-from bert_keras.mistakes import Message, Mistake, Setting, closest
+from bert_keras.mistakes import Given, Message, Mistake, closest
 
 log = logging.getLogger("bert_keras")
 
@@ -23,6 +22,7 @@ HEADERS = ("auto", "true", "false")
 # Reading a larger file takes longer than loading TensorFlow.
 _MOST_BYTES_CHECKED = 100_000_000
 _ROLES = {"text": "the text", "pair": "the second text", "label": "the label"}
+_LONGEST_SHOWN = 40
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Columns:
 
     Attributes:
         text, pair, label, id: columns; None: the file has no such column. A text may be joined from several columns,
-            with commas between their names; see `parts_of`.
+            and several labels may have a column of 0 and 1 each, with commas between the names; see `parts_of`.
         label_separator: the text between the labels of a cell, for multi-label.
         choices: columns of the second texts to choose from, for multiple choice.
     """
@@ -43,21 +43,98 @@ class Columns:
     label_separator: str | None = None
     choices: tuple[str, ...] = ()
 
+    def parts(self, names: Iterable[str], needs_label: bool = True) -> list[str]:
+        """Returns all columns; those of a joined text and of several labels singly."""
+        joined = (self.text, self.pair, self.label if needs_label else None)
+        parts = [part for column in joined if column is not None for part in parts_of(column, names)]
+        return [*parts, *(column for column in (self.id, *self.choices) if column is not None)]
+
+    def texts(self, names: Iterable[str]) -> list[str]:
+        """Returns the columns of texts, those of a joined text singly."""
+        return dataclasses.replace(self, label=None, id=None).parts(names)
+
 
 NO_COLUMNS = Columns()
 
 
-def find_columns(table: Table, given: Columns = NO_COLUMNS, needs_label: bool = True) -> Columns:
+def parts_of(column: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Returns the columns that a text consists of: one, or several with commas between them, such as "Subject,Body"."""
+    return (column,) if column in names or "," not in column else tuple(map(str.strip, column.split(",")))
+
+
+def find_header(table: Table, given: Columns = NO_COLUMNS, has_header: str = "auto") -> Header:
+    """Returns whether the first row of a user's table names its columns, and why.
+
+    `has_header`, one of `HEADERS`, decides; "auto": the names that the user gives, else the content, see
+    `judge_header`. Rows of JSON have names.
+    """
+    if table.is_json:
+        if has_header != "auto":
+            raise Mistake("{} is JSON, whose rows have names instead of a header; give {has_header}=auto", table.path)
+        return Header(YES, Message("rows of JSON have names"), is_given=True)
+    if has_header != "auto":
+        return Header(
+            YES if has_header == "true" else NO, Message("{has_header}={} says so", has_header), is_given=True
+        )
+    rows = [row.cells for row in table.first_rows if isinstance(row, Row)]
+    return judge_header(table.names, rows, [part for part in given.parts(table.names) if not part.isdecimal()])
+
+
+def find_columns(
+    table: Table, given: Columns = NO_COLUMNS, needs_label: bool = True, header: Header | None = None
+) -> Columns:
     """Finds the columns of a user's table that the user did not name, if the names in its header are clear.
 
-    The log reports them. Raises ValueError if no column, or more than one, could be the text or the label, or a given
-    column does not exist; the message names all of these at once, and guesses the flags from the first rows.
+    The log reports them. Raises ValueError if it is unclear whether there is a `header` (None: see `find_header`), no
+    column, or more than one, could be the text or the label, or a given column does not exist. The message names all of
+    these at once, and guesses the flags from the first rows.
     """
+    header = header or find_header(table, given)
     rows = [row.cells for row in table.first_rows if isinstance(row, Row)]
     if table.is_json and not rows:
         without_bad_rows(table.name, table.first_rows)  # raises an error about the first row
+    if header.answer != YES:
+        rows = [table.header.cells, *rows]
     rows = [row for row in rows if len(row) == len(table.names)]
-    return choose_columns(table.path, table.names, given, needs_label, rows, has_numbers=not table.is_json)
+    if header.answer == YES:
+        return choose_columns(table.path, table.names, given, needs_label, rows, has_numbers=not table.is_json)
+    numbers = tuple(map(str, range(len(table.names))))
+    if given.text is None and len(numbers) == 1 and not needs_label:
+        given = dataclasses.replace(given, text="0")
+    # Names may be those of a header that is unclear.
+    names = numbers if header.answer == NO else (*table.names, *numbers)
+    problems = _problems_with(given, names, needs_label, has_numbers=False)
+    missing = [what for what in ("text", "label") if getattr(given, what) is None and (what == "text" or needs_label)]
+    guess: dict[str, str] = {}
+    candidates = Message("")
+    if problems or missing:
+        guess, candidates = guess_columns(numbers, _existing(given, numbers), needs_label, rows)
+    if header.answer == UNCLEAR or guess:
+        if missing:
+            problems.append(f"no column is given for {' and '.join(f'the {what}' for what in missing)}")
+        raise without_names(table, header, guess, problems, candidates)
+    return given
+
+
+def without_names(
+    table: Table, header: Header, guess: Mapping[str, str], problems: Sequence[str] = (), candidates: Message | str = ""
+) -> Mistake:
+    """Returns the error of a table whose first row is data, or may be data; it says what to do.
+
+    `guess` has the settings that probably name its columns by numbers, and `problems` is what else is wrong.
+    """
+    intro = (table.path, "".join(f"{problem}; " for problem in problems))
+    if header.answer == NO:
+        text = "{}: {}the first row is data, because {}, so columns have numbers, from 0; a guess is {}{}"
+        return Mistake(text, *intro, header.reason, Given({"has_header": "false", **guess}), candidates)
+    rows = [row.cells for row in (table.header, *table.first_rows[:1]) if isinstance(row, Row)]
+    shown = [", ".join(f'"{_shown(cell.strip())}"' for cell in row) for row in rows]
+    return Mistake(
+        "{}: {}it is unclear whether the first row names the columns ({}); if it does, give {}; if it is data, give "
+        "{}{}",
+        *(*intro, "; ".join(f"row {number} is {row}" for number, row in enumerate(shown, 1))),
+        *(Given({"has_header": "true", **guess}), Given({"has_header": "false", **guess}), candidates),
+    )
 
 
 def choose_columns(
@@ -72,36 +149,27 @@ def choose_columns(
 
     `rows` are its first rows; None: given columns are not checked. They may be numbers if it `has_numbers`.
     """
-    found, missing = {}, {} if rows is None else _missing_columns(names, given, needs_label, has_numbers)
-    problems = [
-        f'no column is "{part}"' + (f', did you mean "{close}"?' if close else "") for part, close in missing.items()
-    ]
+    found: dict[str, str | None] = {}
+    problems = [] if rows is None else _problems_with(given, names, needs_label, has_numbers)
     if given.text is None:
         text, pair, problem = _find_text(names, given)
         problems += [problem] if problem else []
         found |= {"text": text} if pair is None else {"text": text, "pair": pair}
     if given.label is None and needs_label:
-        taken = {*_parts_of(given, names), *found.values()}
+        taken = {*given.parts(names), *found.values()}
         found["label"], problem = _find_one(names, LABEL_NAMES, "label", taken)
         problems += [problem] if problem else []
     if problems:
-        advice = _guessed_flags(names, dataclasses.replace(given, **found), needs_label, rows, missing)
-        raise Mistake(
-            "{}: {}; its columns are {}; {}" + " (without a header, give numbers, counted from 0)" * has_numbers,
-            source,
-            "; ".join(problems),
-            list_columns(names),
-            advice,
-        )
+        columns = _existing(dataclasses.replace(given, **found), names)
+        guess, candidates = guess_columns(names, columns, needs_label, rows or ())
+        advice = Message("a guess is {}{}", Given(guess), candidates)
+        if not guess:
+            advice = Message("name {text_column}" + " and {label_column}" * needs_label)
+        raise Mistake("{}: {}; its columns are {}; {}", source, "; ".join(problems), list_columns(names), advice)
     if found:
         taken = ", ".join(f'"{column}" as {_ROLES[role]}' for role, column in found.items())
         log.info("%s: columns %s; using %s", source, list_columns(names), taken)
     return dataclasses.replace(given, **found)
-
-
-def parts_of(column: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Returns the columns that a text consists of: one, or several with commas between them, such as "Subject,Body"."""
-    return (column,) if column in names or "," not in column else tuple(map(str.strip, column.split(",")))
 
 
 def check_columns(argv: Sequence[str]) -> None:
@@ -121,143 +189,83 @@ def check_columns(argv: Sequence[str]) -> None:
         return
     columns = (values.get(f"{name}_column") for name in ("text", "text_pair", "label", "id"))
     given = Columns(*columns, choices=tuple(filter(None, values.get("choice_columns", "").split(","))))
+    has_header = values.get("has_header", "auto")
     for name in ("train_file", "eval_file"):
         path = values.get(name, "")
         is_small = os.path.isfile(path) and os.path.getsize(path) < _MOST_BYTES_CHECKED
-        if is_small and values.get("has_header") != "false":
-            find_columns(Table(path), given)
-
-
-def _parts_of(given: Columns, names: Sequence[str]) -> set[str]:
-    columns = (given.text, given.pair, given.label, given.id)
-    return {part for column in columns if column is not None for part in parts_of(column, names)}
-
-
-def _missing_columns(
-    names: Sequence[str], given: Columns, needs_label: bool, has_numbers: bool
-) -> dict[str, str | None]:
-    """Returns the given columns that do not exist, a dict to the column that is probably meant or None."""
-    columns = (given.text, given.pair, given.label if needs_label else None, given.id)
-    parts = [part for column in columns if column is not None for part in parts_of(column, names)]
-    return {
-        part: closest(part, names)
-        for part in (*parts, *given.choices)
-        if part not in names and not (has_numbers and part.isdecimal() and int(part) < len(names))
-    }
-
-
-def _guessed_flags(
-    names: Sequence[str],
-    given: Columns,
-    needs_label: bool,
-    rows: Sequence[Sequence[Any]] | None,
-    missing: Mapping[str, str | None],
-) -> Message:
-    """Returns advice: the flags that probably name the columns, to be copied.
-
-    The column of the longest cells is the text, and of the others that of the fewest different values the label.
-    """
-    if not rows:
-        return Message(
-            "name the columns with {text_column} and {label_column}" if needs_label else "name {text_column}"
-        )
-    cells = {name: [str(row[place]).strip() for row in rows] for place, name in enumerate(names)}
-    cells = {name: found for name, found in cells.items() if name and any(found)}
-    columns = {"text": given.text, "text_pair": given.pair, "label": given.label}
-    chosen = {role: parts_of(column, names) for role, column in columns.items() if column is not None}
-    chosen = {role: tuple(missing.get(part) or part for part in parts) for role, parts in chosen.items()}
-    chosen = {role: parts for role, parts in chosen.items() if all(part in cells for part in parts)}
-
-    def free() -> list[str]:
-        return [name for name in cells if name not in itertools.chain.from_iterable(chosen.values())]
-
-    if "text" not in chosen and free():
-        chosen["text"] = (max(free(), key=lambda name: sum(map(len, cells[name]))),)
-    several = [name for name in free() if len(set(cells[name])) > 1] or free()
-    if "label" not in chosen and needs_label and several:
-        chosen["label"] = (min(reversed(several), key=lambda name: len(set(cells[name]))),)
-    numbers = {}
-    if any(len(name) > 40 or name in cells[name] for name in cells):  # the first row is data
-        numbers = {name: str(number) for number, name in enumerate(names)}
-        chosen = {role: tuple(map(numbers.__getitem__, parts)) for role, parts in chosen.items()}
-    guess = _settings({role: chosen[role] for role in ("text", "text_pair", "label") if role in chosen})
-    if numbers:
-        return Message("a guess is {}", guess)
-    texts = [name for name in cells if name in chosen.get("text", ()) or (name in free() and _is_text(cells[name]))]
-    is_more = len(texts) > len(chosen.get("text", texts))
-    more = Message("; {} joins texts of several columns", _settings({"text": texts})) if is_more else ""
-    return Message("a guess is {}{}", guess, more)
-
-
-def _settings(columns: Mapping[str, Iterable[str]]) -> Message:
-    """Returns the settings that name the columns of each role, to be copied."""
-    parts = [
-        Message("{}={}", Setting(f"{role}_column"), shlex.quote(",".join(names))) for role, names in columns.items()
-    ]
-    return Message(" ".join("{}" for _ in parts), *parts)
-
-
-def _is_text(cells: Sequence[str]) -> bool:
-    """Returns whether the cells of a column are texts: mostly different, with several words."""
-    return len(set(cells)) > len(cells) / 2 and sum(cell.count(" ") for cell in cells) >= len(cells)
+        if is_small and has_header in HEADERS:
+            table = Table(path)
+            find_columns(table, given, header=find_header(table, given, has_header))
 
 
 def read_table(
-    table: Table, columns: Columns, needs_label: bool, has_header: str
+    table: Table, columns: Columns, needs_label: bool, header: Header
 ) -> tuple[dict[str, int], Iterable[Row | BadRow]]:
     """Returns the index of the cell of each column that a user's table has, and its rows, at least one.
 
-    The first row, the header, names the columns. If all needed columns are numbers, they count columns from 0, and
-    `has_header` decides whether the first row is a header. "auto" takes it for a header in these cases; the log reports
-    a decision that the flags leave open:
-    - An optional column has a name.
-    - The cells of the needed columns are the numbers of these columns, or usual column names.
-    - The first row's label is not a number, but all others are.
-    - The first row's label occurs only once, but each of the others occurs in several rows.
+    If all needed columns are numbers, they count columns from 0. A row that names the columns again is a BadRow.
     """
     path, names = table.path, table.names
-    needed, optional = _wanted(columns, names, needs_label)
+    needed = columns.parts(names, needs_label)
+    optional = [part for part in columns.parts(names) if part not in needed]
     if table.is_json:
         places = {column: place for place, column in enumerate(names)}
-        if has_header != "auto":
-            raise Mistake("{} is JSON lines, which have no header; give {has_header}=auto", path)
-        return places, table.rows()
-    if has_header == "false" and not all(map(str.isdecimal, needed + optional)):
-        raise Mistake("{}: with {has_header}=false columns have no names; give their numbers, counted from 0", path)
+        return places, _check_rows(table)
     is_counting = all(map(str.isdecimal, needed))
     places = _find_places(needed + optional, names, is_counting)
     for name in needed:
         if not name.isdecimal() and names.count(name) > 1:
             raise ValueError(f'{path} has more than one column "{name}"; rename all but one of them')
-    rows = cast(Iterable[Row], table.rows())  # only JSON lines have a BadRow
-    if has_header == "auto":
-        if is_counting and columns.label in places:
-            rows = list(rows)  # to compare the first label with all others
-        has_header = "true" if _is_header(names, rows, places, needed, columns.label, table.name) else "false"
-    if has_header == "false":
-        rows = itertools.chain([table.header], rows)
-    elif not table.first_rows:
+    if not header.is_given and (header.answer == NO or is_counting):
+        shown = (table.name, list_columns(names), header.reason)
+        text = "{}: no header, the first row is {}, because {} ({has_header}=true skips it)"
+        if header.answer == YES:
+            text = "{}: the first row names the columns: {}, because {} ({has_header}=false reads it as data)"
+        log.info(Message(text, *shown))
+    if header.answer == NO:
+        return places, itertools.chain([table.header], _check_rows(table, has_header=False))
+    if not table.first_rows:
         raise ValueError(f"{path} has a header and no rows; give a file with at least one")
-    return places, _of_same_length(rows, len(names), table.name)
+    return places, _check_rows(table)
 
 
 def list_columns(columns: Sequence[str]) -> str:
     """Returns column names for a message; long names, which are data rather than names, are truncated."""
-    return ", ".join(name if len(name) <= 40 else f"{name[:40]}..." for name in columns)
+    return ", ".join(map(_shown, columns))
 
 
-def _wanted(columns: Columns, names: Sequence[str], needs_label: bool) -> tuple[list[str], list[str]]:
-    """Returns the columns that a file needs and the one that it may lack, two lists; those of a joined text singly."""
-    given = [column for column in (columns.text, columns.pair) if column is not None]
-    needed = [part for column in given for part in parts_of(column, names)]
-    needed += [column for column in (columns.id, *columns.choices) if column is not None]
-    label = [] if columns.label is None else [columns.label]
-    return (needed + label, []) if needs_label else (needed, label)
+def _shown(name: str) -> str:
+    return name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}..."
+
+
+def _existing(given: Columns, names: Sequence[str]) -> tuple[str | None, ...]:
+    """Returns the columns of the texts and the label that exist, or that are probably meant; None for others."""
+
+    def existing(column: str | None) -> str | None:
+        if column is None:
+            return None
+        parts = [part if part in names else closest(part, names) for part in parts_of(column, names)]
+        return None if None in parts else ",".join(map(str, parts))
+
+    return tuple(map(existing, (given.text, given.pair, given.label)))
+
+
+def _problems_with(given: Columns, names: Sequence[str], needs_label: bool, has_numbers: bool) -> list[str]:
+    """Returns what is wrong with the given columns."""
+    problems = []
+    for part in dict.fromkeys(given.parts(names, needs_label)):
+        if part in names or (has_numbers and part.isdecimal() and int(part) < len(names)):
+            continue
+        several = part.split(",") if part == given.id else []
+        close = next((name for name in several if name in names), None) or closest(part, names)
+        problem = f'no column is named "{part}"' + " (ids are in one column)" * (len(several) > 1)
+        problems.append(problem + (f', did you mean "{close}"?' if close else ""))
+    return problems
 
 
 def _find_text(names: Sequence[str], given: Columns) -> tuple[str | None, str | None, str | None]:
     """Returns the columns of the text and of the second text, which is None if not found, and the problem or None."""
-    taken = _parts_of(given, names)
+    taken = set(given.parts(names))
     free = {name.strip().lower(): name for name in names if name not in taken}
     if given.pair is None:
         for first, second in PAIRS:
@@ -291,55 +299,28 @@ def _find_places(names: Iterable[str], columns: Sequence[str], is_counting: bool
     return places
 
 
-def _is_header(
-    first: Sequence[str],
-    rows: Iterable[Row],
-    places: dict[str, int],
-    needed: Sequence[str],
-    label: str | None,
-    name: str,
-) -> bool:
-    """Returns whether the first row of a file names its columns; logs a decision that the flags leave open.
-
-    `rows` is a list if `label` is a number, because this function iterates over it.
-    """
-    if any(not column.isdecimal() for column in places):
-        return True
-    counted, shown = f"{name}: columns are counted from 0", list_columns(first)
-    cells = [first[places[column]] for column in needed]
-    if cells == list(needed) or all(cell.lower() in KNOWN_NAMES for cell in cells):
-        log.info("%s; the first row names them: %s", counted, shown)
-        return True
-    reason = None
-    if label in places:
-        place = places[label]
-        reason = _why_no_label(first[place], [row.cells[place].strip() for row in rows if len(row.cells) > place])
-    if reason:
-        message = "{}; the first row is taken for the header, because {}: {} ({has_header}=false reads it as data)"
-        log.warning(Message(message, counted, reason, shown))
-        return True
-    log.info(Message("{}; no header, the first row is {} ({has_header}=true skips it)", counted, shown))
-    return False
-
-
-def _why_no_label(first: str, labels: Sequence[str]) -> str | None:
-    """Returns why a cell is not a label like the others; None if it may be a label."""
-    if len(labels) < 2 or not first:
-        return None
-    if to_number(first) is None and all(to_number(label) is not None for label in labels):
-        return f'"{first}" is not a number, as all labels below it are'
-    counts = collections.Counter(labels)
-    if first not in counts and len(counts) > 1 and min(counts.values()) > 1:
-        return f'"{first}" is in no other row, but every other label is in several'
-    return None
-
-
-def _of_same_length(rows: Iterable[Row], num_cells: int, name: str) -> Iterator[Row | BadRow]:
-    """Yields rows; a BadRow for each row with another number of cells."""
-    for row in rows:
-        if len(row.cells) == num_cells:
+def _check_rows(table: Table, has_header: bool = True) -> Iterator[Row | BadRow]:
+    """Yields the rows below the first; a BadRow for each that has another number of cells or names the columns."""
+    header = [name.lower() for name in table.names]
+    for row in table.rows():
+        if isinstance(row, BadRow):
             yield row
-        else:
+            continue
+        source = f"{table.name} {table.place(row.line)}"
+        if len(row.cells) != len(header):
             cells = f"{len(row.cells)} {'cell' if len(row.cells) == 1 else 'cells'}"
             advice = "look for a missing separator, or one that needs quotes"
-            yield BadRow(f"{name} line {row.line}", f"{cells}, but the first row has {num_cells}; {advice}")
+            yield BadRow(source, f"{cells}, but the first row has {len(header)}; {advice}")
+        elif _names_columns(row.cells, header if has_header else None):
+            yield BadRow(source, "the row names the columns again, as in joined files; remove it")
+        else:
+            yield row
+
+
+def _names_columns(cells: Sequence[Any], header: Sequence[str] | None) -> bool:
+    """Returns whether a row names the columns: as the header, or with usual names of a text and a label."""
+    if not all(isinstance(cell, str) for cell in cells):
+        return False
+    names = [cell.strip().lower() for cell in cells]
+    has_usual = len(names) > 1 and {*names} <= KNOWN_NAMES and not {*names}.isdisjoint(LABEL_NAMES)
+    return names == header or (has_usual and not {*names}.isdisjoint(TEXT_NAMES))

@@ -18,6 +18,10 @@ log = logging.getLogger("bert_keras")
 
 KINDS = ("single_label", "regression", "multi_label", "multiple_choice")
 
+# The labels of inferences, and those of inferences on which annotators did not agree.
+INFERENCES = frozenset(("entailment", "contradiction", "neutral"))
+UNDECIDED = ("-", "-1")
+
 Label = str | float | tuple[str, ...]
 
 _PLACE = re.compile(r" (line|row|example) \d+$")
@@ -50,6 +54,23 @@ class Example:
     def texts(self) -> tuple[str, ...]:
         """All texts of the example: one, two, or the first and the choices."""
         return self.text_a, *(() if self.text_b is None else (self.text_b,)), *self.choices
+
+
+def without_undecided(examples: list[Example], name: str) -> list[Example]:
+    """Returns the examples of a file without those whose label means that its annotators did not agree.
+
+    In labelled inferences, as in SNLI, that is "-", or -1 beside the classes 0, 1 and 2. Elsewhere these are labels as
+    all others. The log counts what is left out.
+    """
+    labels = {example.label for example in examples}
+    is_named, is_numbered = bool(labels & INFERENCES), labels == {"-1", "0", "1", "2"}
+    if not (is_named and labels <= {*INFERENCES, *UNDECIDED, None}) and not is_numbered:
+        return examples
+    kept = [example for example in examples if example.text_b is None or example.label not in (*UNDECIDED, None)]
+    if len(kept) < len(examples):
+        text = '%s: %s inferences whose label is "-" or -1, because annotators did not agree, are left out'
+        log.warning(text, name, f"{len(examples) - len(kept):,}")
+    return kept
 
 
 def in_order(labels: Sequence[str], held: Sequence[str] | None) -> list[str]:
@@ -89,7 +110,7 @@ def learn_labels(examples: Sequence[Example], kind: str) -> tuple[str, ...]:
 
 
 def check_spellings(places: Mapping[str, str], what: str, kinds: str) -> None:
-    """Refuses names that look the same and are not, and warns of names that differ only in capitals or width.
+    """Refuses names that look the same and are not, and warns of those that differ only in capitals, width or zeros.
 
     `places` has the place of the first example with each name; `what` is what the names are, such as "label",
     and `kinds` its plural.
@@ -127,7 +148,9 @@ def _looks(name: str) -> str:
 
 
 def _sounds(name: str) -> str:
-    return unicodedata.normalize("NFKC", _looks(name)).casefold()
+    text = unicodedata.normalize("NFKC", _looks(name)).casefold()
+    number = to_number(text) if "_" not in text else None
+    return text if number is None else f"{number:.17g}"
 
 
 def learn_scale(examples: Sequence[Example]) -> dict[str, float]:

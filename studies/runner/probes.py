@@ -11,8 +11,8 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
-from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, read_glue_file
-from bert_keras.data_prep.tasks.minimal_pairs import read_paradigms, right_pairs
+from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS, GlueTask, read_glue_file
+from bert_keras.data_prep.tasks.benchmarks.minimal_pairs import read_paradigms, right_pairs
 from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.evaluation.entities import entities
 from bert_keras.evaluation.squad import f1_of_answers

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bert_keras.data_prep.tasks.minimal_pairs import read_paradigms, right_pairs, score_minimal_pairs
+from bert_keras.data_prep.tasks.benchmarks.minimal_pairs import read_paradigms, right_pairs, score_minimal_pairs
 from bert_keras.evaluation.minimal_pairs import Accuracy, mean_accuracy, paradigm_accuracy
 
 PAIRS = [("Cats sleep.", "Cats sleeps."), ("A cat sleeps.", "A cat sleep."), ("Dogs bark.", "Dogs barks.")]

@@ -6,8 +6,10 @@ import pytest
 
 from bert_keras.data_prep.tasks.columns import Columns, check_columns, find_columns
 from bert_keras.data_prep.tasks.examples import Example
+from bert_keras.data_prep.tasks.header import YES, Header
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import iterate_own_file, read_own_file
+from bert_keras.mistakes import Message
 
 TEXT_AND_LABEL = Columns("text", label="label")
 
@@ -74,7 +76,8 @@ def test_labels_may_be_absent_if_they_are_not_needed(read):
     assert labels_of(read("own.csv", "text,label\na,x\n", needs_label=False)) == ["x"]
 
 
-NO_HEADER = "no header, the first row is 1, a (has_header=true skips it)"
+NO_HEADER = 'no header, the first row is 1, a, because "1" is a number among numbers (has_header=true skips it)'
+NAMES = "the first row names the columns: {} (has_header=false reads it as data)"
 
 
 @pytest.mark.parametrize(
@@ -82,32 +85,19 @@ NO_HEADER = "no header, the first row is 1, a (has_header=true skips it)"
     [
         ("1,a\n0,b\n", Columns("1", label="0"), ["a", "b"], NO_HEADER),
         ("1,a\n0,b\n", Columns("1"), ["a", "b"], NO_HEADER),
-        ("0,1\n0,b\n", Columns("1", label="0"), ["b"], "the first row names them: 0, 1"),
-        ("Label,Text\n0,b\n", Columns("1", label="0"), ["b"], "the first row names them: Label, Text"),
+        ("0,1\n0,b\n", Columns("1", label="0"), ["b"], NAMES.format("0, 1, because it has the numbers of the columns")),
+        (
+            "Label,Text\n0,b\n",
+            Columns("1", label="0"),
+            ["b"],
+            NAMES.format("Label, Text, because its cells are usual names"),
+        ),
         ("label,b\n0,a\n", Columns("1", label="label"), ["a"], None),
     ],
 )
 def test_numbers_of_columns(read, messages, content, columns, texts, message):
     assert texts_of(read("own.csv", content, columns, needs_label=columns.label is not None)) == texts
-    assert messages == ([f"own.csv: columns are counted from 0; {message}"] if message else [])
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        ("Text;Klasse\na;gut\nb;schlecht\nc;gut\nd;schlecht\n", '"Klasse" is in no other row'),
-        ("Beschreibung;Preis\na;1\nb;2.5\n", '"Preis" is not a number, as all labels below it are'),
-    ],
-)
-def test_a_header_in_another_language_is_recognized_by_its_label(read, messages, content, reason):
-    columns, rows = Columns("0", label="1"), content.splitlines()[1:]
-    examples = read("own.csv", content, columns)
-    assert texts_of(examples) == [row[0] for row in rows]
-    assert examples[0].source == "own.csv line 2"
-    reason = f"the first row is taken for the header, because {reason}"
-    assert messages[-1].startswith(f"own.csv: columns are counted from 0; {reason}")
-    assert messages[-1].endswith("(has_header=false reads it as data)")
-    assert len(read("own.csv", content, columns, has_header="false")) == 1 + len(rows)
+    assert messages == ([f"own.csv: {message}"] if message else [])
 
 
 def test_the_user_may_say_whether_there_is_a_header(read, messages):
@@ -147,7 +137,7 @@ def test_given_columns_are_kept(write, messages):
 
 def test_a_file_for_prediction_needs_no_label(write):
     assert find_columns(Table(write("own.csv", "text,label\na,?\n")), needs_label=False) == Columns("text")
-    assert find_columns(Table(write("own.txt", "anything\na\n")), needs_label=False) == Columns("anything")
+    assert find_columns(Table(write("own.txt", "Text\na\n")), needs_label=False) == Columns("Text")
     assert find_columns(Table(write("own.jsonl", 'x\n{"text": "a", "n": 1}\n')), needs_label=False) == Columns("text")
 
 
@@ -157,26 +147,28 @@ def test_a_file_for_prediction_needs_no_label(write):
         (
             "own.csv",
             "Nachricht;Kategorie\nWo ist mein Paket?;Versand\nIch will Geld;Zahlung\nNoch ein Paket;Versand\n",
-            "no column could be the text; no column could be the label; its columns are Nachricht, Kategorie; a guess "
-            "is text_column=Nachricht label_column=Kategorie (without a header, give numbers, counted from 0)",
+            "no column is given for the text and the label; it is unclear whether the first row "
+            'names the columns (row 1 is "Nachricht", "Kategorie"; row 2 is "Wo ist mein Paket?", "Versand"); if it '
+            "does, give has_header='true', text_column='0', label_column='1'; if it is data, give has_header='false', "
+            "text_column='0', label_column='1'",
         ),
         (
             "own.csv",
             "product_code,complaint,when\na,it broke at once,1\na,it is too small,2\nb,it never came,3\n",
-            "a guess is text_column=complaint label_column=product_code (",
+            "a guess is text_column='complaint', label_column='product_code'",
         ),
         (
             "own.jsonl",
             '{"Subject": "Help with it", "Queue": "x", "Body": "It does not work"}\n'
             '{"Subject": "No money here", "Queue": "y", "Body": "Where is it now"}\n'
             '{"Subject": "More of it", "Queue": "x", "Body": null}\n',
-            "no column could be the label; its columns are Subject, Queue, Body; a guess is text_column=Body "
-            "label_column=Queue; text_column=Subject,Body joins texts of several columns",
+            "no column could be the label; its columns are Subject, Queue, Body; a guess is text_column='Body', "
+            "label_column='Queue'; text_column=Subject,Body joins texts of several columns",
         ),
         (
             "own.csv",
             "the text,my class\nlong text,b\n",
-            "a guess is text_column='the text' label_column='my class' (",
+            """give has_header='true', text_column='0', label_column='1'; if it is data, give has_header='false', """,
         ),
         (
             "own.csv",
@@ -186,11 +178,16 @@ def test_a_file_for_prediction_needs_no_label(write):
         (
             "own.csv",
             "text,b\n1,2\n",
-            "no column could be the label; its columns are text, b; a guess is text_column=text",
+            "no column could be the label; its columns are text, b; a guess is text_column='text', label_column='b'",
         ),
-        ("own.csv", "my first text,good\nmy second,bad\nthird,good\n", "a guess is text_column=0 label_column=1 ("),
+        (
+            "own.csv",
+            "my first text,good\nmy second,bad\nthird,good\n",
+            'the first row is data, because "good" is in the same column of another row, so columns have numbers, from '
+            "0; a guess is has_header='false', text_column='0', label_column='1'",
+        ),
         ("own.jsonl", "nothing\n", "own.jsonl line 1: not valid JSON"),
-        ("own.csv", f"{'x' * 50},1\n", f"its columns are {'x' * 40}..., 1; name"),
+        ("own.csv", f"{'x' * 50},1\n", f'(row 1 is "{"x" * 40}...", "1"); if'),
     ],
 )
 def test_columns_that_are_not_found(write, name, content, message):
@@ -220,27 +217,28 @@ ALL = "Body Queue"
     ],
 )
 def test_all_wrong_columns_are_named_at_once(write, given, problems, guess):
-    file = write("own.csv", "Subject,Body,Queue\nhelp,the page is down,a\nhelp,no money came,b\nmore,where is it,a\n")
+    file = write("own.csv", "Subject,Body,Queue\nhelp,the page is down,a\npay,no money came,b\nmore,where is it,a\n")
     text, label = guess.split()
-    message = "; ".join(f"no column is {problem}" for problem in problems)
+    message = "; ".join(f"no column is named {problem}" for problem in problems)
+    header = Header(YES, Message("you see it"))
     with pytest.raises(
         ValueError, match=re.escape(f"{file}: {message}; its columns are Subject, Body, Queue; a guess is")
     ):
-        find_columns(Table(file), given)
-    with pytest.raises(ValueError, match=re.escape(f"text_column={text} label_column={label}")):
-        find_columns(Table(file), given)
+        find_columns(Table(file), given, header=header)
+    with pytest.raises(ValueError, match=re.escape(f"text_column='{text}', label_column='{label}'")):
+        find_columns(Table(file), given, header=header)
 
 
 def test_the_columns_of_a_command_are_checked_before_anything_else(write, tmp_path):
     file = write("own.csv", "a,b\nx,y\n")
-    with pytest.raises(ValueError, match="no column could be the text"):
+    with pytest.raises(ValueError, match="no column is given for the text"):
         check_columns(["run_classifier.py", "--do_train", f"--train_file={file}"])
     (tmp_path / "run_config.json").write_text("{}")
     for more in (
         "--text_column=a --label_column=1",
         f"--output_dir={tmp_path}",
         "--run_config=b.json",
-        "--has_header=false",
+        "--has_header=false --text_column=0 --label_column=1",
     ):
         check_columns(["run_classifier.py", "--do_train", f"-train_file={file}", *more.split()])
     check_columns(["run_classifier.py", "--train_file=none.csv"])
@@ -276,9 +274,13 @@ def test_a_text_of_several_columns(write, name, separator):
     ("content", "columns", "message"),
     [
         ("text,label\n", TEXT_AND_LABEL, "own.csv has a header and no rows; give a file"),
-        ("a,b\n1,2\n", TEXT_AND_LABEL, 'own.csv: no column is "text"; no column is "label"; its columns are a, b'),
-        ("Text,b\n1,2\n", TEXT_AND_LABEL, 'no column is "text", did you mean "Text"?; no column is'),
-        ("1,a\n", Columns("2", label="0"), 'own.csv: no column is "2"; its columns are 1, a'),
+        (
+            "a,b\n1,2\n",
+            TEXT_AND_LABEL,
+            'own.csv: no column is named "text"; no column is named "label"; it is unclear whether the first row names',
+        ),
+        ("Text,b\n1,2\n", TEXT_AND_LABEL, 'no column is named "text", did you mean "Text"?; no column is named'),
+        ("1,a\n", Columns("2", label="0"), 'own.csv: no column is named "2"; it is unclear whether the first row'),
         ("text,text,label\na,b,c\n", TEXT_AND_LABEL, 'has more than one column "text"; rename all but one of them'),
         ("text,label\n\u200b \u3164,1\n", TEXT_AND_LABEL, 'own.csv line 2: the column "text" is empty; give a text'),
         ("text,label\n ,1\n", TEXT_AND_LABEL, 'own.csv line 2: the column "text" is empty; give a text, or remove'),
@@ -330,11 +332,15 @@ def test_mistakes_in_labels(read, label, kind, message):
         (
             '{"a": 1}\n',
             Columns("0", label="a"),
-            'own.jsonl: no column is "0"; its columns are a; a guess',
+            'own.jsonl: no column is named "0"; its columns are a; a guess',
         ),
         ('{"text": "a", "label": 1}\n{"text": "b"}\n', TEXT_AND_LABEL, 'line 2: the column "label" is empty'),
         ('{"text": 5, "label": 1}\n', TEXT_AND_LABEL, 'the column "text" is 5, but a text is needed'),
-        ('{"text": "a", "label": [1]}\n', TEXT_AND_LABEL, '"label" is [1], but a name or a number is needed'),
+        (
+            '{"text": "a", "label": [1]}\n',
+            TEXT_AND_LABEL,
+            "label is the list [1], but one label is needed; lists are for",
+        ),
         ('{"text": "a", "label": NaN}\n', TEXT_AND_LABEL, '"label" is NaN, but a name or a finite number is needed'),
         (
             '{"text": "a", "label": 1}\n{"text": "b", "label": true}\n',
@@ -354,9 +360,9 @@ def test_mistakes_in_json_lines(read, content, columns, message):
 
 
 def test_has_header_of_the_wrong_files(read):
-    with pytest.raises(ValueError, match="with has_header=false columns have no names; give their numbers"):
+    with pytest.raises(ValueError, match='no column is named "text"; the first row is data, because has_header=false'):
         read("own.csv", "text,1\n", Columns("text", label="1"), has_header="false")
-    with pytest.raises(ValueError, match="own.jsonl is JSON lines, which have no header; give has_header=auto"):
+    with pytest.raises(ValueError, match="own.jsonl is JSON, whose rows have names instead of a header; give has_hea"):
         read("own.jsonl", '{"0": "a"}\n', Columns("0"), needs_label=False, has_header="true")
 
 

@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from bert_keras.data_prep.tasks.glue import GLUE_TASKS
+from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS
 from bert_keras.evaluation.classification import CLASSIFICATION_METRICS
 from bert_keras.evaluation.glue import SUBMISSION_FILES, submission_text, submission_zip
 

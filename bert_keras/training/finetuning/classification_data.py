@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
+from bert_keras.data_prep.tasks.benchmarks.tfds import read_tfds
 from bert_keras.data_prep.tasks.columns import Columns
 from bert_keras.data_prep.tasks.examples import Example, check_labels, in_order, learn_labels, learn_scale
-from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
 from bert_keras.data_prep.tasks.tables import Table
-from bert_keras.data_prep.tasks.user_data import read_own_file, read_tfds
+from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification_settings import source_of
@@ -184,11 +185,8 @@ def read_own(settings: ClassifierSettings | LabelCheckSettings, flag: str) -> li
     if isinstance(settings, ClassifierSettings):
         kind, choices = settings.kind, tuple(settings.choice_columns)
         columns = dataclasses.replace(columns, label_separator=settings.label_separator, choices=choices)
-    has_header = settings.has_header
-    if has_header == "false" and (columns.text is None or (needs_label and label is None)):
-        raise Mistake("{has_header}=false needs {text_column} and {label_column}, the numbers of columns from 0")
     table = Table(getattr(settings, flag))
-    return read_own_file(table, columns, kind, needs_label, settings.skip_bad_rows, has_header)
+    return read_own_file(table, columns, kind, needs_label, settings.skip_bad_rows, settings.has_header)
 
 
 def _read_tfds(

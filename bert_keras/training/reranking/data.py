@@ -8,6 +8,9 @@ import logging
 
 import numpy as np
 
+from bert_keras.data_prep.tasks.column_names import RELEVANCE_NAMES
+from bert_keras.data_prep.tasks.columns import Columns, find_header, without_names
+from bert_keras.data_prep.tasks.header import YES
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
 from bert_keras.data_prep.text.tokenization import FullTokenizer
@@ -19,8 +22,6 @@ log = logging.getLogger("bert_keras")
 
 # Relevance of a missing text, which pads a query that has fewer texts than others.
 NO_TEXT = -1.0
-# Usual names of the column of scores, in lower case.
-_SCORES = ("score", "relevance", "similarity", "label")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,12 @@ def read_queries(path: str, settings: ClassifierSettings, has_relevance: bool = 
     if given and None in texts[:2]:
         raise Mistake("the query and its text need a column each; give both {text_column} and {text_pair_column}")
     table = Table(path)
-    found = read_file(table, given, settings.label_column or _column_of_scores(table), has_labels=has_relevance)
+    columns = Columns(*given[:2], settings.label_column, choices=tuple(given[2:]))
+    header = find_header(table, columns, settings.has_header)
+    if header.answer != YES and not given:
+        raise without_names(table, header, {"text_column": "0", "text_pair_column": "1"})
+    score = settings.label_column or _column_of_scores(table)
+    found = read_file(table, given, score, has_labels=has_relevance, has_header=settings.has_header)
     if found.kind not in ("scores", "pairs"):
         raise Mistake(
             "{}: no column of texts for the queries; name the columns with {text_column} and {text_pair_column}", path
@@ -92,7 +98,7 @@ def _column_of_scores(table: Table) -> str | None:
     names = {name.strip().lower(): name for name in table.names}
     if any(name.startswith("negative") for name in names):
         return None
-    return next((names[name] for name in _SCORES if name in names), None)
+    return next((names[name] for name in RELEVANCE_NAMES if name in names), None)
 
 
 def check_trainable(queries: Queries) -> None:

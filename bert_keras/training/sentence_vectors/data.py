@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.column_names import PAIRS, TEXT_NAMES
-from bert_keras.data_prep.tasks.columns import Columns, list_columns
+from bert_keras.data_prep.tasks.column_names import CLASS_NAMES, SCORE_NAMES, TEXT_NAMES, VECTOR_PAIRS
+from bert_keras.data_prep.tasks.columns import Columns, find_header, list_columns, without_names
+from bert_keras.data_prep.tasks.examples import INFERENCES
+from bert_keras.data_prep.tasks.header import YES
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
@@ -23,17 +25,9 @@ from bert_keras.training.settings.programs import VectorSettings
 
 log = logging.getLogger("bert_keras")
 
-# Usual names of columns, in lower case.
-_FIRST_TEXTS = (
-    *(("anchor", "positive"), ("query", "positive"), ("query", "document"), ("query", "text"), ("question", "answer")),
-    *PAIRS,
-)
-_SCORES = ("score", "similarity", "similarity_score")
-_CLASSES = ("gold_label", "label", "class", "category")
 # Number of a missing text, which pads an example that has fewer texts than others.
 NO_TEXT = -1
 _ENTAILED, _CONTRADICTED = "entailment", "contradiction"
-_INFERENCES = {_ENTAILED, _CONTRADICTED, "neutral", "-"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +55,7 @@ def read_texts(settings: VectorSettings, name: str) -> Texts:
     """Reads one of the files of a run, that of the setting `name`."""
     path = getattr(settings, name)
     columns = settings.text_columns, settings.score_column, settings.label_column
-    texts = read_file(Table(path), *columns, has_labels=name != "predict_file")
+    texts = read_file(Table(path), *columns, has_labels=name != "predict_file", has_header=settings.has_header)
     log.info("%s: %s rows of %s", path, f"{len(texts.rows):,}", texts.kind)
     return texts
 
@@ -72,6 +66,7 @@ def read_file(
     score: str | None = None,
     label: str | None = None,
     has_labels: bool = True,
+    has_header: str = "auto",
 ) -> Texts:
     """Reads a file of texts: .csv, .tsv or JSON lines with columns, or .txt with a text on each line.
 
@@ -82,24 +77,29 @@ def read_file(
         label: column of the classes of single texts; for pairs, of their inference: entailment, contradiction or
             neutral. Such pairs become pairs and triplets, see `_from_inferences`.
         has_labels: False: read only the texts.
+        has_header: one of `columns.HEADERS`.
     """
-    path = table.path
-    if path.endswith(".txt") and not text_columns:
+    path, texts = table.path, tuple(text_columns)
+    if path.endswith(".txt") and not texts and has_header == "auto":
         texts, has_header = ("0",), "false"
-    else:
-        texts, has_header = tuple(text_columns), "auto"
-    if not texts:
+    named = Columns(*texts[:1], label=score or label, choices=texts[1:])
+    header = find_header(table, named, has_header)
+    if header.answer == YES and not texts:
         texts, score, label = _find_columns(table, score, label)
+    elif not texts and len(table.names) == 1:
+        texts = ("0",)
+    elif not texts:
+        raise without_names(table, header, {"text_columns": ",".join(map(str, range(len(table.names))))})
     if not has_labels:
         score = label = None
     if score is not None and len(texts) != 2:
         raise ValueError(f"{path}: scores are for two texts, but there are {len(texts)}: {', '.join(texts)}")
     if score is not None and label is not None:
         raise ValueError(f'{path}: there are both scores, "{score}", and labels, "{label}"; name one column')
-    first, second, others = texts[0], texts[1] if len(texts) > 1 else None, texts[2:]
+    first, second, others = *(*texts, None, None)[:2], texts[2:]
     columns = Columns(first, second, score or label, choices=others)
     kind = "regression" if score is not None else "single_label"
-    examples = read_own_file(table, columns, kind, needs_label=columns.label is not None, has_header=has_header)
+    examples = read_own_file(table, columns, kind, needs_label=columns.label is not None, has_header=header)
     rows = [(each.text_a, *([each.text_b or ""] if second else []), *each.choices) for each in examples]
     for each, row in zip(examples, rows, strict=True):
         if any(map(is_blank, row)):
@@ -117,7 +117,7 @@ def _find_columns(table: Table, score: str | None, label: str | None) -> tuple[t
     path, names = table.path, table.names
     by_name = {name.strip().lower(): name for name in names}
     texts: tuple[str, ...] = ()
-    for first, second in _FIRST_TEXTS:
+    for first, second in VECTOR_PAIRS:
         if not texts and first in by_name and second in by_name:
             negatives = [name for lower, name in by_name.items() if lower.startswith("negative")]
             texts = by_name[first], by_name[second], *negatives
@@ -128,9 +128,9 @@ def _find_columns(table: Table, score: str | None, label: str | None) -> tuple[t
             "{}: no column could be a text among {}; name one or more with {text_columns}", path, list_columns(names)
         )
     if len(texts) == 2 and score is None and label is None:
-        score = next((by_name[name] for name in _SCORES if name in by_name), None)
+        score = next((by_name[name] for name in SCORE_NAMES if name in by_name), None)
     if len(texts) < 3 and score is None and label is None:
-        label = next((by_name[name] for name in _CLASSES if name in by_name), None)
+        label = next((by_name[name] for name in CLASS_NAMES if name in by_name), None)
     roles = [f'"{name}" as a text' for name in texts]
     roles += [f'"{name}" as the {role}' for name, role in ((score, "score"), (label, "label")) if name is not None]
     log.info("%s: columns %s; using %s", path, list_columns(names), ", ".join(roles))
@@ -145,7 +145,7 @@ def _from_inferences(
     A premise and a hypothesis that it entails are a pair. A contradicted hypothesis of the same premise is the third
     text, if there is one.
     """
-    if unknown := sorted(set(labels) - _INFERENCES):
+    if unknown := sorted(set(labels) - INFERENCES):
         raise Mistake(
             '{}: the column "{}" has {}, but labels of pairs must be entailment, contradiction or neutral; '
             "to take all pairs as similar, name the texts with {text_columns}",

@@ -303,7 +303,7 @@ NO_EFFECT = (
         **_ANY,
     ),
     *_rows(
-        "eval_share id_column has_header skip_bad_rows doc_stride teacher unlabeled_file",
+        "eval_share id_column skip_bad_rows doc_stride teacher unlabeled_file",
         {"kind": "rerank"},
         "does not apply to {kind}=rerank",
         **_ANY,

@@ -205,6 +205,11 @@ class VectorSettings(EvaluatedSettings):
     )
     score_column: str | None = free("Column with the score of each pair.", None)
     label_column: str | None = free("Column with the class of each text, or the inference of each pair.", None)
+    has_header: str = free(
+        "Whether the first row of a .csv or .tsv file names the columns. auto: decided from its content.",
+        "auto",
+        choices=HEADERS,
+    )
     pooling: str = setting(
         "How the vectors of tokens become one: that of [CLS], mean, maximum.", "mean", choices=POOLINGS
     )

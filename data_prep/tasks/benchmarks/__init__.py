@@ -1,0 +1,1 @@
+"""Benchmarks: the files of GLUE, XNLI, SWAG and minimal pairs, TensorFlow Datasets, and scores of predictions."""
