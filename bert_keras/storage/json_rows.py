@@ -36,9 +36,9 @@ class JsonRows:
     def __init__(self, path: str | os.PathLike, needed: str = "write one object in a line") -> None:
         self._text = text_files.unify_line_ends(text_files.read_text(path, needed))
         self._needed = needed
-        found = _IN_MEMORY.fullmatch(paths.name(path))
-        self.unit = "line" if found is None else "row"
-        self.path, self.name = (found[1], found[1]) if found else (os.fspath(path), paths.name(path))
+        self.path = name_of(path)
+        is_file = self.path == os.fspath(path)
+        self.unit, self.name = ("line", paths.name(path)) if is_file else ("row", self.path)
 
     def place(self, line: int) -> str:
         """Returns the user's words for a line: "line 4", or for data in memory "row 3", from 0."""
@@ -131,6 +131,12 @@ class JsonRows:
 
     def _not_valid(self, problem: str, index: int) -> ValueError:
         return not_valid(json.JSONDecodeError(problem, self._text, index), self._place_at, self._needed)
+
+
+def name_of(path: str | os.PathLike) -> str:
+    """Returns a path for messages; for data in memory their name, such as "train_data"."""
+    found = _IN_MEMORY.fullmatch(paths.name(path))
+    return found[1] if found else os.fspath(path)
 
 
 def has_json_rows(path: str | os.PathLike) -> bool:

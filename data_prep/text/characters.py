@@ -45,6 +45,13 @@ def is_dropped_mark(char: str) -> bool:
     return unicodedata.category(char) == "Mn"
 
 
+def utf16_places(text: str) -> list[int] | None:
+    """Returns the index of each UTF-16 unit of a text and of its end; None if they are those of the characters."""
+    if text.isascii() or max(text) <= "\uffff":
+        return None
+    return [*(index for index, char in enumerate(text) for _ in range(1 + (char > "\uffff"))), len(text)]
+
+
 def _clean(char: str) -> str:
     if char in "\x00\ufffd" or is_control(char):
         return ""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from reference_squad import answer_as_described, rows_as_described, text_as_described
 from reference_tokenizer import odd_text
 
+from bert_keras.data_prep.tasks.question_files import read_articles
 from bert_keras.data_prep.tasks.squad import Passage, SquadExample, make_features
 from bert_keras.data_prep.tasks.squad_answers import (
     AnswerSettings,
@@ -17,7 +18,7 @@ from bert_keras.data_prep.tasks.squad_answers import (
     project,
     report_unanswered,
 )
-from bert_keras.data_prep.tasks.squad_files import make_examples, read_articles
+from bert_keras.data_prep.tasks.squad_files import make_examples
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
 
 

@@ -15,8 +15,9 @@ from reference_squad import (
 )
 from reference_tokenizer import odd_text
 
+from bert_keras.data_prep.tasks.question_files import read_articles
 from bert_keras.data_prep.tasks.squad import Passage, PassageTokens, SquadExample, gold_span, make_features, max_context
-from bert_keras.data_prep.tasks.squad_files import make_examples, read_articles, unanswered_ids
+from bert_keras.data_prep.tasks.squad_files import make_examples, unanswered_ids
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 
@@ -269,13 +270,17 @@ PARAGRAPH = r'train.json article 1 \("Letters"\) paragraph 1'
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b" \n", "train.json is empty; give a file of SQuAD's JSON"),
-        ([], 'train.json is JSON, but has no list "data" of articles; SQuAD is {"data": '),
-        ({"data": {}}, 'train.json is JSON, but has no list "data" of articles; '),
-        ({"data": []}, "train.json has no question; SQuAD is "),
+        (b" \n", "train.json is empty; give a file of questions, such as SQuAD's JSON"),
+        ([], "train.json: the list of objects is empty; give a file of questions"),
+        ({"data": {}}, "train.json line 1 is neither an article nor a question, but has data; SQuAD is "),
+        ({"data": []}, "train.json: the list of objects is empty; give a file of questions"),
         (squad(), "train.json has no question; SQuAD is "),
-        ({"data": ["x"]}, 'train.json article 1 is "x" where an object with the key "paragraphs" is needed; '),
-        ({"data": [{"title": "a"}]}, 'train.json article 1 lacks "paragraphs"; SQuAD is '),
+        ({"data": ["x"]}, "train.json line 1 is neither an article nor a question, but has data; SQuAD is "),
+        (
+            {"data": [{"title": "a"}]},
+            "train.json line 1 object 1 is neither an article nor a question, but has title; ",
+        ),
+        ({"data": [{"paragraphs": ["x"]}]}, 'paragraph 1 is "x" where an object with the key "context" is needed; '),
         (squad(context=None), PARAGRAPH + ' has null for "context", which must be text'),
         (squad(qas=5), PARAGRAPH + ' has 5 for "qas", which must be a list'),
         (squad(question(id=None)), PARAGRAPH + ' question 1 lacks "id"; SQuAD is '),

@@ -64,7 +64,9 @@ def test_a_table_of_classes(write, look):
     write("b.csv", "text,label\nnice,pos\nwarm,neg\n")
     status, report, mistake = look(run_classifier, "--train_file=a.csv", "--eval_file=b.csv")
     assert (status, mistake) == (0, "")
-    assert 'a.csv (--train_file) read as columns text, label; using "text" as the text, "label" as the label' in report
+    columns = 'columns text, label; using "text" as the text, "label" as the label'
+    header = "the first row names the columns, because its cells are usual names"
+    assert f"a.csv (--train_file) read as cells are separated by commas {columns} {header} examples 5" in report
     first = 'examples 5, of which the first are pos: "good food" neg: "bad food and noise" neg: "Good Food" labels'
     assert first in report
     assert "labels 2: neg (3), pos (2)" in report

@@ -2,10 +2,7 @@
 
 import dataclasses
 import functools
-import itertools
-import json
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 import rich.console
@@ -15,7 +12,7 @@ from bert_keras.cli.flags import take_values, tell_unused
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.settings.fields import program_flags
 from bert_keras.training.api.calls import Arguments, PredictedData, Program, TrainedModel, takes
-from bert_keras.training.api.data import rows_of
+from bert_keras.training.api.data import json_lines, rows_of
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.opening import open_fine_tuning
 from bert_keras.training.finetuning.run import FineTuning
@@ -119,41 +116,8 @@ def train_squad(
 
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:
-    """Returns questions as the content of a SQuAD file."""
-    if isinstance(data, Mapping) and "data" in data:
-        return json.dumps(data).encode(), ".json"
-    questions = [_question(row, f"{name} row {number}") for number, row in enumerate(rows_of(data, name, {}))]
-    counted = ({"id": str(number), **question} for number, question in enumerate(questions))
-    paragraphs = [
-        {
-            "context": context,
-            "qas": [{name: question[name] for name in question if name != "context"} for question in group],
-        }
-        for context, group in itertools.groupby(counted, lambda question: question["context"])
-    ]
-    return json.dumps({"data": [{"title": name, "paragraphs": paragraphs}]}).encode(), ".json"
-
-
-def _question(row: dict[str, Any], where: str) -> dict[str, Any]:
-    """Returns a question in the form of SQuAD, and its context, from a row."""
-    for column in ("context", "question"):
-        if not isinstance(row.get(column), str):
-            raise ValueError(f'{where} has no text in the column "{column}"; every question needs it')
-    question = {name: row[name] for name in ("id", "context", "question") if row.get(name) is not None}
-    if row.get("answer"):
-        start = row.get("answer_start")
-        start = row["context"].find(str(row["answer"])) if start is None else start
-        if start < 0:
-            raise ValueError(f'{where}: the answer "{row["answer"]}" is not in the context; give its exact words')
-        answers = [{"text": row["answer"], "answer_start": start}]
-    elif isinstance(row.get("answers"), Mapping):
-        pairs = zip(row["answers"]["text"], row["answers"]["answer_start"], strict=True)
-        answers = [{"text": text, "answer_start": start} for text, start in pairs]
-    elif "answers" in row or "answer" in row:
-        answers = row.get("answers") or []
-    else:
-        return question
-    return {**question, "answers": answers, "is_impossible": not answers}
+    """Returns questions as the content of a JSON lines file."""
+    return json_lines(rows_of(data, name, {}))
 
 
 _PROGRAM = Program("run_squad", "train_squad", define_flags, open_run, to_file)

@@ -71,12 +71,7 @@ class Findings:
 
     def _fact(self, record: logging.LogRecord) -> Fact:
         name = "warning" if record.levelno >= logging.WARNING else "read as"
-        if isinstance(record.msg, Message):
-            return name, record.msg
-        text = record.getMessage()
-        for start in (f"{self.path}: ", f"{paths.name(self.path)}: ") if self.path else ():
-            text = text.removeprefix(start)
-        return name, text
+        return name, record.msg if isinstance(record.msg, Message) else record.getMessage()
 
 
 @contextlib.contextmanager
@@ -87,7 +82,7 @@ def keeping_log() -> Iterator[list[logging.LogRecord]]:
     handler.emit = records.append
     before = log.handlers[:], log.propagate, log.level
     log.handlers, log.propagate = [handler], False
-    log.setLevel(logging.INFO)
+    log.setLevel(logging.DEBUG)  # a look also shows what is as usual
     try:
         yield records
     finally:

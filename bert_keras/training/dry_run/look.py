@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import rich.console
-import rich.table
 import rich.text
 from absl import flags
 
@@ -85,17 +84,18 @@ def _look_of(program: str) -> Callable[[flags.FlagValues, bool], list[Findings]]
 
 def _print(found: Findings, console: rich.console.Console) -> None:
     title = f"{paths.name(found.path)} ({flag_name(found.setting)})" if found.setting else found.path or "All together"
-    console.print(title, markup=False, highlight=False, style="bold")
-    table = rich.table.Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    last = None
+    width = max(len(name) for name, _ in found.facts) + 4
+    rows = [title]
+    last = ""
     for name, value in found.facts:
         text = value.spelled(flag_name) if isinstance(value, Message) else value
-        table.add_row("  " + ("" if name == last else name), rich.text.Text(text))
-        last = name
-    console.print(table)
-    console.print()
+        for start in (f"{found.path}: ", f"{paths.name(found.path)}: ") if found.path else ():
+            text = text.removeprefix(start)
+        for line in rich.text.Text(text).wrap(console, console.width - width):
+            rows.append(f"  {'' if name == last else name}".ljust(width) + line.plain.rstrip())
+            last = name
+    for row in (*rows, ""):
+        console.print(row, markup=False, highlight=False, soft_wrap=True)
 
 
 def _raise(findings: Sequence[Findings]) -> None:

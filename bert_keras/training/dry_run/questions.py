@@ -5,10 +5,12 @@ from typing import Any
 
 from absl import flags
 
+from bert_keras.data_prep.tasks.question_files import read_articles
 from bert_keras.data_prep.tasks.squad import SquadExample
-from bert_keras.data_prep.tasks.squad_files import check_answers, make_examples, read_articles
+from bert_keras.data_prep.tasks.squad_files import check_answers, make_examples
 from bert_keras.evaluation.squad import questions_of
 from bert_keras.mistakes import Mistake, Setting
+from bert_keras.storage.json_rows import name_of
 from bert_keras.training.dry_run.findings import Findings
 from bert_keras.training.dry_run.opening import open_settings
 from bert_keras.training.dry_run.statistics import (
@@ -45,9 +47,9 @@ def _read(found: Findings, settings: SquadSettings, is_whole: bool) -> list[Text
     is_training, has_unanswered = found.setting == "train_file", settings.version_2_with_negative
     with found.reading():
         articles = read_articles(found.path)
-        examples = make_examples(articles, found.path, is_training, has_unanswered)
+        examples = make_examples(articles, name_of(found.path), is_training, has_unanswered)
         if found.setting == "eval_file":
-            check_answers(articles, found.path, has_unanswered)
+            check_answers(articles, name_of(found.path), has_unanswered)
     if found.problems or not is_whole:
         return []
     answers = {question["id"]: question.get("answers") or [] for question in questions_of(articles)}

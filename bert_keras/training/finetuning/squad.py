@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data_prep.records.feature_cache import cached_features
+from bert_keras.data_prep.tasks.question_files import read_articles
 from bert_keras.data_prep.tasks.squad import SquadExample, make_features
 from bert_keras.data_prep.tasks.squad_answers import (
     Answer,
@@ -17,13 +18,14 @@ from bert_keras.data_prep.tasks.squad_answers import (
     find_answers,
     report_unanswered,
 )
-from bert_keras.data_prep.tasks.squad_files import check_answers, make_examples, read_articles, unanswered_ids
+from bert_keras.data_prep.tasks.squad_files import check_answers, make_examples, unanswered_ids
 from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics, warn_of_words
 from bert_keras.mistakes import Message
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, SquadLoss, SquadModel
 from bert_keras.storage import paths
 from bert_keras.storage.checks import is_same_file
+from bert_keras.storage.json_rows import name_of
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.storage.writing import sha256
 from bert_keras.training.finetuning.task import Task
@@ -199,8 +201,8 @@ class QuestionAnswering(Task):
         if path is None:
             return None
         articles = read_articles(path)
-        examples = make_examples(articles, path, is_training, self._answers.version_2_with_negative)
-        return _Questions(path, articles, examples, sha256(path))
+        examples = make_examples(articles, name_of(path), is_training, self._answers.version_2_with_negative)
+        return _Questions(name_of(path), articles, examples, sha256(path))
 
     def _is_answered(self, questions: _Questions) -> bool:
         unanswered = unanswered_ids(questions.articles, self._answers.version_2_with_negative)

@@ -12,7 +12,7 @@ from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.tasks.benchmarks.glue import GlueTask, read_glue_file
 from bert_keras.data_prep.tasks.column_names import PREDICTED_TAGS, TAG_NAMES
 from bert_keras.data_prep.tasks.examples import Example, Label, check_labels, to_number
-from bert_keras.data_prep.tasks.squad_files import read_articles
+from bert_keras.data_prep.tasks.question_files import read_articles
 from bert_keras.data_prep.tasks.tables import Row, iterate_rows
 from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.evaluation.classification import class_report, classification_metrics, regression_metrics

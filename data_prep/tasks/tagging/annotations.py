@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.tasks.column_names import TEXT_NAMES, folded
+from bert_keras.data_prep.text.characters import utf16_places
 from bert_keras.data_prep.text.words import split_words
 from bert_keras.storage.text_files import is_blank
 
@@ -59,12 +60,7 @@ class AnnotatedText:
     @functools.cached_property
     def places(self) -> list[int] | None:
         """The index of each UTF-16 unit of the text and of its end; None if both units are equal."""
-        if self.text.isascii() or max(self.text, default="") <= "\uffff":
-            return None
-        return [
-            *(index for index, char in enumerate(self.text) for _ in range(1 + (char > "\uffff"))),
-            len(self.text),
-        ]
+        return utf16_places(self.text)
 
     def range_of(self, span: Span, unit: str) -> tuple[int, int] | None:
         """Returns start and end of a span as indices of the text; None if a character is cut or the text is shorter."""
