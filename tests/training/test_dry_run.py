@@ -12,7 +12,9 @@ import run_classifier
 import run_ner
 import run_sentence_vectors
 import run_squad
+from bert_keras import train_classifier
 from bert_keras.cli.flags import run_main
+from bert_keras.mistakes import Mistake
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 THIRD = ROOT.parent / "shared" / "data" / "awkward" / "third"
@@ -232,7 +234,9 @@ def test_a_look_without_files_says_what_to_give(look):
 WITHOUT_TENSORFLOW = """
 import contextlib, io, sys
 import check_labels, run_classifier, run_ner, run_sentence_vectors, run_squad
+from bert_keras import train_classifier
 from bert_keras.cli.flags import run_main
+from bert_keras.mistakes import Mistake
 flags = ["--output_dir=out", "--do_train", "--do_eval", "--init_checkpoint=none"]
 for program, file in zip(sys.argv[1::2], sys.argv[2::2]):
     main = sys.modules[program].main
@@ -270,6 +274,16 @@ def test_a_run_finds_the_mistakes_of_its_files_before_those_of_its_model(write, 
     flags = ["--do_train", "--skip_bad_rows", f"--predict_file={tmp_path}/none.csv", *flags[1:]]
     assert run_main(run_classifier.main, ["run_classifier.py", *flags]) == 1
     assert "none.csv" not in capsys.readouterr().err
+
+
+def test_mistakes_in_data_in_memory_are_reported_together(tmp_path):
+    rows = [{"text": "a", "label": "x"}, {"text": "", "label": "y"}]
+    with pytest.raises(Mistake) as mistake:
+        train_classifier(rows, do_eval=True, output_dir=tmp_path / "out", init_checkpoint=tmp_path / "none")
+    assert "2 mistakes" in str(mistake.value)
+    assert 'train_data row 1: the column "text" is empty' in str(mistake.value)
+    assert "needs eval_data, or eval_share of train_data to hold out" in str(mistake.value)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.skipif(not THIRD.is_dir(), reason="needs the files of odd input")

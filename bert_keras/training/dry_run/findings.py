@@ -70,7 +70,7 @@ class Findings:
         self.facts += [("", str(row.error)) for row in bad[:_BAD_ROWS_SHOWN]]
 
     def _fact(self, record: logging.LogRecord) -> Fact:
-        name = "warning" if record.levelno >= logging.WARNING else "read as"
+        name = "warning" if record.levelno >= logging.WARNING else "read as" if self.path else "the run"
         return name, record.msg if isinstance(record.msg, Message) else record.getMessage()
 
 

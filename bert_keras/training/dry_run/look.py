@@ -28,7 +28,7 @@ _LOOKS = {
 }
 _NEEDED = {"check_labels": ("train_file", "init_checkpoint", "output_dir")}
 # Reading more takes longer than loading TensorFlow.
-_MOST_BYTES_CHECKED = 20_000_000
+_MOST_BYTES_CHECKED = 10_000_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,17 +64,23 @@ def check_files(program: str, values: flags.FlagValues) -> None:
 
     Programs call it before they load TensorFlow, so that a mistake costs no time.
     """
-    names = [name for name in (*DATA, "output_dir", "run_config") if name in values]
+    names = [name for name in (*DATA, "run_config") if name in values]
     files = [str(values[name].value) for name in names if values[name].value]
-    if any(map(paths.is_remote, files)):
+    if any(map(paths.is_remote, [*files, values.output_dir or ""])):
         return
-    if sum(os.path.getsize(path) for path in files if os.path.isfile(path)) <= _MOST_BYTES_CHECKED:
+    if sum(map(_size, files)) <= _MOST_BYTES_CHECKED:
         needed = Findings()
         with needed.catching():
             require(values, _NEEDED.get(program, ("output_dir",)))
         with keeping_log():  # the run itself logs what it reads
             findings = _look_of(program)(values, False)
         _raise([*findings, needed])
+
+
+def _size(path: str) -> int:
+    """Returns the size of a file, or of the files in a folder; 0 if the path does not exist."""
+    files = os.scandir(path) if os.path.isdir(path) else [path]
+    return sum(os.path.getsize(file) for file in files if os.path.isfile(file))
 
 
 def _look_of(program: str) -> Callable[[flags.FlagValues, bool], list[Findings]]:

@@ -35,10 +35,11 @@ def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
             files.append(Findings(path, name))
             with files[-1].reading():
                 read[name] = read_conll(path, name != "predict_file", **columns_of(settings, path))
-        stored = stored_task(settings, ["token_classification"])
-        tags = stored["labels"] if stored else collect_tags(read["train_file"]) if "train_file" in read else None
-        if tags and "eval_file" in read:
-            check_tags(read["eval_file"], tags)
+        with together.reading():
+            stored = stored_task(settings, ["token_classification"])
+            tags = stored["labels"] if stored else collect_tags(read["train_file"]) if "train_file" in read else None
+            if tags and "eval_file" in read:
+                check_tags(read["eval_file"], tags)
     if is_whole and settings:
         texts = [_describe(found, read[found.setting]) for found in files if found.setting in read]
         with together.catching():
