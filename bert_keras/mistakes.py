@@ -50,6 +50,14 @@ class Message:
         return self.spelled(str)
 
 
+class Remedy(Message):
+    """A part of a message that only helps users who can change its settings; an edge without one spells it ""."""
+
+    def spelled(self, spelling: Spelling) -> str:
+        names = [name for _, name, _, _ in string.Formatter().parse(self.text) if name and not name.isdecimal()]
+        return super().spelled(spelling) if all(map(spelling, names)) else ""
+
+
 class Mistake(ValueError):  # noqa: N818
     """A mistake of the user, in one sentence: what was found, what is needed and what to do.
 

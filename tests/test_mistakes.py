@@ -8,7 +8,7 @@ import pytest
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import run_main
-from bert_keras.mistakes import Message, MissingFile, Mistake, Setting
+from bert_keras.mistakes import Message, MissingFile, Mistake, Remedy, Setting
 from bert_keras.settings.names import flag_name, setting_name
 from bert_keras.training.api.calls import argument_name, naming_arguments
 
@@ -21,6 +21,7 @@ CASES = (
     (("{}!", Message("a {seed} of {}", 3)), "a seed of 3!", "a --seed of 3!"),
     (("a.txt: {}", Mistake("no {seed}")), "a.txt: no seed", "a.txt: no --seed"),
     (("{}", ValueError("{seed}")), "{seed}", "{seed}"),
+    (("cut it{}", Remedy(", or give {seed} of {}", 2)), "cut it, or give seed of 2", "cut it, or give --seed of 2"),
     (("give {{}} and {config_file}",), "give {} and config_file", "give {} and --bert_config_file"),
 )
 
@@ -34,6 +35,12 @@ def test_edges_spell_settings_and_nothing_else(arguments, plain, with_flags):
     copy.spell(flag_name)
     assert str(error) == str(copy) == with_flags
     assert repr(error) == f"Mistake({with_flags!r})"
+
+
+def test_a_remedy_is_left_out_where_nobody_can_change_its_settings():
+    error = Mistake("{seed} is 2{}{}", Remedy(", or take a {seed}"), Remedy(", or {long}={}", "window"))
+    error.spell(lambda name: "" if name == "long" else name)
+    assert str(error) == "seed is 2, or take a seed"
 
 
 def test_a_missing_file_is_both_kinds_of_error():

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack, overload
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bert_keras.mistakes import Mistake
@@ -29,6 +30,8 @@ from bert_keras.prediction.network import (
 )
 from bert_keras.settings.devices import check_backend
 
+# Remedy for weights that are not finite numbers.
+NOT_FINITE = "take another checkpoint, or train again with a lower learning rate"
 # A text in the form that a task takes, and the answer to it.
 Text = TypeVar("Text")
 Answer = TypeVar("Answer")
@@ -171,7 +174,15 @@ class LoadedModel(Generic[Text, Answer]):
 
         Args:
             lengths: numbers of tokens of the texts to expect, [CLS] and [SEP] included; None: all padded lengths.
+
+        Raises:
+            ValueError: a length is not valid, or the weights or the results of the model are not finite numbers.
         """
+        for weight in getattr(self.model, "weights", ()):
+            if not np.isfinite(keras.ops.convert_to_numpy(weight)).all():
+                raise ValueError(
+                    f"{self.folder}: the weight {weight.path} has values that are not finite numbers; {NOT_FINITE}"
+                )
         chosen, longest = list(self.network.lengths if lengths is None else lengths), self.network.lengths[-1]
         for length in chosen:
             if type(length) is not int or not 1 <= length <= longest:
@@ -179,8 +190,19 @@ class LoadedModel(Generic[Text, Answer]):
                     f"lengths has {length!r}, but must be whole numbers from 1 to {longest}, which the model takes"
                 )
         for length in chosen:
-            self.network.answer([Question([0] * length, [0] * length, [0], [0])], **self._extra(self.options))
+            found = self.network.answer(self._warmup_questions(length), **self._extra(self.options))
+            if not all(np.isfinite(array).all() for row in found for array in row):
+                raise ValueError(
+                    f"{self.folder}: the results for sequences of {length} tokens are not finite numbers, so its "
+                    f"weights are broken; {NOT_FINITE}"
+                )
         return self
+
+    def _warmup_questions(self, length: int) -> list[Question]:
+        """Returns sequences of a length: one of padding, and one of tokens from the whole vocabulary."""
+        ids = np.linspace(0, self.config.vocab_size - 1, length).astype(int)
+        segment_ids = (np.arange(length) >= length // 2) * (self.config.type_vocab_size > 1)
+        return [Question(ids * 0, ids * 0, [0], [0]), Question(ids, segment_ids.astype(int), [0], [0])]
 
     def _extra(self, options: dict[str, Any]) -> dict[str, Any]:
         """Returns the values of the features `extra_specs` for the options of a call."""

@@ -3,15 +3,19 @@
 import contextlib
 import dataclasses
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, Remedy
 
 _SHORTEST = 16
+# Explanations hold the activations of all layers, so one batch of them is computed at a time.
+_one_at_a_time = threading.Lock()
+_SECONDS_BETWEEN_CHECKS = 0.1
 
 # The features of a batch, by name.
 Tensors = Mapping[str, tf.Tensor]
@@ -35,7 +39,25 @@ class Question:
     target_ids: Sequence[int] = ()
 
 
-class Network:
+class Turns:
+    """The turns of batches that explanations compute without `Network.answer`, such as gradients."""
+
+    def check_wanted(self) -> None:
+        """Ends work that nobody waits for any more."""
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Waits for the turn of a batch, unless nobody waits for it any more."""
+        while not _one_at_a_time.acquire(timeout=_SECONDS_BETWEEN_CHECKS):
+            self.check_wanted()
+        try:
+            self.check_wanted()
+            yield
+        finally:
+            _one_at_a_time.release()
+
+
+class Network(Turns):
     """Answers any number of questions and is traced only once per padded length. Threads may share it.
 
     Each question is padded to the next of `lengths`, which ascend; questions of one length share batches. The batch
@@ -120,10 +142,10 @@ class Network:
                 return [column.numpy() for column in columns]
         except tf.errors.ResourceExhaustedError as error:
             raise Mistake(
-                "the device's memory does not hold {} sequences of {} tokens; give a lower {batch_size} than {}",
+                "the device's memory does not hold {} sequences of {} tokens{}",
                 len(questions),
                 length,
-                batch_size,
+                Remedy("; give a lower {batch_size} than {}", batch_size),
             ) from error
 
     def _on_devices(

@@ -14,7 +14,7 @@ import numpy as np
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.prediction.arguments import ON_ERROR, Limits, PipeOptions, check_choice
 from bert_keras.prediction.containers import several
-from bert_keras.prediction.loaded_model import Answer, LoadedModel, Text
+from bert_keras.prediction.loaded_model import NOT_FINITE, Answer, LoadedModel, Text
 from bert_keras.prediction.network import Question, Results, check_batch_size
 
 log = logging.getLogger("bert_keras")
@@ -71,6 +71,7 @@ class _Call:
 
     batch_size: int
     is_stopping: bool
+    is_reporting: bool
     options: dict[str, Any]
     extra: dict[str, Any]
     advance: Callable[[], None]
@@ -184,9 +185,14 @@ class Predictor(LoadedModel[Text, Answer]):
         """
         return (answer for answer, _ in self._pipe(texts, batch_size, sources, on_error, advance, options))
 
-    def pipe_with_cuts(self, texts: Iterable[Text], **options: Any) -> Iterator[tuple[Any, bool]]:
-        """Yields the answer to each text as `pipe` does, and whether the model ignored a part of the text."""
-        return self._pipe(texts, None, None, "stop", lambda: None, options)
+    def pipe_with_cuts(
+        self, texts: Iterable[Text], sources: Iterable[str] | None = None, **options: Any
+    ) -> Iterator[tuple[Any, bool]]:
+        """Yields the answer to each text as `pipe` does, and whether the model ignored a part of the text.
+
+        So the log does not report these texts.
+        """
+        return self._pipe(texts, None, sources, "stop", lambda: None, options, is_reporting=False)
 
     def _pipe(
         self,
@@ -196,26 +202,27 @@ class Predictor(LoadedModel[Text, Answer]):
         on_error: str,
         advance: Callable[[], None],
         options: dict[str, Any],
+        is_reporting: bool = True,
     ) -> Iterator[tuple[Answer | Unanswered, bool]]:
         check_choice("on_error", on_error, ON_ERROR)
         if batch_size is not None:
             check_batch_size(batch_size)
         options = self._with_options(options)
         size = batch_size or self.network.batch_size
-        call = _Call(size, on_error == "stop", options, self._extra(options), advance)
+        call = _Call(size, on_error == "stop", is_reporting, options, self._extra(options), advance)
         if sources is None:
             rows = zip((f"text {number}" for number in itertools.count(1)), several(texts), strict=False)
         else:
             rows = zip(sources, several(texts), strict=True)
         return self._answers(rows, call)
 
-    def sequences(self, text: Text) -> tuple[Any, list[Question]]:
+    def sequences(self, text: Text, source: str = "text 1") -> tuple[Any, list[Question]]:
         """Returns a text as the task encodes it, and the sequences of tokens that the network reads for it.
 
         Raises:
             ValueError: the text is not valid.
         """
-        row = Row("text 1", text)
+        row = Row(source, text)
         encoded = self._encode_row(row, collections.Counter(), self.options, self._extra(self.options))
         return encoded, list(self._questions(encoded))
 
@@ -224,7 +231,8 @@ class Predictor(LoadedModel[Text, Answer]):
         for group in self._groups(rows, counts, call):
             for row in self._asked(group, call):
                 yield self._finished(row, call), row.is_cut
-        self._report(counts)
+        if call.is_reporting:
+            self._report(counts)
 
     def _groups(self, rows: Iterable[tuple[str, Any]], counts: Counts, call: _Call) -> Iterator[list[Row]]:
         """Yields lists of encoded rows, read on demand."""
@@ -281,8 +289,8 @@ class Predictor(LoadedModel[Text, Answer]):
             # JSON has no other numbers, and they have no meaning.
             if not all(np.isfinite(array).all() for _, arrays in row.found for array in arrays):
                 raise ValueError(
-                    f"{row.source}: the results of the model are not finite numbers, so its weights are broken; take "
-                    "another checkpoint, or train again with a lower learning rate"
+                    f"{row.source}: the results of the model are not finite numbers, so its weights are broken; "
+                    f"{NOT_FINITE}"
                 )
             return self._answer(row.text, row.encoded, row.found, **call.options)
         except ValueError as error:

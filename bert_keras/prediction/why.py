@@ -2,8 +2,7 @@
 
 import dataclasses
 import logging
-import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -11,7 +10,7 @@ import tensorflow as tf
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.modeling import ClassifierModel
-from bert_keras.prediction.network import Question
+from bert_keras.prediction.network import Question, Turns
 
 log = logging.getLogger("bert_keras")
 
@@ -23,7 +22,8 @@ _NUMS_OF_POINTS = (32, 64, 128, 256, 512)
 _LARGEST_ERROR, _LEAST_ERROR = 0.02, 1e-4
 # Number of tokens whose activations are in memory at once.
 _TOKENS_A_PASS = 512
-_one_at_a_time = threading.Lock()
+# Sequences that the gradients of a sequence need at least: the two ends of the line, and the points between.
+FEWEST_SEQUENCES = 2 + _NUMS_OF_POINTS[0]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +124,7 @@ def weights_of_words(
 
 
 def gradients_of_words(
-    model: ClassifierModel, questions: Sequence[Question], words: Sequence[SeenWord], label: int, mask_id: int
+    gradients: "IntegratedGradients", questions: Sequence[Question], words: Sequence[SeenWord], mask_id: int
 ) -> list[WordWeight]:
     """Returns the integrated gradients of each word for the logit of a label, which is the mean of the sequences.
 
@@ -137,48 +137,75 @@ def gradients_of_words(
         places = [word.places.get(row, []) for word in words]
         masked = np.array(question.input_ids)
         masked[[position for positions in places for position in positions]] = mask_id
-        with _one_at_a_time:
-            of_tokens = _integrated_gradients(model, question, masked, label)
+        of_tokens = gradients.of_tokens(question, masked, len(questions) - row - 1)
         weights += [of_tokens[positions].sum() for positions in places]
     return weighed(words, (weights / len(questions)).tolist())
 
 
-def _integrated_gradients(
-    model: ClassifierModel, question: Question, baseline_ids: np.ndarray, label: int
-) -> np.ndarray:
-    """Returns the part of each token in the difference of a logit between a sequence and a baseline, float [T]."""
-    table = tf.convert_to_tensor(model.bert.embedding_table)
-    baseline, vectors = (tf.gather(table, ids) for ids in (baseline_ids, question.input_ids))  # [T, E]
+class IntegratedGradients:
+    """The integrated gradients of a text's sequences for the logit of a label.
 
-    def logit(word_vectors: tf.Tensor) -> tf.Tensor:  # [B, T, E] to [B]
+    Args:
+        model: the classifier.
+        network: gives each batch its turn, and ends the work if nobody waits for it any more.
+        label: number of the label.
+        check_budget: refuses a number of sequences that is too large for one text.
+    """
+
+    def __init__(self, model: ClassifierModel, network: Turns, label: int, check_budget: Callable[[int], None]):
+        self._model, self._network, self._label, self._check_budget = model, network, label, check_budget
+        self._num_computed = 0
+
+    def of_tokens(self, question: Question, baseline_ids: np.ndarray, num_left: int) -> np.ndarray:
+        """Returns the part of each token in the difference of a logit between a sequence and a baseline, float [T].
+
+        num_left is the number of sequences of the text that come after this one.
+
+        Raises:
+            ValueError: the text needs too many sequences.
+        """
+        table = tf.convert_to_tensor(self._model.bert.embedding_table)
+        baseline, vectors = (tf.gather(table, ids) for ids in (baseline_ids, question.input_ids))  # [T, E]
+        with self._network.turn():
+            at_baseline, at_vectors = self._logit(question, tf.stack([baseline, vectors])).numpy().tolist()
+        self._num_computed += 2
+        difference, parts = at_vectors - at_baseline, np.zeros(len(baseline_ids))
+        for num_points in _NUMS_OF_POINTS:
+            self._check_budget(self._num_computed + num_points + num_left * FEWEST_SEQUENCES)
+            parts = self._integral(question, baseline, vectors, num_points)
+            if abs(parts.sum() - difference) <= max(_LARGEST_ERROR * abs(difference), _LEAST_ERROR):
+                return parts
+        told = (
+            "the gradients of the words add up to %.4g instead of %.4g, so they are not exact; why=true does not have "
+            "this"
+        )
+        log.warning(told, parts.sum(), difference)
+        return parts
+
+    def _integral(self, question: Question, baseline: tf.Tensor, vectors: tf.Tensor, num_points: int) -> np.ndarray:
+        """Returns the integral along the line of vectors [T, E] from a baseline, for each token."""
+        points, weights = np.polynomial.legendre.leggauss(num_points)  # for an integral from -1 to 1
+        size, total = max(1, _TOKENS_A_PASS // len(vectors)), tf.zeros_like(vectors)
+        for first in range(0, num_points, size):
+            shares = tf.constant((points[first : first + size] + 1) / 2, vectors.dtype)
+            between = baseline + shares[:, None, None] * (vectors - baseline)  # [B, T, E]
+            with self._network.turn(), tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(between)
+                logits = self._logit(question, between)
+                gradients = tape.gradient(logits, between)
+            self._num_computed += len(shares)
+            of_points = tf.constant(weights[first : first + size] / 2, vectors.dtype)
+            total += tf.einsum("b,bte->te", of_points, gradients)
+        return tf.reduce_sum(total * (vectors - baseline), axis=-1).numpy()
+
+    def _logit(self, question: Question, word_vectors: tf.Tensor) -> tf.Tensor:
+        """Returns the logits [B] of the vectors of words [B, T, E] in the place of a sequence's words."""
         rows = {"input_ids": question.input_ids, "segment_ids": question.segment_ids}
         features = {
             name: tf.tile(tf.constant(row, tf.int32)[None], [len(word_vectors), 1]) for name, row in rows.items()
         }
-        encoded = model.bert.call(features | {"word_vectors": word_vectors})
-        return model.head(encoded["pooled_output"], dropout_seed=None)[:, label]
-
-    at_baseline, at_vectors = logit(tf.stack([baseline, vectors])).numpy().tolist()
-    difference, parts = at_vectors - at_baseline, np.zeros(len(baseline_ids))
-    for num_points in _NUMS_OF_POINTS:
-        points, weights = np.polynomial.legendre.leggauss(num_points)  # for an integral from -1 to 1
-        size, total = max(1, _TOKENS_A_PASS // len(baseline_ids)), tf.zeros_like(vectors)
-        for first in range(0, num_points, size):
-            shares = tf.constant((points[first : first + size] + 1) / 2, vectors.dtype)
-            between = baseline + shares[:, None, None] * (vectors - baseline)  # [B, T, E]
-            with tf.GradientTape(watch_accessed_variables=False) as tape:
-                tape.watch(between)
-                logits = logit(between)
-            of_points = tf.constant(weights[first : first + size] / 2, vectors.dtype)
-            total += tf.einsum("b,bte->te", of_points, tape.gradient(logits, between))
-        parts = tf.reduce_sum(total * (vectors - baseline), axis=-1).numpy()
-        if abs(parts.sum() - difference) <= max(_LARGEST_ERROR * abs(difference), _LEAST_ERROR):
-            return parts
-    told = (
-        "the gradients of the words add up to %.4g instead of %.4g, so they are not exact; why=true does not have this"
-    )
-    log.warning(told, parts.sum(), difference)
-    return parts
+        encoded = self._model.bert.call(features | {"word_vectors": word_vectors})
+        return self._model.head(encoded["pooled_output"], dropout_seed=None)[:, self._label]
 
 
 def weighed(words: Sequence[SeenWord], weights: Iterable[float]) -> list[WordWeight]:

@@ -1,38 +1,57 @@
 """The answers of the task routes: in this project's form, and in those of OpenAI and text-embeddings-inference."""
 
 import base64
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
 
 from bert_keras.model_folder.tasks import TASKS
-from bert_keras.prediction.arguments import shown
+from bert_keras.serving import forms
 from bert_keras.serving.batching import Ticket
 from bert_keras.serving.explanations import encoder_of
-from bert_keras.serving.requests import RefusedError, body_of, split_body
+from bert_keras.serving.forms import Form
+from bert_keras.serving.requests import RefusedError, body_of
 from bert_keras.serving.served_models import ServedModel
+from bert_keras.serving.versions import ServedFolder
 
-# Fields of OpenAI's form of a request for embeddings.
-_OF_OPENAI = ("input", "encoding_format", "user")
 # Maximum size of the answers to a request: a short request can have large ones.
 _MOST_ANSWER_BYTES = 16 << 20
-# Fields of a request for reranking in the form of text-embeddings-inference that only choose the form of the answer.
-OF_TEI = ("return_text", "truncate")
+# Fields of a request that are not options of a predictor.
+_Fields = dict[str, Any]
 
 
-def task_answer(model: ServedModel, body: dict[str, Any], ticket: Ticket, max_items: int) -> Any:
-    """Returns the answers of a model to the items of a request's JSON.
+class TaskForm(NamedTuple):
+    """A form of a task's requests, the function that answers it, and the kind of its reply, for the description."""
+
+    make: Callable[[ServedModel, int], Form]
+    answer: Callable[[ServedModel, _Fields, Ticket], Any]
+    reply: str
+
+
+def task_forms(model: ServedModel, path: str) -> list[TaskForm]:
+    """Returns the forms that a path has for a model; at the path of the task, also those of other servers."""
+    if path in _OTHER_PATHS:
+        return [_OTHER_PATHS[path]]
+    found = [TaskForm(forms.items_form, _answers_to_items, "answers")]
+    if model.task == "vectors":
+        found.append(TaskForm(forms.openai_form, _openai_answer, "openai"))
+    one = TaskForm(forms.one_form, _answers_to_items, "answers")
+    return [*found, _OTHER_PATHS["/rerank"] if model.task == "rerank" else one]
+
+
+def task_answer(model: ServedModel, path: str, body: _Fields, ticket: Ticket, max_items: int) -> Any:
+    """Returns the answers of a model to a request's JSON.
 
     Raises:
         ValueError, RefusedError: the request is not valid.
     """
-    if model.task == "vectors" and "input" in body:
-        return _openai_answer(model, body, ticket, max_items)
-    if model.task == "rerank" and "items" not in body:
-        return _tei_answer(model, body, max_items, ticket)
-    items, options = split_body(body, max_items, model.options)
-    return {"model": model.name, "answers": _written(model.answers(items, options), ticket)}
+    found = [(each.make(model, max_items), each.answer) for each in task_forms(model, path)]
+    form, fields = forms.read_form([form for form, _ in found], body)
+    answer = next(answer for each, answer in found if each is form)
+    fields.pop("model", None)
+    return answer(model, fields, ticket)
 
 
 def _written(answers: Iterable[dict[str, Any]], ticket: Ticket) -> list[orjson.Fragment]:
@@ -49,19 +68,21 @@ def _written(answers: Iterable[dict[str, Any]], ticket: Ticket) -> list[orjson.F
     return parts
 
 
-def _openai_answer(model: ServedModel, body: dict[str, Any], ticket: Ticket, max_items: int) -> dict[str, Any]:
+def _answers_to_items(model: ServedModel, fields: _Fields, ticket: Ticket) -> dict[str, Any]:
+    """Returns the answers to several items, or to the one item that the body is."""
+    options = {name: fields.pop(name) for name in model.options if name in fields}
+    items = fields.get("items", [fields])
+    return {"model": model.name, "answers": _written(model.answers(items, options), ticket)}
+
+
+def _openai_answer(model: ServedModel, fields: _Fields, ticket: Ticket) -> dict[str, Any]:
     """Returns the vectors of texts in OpenAI's form."""
-    fields = {name: value for name, value in body.items() if name not in _OF_OPENAI}
-    format_ = body.get("encoding_format", "float")
-    if format_ not in ("float", "base64"):
-        raise RefusedError(422, f'"encoding_format" is {shown(format_)}, but must be "float" or "base64"')
-    texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
-    items, options = split_body({**fields, "items": texts}, max_items, model.options)
+    options = {name: fields[name] for name in model.options if name in fields}
 
     def entries() -> Iterator[dict[str, Any]]:
-        for index, answer in enumerate(model.answers(items, options)):
-            vector = answer.pop("vector")
-            if format_ == "base64":
+        for index, answer in enumerate(model.answers(_several(fields["input"]), options)):
+            vector = _checked_vector(answer.pop("vector"), fields)
+            if fields.get("encoding_format") == "base64":
                 vector = base64.b64encode(vector.astype("<f4").tobytes()).decode()
             del answer["text"]
             yield {"object": "embedding", "index": index, "embedding": vector, **answer}
@@ -71,31 +92,86 @@ def _openai_answer(model: ServedModel, body: dict[str, Any], ticket: Ticket, max
     return {"object": "list", "model": model.name, "data": data, "usage": usage}
 
 
-def _tei_answer(model: ServedModel, body: dict[str, Any], max_items: int, ticket: Ticket) -> list[dict[str, Any]]:
+def _embed_answer(model: ServedModel, fields: _Fields, ticket: Ticket) -> list[orjson.Fragment]:
+    """Returns the vectors of texts in the form of text-embeddings-inference, which normalizes them by default."""
+    is_normalized = fields.get("normalize", True)
+    if not is_normalized and (model.predictor.settings or {}).get("normalize"):
+        raise RefusedError(422, f'"normalize" is false, but the vectors of {model.name} always have the length 1')
+
+    def vectors() -> Iterator[Any]:
+        for answer in model.answers(_several(fields["inputs"]), {}):
+            _check_cut(model, answer, fields)
+            vector = _checked_vector(answer["vector"], fields)
+            yield vector / max(float(np.linalg.norm(vector)), 1e-12) if is_normalized else vector
+
+    return _written(vectors(), ticket)
+
+
+def _checked_vector(vector: np.ndarray, fields: _Fields) -> np.ndarray:
+    """Returns a vector, whose size must be that which the client expects."""
+    if fields.get("dimensions", len(vector)) != len(vector):
+        raise RefusedError(422, f'"dimensions" is {fields["dimensions"]}, but the vectors have {len(vector)} numbers')
+    return vector
+
+
+def _rerank_answer(model: ServedModel, fields: _Fields, ticket: Ticket) -> list[dict[str, Any]]:
     """Returns the texts sorted by their scores in the form of text-embeddings-inference."""
-    for name in OF_TEI:
-        if not isinstance(body.get(name, False), bool):
-            raise RefusedError(422, f'"{name}" is {shown(body[name])}, but must be true or false')
-    fields = {name: value for name, value in body.items() if name not in OF_TEI}
-    [answer] = model.answers(*split_body(fields, max_items, model.options))
+    options = {name: fields[name] for name in model.options if name in fields}
+    [answer] = model.answers([{name: fields[name] for name in model.fields}], options)
     ticket.check()
-    if answer["is_cut"] and not body.get("truncate", True):
-        raise RefusedError(
-            422,
-            f"a text is longer than the {model.predictor.max_seq_length} tokens that the model takes with its query; "
-            'make it shorter, or leave out "truncate"',
-        )
-    names = ("index", "score", *(["text"] if body.get("return_text") else []))
+    _check_cut(model, answer, fields)
+    names = ("index", "score", *(["text"] if fields.get("return_text") else []))
     return [{name: getattr(text, name) for name in names} for text in answer["texts"]]
 
 
-def described(model: ServedModel, version: int | None) -> dict[str, Any]:
+def _predict_answer(model: ServedModel, fields: _Fields, ticket: Ticket) -> Any:
+    """Returns the labels of texts with their probabilities, the most probable first, as text-embeddings-inference."""
+    inputs = fields["inputs"]
+    has_several = isinstance(inputs, list) and isinstance(inputs[0], list)
+    items = [dict(zip(model.fields, _several(texts), strict=False)) for texts in (inputs if has_several else [inputs])]
+
+    def predictions() -> Iterator[Any]:
+        for answer in model.answers(items, {}):
+            _check_cut(model, answer, fields)
+            labels = sorted(answer["probabilities"].items(), key=lambda pair: -pair[1])
+            yield [{"score": probability, "label": label} for label, probability in labels]
+
+    found = _written(predictions(), ticket)
+    return found if has_several else found[0]
+
+
+def _several(texts: str | list[str]) -> list[str]:
+    return [texts] if isinstance(texts, str) else texts
+
+
+def _check_cut(model: ServedModel, answer: dict[str, Any], fields: _Fields) -> None:
+    """Refuses a text that was cut although the request has "truncate": false."""
+    if answer["is_cut"] and not fields.get("truncate", True):
+        with_query = " with its query" if model.task == "rerank" else ""
+        raise RefusedError(
+            422,
+            f"a text is longer than the {model.predictor.max_seq_length} tokens that the model takes{with_query}; "
+            'make it shorter, or leave out "truncate"',
+        )
+
+
+# Paths of text-embeddings-inference. `TASKS_OF` has the tasks that answer them.
+_OTHER_PATHS = {
+    "/rerank": TaskForm(forms.rerank_form, _rerank_answer, "ranks"),
+    "/embed": TaskForm(forms.embed_form, _embed_answer, "vectors"),
+    "/predict": TaskForm(forms.predict_form, _predict_answer, "labels"),
+}
+TASKS_OF = {"/rerank": ("rerank",), "/embed": ("vectors",), "/predict": ("classification", "multi_label")}
+
+
+def described(model: ServedModel, folder: ServedFolder) -> dict[str, Any]:
     """Returns the facts about a model that a client needs, for GET /models."""
     encoder = encoder_of(model)
     return {
         "name": model.name,
         "task": model.task,
-        "version": version,
+        "version": folder.number,
+        "failed_versions": {str(number): reason for number, reason in folder.failed.items()},
         "route": f"/v1/{TASKS[model.task].route}",
         "fields": model.fields,
         "may_lack": sorted(model.may_lack),

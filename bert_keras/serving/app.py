@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
@@ -20,15 +20,24 @@ from starlette.routing import Route
 
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.tasks import TASKS
-from bert_keras.prediction.arguments import Limits, shown
-from bert_keras.serving.answers import described, task_answer
+from bert_keras.prediction.arguments import Limits
+from bert_keras.serving.answers import TASKS_OF, described, task_answer
 from bert_keras.serving.batching import ModelError, Ticket, current_ticket
 from bert_keras.serving.explanations import attention_answer, tokens_answer
+from bert_keras.serving.forms import check, or_null
 from bert_keras.serving.metrics import Metrics
 from bert_keras.serving.middleware import HostCheck, RequestLog, TokenCheck
 from bert_keras.serving.openapi import attention_schemas, description, task_schemas, tokens_schemas
 from bert_keras.serving.page_files import page_routes
-from bert_keras.serving.requests import RefusedError, json_response, read_body, read_json, refusal, timeout_of
+from bert_keras.serving.requests import (
+    RefusedError,
+    json_response,
+    read_body,
+    read_json,
+    refusal,
+    shown_json,
+    timeout_of,
+)
 from bert_keras.serving.served_models import ServedModel
 from bert_keras.serving.versions import ServedFolder
 
@@ -37,27 +46,37 @@ log = logging.getLogger("bert_keras")
 # A request occupies a thread while it tokenizes and waits for its batches.
 _MOST_THREADS = 64
 _SECONDS_BETWEEN_LOOKS = 1.0
-# Settings of the predictors that the server chooses, and clients do not.
-_OF_SERVER = {"long", "batch_size", *vars(Limits())}
+# Settings of the predictors that are flags of the server, and those that neither it nor a request has.
+_OF_SERVER = {*vars(Limits())}
+_OF_NOBODY = {"long", "batch_size"}
 
 
 class _Row(NamedTuple):
-    """The route POST /v1/name. Models of all tasks answer it if a request may name a task."""
+    """The route of POST requests to a path, and the tasks of the models that answer it. A request may name a task."""
 
-    name: str
-    answer: Callable[[ServedModel, dict[str, Any], Ticket, int], Any]
+    path: str
+    answer: Callable[[ServedModel, str, dict[str, Any], Ticket, int], Any]
     schemas: Callable[..., tuple[Any, Any, Any]]
+    tasks: Collection[str]
     takes_task: bool = False
 
     def models(self, models: Sequence[ServedModel]) -> list[ServedModel]:
         """Returns those models that answer it."""
-        return [model for model in models if self.takes_task or TASKS[model.task].route == self.name]
+        return [model for model in models if model.task in self.tasks]
+
+
+def _tasks_by_path() -> dict[str, list[str]]:
+    """Returns the tasks of each path: those of this server, and of text-embeddings-inference."""
+    found: dict[str, list[str]] = {}
+    for name, task in sorted(TASKS.items(), key=lambda pair: pair[1].route):
+        found.setdefault(f"/v1/{task.route}", []).append(name)
+    return found | {path: list(tasks) for path, tasks in TASKS_OF.items()}
 
 
 _ROWS = (
-    *(_Row(name, task_answer, task_schemas) for name in sorted({task.route for task in TASKS.values()})),
-    _Row("tokens", tokens_answer, tokens_schemas, takes_task=True),
-    _Row("attention", attention_answer, attention_schemas, takes_task=True),
+    *(_Row(path, task_answer, task_schemas, tasks) for path, tasks in _tasks_by_path().items()),
+    _Row("/v1/tokens", tokens_answer, tokens_schemas, TASKS, takes_task=True),
+    _Row("/v1/attention", attention_answer, attention_schemas, TASKS, takes_task=True),
 )
 
 
@@ -140,12 +159,13 @@ class Server:
     def _warm_up(self) -> None:
         started = time.monotonic()
         try:
-            for model in self.models:
+            for folder in self._folders:
                 if self._is_stopping:
                     return
-                self._start(model)
+                folder.start(self._start)
         except Exception as error:  # /livez and /readyz report it
-            self.failure = f"the warm-up failed: {type(error).__name__}: {error}"
+            told = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            self.failure = f"the warm-up failed: {told}"
             log.error(self.failure)
             return
         for folder in self._folders:
@@ -157,13 +177,14 @@ class Server:
         model.start(self.settings.max_batch_tokens, self.settings.batch_timeout, self.metrics)
 
     async def _list_models(self, request: Request) -> Response:
-        listed = [described(model, folder.number) for folder in self._folders for model in folder.models]
+        listed = [described(model, folder) for folder in self._folders for model in folder.models]
         return json_response({"models": listed})
 
     async def _describe(self, request: Request) -> Response:
         url, models = str(request.base_url).rstrip("/"), self.models
-        routes = [(row.name, row.schemas, found) for row in self._rows if (found := row.models(models))]
-        return json_response(description(routes, url, self.settings.token is not None))
+        routes = [(row.path, row.schemas, found) for row in self._rows if (found := row.models(models))]
+        document = description(routes, url, self.settings.max_items, self.settings.token is not None)
+        return json_response(document)
 
     async def _tell_alive(self, request: Request) -> Response:
         return _plain(500, self.failure) if self.failure else _plain(200, "alive")
@@ -172,6 +193,9 @@ class Server:
         return _plain(200, "ready") if self.is_ready else _plain(503, self.failure or "warming up")
 
     async def _tell_metrics(self, request: Request) -> Response:
+        for folder in self._folders:
+            for name in {model.name for model in folder.models}:
+                self.metrics.failed_versions.labels(model=name).set(len(folder.failed))
         return Response(self.metrics.exposed(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     def _route(self, row: _Row) -> Route:
@@ -198,7 +222,7 @@ class Server:
                 seconds = self.metrics.request_seconds.labels(**labels, length=str(ticket.longest), status=str(status))
                 seconds.observe(time.monotonic() - started)
 
-        return Route(f"/v1/{row.name}", answer, methods=["POST"])
+        return Route(row.path, answer, methods=["POST"])
 
     async def _answer(self, request: Request, deadline: float, ticket: Ticket, row: _Row, body: bytes) -> Response:
         """Makes the response to a request in a thread, until its deadline or until the client goes away.
@@ -242,7 +266,7 @@ class Server:
                     continue
                 ticket.served.update(model=model.name, task=model.task)
                 try:
-                    return json_response(row.answer(model, fields, ticket, self.settings.max_items))
+                    return json_response(row.answer(model, row.path, fields, ticket, self.settings.max_items))
                 except ModelError as error:
                     log.error("%s: %s", model.name, error)
                     raise RefusedError(500, f"the model {model.name} failed: {error}") from error
@@ -253,7 +277,9 @@ class Server:
 
 
 def _field_name(setting: str) -> str:
-    """Returns the name of a setting for a client: a field of the request, or a setting of the server."""
+    """Returns the name of a setting for a client: a field of the request, a setting of the server, or ""."""
+    if setting in _OF_NOBODY:
+        return ""
     return f"the server's {setting}" if setting in _OF_SERVER else setting
 
 
@@ -277,18 +303,21 @@ def _middleware(settings: ServerSettings) -> list[Middleware]:
 
 def _chosen(row: _Row, models: Sequence[ServedModel], body: Mapping[str, Any]) -> ServedModel:
     """Returns the model that a request names, or the only one."""
-    name = body.get("model")
+    name, task = (body.get(field) for field in ("model", "task"))
+    check(name, or_null({"type": "string"}), "model")
+    if row.takes_task:
+        check(task, or_null({"type": "string"}), "task")
     found = models if name is None else [model for model in models if model.name == name]
     listed = ", ".join(dict.fromkeys(model.name for model in models))
     if not found:
-        raise RefusedError(404, f"there is no model {shown(name)} at /v1/{row.name}; the models are: {listed}")
+        raise RefusedError(404, f"there is no model {shown_json(name)} at {row.path}; the models are: {listed}")
     if len({model.name for model in found}) > 1:
-        raise RefusedError(422, f'"model" is missing; the models of /v1/{row.name} are: {listed}')
-    if row.takes_task and "task" in body:
-        found = [model for model in found if model.task == body["task"]]
+        raise RefusedError(422, f'"model" is missing; the models of {row.path} are: {listed}')
+    if row.takes_task and task is not None:
+        found = [model for model in found if model.task == task]
     if len(found) != 1:
         tasks = ", ".join(model.task for model in models if model.name == (name or listed))
-        problem = f"is {shown(body['task'])}" if "task" in body else "is missing"
+        problem = "is missing" if task is None else f"is {shown_json(task)}"
         raise RefusedError(422, f'"task" {problem}; the tasks of the model {name or listed} are: {tasks}')
     return found[0]
 

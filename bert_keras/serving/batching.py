@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.prediction.network import Network, Question, Results
+from bert_keras.prediction.network import Network, Question, Results, Turns
 from bert_keras.serving.metrics import Metrics
 
 
@@ -91,7 +91,7 @@ _Key = tuple[int, tuple[tuple[str, Any], ...]]
 _Queues = dict[_Call, collections.deque[_Waiting]]
 
 
-class BatchingNetwork:
+class BatchingNetwork(Turns):
     """Answers like a `Network`, but sequences of one padded length share batches, whatever request they belong to.
 
     Put it in the place of a predictor's network; then call the predictor from many threads. A batch starts when it is
@@ -122,6 +122,11 @@ class BatchingNetwork:
     def num_traces(self) -> int:
         """See `Network`."""
         return self._network.num_traces
+
+    def check_wanted(self) -> None:
+        """Ends the work for a request that was cancelled; see `Ticket.check`."""
+        if ticket := current_ticket.get():
+            ticket.check()
 
     def answer(self, questions: Sequence[Question], batch_size: int | None = None, **extra: Any) -> list[Results]:
         """Returns each question's rows, as `Network.answer` does; `batch_size` is not used.

@@ -27,6 +27,18 @@ class Metrics:
         self.tokens = prometheus_client.Counter(
             "bert_tokens", "Tokens that the network has read, without padding.", ("model", "task"), registry=registry
         )
+        self.cut_texts = prometheus_client.Counter(
+            "bert_cut_texts",
+            "Texts that lost a part, because the model takes fewer tokens.",
+            ("model", "task"),
+            registry=registry,
+        )
+        self.failed_versions = prometheus_client.Gauge(
+            "bert_failed_versions",
+            "Versions that cannot be served; GET /models has the reasons.",
+            ("model",),
+            registry=registry,
+        )
         self.rejections = prometheus_client.Counter(
             "bert_rejections", "Requests without an answer, by status.", ("status",), registry=registry
         )

@@ -124,13 +124,14 @@ class TokenCheck:
     """Answers 401 to requests without the bearer token, except for the page and the paths of health checks."""
 
     def __init__(self, app: ASGIApp, token: str):
-        self._app, self._needed = app, f"Bearer {token}".encode()
+        self._app, self._needed = app, token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
         if scope["type"] == "http" and path not in _OPEN_PATHS and not path.startswith("/page/"):
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given, self._needed):
+            scheme, _, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+            # The name of a scheme has no case (RFC 9110).
+            if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._needed):
                 reason = "the token is missing or wrong (header Authorization: Bearer ...)"
                 await refusal(401, reason, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
                 return

@@ -1,9 +1,9 @@
-"""Reads a request (its time, body, JSON, items and options), and writes JSON."""
+"""Reads a request (its time, body and JSON), and writes JSON."""
 
 import asyncio
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -11,13 +11,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from bert_keras.prediction.arguments import shown
-
 # Time for a client to send its body.
 _SECONDS_TO_SEND = 10.0
 # Maximum number of lists and objects in a body: small ones take much more memory and time than their bytes.
 _MOST_CONTAINERS = 500_000
 _MOST_CHARS_OF_A_REASON = 800
+_MOST_CHARS_OF_A_VALUE = 100
 # Parsing lets no other thread run, so only one body at a time is parsed, and other threads run in between.
 _one_at_a_time = threading.Lock()
 
@@ -35,6 +34,15 @@ def body_of(value: Any) -> bytes:
     Numbers must be finite: JSON has no others, and this function would write null.
     """
     return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def shown_json(value: Any) -> str:
+    """Returns a value as JSON for an error message, cut to 100 characters."""
+    try:
+        text = body_of(value).decode()
+    except TypeError:  # orjson writes fewer levels than it reads
+        return "a list or an object of too many levels"
+    return text if len(text) <= _MOST_CHARS_OF_A_VALUE else f"{text[: _MOST_CHARS_OF_A_VALUE - 3]}..."
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -56,7 +64,7 @@ def timeout_of(request: Request, longest: float) -> float:
         return longest
     if not _is_number(given) or int(given) == 0:
         raise RefusedError(
-            422, f"X-Timeout-Ms is {shown(given)}, but must be a whole number of milliseconds above 0, below 10^9"
+            422, f"X-Timeout-Ms is {shown_json(given)}, but must be a whole number of milliseconds above 0, below 10^9"
         )
     return min(longest, int(given) / 1000)
 
@@ -88,7 +96,7 @@ async def read_body(request: Request, max_bytes: int, deadline: float) -> bytes:
 
 
 def read_json(body: bytes) -> dict[str, Any]:
-    """Returns the JSON object of a body."""
+    """Returns the JSON object of a body, or of a line of a file."""
     if body.count(b"[") + body.count(b"{") > _MOST_CONTAINERS:
         raise RefusedError(
             422, f"the body has more than {_MOST_CONTAINERS:,} opening brackets; send fewer texts in one request"
@@ -97,24 +105,7 @@ def read_json(body: bytes) -> dict[str, Any]:
         with _one_at_a_time:
             value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise RefusedError(400, f"the body is not valid JSON: {error}") from None
+        raise RefusedError(400, f"this is not valid JSON: {error}") from None
     if not isinstance(value, dict):
-        raise RefusedError(422, f"the body is of the type {type(value).__name__}, but a JSON object is needed")
+        raise RefusedError(422, f"the JSON is {shown_json(value)}, but must be an object")
     return value
-
-
-def split_body(body: dict[str, Any], max_items: int, options: Collection[str]) -> tuple[list[Any], dict[str, Any]]:
-    """Returns the items of a request and its other fields, without "model".
-
-    The field "items" has the list of items. Without it, the whole body is one item and its options.
-    """
-    fields = {name: value for name, value in body.items() if name != "model"}
-    if "items" not in fields:
-        given = {name: fields.pop(name) for name in options if name in fields}
-        return [fields], given
-    items = fields.pop("items")
-    if not isinstance(items, list) or not items:
-        raise RefusedError(422, f'"items" is {shown(items)}, but a list of one item or more is needed')
-    if len(items) > max_items:
-        raise RefusedError(422, f"there are {len(items):,} items, but at most {max_items:,} are allowed")
-    return items, fields

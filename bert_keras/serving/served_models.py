@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import logging
 import pathlib
 import threading
 from collections.abc import Iterator, Sequence
@@ -13,10 +14,13 @@ from bert_keras import prediction
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
 from bert_keras.model_folder.tasks import PRETRAINED_TASKS, TASKS
-from bert_keras.prediction.arguments import Limits, shown
+from bert_keras.prediction.arguments import Limits
 from bert_keras.prediction.predictor import given_fields
 from bert_keras.serving.batching import BatchingNetwork
 from bert_keras.serving.metrics import Metrics
+from bert_keras.storage.text_files import is_blank
+
+log = logging.getLogger("bert_keras")
 
 # Tasks of a checkpoint of pre-training. Vectors are means over the tokens of the second to last layer.
 SERVED_PRETRAINED = (*PRETRAINED_TASKS, "vectors")
@@ -50,6 +54,8 @@ class ServedModel:
         self.may_lack = {"text_pair"} if is_pair is None else set()
         self.examples = [example for example in examples if set(example) <= set(self.fields)]
         self._changed, self._num_users, self._is_retired = threading.Condition(), 0, False
+        self._metrics: Metrics | None = None
+        self._has_cut = False
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -57,10 +63,15 @@ class ServedModel:
         return tuple(self.predictor.options)
 
     def start(self, max_batch_tokens: int, batch_timeout: float, metrics: Metrics) -> None:
-        """Warms up every padded length, then lets requests share batches."""
+        """Warms up every padded length, then lets requests share batches.
+
+        Raises:
+            ValueError: the weights or the results of the model are not finite numbers.
+        """
         network = self.predictor.network
         network.lengths = finer(network.lengths)
         self.predictor.warmup()
+        self._metrics = metrics
         labels = {"model": self.name, "task": self.task}
         self.predictor.network = BatchingNetwork(network, max_batch_tokens, batch_timeout, metrics, labels)
 
@@ -89,45 +100,50 @@ class ServedModel:
         if isinstance(self.predictor.network, BatchingNetwork):
             self.predictor.network.close(_SECONDS_TO_STOP)
 
-    def text_of(self, item: Any, source: str) -> Any:
-        """Returns an item of a request in the form that the predictor takes.
-
-        Raises:
-            ValueError: the item does not have exactly the fields of the task.
-        """
-        values = list(self.fields_of(item, source).values())
+    def text_of(self, item: str | dict[str, Any]) -> Any:
+        """Returns an item that fits `forms.item_schema` in the form that the predictor takes."""
+        values = list(self.fields_of(item).values())
         return values[0] if len(values) == 1 else tuple(values)
 
-    def fields_of(self, item: Any, source: str = "text 1") -> dict[str, Any]:
-        """Returns the fields of an item in their order, see `text_of`; an optional one that is empty is left out."""
-        if isinstance(item, str) and len(self.fields) - len(self.may_lack) == 1:
+    def fields_of(self, item: str | dict[str, Any]) -> dict[str, Any]:
+        """Returns the fields of an item in their order; an optional one without a word is left out."""
+        if isinstance(item, str):
             return {self.fields[0]: item}
-        needed = " and ".join(f'"{field}"' for field in self.fields)
-        if not isinstance(item, dict):
-            raise ValueError(f"{source} is {shown(item)}, but an object with {needed} is needed")
-        if not set(self.fields) - self.may_lack <= set(item) <= set(self.fields):
-            has = ", ".join(f'"{field}"' for field in item) or "nothing"
-            raise ValueError(f"{source} has {has}, but the model {self.name} needs {needed}")
-        return {name: item[name] for name in self.fields if name not in self.may_lack or item.get(name)}
+        may_lack = {name for name in self.may_lack if is_blank(item.get(name) or "")}
+        return {name: item[name] for name in self.fields if name not in may_lack}
 
-    def answers(self, items: Sequence[Any], options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yields the answer to each item as a dict for `requests.body_of`.
+    def answers(self, items: Sequence[str | dict[str, Any]], options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yields the answer to each item as a dict for `requests.body_of`. The items fit `forms.item_schema`.
 
         In addition to the fields of the Python API, "num_tokens" is the number of tokens that the tokenizer makes of
         the item's texts, and "is_cut" whether the model ignored some of them, because there are too many.
 
         Raises:
-            ValueError: an item or an option is not valid.
+            ValueError: a text or an option is not valid.
         """
-        texts = [self.text_of(item, f"text {number}") for number, item in enumerate(items, 1)]
-        if unknown := [name for name in options if name not in self.options]:
-            listed = ", ".join(self.options) or "none"
-            raise ValueError(f'"{unknown[0]}" is not a field of this request; its options are: {listed}')
-        for text, (answer, is_cut) in zip(texts, self.predictor.pipe_with_cuts(texts, **options), strict=True):
+        texts = list(map(self.text_of, items))
+        names = [f"item {number}" for number in range(1, len(items) + 1)] if len(items) > 1 else ["the request"]
+        found = self.predictor.pipe_with_cuts(texts, names, **options)
+        for text, (answer, is_cut) in zip(texts, found, strict=True):
             fields = given_fields(answer)
             if self.task == "vectors":
                 fields = {"text": text, "vector": np.array(answer.vector, np.float32)}
+            if is_cut:
+                self._count_cut()
             yield fields | {"num_tokens": self.predictor.num_tokens(text), "is_cut": is_cut}
+
+    def _count_cut(self) -> None:
+        """Counts a text that lost its end; the log reports the first."""
+        if not self._has_cut:
+            log.warning(
+                "%s: a text is longer than the %d tokens that the model takes, and lost its end; its answer has "
+                '"is_cut": true, and bert_cut_texts_total of /metrics counts all such texts',
+                self.name,
+                self.predictor.max_seq_length,
+            )
+        self._has_cut = True
+        if self._metrics:
+            self._metrics.cut_texts.labels(model=self.name, task=self.task).inc()
 
 
 def finer(lengths: Sequence[int]) -> list[int]:

@@ -9,6 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 from chromium import find_chromium, run_in_chromium
+from guards import at_least
 from known_models import TOKENS
 from node import run_node
 from reference_tokenizer import random_texts
@@ -16,7 +17,13 @@ from tiny_exports import FINE_TUNED, PRETRAINED
 from tiny_web import open_web
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.export.checks.web_check import answers_in_node, run_in_node
+from bert_keras.export.checks.web_check import (
+    answers_in_node,
+    check_items,
+    run_in_node,
+    tokens_in_node,
+    tokens_of_python,
+)
 from bert_keras.prediction import FeatureExtractor
 
 pytestmark = pytest.mark.slow  # converts models, starts Node
@@ -46,8 +53,10 @@ def choices(text, *choices):
 def test_pairs_are_classified_whole_cut_and_in_windows(of_task, tmp_path):
     web = of_task("classification")
     items = [pair("he ate", "so"), pair("he ate", ""), pair(LONG, LONG), pair("so", LONG), pair("\u200b", "x 👨 é")]
+    items += [pair("he ate", blank) for blank in (" ", "\t\n", "\u200b", "\u3164")]
     found = web.check(*items)
     assert found[1]["text_pair"] == ""
+    assert {json.dumps(each["probabilities"]) for each in found[5:]} == {json.dumps(found[1]["probabilities"])}
     assert len(web.check(*items, top_k=2)[0]["probabilities"]) == 2
     windows = web.changed(tmp_path / "windows", doc_stride=4).check(*items)
     assert windows[0] == found[0]
@@ -89,7 +98,7 @@ def test_words_with_their_weights(of_task, tmp_path):
     described["limits"]["max_sequences"] = 8
     (limited.folder / "model.json").write_text(json.dumps(described))
     message = (
-        r"^Text 1 has \d+ sequences for its words, each hidden once, but at most 8 are allowed; make it shorter\.$"
+        r"^The request has \d+ sequences for its words, each hidden once, but at most 8 are allowed; make it shorter\.$"
     )
     assert re.search(message, answers_in_node(limited.folder, items[:1], why=True)[0])
 
@@ -107,7 +116,7 @@ def test_ranks(of_task, tmp_path):
         assert [each["score"] for each in found[0]["texts"]] == sorted(
             (e["score"] for e in found[0]["texts"]), reverse=True
         )
-        assert found[1] == "Text 1 has no word in its text 3; give a text 3."
+        assert found[1] == "The request has no word in its text 3; give a text 3."
         web.check(items[0], raw_scores=True)
 
 
@@ -151,7 +160,7 @@ def test_masks(of_task):
 def test_the_order_of_texts(of_task):
     pairs = [("he was hungry", "so she ate [MASK]"), ("é 👨", "walk"), ("he", "\u0301"), ("he", LONG), ("", "a")]
     found = of_task("next_sentence").check(*({"text_a": first, "text_b": second} for first, second in pairs))
-    assert found[2] == "Text 1 has no word in its second text; give a second text."
+    assert found[2] == "The request has no word in its second text; give a second text."
     assert "more than the 13 that the model takes" in found[3]
 
 
@@ -159,7 +168,7 @@ def test_replaced_tokens(of_task):
     texts = ("Paris is the [MASK] of France.", "👨 é walking", "\u0301", LONG)
     found = of_task("replaced_tokens").check(*({"text": text} for text in texts))
     assert [each["token"] for each in found[0]["tokens"]] == ["paris", "is", "the", "[MASK]", "of", "france", "."]
-    assert found[2] == "Text 1 has no word in its text; give a text."
+    assert found[2] == "The request has no word in its text; give a text."
 
 
 def test_vectors(of_task, tmp_path):
@@ -172,9 +181,39 @@ def test_vectors(of_task, tmp_path):
         found = [answer["vector"] for answer in answers_in_node(changed.folder, items)]
         features = FeatureExtractor(checkpoint, [-1], pooling, 16)([prefix + item["text"] for item in items])
         expected = np.concatenate([each.values for each in features])
+        assert tokens_in_node(changed.folder, items) == tokens_of_python(changed.live, items)
         if prefix:
             expected /= np.linalg.norm(expected, axis=1, keepdims=True)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+
+
+# Prefix of the model, text, and the texts of the tokens: those of the prefix have none.
+PREFIXES = [
+    ("he was ", "hungry, so", ["", "", "hungry", ",", "so"]),
+    ("query: ", "\U0001f600 he", ["", "", "\U0001f600", "he"]),
+    ("\U0001f600\U0001f468 ", "\u00c9a \U0001d15e walking", ["", "\u00c9a", "\U0001d15e", "walk", "ing"]),
+    ("walk", "ing he", ["", "ing", "he"]),  # the token ##ing begins with the text
+    ("w", "as he", ["as", "he"]),  # a token of both
+    ("", "he was", ["he", "was"]),
+]
+
+
+@pytest.mark.parametrize(("prefix", "text", "expected"), PREFIXES)
+def test_tokens_have_their_places_in_the_text_after_a_prefix(of_task, tmp_path, prefix, text, expected):
+    web = of_task("vectors").changed(tmp_path / "web", prefix=prefix)
+    [[sequence]] = found = tokens_in_node(web.folder, [{"text": text}])
+    assert found == tokens_of_python(web.live, [{"text": text}])
+    places = [(token["start"], token["end"]) for token in sequence["tokens"][1:-1]]
+    assert [text[start:end] for start, end in places] == expected
+
+
+def test_the_tokens_of_each_task_are_those_of_python(of_task):
+    for task in FINE_TUNED | PRETRAINED:
+        web = of_task(task)
+        items = check_items(web.live.settings)
+        pairs = zip(tokens_of_python(web.live, items), tokens_in_node(web.folder, items), strict=True)
+        same = [expected == found for expected, found in pairs if isinstance(expected, list)]
+        assert same == [True] * len(at_least(3, same)), task
 
 
 def test_random_texts(of_task):
@@ -223,10 +262,10 @@ def test_tokens_have_their_places(of_task):
 # Task -> item, options and error.
 MISTAKES = {
     "regression": [
-        ({"text": " \t\u200b\u3164"}, {}, "Text 1 has no word in its text; give a text."),
-        ({"words": "a"}, {}, 'Text 1 has "words", but the model run needs "text".'),
-        ("a", {}, 'Text 1 is not an object, but one with "text" is needed.'),
-        ({"text": 3}, {}, "Text 1 has a text that is not a text; give a text."),
+        ({"text": " \t\u200b\u3164"}, {}, "The request has no word in its text; give a text."),
+        ({"words": "a"}, {}, 'The request has "words", but the model run needs "text".'),
+        ("a", {}, 'The request is not an object, but one with "text" is needed.'),
+        ({"text": 3}, {}, "The request has a text that is not a text; give a text."),
         ({"text": "a"}, {"top_k": 1}, '"top_k" is not a field of this request; its options are: why.'),
         ({"text": "a"}, {"why": 1}, "Why is 1, but must be true or false."),
         (
@@ -234,11 +273,11 @@ MISTAKES = {
             {"why": "gradients"},
             'Why is "gradients", which an export does not have; give true, or take the model of the run.',
         ),
-        ({"text": "a \ud800"}, {}, "Text 1: character 3 of its text is half of a surrogate pair; remove it."),
+        ({"text": "a \ud800"}, {}, "The request: character 3 of its text is half of a surrogate pair; remove it."),
         (
             {"text": "a" * 1_000_001},
             {},
-            "Text 1 has 1000001 characters, but at most 1000000 are allowed; make it shorter.",
+            "The request has 1000001 characters, but at most 1000000 are allowed; make it shorter.",
         ),
     ],
     "multi_label": [
@@ -246,20 +285,20 @@ MISTAKES = {
         ({"text": "a"}, {"threshold": 2}, "Threshold is 2, but must be a number from 0 to 1."),
     ],
     "multiple_choice": [
-        (choices("a", "b"), {}, "Text 1 has no list of choices; give two or more."),
-        (choices("a", "b", ""), {}, "Text 1 has no word in its choice 2; give a choice 2."),
+        (choices("a", "b"), {}, "The request has no list of choices; give two or more."),
+        (choices("a", "b", ""), {}, "The request has no word in its choice 2; give a choice 2."),
     ],
     "rerank": [
-        ({"query": "a", "texts": []}, {}, "Text 1 has no list of texts; give one or more."),
-        ({"query": "", "texts": ["a"]}, {}, "Text 1 has no word in its query; give a query."),
+        ({"query": "a", "texts": []}, {}, "The request has no list of texts; give one or more."),
+        ({"query": "", "texts": ["a"]}, {}, "The request has no word in its query; give a query."),
     ],
-    "token_classification": [({"text": "\x01"}, {}, "Text 1 has no word in its text; give a text.")],
+    "token_classification": [({"text": "\x01"}, {}, "The request has no word in its text; give a text.")],
     "fill_mask": [
-        ({"text": "a"}, {}, "Text 1 has no [MASK]; write [MASK] where a word is to be guessed."),
+        ({"text": "a"}, {}, "The request has no [MASK]; write [MASK] where a word is to be guessed."),
         (
             {"text": "[MASK]" + " a" * 20},
             {},
-            "Text 1 has 21 tokens, 7 more than the 14 that the model takes; make it shorter.",
+            "The request has 21 tokens, 7 more than the 14 that the model takes; make it shorter.",
         ),
         (
             {"text": "[MASK]"},
@@ -388,7 +427,7 @@ def test_the_page_answers_in_chromium_from_its_folder_alone(of_task):
             assert label in answer
             assert f"{100 * probability:.1f} %" in answer
     assert (shown["token"], shown["hidden"]) == ("[CLS]", ["attention", "request"])
-    assert shown["error"] == "Text 1 has no word in its first text; give a first text."
+    assert shown["error"] == "The request has no word in its first text; give a first text."
     assert shown["saved"]["name"] == "pairs_answers.csv"
     header, *rows, last = (row.split(";") for row in shown["saved"]["content"].splitlines())
     assert header == ["text", "text_pair", "label", "probability", "error"]

@@ -93,6 +93,26 @@ def test_an_answer_that_differs_stops_the_export(export, monkeypatch):
         compare_in_node(folder, settings)
 
 
+def test_tokens_that_differ_stop_the_export(export, monkeypatch):
+    folder, settings = export
+    monkeypatch.setattr(web_check.shutil, "which", lambda name: name)
+    monkeypatch.setattr(
+        web_check,
+        "answers_in_node",
+        lambda web, items: web_check.answers_of_python(web_check.open_model(folder), items),
+    )
+
+    def tokens_in_node(web, items):
+        found = web_check.tokens_of_python(web_check.open_model(folder), items)
+        found[2][0]["tokens"][1]["start"] += 1
+        return found
+
+    monkeypatch.setattr(web_check, "tokens_in_node", tokens_in_node)
+    message = r"^the web export reads other tokens in the check text 3 than Python: \(\('paris', 0, 5, 'text'\), "
+    with pytest.raises(ValueError, match=message):
+        compare_in_node(folder, settings)
+
+
 def test_without_node_the_log_says_so(export, monkeypatch, messages):
     monkeypatch.setattr(web_check.shutil, "which", lambda _: None)
     assert compare_in_node(*export) == {}

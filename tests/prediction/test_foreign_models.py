@@ -162,6 +162,8 @@ class TestPrograms:
         assert open_model(tmp_path / "copy")(("he was", "hungry")) == expected
 
     def test_a_server_takes_one_text_or_two(self, sentiment):
+        from bert_keras.serving.forms import check, item_schema
+        from bert_keras.serving.requests import RefusedError
         from bert_keras.serving.versions import open_folders
 
         [folder] = open_folders({"sentiment": str(sentiment)}, [], Limits())
@@ -175,8 +177,8 @@ class TestPrograms:
         ]
         answers = list(served.answers(items, {}))
         assert [answer["text_pair"] for answer in answers] == [None, None, None, "so"]
-        with pytest.raises(ValueError, match='has "text_pair", but the model sentiment needs "text" and "text_pair"'):
-            served.text_of({"text_pair": "so"}, "text 1")
+        with pytest.raises(RefusedError, match='"text" is missing; "item" needs "text"'):
+            check({"text_pair": "so"}, item_schema(served), "item")
 
     def test_a_server_has_them_beside_pretrained_models(self, sentiment, tmp_path):
         from bert_keras.serving.explanations import tokens_answer
@@ -192,7 +194,7 @@ class TestPrograms:
         assert [model.task for model in served] == ["replaced_tokens", "classification"]
         [answer] = served[0].answers(["he was"], {})
         assert [each.token for each in answer["tokens"]] == ["he", "was"]
-        [sequence] = tokens_answer(served[0], {"item": "he was"}, None, 5)["sequences"]
+        [sequence] = tokens_answer(served[0], "", {"item": "he was"}, None, 5)["sequences"]
         assert [token["token"] for token in sequence["tokens"]] == ["[CLS]", "he", "was", "[SEP]"]
         folders["bert"] = write_model(tmp_path / "bert", random_model(num_hidden_layers=1))
         opened = open_folders({name: str(folders[name]) for name in ("bert", "sentiment")}, ["fill_mask"], Limits())

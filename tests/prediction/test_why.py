@@ -198,6 +198,38 @@ def test_points_double_until_the_gradients_add_up(open_as, monkeypatch, messages
     assert messages[-1].startswith("the gradients of the words add up to ")
 
 
+@pytest.mark.parametrize(
+    ("text", "limit", "count"),
+    [
+        ("he was hungry", 33, 34),  # two ends of the line, and 32 points
+        (" ".join(LETTERS), 67, 68),  # two windows
+        (" ".join(LETTERS * 40), 1000, 4318),  # 127 windows
+    ],
+)
+def test_gradients_have_the_same_limit_of_sequences(open_as, monkeypatch, text, limit, count):
+    classify = open_as(
+        random_classifier(3, seed=4, num_hidden_layers=1), doc_stride=5, limits=Limits(max_sequences=limit)
+    )
+    monkeypatch.setattr(classify.model.bert, "call", lambda *_: pytest.fail("it computes"))
+    monkeypatch.setattr(classify.network, "answer_by_length", lambda *_: pytest.fail("it computes"))
+    message = (
+        f"^text 1 has {count:,} sequences for its gradients, but max_sequences is {limit:,}; make it shorter, or ra"
+    )
+    with pytest.raises(ValueError, match=message):
+        classify(text, why="gradients")
+
+
+def test_more_points_count_for_the_limit(open_as, monkeypatch):
+    monkeypatch.setattr(why, "_LARGEST_ERROR", 0.0)
+    monkeypatch.setattr(why, "_LEAST_ERROR", 0.0)
+    model = random_classifier(3, seed=4, num_hidden_layers=1)
+    message = "^text 1 has 98 sequences for its gradients, but max_sequences is 97"
+    with pytest.raises(ValueError, match=message):
+        open_as(model, limits=Limits(max_sequences=97))("he was hungry", why="gradients")
+    monkeypatch.setattr(why, "_NUMS_OF_POINTS", (32, 64))
+    assert len(open_as(model, limits=Limits(max_sequences=98))("he was hungry", why="gradients").words) == 3
+
+
 def test_a_word_that_equals_the_mask_has_no_gradient(open_as):
     model = random_classifier(3, seed=4, num_hidden_layers=1)
     table = model.bert.embedding_table

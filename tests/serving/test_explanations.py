@@ -115,7 +115,7 @@ def test_windows_continue_where_the_text_does(ask):
 @pytest.mark.parametrize("task", CASES)
 def test_the_attention_is_that_of_the_encoder(server, ask, task):
     model = model_of(server, task)
-    _, questions = model.predictor.sequences(model.text_of(CASES[task], "text 1"))
+    _, questions = model.predictor.sequences(model.text_of(CASES[task]))
     ids, segment_ids = np.array([questions[0].input_ids]), np.array([questions[0].segment_ids])
     if task == "score":
         ids[0, questions[0].positions[0]] = questions[0].target_ids[0]
@@ -133,19 +133,25 @@ def test_the_attention_is_that_of_the_encoder(server, ask, task):
 def test_mistakes_are_sentences(ask, server):
     text = {"text": "paris"}
     for route, task, fields, status, error in [
-        ("tokens", "score", {}, 422, '"item" is missing; the request needs "item"'),
-        ("tokens", "score", {"item": text, "layer": 1}, 422, '"layer" is not a field of this request'),
-        ("tokens", "score", {"item": {"txt": "a"}}, 422, 'has "txt", but the model bert needs "text"'),
-        ("tokens", "fill_mask", {"item": text}, 422, "text 1 has no [MASK]"),
+        ("tokens", "score", {}, 422, '"item" is missing; a request needs it'),
+        ("tokens", "score", {"item": text, "layer": 1}, 422, '"layer" is not a field of a request with "item"'),
+        ("tokens", "score", {"item": {"txt": "a"}}, 422, '"txt" is not a field of "item"; do you mean "text"?'),
+        ("tokens", "fill_mask", {"item": text}, 422, "the request has no [MASK]"),
         ("attention", "score", {"item": text, "layer": 2}, 422, '"layer" is 2, but must be a whole number from 0 to 1'),
-        ("attention", "score", {"item": text, "layer": True}, 422, '"layer" is True'),
+        (
+            "attention",
+            "score",
+            {"item": text, "layer": True},
+            422,
+            '"layer" is true, but must be a whole number from 0 to 1',
+        ),
     ]:
         found, answer = ask(route, task, **fields)
         assert (found, error in answer["error"]) == (status, True), answer
     response = requests.post(f"{server.url}/v1/tokens", json={"model": "bert", "item": "a"}, timeout=60)
     assert '"task" is missing; the tasks of the model bert are: fill_mask' in response.json()["error"]
     response = requests.post(f"{server.url}/v1/tokens", json={"model": "no", "item": "a"}, timeout=60)
-    assert (response.status_code, "there is no model 'no'" in response.json()["error"]) == (404, True)
+    assert (response.status_code, 'there is no model "no"' in response.json()["error"]) == (404, True)
 
 
 def test_attention_of_many_tokens_is_refused(ask, monkeypatch):

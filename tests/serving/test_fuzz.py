@@ -17,6 +17,9 @@ SAMPLES = [
     ("/v1/fill-mask", {"text": "paris is the [MASK] of france", "top_k": 2}),
     ("/v1/embeddings", {"input": ["he was hungry", "paris"], "model": "bert"}),
     ("/v1/next-sentence", {"items": [{"text_a": "he was hungry", "text_b": "so he ate"}]}),
+    ("/v1/classify", {"items": [{"text": "he", "text_pair": "so"}], "model": "classification", "top_k": 1}),
+    ("/rerank", {"query": "he", "texts": ["so he ate", "paris"], "raw_scores": True, "truncation_direction": "Right"}),
+    ("/embed", {"inputs": ["he", "paris"], "normalize": True, "truncate": None}),
 ]
 
 

@@ -34,18 +34,18 @@ COSTLY = {
     "many words": ("answer", {"question": "a " * 50_000, "context": "b " * 50_000}, {}, (200, 422), None),
     "deep lists": ("score", b"[" * 500_000 + b"]" * 500_000, {}, (400, 422), None),
     "deep objects": ("score", b'{"a":' * 200_000, {}, 400, "not valid JSON"),
-    "many lists": ("score", b"[" + b"[]," * 349_000 + b"1]", {}, 422, "a JSON object is needed"),
-    "many fields": ("score", json.dumps({f"{n}": 0 for n in range(70_000)}).encode(), {}, 422, "text 1 has"),
+    "many lists": ("score", b"[" + b"[]," * 349_000 + b"1]", {}, 422, "but must be an object"),
+    "many fields": ("score", json.dumps({f"{n}": 0 for n in range(70_000)}).encode(), {}, 422, "is not a field of"),
     "a long number": ("fill-mask", b'{"text": "[MASK]", "top_k": %s}' % (b"9" * 500_000), {}, 400, "not valid JSON"),
-    "a number of 300 digits": ("fill-mask", b'{"text": "[MASK]", "top_k": %s}' % (b"9" * 300), {}, 422, "top_k is"),
-    "a small number": ("fill-mask", b'{"text": "[MASK]", "top_k": 1e-%s}' % (b"9" * 5000), {}, 422, "top_k is"),
+    "a number of 300 digits": ("fill-mask", b'{"text": "[MASK]", "top_k": %s}' % (b"9" * 300), {}, 422, '"top_k" is '),
+    "a small number": ("fill-mask", b'{"text": "[MASK]", "top_k": 1e-%s}' % (b"9" * 5000), {}, 422, '"top_k" is '),
     "a long deadline": ("score", {"text": "a"}, {"X-Timeout-Ms": "9" * 5000}, 422, "X-Timeout-Ms"),
     "another long deadline": ("score", {"text": "a"}, {"X-Timeout-Ms": "\u0663".encode() * 10}, 422, "X-Timeout-Ms"),
     "a long header": ("score", {"text": "a"}, {"X-Request-Id": "9" * 60_000}, 200, None),
     "many masks": ("fill-mask", {"text": "[MASK]" * 10_000}, {}, 422, "10,000 [MASK]"),
     "many guesses": ("fill-mask", {"text": "[MASK]" + "a " * 45_000, "top_k": 29}, {}, 422, "make it shorter"),
     "many candidates": ("fill-mask", {"text": "[MASK]", "candidates": ["paris"] * 90_000}, {}, 200, None),
-    "many items": ("score", {"items": ["a"] * 200_000}, {}, 422, "there are 200,000 items"),
+    "many items": ("score", {"items": ["a"] * 200_000}, {}, 422, '"items" has 200,000 entries'),
     "many choices": ("choose", {"text": "a", "choices": ["b"] * 200_000}, {}, 422, "200,000 choices"),
     "many names": ("classify", {"text": "a", "model": "x" * 900_000}, {}, 404, "there is no model"),
     "attention of a long text": (
@@ -81,7 +81,7 @@ def test_the_server_answers_others_while_a_costly_request_runs(server, name):
             time.sleep(0.02)
     response = sent.result()
     assert response.status_code in (statuses if isinstance(statuses, tuple) else (statuses,)), response.text[:300]
-    assert (reason or "") in response.text
+    assert not reason or reason in response.json()["error"]
     assert len(response.content) < 1 << 20
     if response.status_code != 200:
         assert list(response.json()) == ["error"]

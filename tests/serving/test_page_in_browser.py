@@ -181,7 +181,7 @@ def test_100_000_characters_are_answered(page, task):
 
 def test_mistakes_are_sentences_and_the_old_answer_goes(page):
     page.open("fill_mask").run(text="paris is [MASK]").run(text="paris")
-    assert "Text 1 has no [MASK]" in page.find("#error").text
+    assert "The request has no [MASK]" in page.find("#error").text
     assert not page.find("#answer").is_displayed()
     page.run(text="paris is [MASK]")
     assert (page.find("#error").text, page.find("#answer").is_displayed()) == ("", True)
@@ -271,16 +271,26 @@ EXPLAINED = {
 }
 
 
-def check_words(page, words, item):
+# Task -> the weight of the full colour.
+FULL = {"regression": 1, "question_answering": 5}
+
+
+def check_words(page, words, item, full=0.5):
     """Compares the part Why? with the words of an answer."""
-    most = max(abs(word["weight"]) for word in words)
     kinds = {
-        kind: [word for word in words if sign * word["weight"] >= 0.05 * most]
+        kind: [word for word in words if sign * word["weight"] >= 0.05 * full]
         for kind, sign in (("supports", 1), ("opposes", -1))
     }
     for kind, of_kind in kinds.items():
         assert page.texts(f"#why .text .{kind}") == [word["word"] for word in of_kind]
-    assert kinds["supports"]
+    assert f"The full colour is a change of {full:g} or more in the " in page.text_of("#why")
+    has_carrier = any(abs(word["weight"]) >= 0.1 * full for word in words)
+    assert ("No single word carries this answer." in page.text_of("#why")) == (not has_carrier)
+    shares = [
+        float(mark.value_of_css_property("--share"))
+        for mark in page.driver.find_elements(By.CSS_SELECTOR, "#why .text .why")
+    ]
+    assert shares == [pytest.approx(min(1, abs(word["weight"]) / full), abs=1e-4) for word in words]
     assert page.texts("#why .text") == [item[field] for field in dict.fromkeys(word["field"] for word in words)]
     assert [mark.get_attribute("title") for mark in page.driver.find_elements(By.CSS_SELECTOR, "#why .text .why")] == [
         signed(word["weight"]) for word in words
@@ -301,7 +311,7 @@ def test_words_are_marked_by_their_weights(page, server, task):
     item = EXPLAINED[task]
     page.open(task).run(**item).unfold("why")
     [answer] = json.loads(body_of(list(model_of(server, task).answers([item], {"why": True}))))
-    check_words(page, answer["words"], item)
+    check_words(page, answer["words"], item, FULL.get(task, 0.5))
 
 
 def test_words_of_a_pair_are_marked_in_their_texts(driver, tmp_path):

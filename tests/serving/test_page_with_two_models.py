@@ -125,7 +125,7 @@ def test_a_comparison_has_options_and_the_error_of_the_second_model(page, driver
     assert page.text_of("#answer section:last-child .error").startswith("The server does not answer.")
     assert len(page.texts("#answer section:first-child .guess")) == 2
     page.run(text="paris")
-    assert "Text 1 has no [MASK]" in page.find("#error").text
+    assert "The request has no [MASK]" in page.find("#error").text
 
 
 def rows_of(path):

@@ -21,8 +21,9 @@ from fine_tuned_models import FINE_TUNED
 from known_models import random_model, write_model
 from running_server import LONG_TEXT, serving, wait_until
 
+from bert_keras.prediction import network
 from bert_keras.prediction.arguments import Limits
-from bert_keras.serving import explanations
+from bert_keras.serving.answers import TASKS_OF
 from bert_keras.serving.explanations import encoder_of
 from bert_keras.serving.versions import open_folders
 
@@ -121,9 +122,9 @@ def test_a_query_in_the_form_of_text_embeddings_inference(ask, answers_of):
     for wrong, message in (
         ({"texts": ["he " * 20], "truncate": False}, "a text is longer than the 16 tokens that the model takes with"),
         ({"return_text": 1}, '"return_text" is 1, but must be true or false'),
-        ({"raw_scores": "no"}, "raw_scores is 'no', but must be true or false"),
-        ({"texts": []}, "text 1 is ('he was hungry', []), but a query and a list of one or more texts are needed"),
-        ({"top_n": 1}, 'text 1 has "query", "texts", "top_n", but the model rerank needs "query" and "texts"'),
+        ({"raw_scores": "no"}, '"raw_scores" is "no", but must be true or false'),
+        ({"texts": []}, '"texts" is [], but must be a list of one text or more'),
+        ({"top_n": 1}, '"top_n" is not a field of a request with "query" and "texts"; its fields are "query", '),
     ):
         status, answer = ask("rerank", body | wrong)
         assert status == 422
@@ -192,7 +193,7 @@ def test_attention_that_nobody_waits_for_is_not_computed(server, ask, models, mo
     computed = []
     monkeypatch.setattr(encoder_of(model), "attention_probabilities", lambda *_, **__: computed.append(1))
     body = {"model": "bert", "task": "vectors", "item": "paris", "layer": 0}
-    with explanations._one_at_a_time:
+    with network._one_at_a_time:
         assert ask("attention", body, X_Timeout_Ms="50")[0] == 504
         wait_until(lambda: server.metrics.admitted._value.get() == 0)
     assert not computed
@@ -213,7 +214,7 @@ def test_the_description_is_valid_and_describes_requests_and_answers(server, ask
     document = requests.get(f"{server.url}/openapi.json", timeout=60).json()
     validator.OpenAPIV31SpecValidator(document).validate()
     explanations = {"/v1/tokens", "/v1/attention"}
-    assert set(document["paths"]) == explanations | {f"/v1/{route}" for route, _ in CASES.values()}
+    assert set(document["paths"]) == explanations | {*TASKS_OF} | {f"/v1/{route}" for route, _ in CASES.values()}
     for task, (route, items) in CASES.items():
         operation = document["paths"][f"/v1/{route}"]["post"]
         body = {"model": name_of(task), "items": items, **OPTIONS.get(task, {})}
@@ -238,20 +239,40 @@ MISTAKES = {
     "not UTF-8": ("score", b'{"text": "\xff"}', 400, "not valid JSON"),
     "NaN": ("score", b'{"text": NaN}', 400, "not valid JSON"),
     "too deep": ("score", b"[" * 19_000, 400, "not valid JSON"),
-    "a list": ("score", b"[]", 422, "a JSON object is needed"),
-    "no item": ("score", b'{"items": []}', 422, "a list of one item or more"),
-    "too many items": ("score", json.dumps({"items": ["a"] * 51}).encode(), 422, "there are 51 items"),
+    "a list": ("score", b"[]", 422, "the JSON is [], but must be an object"),
+    "no item": ("score", b'{"items": []}', 422, '"items" is [], but must be a list of one item or more'),
+    "too many items": (
+        "score",
+        json.dumps({"items": ["a"] * 51}).encode(),
+        422,
+        '"items" has 51 entries, but at most 50 are allowed',
+    ),
     "too large": ("score", b" " * ((1 << 20) + 1), 413, "larger than 1,048,576 bytes"),
-    "a wrong field": ("score", b'{"txt": "a"}', 422, 'text 1 has "txt", but the model bert needs "text"'),
-    "a number": ("score", b'{"items": [1]}', 422, "an object with"),
+    "a wrong field": (
+        "score",
+        b'{"txt": "a"}',
+        422,
+        '"txt" is not a field of a request with "text"; do you mean "text"?',
+    ),
+    "a number": (
+        "score",
+        b'{"items": [1]}',
+        422,
+        'number 1 of "items" is 1, but must be an object with "text" or a text',
+    ),
     "an unknown option": ("score", b'{"items": ["a"], "top_k": 1}', 422, '"top_k" is not a field'),
-    "a wrong option": ("fill-mask", b'{"text": "[MASK]", "top_k": 0}', 422, "top_k is 0"),
-    "a text of the wrong type": ("score", b'{"text": 3}', 422, "text 1 is of type int"),
+    "a wrong option": (
+        "fill-mask",
+        b'{"text": "[MASK]", "top_k": 0}',
+        422,
+        '"top_k" is 0, but must be a whole number of 1 or more',
+    ),
+    "a text of the wrong type": ("score", b'{"text": 3}', 422, '"text" is 3, but must be a text'),
     "half a character": ("score", b'{"text": "\\ud800"}', 400, "not valid JSON: no low surrogate"),
     "too many characters": ("score", json.dumps({"text": "a" * 100_001}).encode(), 422, "100,001 characters"),
-    "a text of many": ("fill-mask", b'{"items": ["[MASK]", "a"]}', 422, "text 2 has no [MASK]"),
+    "a text of many": ("fill-mask", b'{"items": ["[MASK]", "a"]}', 422, "item 2 has no [MASK]"),
     "which model": ("classify", b'{"text": "a"}', 422, '"model" is missing'),
-    "no such model": ("classify", b'{"text": "a", "model": "x"}', 404, "there is no model 'x'"),
+    "no such model": ("classify", b'{"text": "a", "model": "x"}', 404, 'there is no model "x"'),
     "no such route": ("translate", b"{}", 404, "there is no /v1/translate"),
 }
 
@@ -268,7 +289,7 @@ def test_the_wrong_method_and_the_wrong_deadline(server, ask):
     assert requests.get(f"{server.url}/v1/score", timeout=10).status_code == 405
     assert requests.post(f"{server.url}/metrics", timeout=10).status_code == 405
     status, answer = ask("score", {"text": "a"}, X_Timeout_Ms="soon")
-    assert (status, "X-Timeout-Ms is 'soon'" in answer["error"]) == (422, True)
+    assert (status, 'X-Timeout-Ms is "soon"' in answer["error"]) == (422, True)
 
 
 def test_health_models_and_metrics(server, ask):
@@ -374,10 +395,11 @@ def test_a_full_server_refuses_and_a_token_and_origins_are_checked(tmp_path):
         model.predictor.network._network = slow
 
         def post(**headers):
-            told = {"Authorization": "Bearer secret"} | headers
+            told = {"Authorization": "bearer secret"} | headers
             return requests.post(f"{server.url}/v1/next-sentence", json=body, headers=told, timeout=60)
 
-        assert post(Authorization="Bearer wrong").status_code == 401
+        for wrong in ("Bearer wrong", "Basic secret", "secret", "Bearer", "Bearer secret secret", "BEARER"):
+            assert post(Authorization=wrong).status_code == 401
         assert requests.get(f"{server.url}/livez", timeout=10).status_code == 200
         assert requests.get(f"{server.url}/metrics", timeout=10).status_code == 401
         with concurrent.futures.ThreadPoolExecutor(1) as pool:

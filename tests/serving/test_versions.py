@@ -1,10 +1,13 @@
 """Models in numbered folders: which one answers, and what becomes of the others."""
 
 import gc
+import json
+import re
 import shutil
 import threading
 import weakref
 
+import numpy as np
 import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra [serve]")
@@ -15,10 +18,20 @@ import requests
 from fine_tuned_models import OF_TEXTS, fixed_classifier, random_classifier, write_fine_tuned
 from running_server import serving, wait_until
 
+from bert_keras.modeling import weights_by_name
 from bert_keras.prediction.arguments import Limits
 from bert_keras.serving import versions
 from bert_keras.serving.metrics import Metrics
 from bert_keras.serving.versions import open_folders
+
+# Models with one number that is not finite: its weight and its value.
+BROKEN = {
+    "nan": ("output_bias", np.nan),
+    "infinite": ("output_weights", np.inf),
+    "rare": ("bert/embeddings/word_embeddings", np.nan),
+    "far": ("bert/embeddings/position_embeddings", -np.inf),
+    "huge": ("bert/embeddings/LayerNorm/gamma", 3e38),  # finite, but not its results
+}
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +46,12 @@ def written(tmp_path_factory):
     write_fine_tuned(folder / "other", random_classifier(1, num_hidden_layers=1), "regression", **OF_TEXTS)
     shutil.copytree(folder / "3", folder / "broken")
     (folder / "broken" / "model" / "vocab.txt").unlink()
+    for name, (weight, value) in BROKEN.items():
+        model = fixed_classifier(0.0, 0.0, 1.0)
+        values = np.array(weights_by_name(model)[weight])
+        values.flat[-1] = value
+        weights_by_name(model)[weight].assign(values)
+        write_fine_tuned(folder / name, model, "classification", **OF_TEXTS, labels=["1", "2", "3"])
     return folder
 
 
@@ -139,6 +158,104 @@ def test_a_version_for_another_task_is_not_served(opened, add, messages):
     opened.update(start)
     assert (opened.number, label_of(opened)) == (1, "1")
     assert any("its tasks are regression, but those of version 1 are classification" in line for line in messages)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_version_whose_numbers_are_not_finite_is_not_served(opened, add, messages, name):
+    add(2, name)
+    opened.update(start)
+    assert (opened.number, label_of(opened)) == (1, "1")
+    assert re.search("not finite numbers", opened.failed[2])
+    assert any("version 2 cannot be served: " in line for line in messages)
+    add(3)
+    opened.update(start)
+    assert (opened.number, opened.failed, label_of(opened)) == (3, {2: opened.failed[2]}, "3")
+
+
+def write_canary(folder, *lines):
+    text = "".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines)
+    (folder / "canary.jsonl").write_text(text)
+
+
+def line(answer, **fields):
+    return {"request": {"text": "paris"}, "answer": answer, **fields}
+
+
+MET = [
+    [line({"label": "2"})],
+    [line({"probabilities": {"2": 0.575}}), line({"probabilities": {"1": 0.3}}, tolerance=0.1)],
+    [{"request": {"text": "he", "top_k": 1, "why": True}, "answer": {"words": [{"word": "he", "weight": 0}]}}],
+]
+# Lines, and what is wrong with them.
+NOT_MET = [
+    ([line({"label": "1"})], 'line 1: the answer.label is "2", but "1" is expected'),
+    (
+        [line({}), line({"probabilities": {"2": 0.6}})],
+        r"line 2: the answer.probabilities.2 is 0.576\d+, but 0.6 is .* 0.01",
+    ),
+    ([line({"probabilities": {"2": 0.6}}, tolerance=0.0)], "within 0"),
+    ([line({"labels": ["2"]})], 'the answer has no "labels"; its fields are "text"'),
+    ([line({"words": []})], 'the answer has no "words"'),
+    ([line({"is_cut": 0})], "the answer.is_cut is false, but 0 is expected"),
+    ([{"request": {"text": "he", "why": True}, "answer": {"words": []}}], r"the answer.words is \[.*, but \[\] is exp"),
+    ([{"request": {"txt": "he"}, "answer": {}}], '"txt" is not a field of "request"; do you mean "text"'),
+    ([{"request": {"text": " "}, "answer": {}}], "the request has no word in its text"),
+    ([{"request": {"text": "he"}}], '"answer" is missing'),
+    ([line({}, task="vectors")], '"task" is "vectors", but must be "classification"'),
+    (["label: 2\n"], "line 1: this is not valid JSON"),
+    ([""], "is empty"),
+]
+
+
+@pytest.mark.parametrize("lines", MET)
+def test_a_version_that_meets_its_canary_is_served(opened, written, tmp_path, lines):
+    shutil.copytree(written / "2", tmp_path / ".new")
+    write_canary(tmp_path / ".new", *lines)
+    (tmp_path / ".new").rename(tmp_path / "2")
+    opened.update(start)
+    assert (opened.number, opened.failed) == (2, {})
+
+
+@pytest.mark.parametrize(("lines", "problem"), NOT_MET)
+def test_a_version_that_does_not_meet_its_canary_is_not_served(opened, written, tmp_path, lines, problem):
+    shutil.copytree(written / "2", tmp_path / ".new")
+    write_canary(tmp_path / ".new", *lines)
+    (tmp_path / ".new").rename(tmp_path / "2")
+    opened.update(start)
+    assert opened.number == 1
+    assert re.search(problem, opened.failed[2]), opened.failed
+    assert "2/canary.jsonl" in opened.failed[2]
+
+
+def test_at_its_start_a_server_takes_the_newest_version_that_works(add, tmp_path, messages):
+    add(1)
+    add(2)
+    write_canary(tmp_path / "2", line({"label": "1"}))
+    add(3, "nan")
+    add(4, "broken")
+    with serving(open_folders({"news": str(tmp_path)}, (), Limits())) as server:
+        [found] = requests.post(f"{server.url}/v1/classify", json={"text": "paris"}, timeout=60).json()["answers"]
+        [model] = requests.get(f"{server.url}/models", timeout=60).json()["models"]
+        metrics = requests.get(f"{server.url}/metrics", timeout=60).text
+        ready = requests.get(f"{server.url}/readyz", timeout=60)
+    assert (found["label"], model["version"], ready.status_code) == ("1", 1, 200)
+    assert [*model["failed_versions"]] == ["4", "3", "2"]
+    assert 'bert_failed_versions{model="news"} 3.0' in metrics
+    assert len([message for message in messages if "cannot be served" in message]) == 3
+
+
+@pytest.mark.parametrize("is_versioned", [True, False])
+def test_without_a_version_that_works_a_server_is_not_ready(add, written, tmp_path, is_versioned):
+    if is_versioned:
+        add(1, "infinite")
+    folder = tmp_path if is_versioned else written / "infinite"
+    with serving(open_folders({"news": str(folder)}, (), Limits()), is_ready=False) as server:
+        wait_until(lambda: server.failure)
+        ready, alive = (requests.get(f"{server.url}/{path}", timeout=60) for path in ("readyz", "livez"))
+        asked = requests.post(f"{server.url}/v1/classify", json={"text": "paris"}, timeout=60)
+    assert [each.status_code for each in (ready, alive, asked)] == [503, 500, 503]
+    assert "the weight " in ready.text
+    assert "not finite numbers" in asked.json()["error"]
 
 
 def test_an_error_while_listing_does_not_end_the_search(opened, add, tmp_path, messages, monkeypatch):

@@ -4,12 +4,15 @@ import asyncio
 import dataclasses
 import json
 import random
+import re
 import urllib.parse
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.load_client import http_request, read_response
 
+# Values and types in the words of Python, outside of the texts that a message quotes.
+PYTHON_WORDS = re.compile(r"\b(None|True|False|NoneType|bool|dict|float|int|str|tuple)\b(?=[, )]|$)(?! of)|\('|is '")
 # Seconds until a request counts as hanging.
 LONGEST = 60.0
 _VALUES = (
@@ -174,10 +177,12 @@ async def _outcome(reader, writer, attempt):
             return "dropped"
         if attempt.kind in ("noise", "headed"):  # the server may wait for more; it learns that there is no more
             writer.write_eof()
-        status, _ = await read_response(reader, not attempt.data.startswith(b"HEAD "))
+        status, content = await read_response(reader, not attempt.data.startswith(b"HEAD "))
     except (asyncio.IncompleteReadError, ConnectionError):
         return "closed"
     is_wrong = status not in attempt.statuses if attempt.statuses else status >= 500
+    if attempt.kind == "retyped" and PYTHON_WORDS.search(content.decode()):
+        return f"wrong: {content.decode()}"
     return f"wrong: {status}" if is_wrong else str(status)
 
 

@@ -17,6 +17,7 @@ from bert_keras.export.formats.choices import PLACES
 from bert_keras.model_folder.exported import WEB_MODEL
 from bert_keras.prediction import open_model
 from bert_keras.prediction.predictor import Predictor, given_fields
+from bert_keras.prediction.token_places import read_tokens
 
 log = logging.getLogger("bert_keras")
 
@@ -43,7 +44,8 @@ def compare_in_node(
         return {}
     items = check_items(settings)
     with _quiet():
-        expected = answers_of_python(open_model(export), items)
+        predictor = open_model(export)
+        expected, tokens = answers_of_python(predictor, items), tokens_of_python(predictor, items)
     web = export / PLACES["web"]
     found = answers_in_node(web, items)
     largest = 0.0
@@ -54,6 +56,10 @@ def compare_in_node(
             raise ValueError(
                 f"the web export answers the check text {number} differently from Python: {error}"
             ) from None
+    for number, (first, second) in enumerate(zip(tokens, tokens_in_node(web, items), strict=True), 1):
+        if isinstance(first, list) and first != second:
+            told = next((pair for pair in zip(_places(first), _places(second), strict=False) if pair[0] != pair[1]), "")
+            raise ValueError(f"the web export reads other tokens in the check text {number} than Python: {told}")
     log.info("web, in Node: the largest difference from Python is %.2g for %d texts", largest, len(items))
     num_other = 0
     if quantized:
@@ -106,6 +112,27 @@ def answers_in_node(
     """Returns the answer of a web folder to each item, or the error, a str."""
     results = run_in_node(web, [["answers", "", [item], options] for item in items])
     return [result["error"] if "error" in result else result["value"][0] for result in results]
+
+
+def tokens_of_python(predictor: Predictor, items: Iterable[Mapping[str, Any]]) -> list[list[dict[str, Any]] | str]:
+    """Returns the sequences of tokens with their places that a model reads for each item, or the error, a str."""
+    found = []
+    for item in items:
+        try:
+            found.append([{"tokens": tokens} for tokens, _ in read_tokens(predictor, predictor.settings["task"], item)])
+        except ValueError as error:
+            found.append(str(error))
+    return found
+
+
+def tokens_in_node(web: pathlib.Path, items: Iterable[Mapping[str, Any]]) -> list[list[dict[str, Any]] | str]:
+    """Returns the same of a web folder."""
+    results = run_in_node(web, [["tokens", "", item] for item in items])
+    return [result["error"] if "error" in result else result["value"] for result in results]
+
+
+def _places(sequences: Any) -> list[tuple]:
+    return [tuple(token.values()) for sequence in sequences for token in sequence["tokens"]]
 
 
 def run_in_node(web: pathlib.Path, calls: list[list[Any]]) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from bert_keras.prediction.network import Outputs, ReadOut, Tensors, on_device
 from bert_keras.prediction.predictor import Found
 from bert_keras.prediction.tasks.fine_tuned import Arrays, ExplainedPredictor
 from bert_keras.prediction.why import (
+    IntegratedGradients,
     SeenWord,
     WordWeight,
     gradients_of_words,
@@ -78,8 +79,8 @@ class MultiLabel:
     """The labels that apply to a text. The texts are as in `Classification`.
 
     Attributes:
-        labels: those with a probability of at least 0.5 (the option `threshold`), in the order of `probabilities`; may
-            be empty.
+        labels: those with a probability of at least 0.5 (the option `threshold`), in the order of their ids; may be
+            empty. The option `top_k` does not change them.
         probabilities: dict of every label to the probability that it applies, as in `Classification`.
         words: as in `Classification`, with weights for the most probable label.
     """
@@ -91,8 +92,11 @@ class MultiLabel:
     words: list[WordWeight] | None = None
 
     def readable(self) -> str:
-        applying = {label: self.probabilities[label] for label in self.labels}
-        labels = _ranked(applying, len(applying)) or ["  no label"]
+        labels = [
+            *_ranked({label: p for label, p in self.probabilities.items() if label in self.labels}, len(self.labels))
+        ]
+        labels += [f"  {'':6}  {label}" for label in self.labels if label not in self.probabilities]
+        labels = labels or ["  no label"]
         return "\n".join([_shown_texts(self), *labels, *strongest(self.words, "+.3f")])
 
 
@@ -248,9 +252,9 @@ class TextClassifier(ExplainedPredictor[str | tuple[str, str], Answer]):
         if top_k is not None:
             probabilities = dict(sorted(probabilities.items(), key=lambda item: -item[1])[:top_k])
         if self.settings["task"] == "classification":
-            best = max(probabilities, key=probabilities.__getitem__)
+            best = self.settings["labels"][label]
             return Classification(example.text_a, example.text_b, best, probabilities, words, label_set)
-        labels = [label for label, probability in probabilities.items() if probability >= threshold]
+        labels = [name for name, value in zip(self.settings["labels"], values, strict=True) if value >= threshold]
         return MultiLabel(example.text_a, example.text_b, labels, probabilities, words)
 
     def _least_probability(self, coverage: object) -> float:
@@ -267,7 +271,8 @@ class TextClassifier(ExplainedPredictor[str | tuple[str, str], Answer]):
         questions = list(self._questions((example, rows, [])))
         with on_device(self._device):
             mask_id = self.tokenizer.vocab["[MASK]"]
-            return gradients_of_words(self.model, questions, self._words(example, rows), label, mask_id)
+            gradients = IntegratedGradients(self.model, self.network, label, self._gradients_budget(example.source))
+            return gradients_of_words(gradients, questions, self._words(example, rows), mask_id)
 
 
 def _shown_texts(answer: Classification | Regression | MultiLabel) -> str:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from bert_keras.mistakes import Mistake, Setting
+from bert_keras.mistakes import Mistake, Remedy, Setting
 from bert_keras.prediction.arguments import check_top_k, shown
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Found, Row
@@ -141,12 +141,13 @@ class FillMask(PretrainedPredictor[str, FilledText]):
         num_cut = num_masks - ids.count(mask_id)
         if num_cut:
             raise Mistake(
-                "{} has {} of its {} {} beyond the {} tokens that the model takes; choose {long}=window",
+                "{} has {} of its {} {} beyond the {} tokens that the model takes; make it shorter{}",
                 source,
                 num_cut,
                 num_masks,
                 MASK,
                 self.room,
+                Remedy(", or choose {long}=window"),
             )
         return ids
 

@@ -3,7 +3,7 @@
 import collections
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -26,7 +26,7 @@ from bert_keras.prediction.arguments import CallOptions, Limits, renamed_labels,
 from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Predictor, Row
-from bert_keras.prediction.why import SeenWord, without_word
+from bert_keras.prediction.why import FEWEST_SEQUENCES, SeenWord, without_word
 from bert_keras.storage import paths
 from bert_keras.storage.text_files import is_blank
 
@@ -195,6 +195,10 @@ class ExplainedPredictor(FineTunedPredictor[Text, Answer]):
                 '{why} is "gradients", which an export does not have; give true, or take the model of the run'
             )
 
+    def _gradients_budget(self, source: str) -> Callable[[int], None]:
+        """Returns a function that refuses a number of sequences for the gradients of a text."""
+        return lambda count: self.limits.check("max_sequences", count, source, "sequences for its gradients")
+
     def _words(self, example: Any, rows: Arrays) -> list[SeenWord]:
         """Returns the words to hide."""
         raise NotImplementedError
@@ -204,6 +208,8 @@ class ExplainedPredictor(FineTunedPredictor[Text, Answer]):
     ) -> tuple[Any, Arrays, list[SeenWord]]:
         """Returns (example, features of its sequences, words to hide in turn)."""
         example, rows = super()._encode_row(row, counts, options, extra)
+        if options["why"] == "gradients":
+            self._gradients_budget(row.source)(FEWEST_SEQUENCES * len(rows["input_ids"]))
         if options["why"] is not True:
             return example, rows, []
         words = self._words(example, rows)

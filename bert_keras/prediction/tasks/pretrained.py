@@ -10,7 +10,7 @@ from typing import Unpack
 
 from bert_keras.data_prep.text.model_inputs import share_room
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, Remedy
 from bert_keras.model_folder.exported import ExportedNetwork
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import TASKS
@@ -202,7 +202,7 @@ def surround(tokenizer: FullTokenizer, *segments: Sequence[int]) -> tuple[list[i
 def _tell_length(num_tokens: int, room: int, long: str, source: str, consequence: str) -> None:
     told = f"{source} has {num_tokens} tokens, {num_tokens - room} more than the {room} that the model takes"
     if long == "error":
-        raise Mistake("{}; make it shorter, or choose {long}=truncate or {long}=window", told)
+        raise Mistake("{}; make it shorter{}", told, Remedy(", or choose {long}=truncate or {long}=window"))
     if long == "truncate":
         log.warning("%s; %s", told, consequence)
     else:

@@ -40,7 +40,7 @@ export const answers = withSentences(async (_, items, options) => {
   const model = await theModel();
   const chosen = optionsOf(model, options);
   try {
-    const encoded = items.map((item, number) => encode(model, item, `text ${number + 1}`, chosen));
+    const encoded = items.map((item, number) => encode(model, item, nameOf(number, items), chosen));
     const found = [];
     for (const [number, item] of items.entries()) {
       const made = await answer(model, item, encoded[number], chosen, async (features) => {
@@ -55,6 +55,9 @@ export const answers = withSentences(async (_, items, options) => {
   }
 });
 
+/** Returns the name of an item for error messages, as the server names it. */
+const nameOf = (number, items) => (items.length > 1 ? `item ${number + 1}` : "the request");
+
 /** Lets the page draw and take a click. Browsers slow timers of hidden pages down, but not messages. */
 function nextTask() {
   const { port1, port2 } = new MessageChannel();
@@ -68,7 +71,7 @@ function nextTask() {
 export const tokens = withSentences(async (_, item) => {
   const model = await theModel();
   const described = ({ id, start, end, text }) => ({ token: model.tokenizer.token(id), start, end, text });
-  return encode(model, item, "text 1").sequences.map((sequence) => ({ tokens: sequence.tokens.map(described) }));
+  return encode(model, item, nameOf(0, [item])).sequences.map((sequence) => ({ tokens: sequence.tokens.map(described) }));
 });
 
 /** There is no request to show. */

@@ -178,7 +178,7 @@ async function* answersTo(model, backend, items, size = backend.batchSize) {
       answers = await backend.answers(model, batch, {});
     } catch (error) {
       if (!error.isOfTexts) throw error;
-      if (batch.length === 1) answers = [new Error(error.message.replace(/^Text 1\b/, "The text"))];
+      if (batch.length === 1) answers = [new Error(error.message.replace(/^The request\b/, "The text"))];
     }
     if (answers) yield answers;
     else yield* answersTo(model, backend, batch, Math.ceil(batch.length / 2));

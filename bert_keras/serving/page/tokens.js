@@ -40,7 +40,7 @@ function sequenceView(tokens, texts) {
   };
   const shown = tokens.slice(0, MOST_TOKENS);
   const items = shown.map(({ token, text, start, end }) => {
-    const place = text === null ? "special token" : `characters ${start} to ${end} of ${text}`;
+    const place = start === null ? "special token" : start === end ? "prefix" : `characters ${start} to ${end} of ${text}`;
     const kind = text === null ? "token special" : token.startsWith("##") ? "token continued" : "token";
     return make("li", { className: kind, title: place, dir: "auto" }, token);
   });

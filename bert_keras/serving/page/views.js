@@ -6,19 +6,19 @@ const MOST_BARS = 12;
 
 /** Task -> function of ({ answers, items, model, fill, tokens }). `fill` puts a text into the form. */
 export const VIEWS = {
-  classification: ({ answers: [{ label, probabilities }] }) => [
+  classification: ({ answers: [{ label, probabilities }], model }) => [
     make("p", { className: "result", dir: "auto" }, label),
-    bars(ranked(probabilities), ([name]) => name === label),
+    bars(ranked(model, probabilities), ([name]) => name === label),
   ],
   regression: ({ answers: [{ value }] }) => [make("p", { className: "result" }, String(Number(value.toPrecision(6))))],
-  multi_label: ({ answers: [{ probabilities }] }) => {
+  multi_label: ({ answers: [{ probabilities }], model }) => {
     const place = make("div");
     const draw = (threshold) => {
-      const applying = ranked(probabilities).filter(([, probability]) => probability >= threshold);
+      const applying = ranked(model, probabilities).filter(([, probability]) => probability >= threshold);
       const names = applying.map(([name]) => name).join(", ");
       place.replaceChildren(
         make("p", { className: "result", dir: "auto" }, names || "No label"),
-        bars(ranked(probabilities), ([, probability]) => probability >= threshold),
+        bars(ranked(model, probabilities), ([, probability]) => probability >= threshold),
       );
     };
     return [slider("Lowest probability of a label that applies", 0, 1, 0.5, draw), place];
@@ -57,7 +57,11 @@ export function cutsOf({ max_seq_length: longest }, answers) {
   return [make("p", { className: "error", role: "note" }, sentence)];
 }
 
-const ranked = (probabilities) => Object.entries(probabilities).sort((one, other) => other[1] - one[1]);
+/** Returns [label, probability], the most probable first. In objects of JavaScript, names of digits lose their place. */
+export function ranked({ labels }, probabilities) {
+  const given = labels.filter((label) => label in probabilities);
+  return given.map((label) => [label, probabilities[label]]).sort((one, other) => other[1] - one[1]);
+}
 
 /** Returns a list of names with bars; long lists show their rest on a button. `shown` gives the text of a value. */
 function bars(entries, isChosen, shown = ([, value]) => percent(value)) {

@@ -9,7 +9,7 @@
  */
 
 import { codePoints, textOf } from "./tokenizer.js";
-import { checkAnyText, checkLimit, checkText, join, softmax, tokensOf, windowStarts } from "./web_sequences.js";
+import { checkAnyText, checkLimit, checkText, isBlank, join, softmax, tokensOf, windowStarts } from "./web_sequences.js";
 import { answersOfSpans, encodeQuestion } from "./web_spans.js";
 import { answerOfTags, encodeWords } from "./web_tags.js";
 import { masked, placesOfWords, withWords } from "./web_why.js";
@@ -175,8 +175,8 @@ function sequencesOf(model, first, second) {
 function encodeTexts(model, item, source) {
   const { text, text_pair: pair } = item;
   checkText(model, text, source, pair === undefined ? "text" : "first text");
-  // As in training, the second text may be empty.
-  if (pair !== undefined && pair !== "") checkText(model, pair, source, "second text");
+  // As in training, the second text may be blank.
+  if (pair !== undefined && !isBlank(model, pair)) checkText(model, pair, source, "second text");
   const read = (of, field) => withWords(model, tokensOf(model, of, field));
   return sequencesOf(model, read(text, "text"), read(pair ?? "", "text_pair"));
 }
@@ -192,7 +192,7 @@ function scoresOf(model, outputs) {
   return rows[0].map((_, place) => rows.reduce((sum, row) => sum + row[place], 0) / rows.length);
 }
 
-/** Returns [label, probability] of all labels, or the most probable ones first. */
+/** Returns [label, probability] of all labels, or the most probable ones first. Objects put names of digits first. */
 function ranked(model, scores, topK) {
   const pairs = model.settings.labels.map((label, number) => [label, scores[number]]);
   return topK === null ? pairs : pairs.sort((one, other) => other[1] - one[1]).slice(0, topK);
@@ -217,9 +217,9 @@ function predictValue(model, item, encoded, outputs) {
 }
 
 function findLabels(model, item, encoded, outputs, { top_k: topK, threshold }) {
-  const pairs = ranked(model, scoresOf(model, outputs), topK);
-  const labels = pairs.filter(([, probability]) => probability >= threshold).map(([label]) => label);
-  return { ...textsOf(item), labels, probabilities: Object.fromEntries(pairs) };
+  const scores = scoresOf(model, outputs);
+  const labels = model.settings.labels.filter((_, number) => scores[number] >= threshold);
+  return { ...textsOf(item), labels, probabilities: Object.fromEntries(ranked(model, scores, topK)) };
 }
 
 function encodeChoices(model, { text, choices }, source) {
@@ -382,8 +382,14 @@ function findReplaced(model, { text }, { sequences: [{ tokens }] }, outputs) {
 
 function encodeText(model, { text }, source, { prefix }) {
   checkText(model, text, source);
-  const prefixed = (prefix ?? model.settings.prefix ?? "") + text;
-  const tokens = tokensOf(model, prefixed, "text");
+  const before = prefix ?? model.settings.prefix ?? "";
+  // The tokens of the prefix have an empty place at the start of the text, as in token_places.py.
+  const moved = (place) => Math.max(0, place - codePoints(before).length);
+  const tokens = tokensOf(model, before + text, "text").map((token) => ({
+    ...token,
+    start: moved(token.start),
+    end: moved(token.end),
+  }));
   const room = model.settings.max_seq_length - 2;
   return { sequences: [join(model, tokens.slice(0, room))], isCut: tokens.length > room };
 }

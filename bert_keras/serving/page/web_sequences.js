@@ -9,10 +9,13 @@ const INVISIBLE =
 /** Refuses what is not a text, or a text without a visible character. */
 export function checkText(model, text, source, what = "text") {
   checkAnyText(model, text, source, what);
+  if (isBlank(model, text)) throw new Error(`${source} has no word in its ${what}; give a ${what}`);
+}
+
+/** Returns whether a value is a text without a visible character. */
+export function isBlank(model, text) {
   const isVisible = (code) => !model.whiteSpace.has(code) && !INVISIBLE.test(String.fromCodePoint(code));
-  if (!codePoints(text).some(isVisible)) {
-    throw new Error(`${source} has no word in its ${what}; give a ${what}`);
-  }
+  return typeof text === "string" && !codePoints(text).some(isVisible);
 }
 
 /** Refuses what is not a text. */

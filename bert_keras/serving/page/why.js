@@ -1,27 +1,38 @@
 // The view of the words that carry an answer: shaded in their texts, their sums, and the strongest in a list.
 
 import { make, marked, share } from "./dom.js";
+import { ranked } from "./views.js";
 
 const MOST_WORDS = 8;
-// Words with less than this share of the largest weight are not marked.
+// Words with less than this share of the full colour are not marked.
 const LEAST_SHARE = 0.05;
+// If no word has this share, none carries the answer.
+const SHARE_OF_A_CARRIER = 0.1;
 const NOTE =
   "A weight is the score of the answer, less its score with this word hidden. Attention is not an explanation: a " +
   "model may look at words that do not change its answer.";
 const NEEDS_SERVER =
   "For this task, the page needs a server that runs the model: in the browser, hiding each word takes too long.";
 
+// The same weight has the same colour in every text. Task -> the weight of the full colour, and what it is a change of.
+const OF_PROBABILITY = { full: 0.5, of: "the probability" };
+const SCALES = {
+  classification: OF_PROBABILITY,
+  multi_label: OF_PROBABILITY,
+  token_classification: OF_PROBABILITY,
+  regression: { full: 1, of: "the number" },
+  question_answering: { full: 5, of: "the score, a sum of two logits" },
+};
 /** Task -> function of an answer that returns a list of [what the words explain, the words with their weights]. */
 const EXPLAINED = {
   classification: ({ label, words }) => [[label, words]],
   regression: ({ value, words }) => [[String(Number(value.toPrecision(6))), words]],
-  multi_label: ({ probabilities, words }) => [[mostProbable(probabilities), words]],
+  multi_label: ({ probabilities, words }, model) => [[ranked(model, probabilities)[0][0], words]],
   question_answering: ({ text, words }) => [[text || "no answer", words]],
   token_classification: ({ entities, entity_words: words }) =>
     entities.map(({ type, text }, number) => [`${type}: ${text}`, words[number]]),
 };
 
-const mostProbable = (probabilities) => Object.entries(probabilities).reduce((best, each) => (each[1] > best[1] ? each : best))[0];
 const signed = (weight) => {
   const size = Math.abs(weight).toFixed(3);
   return Number(size) ? `${weight < 0 ? "−" : "+"}${size}` : size;
@@ -33,10 +44,10 @@ export const isExplained = ({ task }) => task in EXPLAINED;
 /** Returns the view of an item; `load()` promises the answer with the weights of its words. */
 export async function whyView(model, item, load) {
   if (!model.options.includes("why")) return make("p", {}, NEEDS_SERVER);
-  const explained = EXPLAINED[model.task](await load());
+  const explained = EXPLAINED[model.task](await load(), model);
   if (!explained.length) return make("p", { className: "muted" }, "The model found nothing in this text.");
   const place = make("div");
-  const show = (number) => place.replaceChildren(...wordsView(...explained[number], item));
+  const show = (number) => place.replaceChildren(...wordsView(...explained[number], item, SCALES[model.task]));
   show(0);
   if (explained.length === 1) return place;
   const options = explained.map(([name], value) => make("option", { value }, name));
@@ -44,11 +55,11 @@ export async function whyView(model, item, load) {
   return make("div", {}, make("label", { className: "option" }, "Explain ", select), place);
 }
 
-function wordsView(name, words, item) {
-  const most = Math.max(Number.MIN_VALUE, ...words.map(({ weight }) => Math.abs(weight)));
-  const kindOf = (weight) => (Math.abs(weight) < LEAST_SHARE * most ? "why" : weight > 0 ? "why supports" : "why opposes");
+function wordsView(name, words, item, { full, of }) {
+  const shareOf = (weight) => Math.min(1, Math.abs(weight) / full);
+  const kindOf = (weight) => (shareOf(weight) < LEAST_SHARE ? "why" : weight > 0 ? "why supports" : "why opposes");
   const mark = ({ weight }, text) =>
-    share(make("mark", { className: kindOf(weight), title: signed(weight) }, text), Math.abs(weight) / most);
+    share(make("mark", { className: kindOf(weight), title: signed(weight) }, text), shareOf(weight));
   const fields = [...new Set(words.map(({ field }) => field))];
   const texts = fields.map((field) => marked(item[field], words.filter((word) => word.field === field), mark));
   const sum = (sign) => words.reduce((total, { weight }) => total + (weight * sign > 0 ? weight : 0), 0);
@@ -61,17 +72,20 @@ function wordsView(name, words, item) {
       { className: weight < 0 ? "bar opposing" : "bar" },
       make("span", { className: "bar-name", dir: "auto" }, word, field === fields[1] ? inSecond() : []),
       make("span", { className: "bar-value" }, signed(weight)),
-      share(make("span", { className: "bar-line", ariaHidden: "true" }), Math.abs(weight) / most),
+      share(make("span", { className: "bar-line", ariaHidden: "true" }), shareOf(weight)),
     ),
   );
   const key = [
     [share(make("mark", { className: "why supports" }, "for the answer"), 0.7), ` add up to ${signed(sum(1))}, `],
     [share(make("mark", { className: "why opposes" }, "against it"), 0.7), ` to ${signed(sum(-1))}.`],
   ];
+  const hasCarrier = words.some(({ weight }) => shareOf(weight) >= SHARE_OF_A_CARRIER);
   return [
     make("p", { className: "result", dir: "auto" }, name),
+    ...(hasCarrier ? [] : [make("p", { role: "note" }, "No single word carries this answer.")]),
     ...texts,
     make("p", { className: "sums" }, "Words ", ...key[0], "words ", ...key[1]),
+    make("p", { className: "muted" }, `The full colour is a change of ${full} or more in ${of}.`),
     make("h3", {}, "Strongest words"),
     make("ol", { className: "bars" }, rows),
     make("p", { className: "muted" }, NOTE),
