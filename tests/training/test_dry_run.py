@@ -234,9 +234,7 @@ def test_a_look_without_files_says_what_to_give(look):
 WITHOUT_TENSORFLOW = """
 import contextlib, io, sys
 import check_labels, run_classifier, run_ner, run_sentence_vectors, run_squad
-from bert_keras import train_classifier
 from bert_keras.cli.flags import run_main
-from bert_keras.mistakes import Mistake
 flags = ["--output_dir=out", "--do_train", "--do_eval", "--init_checkpoint=none"]
 for program, file in zip(sys.argv[1::2], sys.argv[2::2]):
     main = sys.modules[program].main
