@@ -4,8 +4,12 @@
         bbc_news_train.csv
 
 In each of 20 draws, 5 % of the labels become another one at random. The precision is the share of them among as many
-first suspects. The learning curve starts from five texts of each class and adds 20 at a time, those that the check
-chooses or random ones; half of the texts are there to measure the accuracy. With --fine_tune it measures the precision
+first suspects. Recall and precision are also those of all suspects, and of the confident ones; the average precision is
+that of all texts in the order of the check, and in that of cleanlab, by the probability of the label. All of these are
+also measured with two copies of each text with a wrong label, and with folds that separate equal texts.
+
+The learning curve starts from five texts of each class and adds 20 at a time, those that the check chooses or random
+ones; half of the texts are there to measure the accuracy. With --fine_tune it measures the precision
 in fewer draws, with three folds and a fine-tuned model for each; finished draws are kept in the folder OUTPUT.draws.
 """
 
@@ -20,7 +24,8 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import StratifiedKFold
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -31,12 +36,14 @@ from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example, learn_labels
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
+from bert_keras.data_prep.text.same_text import group_numbers
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.training.api.suspects import choose_next, find_suspects
+from bert_keras.training.api.label_checks import split_by_text
+from bert_keras.training.api.suspects import are_confident, choose_next
 from bert_keras.training.evaluation_pass import last
 from bert_keras.training.few_shot import few_shot_config, open_encoder, regression
 
-SHARE_OF_WRONG, NUM_DRAWS = 0.05, 20
+SHARE_OF_WRONG, NUM_DRAWS, NUM_TIMES = 0.05, 20, 3
 NUM_AT_START, NUM_ADDED, NUM_ROUNDS = 5, 20, 5
 
 
@@ -66,8 +73,8 @@ def main() -> None:
         results |= {"precision": _interval(precisions)} if len(precisions) > 1 else {}
     else:
         vectors = encode(examples, labels, few_shot_config(ModelFolder(arguments.model)))
-        precisions = [precision(examples, labels, vectors, seed) for seed in range(NUM_DRAWS)]
-        results = {"precision": _interval(precisions), "curve": learning_curve(examples, labels, vectors)}
+        facts["different_texts"] = len({*group_numbers(example.key for example in examples)})
+        results = {"draws": of_draws(examples, labels, vectors), "curve": learning_curve(examples, labels, vectors)}
     pathlib.Path(arguments.output).write_text(json.dumps(facts | results, indent=2) + "\n")
     print(json.dumps(facts | results, indent=2))
 
@@ -90,13 +97,45 @@ def flip(examples: Sequence[Example], labels: Sequence[str], seed: int) -> tuple
     return changed, {examples[number].source for number in flipped}
 
 
-def precision(examples: Sequence[Example], labels: Sequence[str], vectors: np.ndarray, seed: int) -> float:
-    changed, wrong = flip(examples, labels, seed)
-    ids = np.array([labels.index(str(example.label)) for example in changed])
-    folds = StratifiedKFold(5, shuffle=True, random_state=seed)
-    probabilities = cross_val_predict(regression(), vectors, ids, cv=folds, method="predict_proba")
-    suspects = find_suspects(changed, labels, vectors, probabilities)[: len(wrong)]
-    return sum(suspect.source in wrong for suspect in suspects) / len(wrong)
+def of_draws(examples: Sequence[Example], labels: Sequence[str], vectors: np.ndarray) -> list[dict]:
+    """Returns the figures with and without copies of the wrong texts, for folds of texts and of rows."""
+    found: dict[tuple, list[dict[str, float]]] = collections.defaultdict(list)
+    for seed in range(NUM_DRAWS):
+        changed, wrong = flip(examples, labels, seed)
+        is_wrong = np.array([example.source in wrong for example in changed])
+        for times in (1, NUM_TIMES):
+            rows = np.repeat(np.arange(len(changed)), np.where(is_wrong, times, 1))
+            ids = np.array([labels.index(str(changed[row].label)) for row in rows])
+            by_text = split_by_text([changed[row] for row in rows], ids, 5, seed)
+            by_row = StratifiedKFold(5, shuffle=True, random_state=seed).split(rows, ids)
+            for folds, split in (("texts", by_text), ("rows", by_row)):
+                probabilities = np.zeros((len(rows), len(labels)))
+                for train, held_out in split:
+                    model = regression().fit(vectors[rows[train]], ids[train])
+                    probabilities[held_out] = model.predict_proba(vectors[rows[held_out]])
+                found[times, folds].append(figures(probabilities, ids, is_wrong[rows]))
+    return [
+        {"times": times, "folds": folds, **{name: _interval([one[name] for one in ones]) for name in ones[0]}}
+        for (times, folds), ones in found.items()
+    ]
+
+
+def figures(probabilities: np.ndarray, ids: np.ndarray, is_wrong: np.ndarray) -> dict[str, float]:
+    """Returns the figures of a draw, as the top of this file describes them."""
+    places = np.arange(len(ids))
+    of_label = probabilities[places, ids]
+    others = probabilities.copy()
+    others[places, ids] = -1
+    margins = of_label - others.max(-1)
+    first = np.argsort(margins, kind="stable")[: min(is_wrong.sum(), np.sum(margins < 0))]
+    sets = {"suspects": margins < 0, "confident": are_confident(probabilities, ids)}
+    return {
+        "precision": is_wrong[first].sum() / is_wrong.sum(),
+        **{f"recall of {name}": is_wrong[chosen].sum() / is_wrong.sum() for name, chosen in sets.items()},
+        **{f"precision of {name}": is_wrong[chosen].mean() for name, chosen in sets.items()},
+        "average precision": average_precision_score(is_wrong, -margins),
+        "average precision of cleanlab": average_precision_score(is_wrong, -of_label),
+    }
 
 
 def precision_of_fine_tuned(
@@ -115,10 +154,11 @@ def precision_of_fine_tuned(
 def learning_curve(examples: Sequence[Example], labels: Sequence[str], vectors: np.ndarray) -> list[dict]:
     """Returns the accuracy after each round, of chosen and of random texts, and their difference."""
     ids = np.array([labels.index(str(example.label)) for example in examples])
+    texts = np.array(group_numbers(example.key for example in examples))
     accuracies = collections.defaultdict(list)
     for seed in range(NUM_DRAWS):
-        order = np.random.default_rng(seed).permutation(len(examples))
-        pool, test = np.array_split(order, 2)
+        halves = np.array_split(np.random.default_rng(seed).permutation(texts.max() + 1), 2)
+        pool, test = (np.concatenate([np.flatnonzero(texts == text) for text in half]) for half in halves)
         start = [row for label in range(len(labels)) for row in pool[ids[pool] == label][:NUM_AT_START]]
         for way in ("chosen", "random"):
             used = [*start]

@@ -14,7 +14,7 @@ from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.storage import writing
 from bert_keras.training.api import label_checks
 from bert_keras.training.api.calls import TrainedModel
-from bert_keras.training.api.suspects import choose_next
+from bert_keras.training.api.suspects import are_confident, choose_next
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +58,87 @@ def test_wrong_labels_come_first_with_their_lines(encoder, rows, tmp_path):
         ("train.csv line 63", rows[-1][1]),
     }
     assert not (tmp_path / "out" / "leaks.tsv").exists()
+
+
+def test_copies_do_not_vouch_for_a_wrong_label(encoder, tmp_path):
+    made = [[text, label] for text, label in dict(texts(90, 1)).items()]
+    wrong = {3, 11, 20}
+    for number in wrong:
+        made[number][1] = {"pos": "neg", "neg": "pos"}[made[number][1]]
+    spelled = [str, str.upper, "  {}\u00a0".format]
+    data = [
+        (spell(text), label)
+        for spell in spelled
+        for text, label in made
+        if spell is str or made.index([text, label]) in wrong
+    ]
+    settings = {"init_checkpoint": encoder, "max_seq_length": 12, "verbose": False}
+    check = check_labels(data, output_dir=tmp_path / "out", **settings)
+    planted = {f"train_data row {row}" for row in {*wrong, *range(len(made), len(data))}}
+    assert len(planted) == 9
+    assert {suspect.source for suspect in check.suspects[:12]} >= planted
+    assert {suspect.source for suspect in check.suspects if suspect.is_confident} >= planted
+    for suspect in check.suspects:  # the neighbours are other texts
+        places = [int(neighbour.split(" row ")[1].split(":")[0]) for neighbour in suspect.neighbours]
+        found = {" ".join(data[place][0].lower().split()) for place in places}
+        assert len(found | {" ".join(suspect.text.lower().split())}) == 4
+    table = table_in(tmp_path / "out" / "suspects.tsv")
+    assert {row["is_confident"] for row in table} <= {"yes", "no"}
+    assert [row["is_confident"] == "yes" for row in table] == [one.is_confident for one in check.suspects]
+
+
+def test_folds_keep_equal_texts_together():
+    draw = np.random.default_rng(0)
+    numbers = np.repeat(np.arange(60), draw.integers(1, 5, 60))
+    examples = [Example(str(row), f"text {number}" + " " * row) for row, number in enumerate(numbers)]
+    ids = draw.permutation(3)[numbers % 3]
+    split = label_checks.split_by_text(examples, ids, 5, 7)
+    assert sorted(np.concatenate([held_out for _, held_out in split])) == [*range(len(numbers))]
+    for train, held_out in split:
+        assert not {*numbers[train]} & {*numbers[held_out]}
+        assert np.abs(np.bincount(ids[held_out]) - np.bincount(ids) / 5).max() <= 4
+    assert all(
+        np.array_equal(*pair) for pair in zip(split[0], label_checks.split_by_text(examples, ids, 5, 7)[0], strict=True)
+    )
+
+
+def confident_one_by_one(probabilities, ids):
+    """Return the labels that confident learning finds wrong, as the paper describes it, text by text."""
+    thresholds = [probabilities[ids == label, label].mean() for label in range(probabilities.shape[1])]
+    found = []
+    for row, label in zip(probabilities, ids, strict=True):
+        above = [other for other, threshold in enumerate(thresholds) if row[other] >= threshold]
+        best = max(above, key=lambda other: row[other], default=label)
+        found.append(best != label and row[label] < row.max())
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_confident_labels_are_those_of_confident_learning(seed):
+    draw = np.random.default_rng(seed)
+    num_classes = int(draw.integers(2, 6))
+    truth = draw.integers(num_classes, size=150)
+    ids = np.where(draw.random(150) < 0.2, draw.integers(num_classes, size=150), truth)
+    probabilities = draw.dirichlet(np.full(num_classes, draw.choice([0.3, 1, 4])), 150) + np.eye(num_classes)[truth] / 2
+    probabilities /= probabilities.sum(-1, keepdims=True)
+    found = are_confident(probabilities, ids)
+    assert found.any()
+    assert found.tolist() == confident_one_by_one(probabilities, ids)
+
+
+def test_cleanlab_finds_the_same():
+    draw = np.random.default_rng(0)
+    ids = draw.integers(4, size=60)
+    # Rounded, so that many probabilities are equal.
+    probabilities = np.round(draw.dirichlet(np.ones(4), 60), 1) + 0.001 + np.eye(4)[ids] / 4
+    probabilities /= probabilities.sum(-1, keepdims=True)
+    # Recorded: find_label_issues(ids, probabilities, filter_by="confident_learning") of cleanlab 2.9.0.
+    expected = [4, 7, 12, 19, 23, 25, 27, 29, 30, 32, 33, 36, 39, 44, 47, 54, 55]
+    assert np.flatnonzero(are_confident(probabilities, ids)).tolist() == expected
+
+
+def test_a_class_without_a_text_is_never_suggested():
+    assert are_confident(np.array([[0.1, 0.2, 0.7], [0.2, 0.7, 0.1]]), np.array([0, 1])).tolist() == [False, False]
 
 
 def test_leaks_and_next_labels_from_python(encoder, rows, tmp_path):
@@ -179,6 +260,10 @@ def test_a_rare_label_and_earlier_tables_are_refused(encoder, rows, tmp_path, ca
     assert run(encoder, tmp_path / "out", f"--train_file={rare}") == 1
     told = capsys.readouterr().err.replace("\n    ", " ")
     assert 'rare.csv line 63: the label "odd" has one text, but a check needs two of each label' in told
+    copied = write_rows(tmp_path / "copied.csv", "text,label", [*rows, ["the film", "odd"], ["The  film", "odd"]], ",")
+    assert run(encoder, tmp_path / "out", f"--train_file={copied}") == 1
+    told = capsys.readouterr().err.replace("\n    ", " ")
+    assert 'copied.csv line 63: the label "odd" has one text, 2 times, but a check needs two of each label' in told
     data = write_rows(tmp_path / "train.csv", "text,label", rows, ",")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "suspects.tsv").write_text("mine")

@@ -100,11 +100,23 @@ RTE = "index\tsentence1\tsentence2\tlabel\n4\ta\tb\tentailment\n6\tc\td\tnot_ent
         "0\t1\n1\t0\n2\t0\n3\t1\n",
         "1\n0\n0\n1\n",
         "prediction\n1\n0\n0\n1\n",
+        "equivalent\nnot_equivalent\n0.0\nLABEL_1\n",
+        "index\tprediction\n0\tEquivalent\n1\tnot_equivalent\n2\tnot_equivalent\n3\tequivalent\n",
         "0.1\t0.9\n0.75\t0.25\n1.0\t1e-9\n0.4\t0.6\n",
         "id\tprediction\tprobability of 0\tprobability of 1\ttext_a\ttext_b\n"
         "0\t1\t0.1\t0.9\ta\tb\n1\t0\t1\t0\ta\tb\n2\t0\t1\t0\ta\tb\n3\t1\t0\t1\ta\tb\n",
     ],
-    ids=["submission", "other head", "no head", "one column", "one column and head", "probabilities", "ours"],
+    ids=[
+        "submission",
+        "other head",
+        "no head",
+        "one column",
+        "one column and head",
+        "names",
+        "other names",
+        "probabilities",
+        "ours",
+    ],
 )
 def test_predictions_of_any_program(score, write, predictions):
     write(dev__tsv=MRPC, MRPC__tsv=predictions)

@@ -92,6 +92,13 @@ def test_mistakes_in_predictions(score, write, predictions, message):
         score(*MRPC_FLAGS)
 
 
+def test_numbers_of_classes_that_libraries_order_differently_are_refused(score, write):
+    rows = "".join("\t".join([*"abcdefghijklmno", "neutral"]) + "\n" for _ in range(2))
+    write(dev__tsv="\t".join([*"abcdefghijklmno", "gold_label"]) + f"\n{rows}", p__tsv="neutral\n1\n")
+    with pytest.raises(ValueError, match='"1" is not one of contradiction, entailment, neutral; libraries number'):
+        score("--task=mnli", *MRPC_FLAGS[1:])
+
+
 @pytest.mark.parametrize(("value", "problem"), [("x", "not a number"), ("nan", "not finite")])
 def test_predictions_that_are_not_numbers(score, write, value, problem):
     write(dev__tsv="index\tsentence1\tsentence2\tscore\n0\ta\tb\t1.0\n", p__tsv=f"{value}\n")

@@ -67,7 +67,7 @@ def is_blank(text: str) -> bool:
 def without_invisible(text: str) -> str:
     """Returns a text without control characters, except spaces, and without zero-width characters."""
     if text.isprintable():  # most texts, faster than a look at each character
-        return _NO_INK.sub("", text)
+        return text if text.isascii() else _NO_INK.sub("", text)
     return "".join(char for char in text if char.isspace() or not _is_invisible(char))
 
 

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bert_keras.data_prep.tasks.column_names import KNOWN_NAMES, LABEL_NAMES, PAIRS, TEXT_NAMES
+from bert_keras.data_prep.tasks.column_names import LABEL_NAMES, PAIRS, TEXT_NAMES
 from bert_keras.data_prep.tasks.guesses import guess_columns
-from bert_keras.data_prep.tasks.header import NO, UNCLEAR, YES, Header, judge_header
+from bert_keras.data_prep.tasks.header import NO, UNCLEAR, YES, Header, judge_header, names_columns
 from bert_keras.data_prep.tasks.tables import BadRow, Row, Table, without_bad_rows
 from bert_keras.mistakes import Given, Message, Mistake, closest
 
@@ -16,6 +16,7 @@ log = logging.getLogger("bert_keras")
 
 # The values of --has_header.
 HEADERS = ("auto", "true", "false")
+REPEATED_HEADER = "the row names the columns again, as in joined files; remove it"
 
 _ROLES = {"text": "the text", "pair": "the second text", "label": "the label"}
 _LONGEST_SHOWN = 40
@@ -283,16 +284,7 @@ def _check_rows(table: Table, has_header: bool = True) -> Iterator[Row | BadRow]
             cells = f"{len(row.cells)} {'cell' if len(row.cells) == 1 else 'cells'}"
             advice = "look for a missing separator, or one that needs quotes"
             yield BadRow(source, f"{cells}, but the first row has {len(header)}; {advice}")
-        elif _names_columns(row.cells, header if has_header else None):
-            yield BadRow(source, "the row names the columns again, as in joined files; remove it")
+        elif names_columns(row.cells, header if has_header else None):
+            yield BadRow(source, REPEATED_HEADER)
         else:
             yield row
-
-
-def _names_columns(cells: Sequence[Any], header: Sequence[str] | None) -> bool:
-    """Returns whether a row names the columns: as the header, or with usual names of a text and a label."""
-    if not all(isinstance(cell, str) for cell in cells):
-        return False
-    names = [cell.strip().lower() for cell in cells]
-    has_usual = len(names) > 1 and {*names} <= KNOWN_NAMES and not {*names}.isdisjoint(LABEL_NAMES)
-    return names == header or (has_usual and not {*names}.isdisjoint(TEXT_NAMES))

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import logging
 import math
 import re
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.data_prep.text.same_text import Key, Placed, key_of
 from bert_keras.mistakes import closest
 from bert_keras.storage import text_files
 
@@ -54,6 +56,15 @@ class Example:
     def texts(self) -> tuple[str, ...]:
         """All texts of the example: one, two, or the first and the choices."""
         return self.text_a, *(() if self.text_b is None else (self.text_b,)), *self.choices
+
+    @functools.cached_property
+    def key(self) -> Key:
+        """The same for examples with the same texts."""
+        return key_of(self.texts)
+
+    @property
+    def placed(self) -> Placed:
+        return Placed(self.key, self.source)
 
 
 def without_undecided(examples: list[Example], name: str) -> list[Example]:

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from bert_keras.data_prep.tasks.column_names import KNOWN_NAMES, LABEL_NAMES, TEXT_NAMES, folded
 from bert_keras.mistakes import Message
@@ -102,7 +103,8 @@ def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], given: Col
     if named := [name for name in given if name in first]:
         return Header(YES, Message('it has the column "{}"', named[0]), is_given=True)
     others = [[cell.strip() for cell in row] for row in rows if len(row) == len(first)]
-    others = [row for row in others if row != list(first)]
+    lower = [cell.lower() for cell in first]
+    others = [row for row in others if not names_columns(row, lower)]
     columns = [_Column(cell, [row[place] for row in others if row[place]]) for place, cell in enumerate(first)]
     names, data = _why_names(columns), _why_data(columns)
     if _counts_columns(columns):
@@ -113,6 +115,15 @@ def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], given: Col
     if data and not (names and may_be_names):
         return Header(NO, data)
     return Header(UNCLEAR, Message("its cells may be names as well as data"))
+
+
+def names_columns(cells: Sequence[Any], header: Sequence[str] | None) -> bool:
+    """Returns whether a row names columns: as the header in lower case, or with usual names of a text and a label."""
+    if not all(isinstance(cell, str) for cell in cells):
+        return False
+    names = [cell.strip().lower() for cell in cells]
+    has_usual = len(names) > 1 and {*names} <= KNOWN_NAMES and not {*names}.isdisjoint(LABEL_NAMES)
+    return names == header or (has_usual and not {*names}.isdisjoint(TEXT_NAMES))
 
 
 def _why_names(columns: Sequence[_Column]) -> Message | None:

@@ -9,10 +9,10 @@ import itertools
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Message, Mistake
 from bert_keras.storage import inspection, paths, text_files
 from bert_keras.storage.json_rows import JsonRows, has_json_rows
 
@@ -25,6 +25,7 @@ _NEEDED = "give a file with rows"
 _LARGEST_CELL = 2**31 - 1
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _ROWS_LOOKED_AT = 1000
+_BAD_ROWS_SHOWN = 3
 # Rows from which the columns are guessed.
 _FIRST_ROWS = 200
 _CHARACTERS_LOOKED_AT = 1 << 20
@@ -71,7 +72,7 @@ class Table:
         self._place = "line {}".format
         if self.is_json:
             found = JsonRows(path)
-            self.name, self._place = found.name, found.place
+            self.path, self.name, self._place = found.path, found.name, found.place
             self.names, self._rows = _table_of(found)
         else:
             self._rows = iterate_rows(path)
@@ -104,24 +105,29 @@ def keeping_bad_rows() -> Iterator[list[BadRow]]:
 
 
 def without_bad_rows(name: str, rows: Iterable[Any], is_skipping: bool | None = None) -> list[Any]:
-    """Returns all rows but each BadRow: the log counts them, or the first is a ValueError unless `is_skipping`.
+    """Returns all rows but each BadRow: the log counts them, or they are a ValueError unless `is_skipping`.
 
     `is_skipping` is None for programs without the flag --skip_bad_rows; the error then does not advise it.
     """
     good, bad, kept = [], [], _KEPT.get()
     for row in rows:
-        if not isinstance(row, BadRow):
-            good.append(row)
-        elif kept is not None:
-            kept.append(row)
-        elif is_skipping:
-            bad.append(row)
-        else:
-            advice = "" if is_skipping is None else " ({skip_bad_rows} leaves such rows out)"
-            raise Mistake("{}" + advice, row.error)
-    if bad:
+        (bad if isinstance(row, BadRow) else good).append(row)
+    if kept is not None:
+        kept += bad
+    elif bad and is_skipping:
         log.warning("%s: %s bad rows are left out; the first: %s", name, f"{len(bad):,}", bad[0].error)
+    elif bad:
+        raise Mistake("{}" if is_skipping is None else "{} ({skip_bad_rows} leaves such rows out)", list_bad_rows(bad))
     return good
+
+
+def list_bad_rows(rows: Sequence[BadRow]) -> Message:
+    """Returns the first rows and what is wrong with them, and the number of the others, for one message."""
+    message = Message("{}", rows[0].error)
+    for row in rows[1:_BAD_ROWS_SHOWN]:
+        message = Message("{}; {}", message, row.error)
+    num_others = len(rows) - _BAD_ROWS_SHOWN
+    return Message("{}; and {} more bad rows", message, f"{num_others:,}") if num_others > 0 else message
 
 
 def iterate_rows(path: str | os.PathLike, is_csv: bool | None = None) -> Iterator[Row]:
@@ -268,7 +274,8 @@ def _split_quoted(text: str, name: str, delimiter: str, lines_before: int = 0) -
     skips_blanks = _has_blanks_before_quotes(text, delimiter)
     if skips_blanks:
         log.info("%s: blanks before quotes are left out", name)
-    reader = csv.reader(_open_text(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=skips_blanks)
+    stream = _open_text(text, newline="")
+    reader = csv.reader(stream, delimiter=delimiter, strict=True, skipinitialspace=skips_blanks)
     del text
     start, num_rows, num_blank = 1 + lines_before, 0, 0
     try:
@@ -281,12 +288,23 @@ def _split_quoted(text: str, name: str, delimiter: str, lines_before: int = 0) -
             start = reader.line_num + 1 + lines_before
     except csv.Error as error:
         problem = 'text follows a closing quote; double the quotes inside a cell, as in "a ""b"" c"'
+        cell = _blank_after_quote(stream, start - lines_before, reader.line_num, delimiter)
+        if cell:
+            problem = f"a blank follows a closing quote, as in [{cell}]; remove the blank"
         if "end of data" in str(error):
             problem = "a quote is opened and never closed; close it, or double quotes that are text"
         raise ValueError(f"{name} line {start}: {problem}") from None
     if not num_rows:
         raise ValueError(f"{name} has only empty cells; check how it was made")
     _tell_blank_lines(name, num_blank)
+
+
+def _blank_after_quote(stream: io.TextIOWrapper, first: int, last: int, delimiter: str) -> str:
+    """Returns the end of a cell that has a blank after its closing quote, in lines numbered from 1; else nothing."""
+    stream.seek(0)
+    row = "".join(itertools.islice(stream, first - 1, last))
+    found = re.search(rf'[^"{re.escape(delimiter)}]{{0,20}}"[ \t\xa0]+(?=[{re.escape(delimiter)}\r\n]|$)', row)
+    return f"{found[0]}{row[found.end() : found.end() + 1]}".strip("\r\n") if found else ""
 
 
 def _has_blanks_before_quotes(text: str, delimiter: str) -> bool:

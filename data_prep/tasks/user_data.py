@@ -1,6 +1,7 @@
 """Reads a user's examples from tables: CSV, TSV and JSON."""
 
 import collections
+import dataclasses
 import json
 import logging
 import re
@@ -17,7 +18,8 @@ from bert_keras.data_prep.tasks.columns import (
 from bert_keras.data_prep.tasks.examples import Example, Label, without_undecided
 from bert_keras.data_prep.tasks.header import YES, Header, is_like_number, is_missing
 from bert_keras.data_prep.tasks.labels import LabelReader, read_list, to_name
-from bert_keras.data_prep.tasks.tables import BadRow, Row, Table, without_bad_rows
+from bert_keras.data_prep.tasks.tables import BadRow, Row, Table, list_bad_rows, without_bad_rows
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import text_files
 
 log = logging.getLogger("bert_keras")
@@ -40,7 +42,7 @@ def read_own_file(
     examples = without_bad_rows(table.name, rows, skip_bad_rows)
     if not examples:
         raise ValueError(f"{table.path}: no row can be read; correct the file")
-    return without_undecided(examples, table.name) if needs_label and kind == "single_label" else examples
+    return without_undecided(examples, table.name) if needs_label and kind in ("single_label", "few_shot") else examples
 
 
 def iterate_own_file(
@@ -58,7 +60,7 @@ def iterate_own_file(
     of `columns.HEADERS` or a decision.
     """
     header = find_header(table, columns, has_header) if isinstance(has_header, str) else has_header
-    columns = find_columns(table, columns, needs_label, header)
+    columns = _find_columns(table, columns, needs_label, header)
     places, rows = read_table(table, columns, needs_label, header)
     _check_places(table.path, columns, places)
     labels = LabelReader(columns, kind, table.names if header.answer == YES else [*map(str, range(len(table.names)))])
@@ -87,6 +89,21 @@ def iterate_own_file(
         log.warning("%s: texts that programs write for a missing value: %s; remove them if they are", table.name, found)
 
 
+def _find_columns(table: Table, given: Columns, needs_label: bool, header: Header) -> Columns:
+    """Finds the columns; the error about them also says which rows are bad, as far as they can be read without."""
+    try:
+        return find_columns(table, given, needs_label, header)
+    except Mistake as mistake:
+        try:
+            texts = find_columns(table, dataclasses.replace(given, label=None, id=None), False, header)
+            rows = [row for row in iterate_own_file(table, texts, has_header=header) if isinstance(row, BadRow)]
+        except ValueError:
+            rows = []
+        if rows:
+            raise Mistake("{}; besides, {}", mistake, list_bad_rows(rows)) from None
+        raise
+
+
 def _check_places(path: str, columns: Columns, places: dict[str, int]) -> None:
     """Rejects a column with two roles: a model that reads the label learns nothing else."""
     texts = {"text": columns.text, "text_pair": columns.pair}
@@ -109,21 +126,23 @@ def _warn_of_texts(table: Table, places: Sequence[int]) -> None:
     rows = [row.cells for row in table.first_rows if isinstance(row, Row)]
     for place in places:
         texts = [row[place].strip() for row in rows if len(row) == len(table.names) and isinstance(row[place], str)]
-        found = next((what for what, is_odd in _ODD_TEXTS.items() if texts and all(map(is_odd, texts))), None)
-        if found:
-            log.warning('%s: every text of the first rows is %s, such as "%s"', table.name, found, texts[0][:40])
+        for (what, remedy), is_odd in _ODD_TEXTS.items():
+            if texts and all(map(is_odd, texts)):
+                message = '%s: every text of the first rows is %s, such as "%s"; %s'
+                log.warning(message, table.name, what, texts[0][:40], remedy)
+                break
 
 
-_ODD_TEXTS: dict[str, Callable[[str], Any]] = {
-    "bytes as Python prints them; decode them before you write the file": re.compile(
+_ODD_TEXTS: dict[tuple[str, str], Callable[[str], Any]] = {
+    ("bytes as Python shows them", "decode them before you write the file"): re.compile(
         r"b'.*'|b\".*\"", re.DOTALL
     ).fullmatch,
-    "a tensor or an array as Python prints it; write its text": re.compile(
-        r"(tf\.Tensor|<tf|array|tensor)\(.*|<tf\..*"
-    ).match,
-    "a list; write one text in a cell": lambda text: bool(read_list(text)),
-    "an object; write its text": re.compile(r"\{\s*['\"].*\}", re.DOTALL).fullmatch,
-    "a number; check the column of the text": is_like_number,
+    ("an array or a tensor as Python shows it", "write its text"): re.compile(
+        r"(<tf\.|tf\.Tensor\(|tensor\(|array\().*", re.DOTALL
+    ).fullmatch,
+    ("a list", "write one text in a cell"): lambda text: bool(read_list(text)),
+    ("an object", "write its text"): re.compile(r"\{\s*['\"].*\}", re.DOTALL).fullmatch,
+    ("a number", "check the column of the text"): is_like_number,
 }
 
 

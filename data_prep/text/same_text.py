@@ -8,7 +8,7 @@ label may differ: if A entails B, B need not entail A.
 
 import hashlib
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from bert_keras.storage.text_files import without_invisible
@@ -18,9 +18,9 @@ Key = tuple[int, ...]
 
 
 class Placed(NamedTuple):
-    """The texts of an example, and their place, such as "dev.csv line 41"."""
+    """The key of an example, and its place, such as "dev.csv line 41"."""
 
-    texts: Sequence[str]
+    key: Key
     place: str
 
 

@@ -193,3 +193,39 @@ def test_the_metrics_for_choosing_between_runs():
     kinds = {"sts-b": "regression", "swag": "multiple_choice"}
     assert all(task.kind == kinds.get(task.name, "single_label") for task in GLUE_TASKS.values())
     assert GLUE_TASKS["xnli"].labels == ("contradiction", "entailment", "neutral")
+
+
+@pytest.mark.parametrize(
+    ("task", "names", "labels"),
+    [
+        ("mrpc", ["equivalent", "not_equivalent", "1.0", "label_0"], ["1", "0", "1", "0"]),
+        ("qqp", ["duplicate", "Not_Duplicate"], ["1", "0"]),
+        ("sst-2", ["POSITIVE", "negative", "LABEL_1"], ["1", "0", "1"]),
+        ("cola", ["acceptable", "unacceptable"], ["1", "0"]),
+        ("rte", ["0", "1", "Entailment"], ["entailment", "not_entailment", "entailment"]),
+        ("qnli", ["1", "LABEL_0"], ["not_entailment", "entailment"]),
+        ("wnli", ["entailment", "not_entailment"], ["1", "0"]),
+        ("mnli", ["ENTAILMENT", "0", "label_2", "contradictory"], ["entailment", None, None, None]),
+        ("xnli", ["contradictory", "1"], ["contradiction", None]),
+        ("mrpc", ["yes", "2", "", "nan"], [None] * 4),
+    ],
+)
+def test_labels_have_the_names_of_other_libraries(task, names, labels):
+    assert list(map(GLUE_TASKS[task].label_named, names)) == labels
+
+
+@pytest.mark.parametrize(
+    ("task", "header", "row", "number"),
+    [
+        ("sst-2", ("sentence", "label"), ("a b", "1"), 3),
+        ("mrpc", ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"), ("1", "2", "3", "a", "b"), 5),
+        ("sts-b", ("index", "sentence1", "sentence2", "score"), ("0", "a", "b", "2.5"), 2),
+    ],
+)
+def test_a_header_that_is_repeated_is_an_error_with_its_line(write, task, header, row, number):
+    rows = [row] * 6
+    rows[number - 2] = header
+    file = write("dev.tsv", header, *rows)
+    with pytest.raises(ValueError, match=f"^dev.tsv line {number}: the row names the columns again, as in jo"):
+        read_glue_file(GLUE_TASKS[task], file, "dev")
+    assert len(read_glue_file(GLUE_TASKS[task], file, "dev", skip_bad_rows=True)) == 5

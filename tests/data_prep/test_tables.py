@@ -128,7 +128,9 @@ def test_a_cell_of_a_tsv_file_loses_the_quotes_that_enclose_it(read, messages, c
 )
 def test_blanks_before_the_quote_of_a_csv_cell(read, messages, content, rows, is_told):
     if is_told is None:
-        with pytest.raises(ValueError, match="line 3: text follows a closing quote"):
+        with pytest.raises(
+            ValueError, match=re.escape('line 3: a blank follows a closing quote, as in [y" ,]; remove')
+        ):
             read("a.csv", content)
         return
     assert [row.cells for row in read("a.csv", content)] == rows
@@ -184,8 +186,11 @@ def test_files_of_the_csv_module_are_read_back(tmp_path_factory, rows):
 def test_bad_rows_are_errors_or_counted(write, messages, line, problem):
     rows = list(Table(write("a.jsonl", f'{{"text": "a"}}\n{line}\n{line}\n')).rows())
     for is_skipping, advice in ((False, " (skip_bad_rows leaves such rows out)"), (None, "")):
-        with pytest.raises(ValueError, match=f"^{re.escape(f'a.jsonl line 2: {problem}{advice}')}$"):
+        message = f"a.jsonl line 2: {problem}; a.jsonl line 3: {problem}{advice}"
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             without_bad_rows("a.jsonl", rows, is_skipping)
+    with pytest.raises(ValueError, match="a.jsonl line 2: .*; a.jsonl line 3: .*; and 2 more bad rows$"):
+        without_bad_rows("a.jsonl", [*rows[1:], *rows[1:], rows[1]])
     assert without_bad_rows("a.jsonl", rows, is_skipping=True) == [Row(1, ["a"])]
     assert len(messages) == 1
     assert messages[0].startswith(f"a.jsonl: 2 bad rows are left out; the first: a.jsonl line 2: {problem}")

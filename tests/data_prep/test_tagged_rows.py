@@ -71,6 +71,7 @@ KAGGLE = "Sentence #,Word,Tag\nSentence: 1,a,O\n,b,B-X\n,c,O\nSentence: 2,d,O\n,
         ("ner.csv", KAGGLE, [3, 2]),
         ("ner.tsv", KAGGLE.replace(",", "\t"), [3, 2]),
         ("ner.txt", KAGGLE.replace(",", "\t").replace("\n", "\r\n"), [3, 2]),
+        ("ner.conll", KAGGLE.replace(",", "\t"), [3, 2]),
         ("ner.csv", "sentence_id,word_id,words,labels\nb,1,a,O\nb,2,c,O\na,1,d,O\na,2,e,B-X\n", [2, 2]),
         ("ner.csv", "doc,sentence_id,word,tag\nA,1,a,O\nA,1,b,O\nA,2,c,O\nB,1,d,O\nB,1,e,O\n", [2, 1, 2]),
         ("ner.csv", "document,sentence,word,tag\nA,1,a,O\n,,b,O\nB,1,d,O\n,,e,O\n", [2, 2]),
@@ -81,6 +82,25 @@ KAGGLE = "Sentence #,Word,Tag\nSentence: 1,a,O\n,b,B-X\n,c,O\nSentence: 2,d,O\n,
 def test_tables_of_words(write, name, content, sizes):
     sentences = read_conll(write(name, content))
     assert [len(sentence.words) for sentence in sentences] == sizes
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        """tokens,ner_tags\n"['Anna', 'is']","['B-PER', 'O']"\n""",
+        """id;words;tags\n0;"[""Anna"", ""is""]";"[""B-PER"", ""O""]"\n""",
+        """id,text,label\n1,Anna is,"[[0, 4, 'PER']]"\n""",
+        """text;entities\nAnna is;[(0, 4, 'PER')]\n""",
+        """text\tlabel\nAnna is\t[{"start": 0, "end": 4, "text": "Anna", "labels": ["PER"]}]\n""",
+    ],
+)
+def test_tables_of_lists(write, content):
+    [sentence] = read_conll(write("ner.tsv" if "\t" in content else "ner.csv", content))
+    assert (sentence.words, sentence.tags) == (["Anna", "is"], ["B-PER", "O"])
+    assert sentence.place(1).endswith(" line 2 word 2")
+    shorter = "\n".join([*content.splitlines(), content.splitlines()[1].split("[")[0].strip('",;\t') or "a"])
+    with pytest.raises(ValueError, match="line 3"):
+        read_conll(write("ner.tsv" if "\t" in content else "ner.csv", shorter))
 
 
 @pytest.mark.parametrize("is_json", [False, True])

@@ -85,11 +85,59 @@ def test_what_is_held_out_is_the_same_every_time_and_the_rest_is_trained_on(writ
 
 
 def test_what_is_hardly_meant_is_said(write, messages):
-    read(do_train=True, train_file=write("n.csv", "text,label", *(f"t,{number / 8}" for number in range(30))))
+    read(do_train=True, train_file=write("n.csv", "text,label", *(f"t{number},{number / 8}" for number in range(30))))
     assert messages[-1] == ("30 labels are many for 30 examples: check label_column; numbers need kind=regression")
     assert messages[-2].endswith("and 10 more")
     read(do_train=True, train_file=write("m.csv", "text,labels", "a,x|y", "b,y"), kind="multi_label")
     assert messages[-1] == "no example has more than one label; name what separates them in a cell with label_separator"
+
+
+def test_copies_with_random_labels_are_not_learnt_by_heart(shared_dir, messages):
+    train = str(shared_dir("data/awkward/third/duplicates_random_labels.csv"))
+    data = read(do_train=True, do_eval=True, train_file=train, eval_share=0.25)
+    assert (len(data.train), len(data.dev)) == (180, 60)
+    known = {example.text_a: example.label for example in data.train}
+    answers = [known.get(example.text_a, "yes") for example in data.dev]
+    right = sum(answer == example.label for answer, example in zip(answers, data.dev, strict=True))
+    assert 15 <= right <= 45  # all of them, if rows are held out
+    assert any("; equal texts, 180 copies, stay together" in message for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "told"),
+    [
+        ("single_label", ("a,x", "b,y", "A ,y", "a,y", "b,y"), "1, such as t.csv line 2 (x) and t.csv line 4 (y)"),
+        ("single_label", ("a,x", "b,y", "a,x", "b,y"), None),
+        ("multi_label", ("a,x|y", "b,x", "a,y|x", "b,x|y"), "1, such as t.csv line 3 (x) and t.csv line 5 (x, y)"),
+        ("multi_label", ("a,x|y", "a,", "b,y", "b,"), "2, such as t.csv line 2 (x, y) and t.csv line 3 (no label)"),
+        ("regression", ("a,1", "a,2", "b,3"), None),
+    ],
+)
+def test_equal_texts_with_different_labels_are_told_once(write, messages, kind, rows, told):
+    train = write("t.csv", "text,label", *rows)
+    read(do_train=True, train_file=train, kind=kind, label_separator="|" if kind == "multi_label" else None)
+    found = [message for message in messages if "that occur with different labels" in message]
+    assert [message.replace(train, "t.csv") for message in found] == (
+        [f"texts that occur with different labels: {told}; no model can answer both"] if told else []
+    )
+
+
+def test_choices_in_another_order_are_another_question(write, messages):
+    rows = ("q,a,b,0", "q,a,b,1", "Q,A,b,0", "q,c,d,1")
+    train = write("t.csv", "text,one,two,label", *rows)
+    settings = {"kind": "multiple_choice", "choice_columns": ("one", "two"), "text_column": "text"}
+    read(do_train=True, train_file=train, label_column="label", **settings)
+    assert any("that occur with different labels: 1, such as" in message for message in messages)
+
+
+def test_calibration_and_evaluation_share_no_text(write):
+    rows = [f"{' ' * copy}text {number},{number % 2}" for copy in range(3) for number in range(60)]
+    settings = {"do_train": True, "do_eval": True, "train_file": write("t.csv", "text,label", *rows)}
+    data = read(**settings, eval_share=0.2, calibrate=True)
+    parts = [{example.key for example in part} for part in (data.train, data.dev, data.calibration)]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == 60
+    assert len(data.dev) == 36
+    assert len(data.calibration) == pytest.approx(14, abs=2)
 
 
 def test_a_file_to_predict_may_have_any_labels(write):
@@ -111,6 +159,16 @@ def test_a_file_without_a_header_has_columns_by_number(write):
         read(do_train=True, train_file=train)
     data = read(do_train=True, train_file=train, text_column="1", label_column="2")
     assert [(example.text_a, example.label) for example in data.train] == [("first", "x"), ("second", "y")]
+
+
+def test_a_column_of_labels_that_is_0_everywhere_is_a_label(write, messages):
+    train = write("train.csv", "text,toxic,threat,insult", "a,1,0,0", "b,0,0,1")
+    dev = write("dev.csv", "text,toxic,threat,insult", "a,0,1,1")
+    files = {"do_train": True, "do_eval": True, "train_file": train, "eval_file": dev, "kind": "multi_label"}
+    data = read(**files, label_column="toxic,threat,insult")
+    assert data.labels == ("insult", "threat", "toxic")
+    assert data.dev[0].label == ("threat", "insult")
+    assert "no example to train on has the label threat" in messages
 
 
 @pytest.mark.parametrize(

@@ -1,156 +1,124 @@
-"""The forms of data in memory, as the files that the programs read."""
-
-import json
+"""Sentences and questions in memory are read as those of files, and messages name their rows."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.training.api import classifier, ner, pretraining, squad
+from bert_keras.data_prep.tasks.question_files import read_articles
+from bert_keras.data_prep.tasks.squad_files import make_examples
+from bert_keras.data_prep.tasks.tagging.conll import read_conll
+from bert_keras.storage.json_rows import name_of
+from bert_keras.training.api import ner, squad
+from bert_keras.training.api.data import DataFiles
 
-TEXTS, LABELS = ["good film", "bad \u00fc\u2028film", 'a "quote"'], ["pos", "neg", "pos"]
-ROWS = [{"text": text, "label": label} for text, label in zip(TEXTS, LABELS, strict=True)]
+WORDS, TAGS = ["Anna", "is"], ["B-PER", "O"]
+SPAN = {"start": 0, "end": 4, "label": "PER"}
+SENTENCES = {
+    "tuples": [(WORDS, TAGS)] * 2,
+    "columns": ([WORDS] * 2, [TAGS] * 2),
+    "dicts": [{"tokens": WORDS, "ner_tags": TAGS}] * 2,
+    "dict of columns": {"tokens": [WORDS] * 2, "labels": [np.array(TAGS)] * 2},
+    "data": {"data": [{"words": WORDS, "tags": TAGS}] * 2, "version": 1},
+    "generator": ({"words": WORDS, "tags": TAGS} for _ in range(2)),
+    "spans": [{"text": "Anna is", "label": [(0, 4, "PER")]}, {"text": "Anna is", "spans": [SPAN]}],
+    "tasks": [{"data": {"text": "Anna is"}, "annotations": [{"result": [{"value": {**SPAN, "labels": ["PER"]}}]}]}] * 2,
+    "words": {"sentence_id": [0, 0, 1.0, None], "words": WORDS * 2, "labels": TAGS * 2},
+    "dataset": tf.data.Dataset.from_tensor_slices({"words": [WORDS] * 2, "ner_tags": [TAGS] * 2}),
+}
+CONTEXT, QUESTION = "Ada lives in Rome.", "Where?"
+ANSWERS = {"text": ["Rome"], "answer_start": [13]}
+QUESTIONS = {
+    "dicts": [{"context": CONTEXT, "question": QUESTION, "answers": ANSWERS}] * 2,
+    "columns": {"context": [CONTEXT] * 2, "question": [QUESTION] * 2, "answer": ["Rome"] * 2},
+    "SQuAD": {
+        "data": [
+            {
+                "paragraphs": [
+                    {
+                        "context": CONTEXT,
+                        "qas": [
+                            {"id": str(number), "question": QUESTION, "answers": [{"text": "Rome", "answer_start": 13}]}
+                            for number in range(2)
+                        ],
+                    }
+                ]
+            }
+        ],
+        "version": "1.1",
+    },
+    "one article": [
+        {
+            "context": CONTEXT,
+            "qas": [{"id": str(number), "question": QUESTION, "answers": ANSWERS} for number in range(2)],
+        }
+    ],
+}
 
 
-def rows_in(module, data, name="train_data"):
-    content, ending = module.to_file(data, name)
-    assert ending == ".jsonl"
-    return [json.loads(line) for line in content.decode().removesuffix("\n").split("\n")]
+def write(program, data, tmp_path):
+    return DataFiles(str(tmp_path)).add("train_data", program.to_file(data, "train_data"))
+
+
+@pytest.mark.parametrize("form", SENTENCES)
+def test_sentences(tmp_path, form):
+    sentences = read_conll(write(ner, SENTENCES[form], tmp_path))
+    assert [(one.words, one.tags) for one in sentences] == [(WORDS, TAGS)] * 2
+    assert sentences[1].place().startswith("train_data row 2" if form == "words" else "train_data row 1 word 1")
+
+
+@pytest.mark.parametrize("form", ["dicts", "dict of columns", "words"])
+def test_tables_of_sentences(tmp_path, form):
+    pandas = pytest.importorskip("pandas")
+    sentences = read_conll(write(ner, pandas.DataFrame(SENTENCES[form]), tmp_path))
+    assert [(one.words, one.tags) for one in sentences] == [(WORDS, TAGS)] * 2
 
 
 @pytest.mark.parametrize(
-    "data",
+    ("data", "message"),
     [
-        ROWS,
-        (row for row in ROWS),
-        (TEXTS, LABELS),
-        (np.array(TEXTS), np.array(LABELS)),
-        {"text": TEXTS, "label": LABELS},
-        list(zip(TEXTS, LABELS, strict=True)),
-        tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)),
-        tf.data.Dataset.from_tensor_slices({"text": TEXTS, "label": LABELS}).batch(2),
+        ([(WORDS, TAGS), (WORDS, ["O"])], "row 1 has 2 words but 1 tags"),
+        ([(WORDS, TAGS), (WORDS, [3, 0])], r'row 1: "tags" is \[3, 0\], but a tag is a text such as B-PER'),
+        ([(WORDS, TAGS), (WORDS, ["B-PER", "PER"])], 'row 1 word 2: the tag "PER" is not one of BIO'),
+        ([{"text": "a b", "label": []}, {"text": "a b", "label": [[0, 2, "X"], [0, 3, "Y"]]}], "row 1: the spans "),
+        (
+            {"sentence": [0, 1, 0], "word": "abc", "tag": "OOO"},
+            'row 2 continues the sentence "0", whose words ended in row 0',
+        ),
+        ([{"words": WORDS}], 'row 0 has only words; add "tags"'),
     ],
-    ids=["dicts", "generator", "columns", "arrays", "named columns", "tuples", "dataset", "batches"],
 )
-def test_rows_of_one_text(data):
-    assert rows_in(classifier, data) == ROWS
+def test_mistakes_in_sentences(tmp_path, data, message):
+    with pytest.raises(ValueError, match=f"^train_data:? {message}"):
+        read_conll(write(ner, data, tmp_path))
 
 
-class Table:
-    """A table as its library shows it: `rows` by a method."""
-
-    columns = ("text", "label")
-
-    def __init__(self, method, rows):
-        setattr(self, method, lambda *orient: rows if orient in ((), ("records",)) else None)
-
-
-@pytest.mark.parametrize("method", ["to_dicts", "to_pylist", "to_dict"])
-def test_tables_of_polars_pyarrow_and_pandas(method):
-    assert rows_in(classifier, Table(method, ROWS)) == ROWS
-
-
-def test_a_real_table_of_pandas_may_lack_values():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"text": TEXTS, "label": [1, None, 2], 3: pandas.array([1, None, 3], "Int64")})
-    assert rows_in(classifier, frame) == [
-        {"text": text, "label": label, "3": third}
-        for text, label, third in zip(TEXTS, [1.0, None, 2.0], [1, None, 3], strict=True)
+@pytest.mark.parametrize("form", QUESTIONS)
+def test_questions(tmp_path, form):
+    path = write(squad, QUESTIONS[form], tmp_path)
+    examples = make_examples(read_articles(path), name_of(path), True, False)
+    assert [(one.question_id, one.answer_text, one.start_position) for one in examples] == [
+        ("0", "Rome", 3),
+        ("1", "Rome", 3),
     ]
-    assert rows_in(classifier, frame["text"], "predict_data") == [{"text": text} for text in TEXTS]
-    assert rows_in(classifier, (frame.text, frame.label))[0] == {"text": TEXTS[0], "label": 1.0}
-
-
-def test_a_real_table_of_pyarrow():
-    pyarrow = pytest.importorskip("pyarrow")
-    assert rows_in(classifier, pyarrow.table({"text": TEXTS, "label": LABELS})) == ROWS
-
-
-def test_pairs_of_texts_and_values_of_numpy():
-    pairs = [("a", "b"), ("c", "d")]
-    expected = [{"text_a": "a", "text_b": "b"}, {"text_a": "c", "text_b": "d"}]
-    labelled = [{**row, "label": label} for row, label in zip(expected, (0.5, 2.0), strict=True)]
-    assert rows_in(classifier, pairs, "predict_data") == expected
-    assert rows_in(classifier, (["a", "c"], ["b", "d"]), "predict_data") == expected
-    assert rows_in(classifier, (pairs, np.float32([0.5, 2]))) == labelled
-    assert rows_in(classifier, [(*pair, label) for pair, label in zip(pairs, (0.5, 2.0), strict=True)]) == labelled
-    values = {"text": b"a", "label": np.array(["x", "y"]), "id": np.int64(3), "more": (np.bool_(True), float("nan"))}
-    assert rows_in(classifier, [values]) == [{"text": "a", "label": ["x", "y"], "id": 3, "more": [True, None]}]
-
-
-def test_sentences():
-    words, tags = [["Peter", "flew"], ["London"]], [["B-PER", "O"], ["B-LOC"]]
-    expected = [{"words": one, "tags": other} for one, other in zip(words, tags, strict=True)]
-    ragged = tf.data.Dataset.from_tensor_slices((tf.ragged.constant(words), tf.ragged.constant(tags)))
-    for data in (
-        expected,
-        (words, tags),
-        {"words": words, "tags": tags},
-        zip(words, tags, strict=True),
-        ragged,
-        ragged.batch(2),
-    ):
-        assert rows_in(ner, data) == expected
-    tuples = [tuple(sentence) for sentence in words]
-    assert rows_in(ner, (tuples, tags)) == expected
-    assert rows_in(ner, words, "predict_data") == [{"words": sentence} for sentence in words]
-
-
-CONTEXT = "Ada lives in Rome. Ada is in Rome."
-
-
-def qas_in(data):
-    content, ending = squad.to_file(data, "train_data")
-    assert ending == ".json"
-    (article,) = json.loads(content)["data"]
-    return article["paragraphs"]
-
-
-def test_questions_with_answers_in_each_form():
-    first, second = {"text": "Rome", "answer_start": 13}, {"text": "Rome", "answer_start": 29}
-    ask = {"context": CONTEXT, "question": "Where?"}
-    asked = [
-        {**ask, "answer": "Rome"},
-        {**ask, "answer": "Rome", "answer_start": 29, "id": "mine"},
-        {**ask, "answers": [first, second]},
-        {**ask, "answers": {"text": ["Rome"], "answer_start": [29]}},
-        {**ask, "answer": ""},
-        {**ask, "answers": {"text": [], "answer_start": []}},
-        ask,
-        {**ask, "context": "Other."},
-    ]
-    same, other = qas_in(asked)
-    assert (same["context"], other["context"]) == (CONTEXT, "Other.")
-    assert [question["id"] for question in [*same["qas"], *other["qas"]]] == ["0", "mine", *"234567"]
-    answers = [[first], [second], [first, second], [second], [], []]
-    assert [question["answers"] for question in same["qas"][:6]] == answers
-    assert [question["is_impossible"] for question in same["qas"][:6]] == [False] * 4 + [True] * 2
-    assert same["qas"][6] == {"id": "6", "question": "Where?"}
-    assert qas_in({"data": [{"paragraphs": ["as they are"]}]}) == ["as they are"]
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"question": "?"}, 'train_data row 0 has no text in the column "context"; every question needs it'),
-        ({"context": "a", "question": "?", "answer": "b"}, 'train_data row 0: the answer "b" is not in the context; '),
+        ({"answer": "Oslo"}, 'row 1: the answer "Oslo" is not in the context'),
+        ({"answers": {"text": ["Rome"], "answer_start": []}}, "row 1 has .* the same length"),
+        ({"answers": []}, "row 1 has no answer; to train on it, give"),
+        ({"question": None}, 'row 1 has no text "question"'),
+        ({"id": "0"}, None),
     ],
 )
-def test_questions_that_do_not_fit_are_refused(row, message):
-    with pytest.raises(ValueError, match=message):
-        qas_in([row])
-
-
-def test_documents():
-    expected = "One.\nTwo.\n\nThree.\n"
-    in_lines = ["One.\nTwo.\n", "Three."]
-    for data in (in_lines, [["One.", "Two."], ["Three."]], [{"text": text} for text in in_lines], iter(in_lines)):
-        assert pretraining.to_file(data, "train_data") == (expected.encode(), ".txt")
-    assert pretraining.to_file(tf.data.Dataset.from_tensor_slices(in_lines), "train_data")[0] == expected.encode()
-    assert pretraining.to_file([["A\nsentence."]], "train_data")[0] == b"A sentence.\n"
-    for data, message in (
-        ([3], "train_data document 0 is not a text or a list of"),
-        ([], "train_data has no document"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            pretraining.to_file(data, "train_data")
+def test_mistakes_in_questions(tmp_path, messages, row, message):
+    good = {"context": CONTEXT, "question": QUESTION, "answers": ANSWERS, "id": "0"}
+    bad = {key: value for key, value in good.items() if key not in ("answers", "id") or "id" in row} | row
+    path = write(squad, [good, bad], tmp_path)
+    if message is None:
+        make_examples(read_articles(path), name_of(path), True, False)
+        assert messages[-1].startswith("train_data: 1 ids occur more than once")
+        return
+    with pytest.raises(ValueError, match=f"^train_data {message}"):
+        make_examples(read_articles(path), name_of(path), True, False)

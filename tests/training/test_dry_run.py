@@ -274,6 +274,16 @@ def test_a_run_finds_the_mistakes_of_its_files_before_those_of_its_model(write, 
     assert "none.csv" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("program", [run_classifier, run_squad])
+def test_without_training_a_model_that_is_elsewhere_decides_how_files_are_read(program, write, capsys, tmp_path):
+    table = write("a.csv", "text,label\na,\nb,x\n")
+    path = table if program is run_classifier else squad_file(write, "a.json", [("a", "Where?", None)])
+    flags = ["--do_eval"] if program is run_classifier else []
+    flags += [f"--eval_file={path}", f"--output_dir={tmp_path}/out", f"--init_checkpoint={tmp_path}/none"]
+    assert run_main(program.main, [f"{program.__name__}.py", *flags]) == 1
+    assert path.name not in capsys.readouterr().err
+
+
 def test_mistakes_in_data_in_memory_are_reported_together(tmp_path):
     rows = [{"text": "a", "label": "x"}, {"text": "", "label": "y"}]
     with pytest.raises(Mistake) as mistake:

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.training.finetuning.data import (
     describe_evaluation_data,
     warn_of_replaced_reports,
@@ -37,6 +38,36 @@ def test_an_evaluation_on_the_data_of_training_is_warned_of(files, messages, eva
     warn_of_trained_data({"train_file": files["train"], "eval_share": 0.0, "predict_file": files[evaluated]})
     warn_of_trained_data({"train_file": None, "eval_file": files["train"]})
     assert messages == []
+
+
+def placed(name, *texts):
+    return [Placed(key_of([text] if isinstance(text, str) else text), f"{name} {n}") for n, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize(
+    ("train", "evaluated", "told"),
+    [
+        (("a", "b", "c"), ("d", "B ", "\u200bc"), "2 of 3, such as dev 1 (the same as train 1)"),
+        (("a", "a", "b"), ("a",), "1 of 1, such as dev 0 (the same as train 0)"),
+        ((("a", "b"), ("c", "d")), (("x", "y"), ("D", "c")), "1 of 2, such as dev 1 (the same as train 1)"),
+        (("a", "b"), ("c", "a b"), None),
+        ((("a", "b"),), ("a", "b"), None),
+        (("a", "b"), (), None),
+    ],
+)
+def test_texts_of_training_among_those_of_the_evaluation_are_warned_of(messages, train, evaluated, told):
+    texts = {"train": placed("train", *train), "eval": placed("dev", *evaluated)}
+    warn_of_trained_data({"train_file": "train", "eval_file": "dev"}, texts)
+    expected = f"texts to evaluate on that the training data also have: {told}; the metrics are too good"
+    assert [message.startswith(expected) for message in messages] == [True] * (told is not None)
+
+
+def test_a_copy_of_the_file_is_warned_of_once(files, messages):
+    warn_of_trained_data(
+        {"train_file": files["train"], "eval_file": files["copy"]},
+        {"train": placed("train", "a"), "eval": placed("dev", "a")},
+    )
+    assert len(messages) == 1
 
 
 def test_reports_on_other_data_are_not_replaced_without_a_warning(tmp_path, messages):

@@ -327,7 +327,17 @@ def test_settings_that_do_not_fit_are_refused_and_nothing_is_written(short, tmp_
         (
             [{"a": "x", "b": "y"}],
             ValueError,
-            "data/train_data-.*: no column could be the text; .* a guess is text_column=a label",
+            "^train_data: no column could be the text; .* a guess is text_column='a', label_column='b'$",
+        ),
+        (
+            {"complaint": ["it is late", "it is bad"], "by": ["web", "mail"], "about": ["pay", "ship"]},
+            ValueError,
+            """text_column='complaint'; label_column may be "by" \\(2 values\\), "about" \\(2 values\\)$""",
+        ),
+        (
+            [{"text": "a", "label": ["x"]}, {"text": "b", "label": ["y"]}],
+            ValueError,
+            r"^train_data row 0: the label is the list \[.x.\], but one label is needed; lists are for kind=multi_lab",
         ),
         (tf.data.Dataset.from_tensors(("a", "pos")).repeat(), ValueError, r"without an end; limit it, .* take\(1000\)"),
         ("missing.csv", FileNotFoundError, "missing.csv"),

@@ -19,7 +19,7 @@ from absl import flags
 from bert_keras.cli.flags import given_flags, require
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example, learn_labels, to_number
-from bert_keras.data_prep.text.same_text import key_of
+from bert_keras.data_prep.text.same_text import group_numbers
 from bert_keras.evaluation.tables import tab_separated
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
@@ -121,15 +121,15 @@ class _Check:
         settings = self.settings
         evaluated, unlabeled = self.evaluated, self.unlabeled
         encode = functools.partial(self._encoded, open_encoder(self.files, settings.eval_batch_size))
-        keys, vectors = encode(self.examples, "train_file")
+        vectors = encode(self.examples, "train_file")
         ids = np.array([self.labels.index(str(example.label)) for example in self.examples])
         probabilities = self._held_out_probabilities(vectors, ids)
         suspects = find_suspects(self.examples, self.labels, vectors, probabilities)
         leaks, chosen = [], []
         if evaluated:
-            leaks = find_leaks(evaluated, *encode(evaluated, "eval_file"), self.examples, keys, vectors)
+            leaks = find_leaks(evaluated, encode(evaluated, "eval_file"), self.examples, vectors)
         if unlabeled:
-            _, others = encode(unlabeled, "unlabeled_file")
+            others = encode(unlabeled, "unlabeled_file")
             guesses = regression().fit(vectors, ids).predict_proba(others)
             chosen = choose_next(unlabeled, self.labels, others, guesses, settings.num_next_labels)
         found = LabelCheck(
@@ -137,39 +137,32 @@ class _Check:
             float(np.mean(probabilities.argmax(-1) == ids)),
             suspects,
             find_confused_classes(self.examples, suspects),
-            find_duplicates(self.examples, keys),
+            find_duplicates(self.examples),
             leaks,
             chosen,
         )
         self._write(found)
         return Result(predictions=found, is_complete=True)
 
-    def _encoded(
-        self, encoder: Inference, examples: Sequence[Example], setting: str
-    ) -> tuple[list[tuple[int, ...]], np.ndarray]:
-        """Returns what is the same for equal texts, and the vectors, float32 [N, H]."""
+    def _encoded(self, encoder: Inference, examples: Sequence[Example], setting: str) -> np.ndarray:
+        """Returns the vectors, float32 [N, H]."""
         unlabelled = [dataclasses.replace(example, label=None) for example in examples]
         name = paths.name(getattr(self.settings, setting))
         length = self.settings.max_seq_length
         features = make_features(unlabelled, (), "single_label", self.files.tokenizer, length, None, name)
         log.info("encoding the texts of %s (%s)", name, f"{len(examples):,}")
-        vectors = last(encoder.outputs(features))["vectors"]
-        return [key_of(example.texts) for example in examples], vectors
+        return last(encoder.outputs(features))["vectors"]
 
     def _held_out_probabilities(self, vectors: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """Returns the probabilities of each text from a model that was not trained on it, float [N, C]."""
-        from sklearn.model_selection import StratifiedKFold, cross_val_predict
-
         settings = self.settings
-        folds = StratifiedKFold(settings.folds, shuffle=True, random_state=settings.seed)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The least populated class")  # `_check_counts` has the real limit
-            if not (settings.fine_tune or settings.contrastive_epochs):
-                return cross_val_predict(regression(), vectors, ids, cv=folds, method="predict_proba")
-            probabilities = np.zeros((len(ids), len(self.labels)))
-            for number, (train, held_out) in enumerate(folds.split(vectors, ids), 1):
+        probabilities = np.zeros((len(ids), len(self.labels)))
+        for number, (train, held_out) in enumerate(split_by_text(self.examples, ids, settings.folds, settings.seed), 1):
+            if settings.fine_tune or settings.contrastive_epochs:
                 log.info("fold %d of %d", number, settings.folds)
                 probabilities[held_out] = self._trained(number, train, held_out)
+            else:
+                probabilities[held_out] = regression().fit(vectors[train], ids[train]).predict_proba(vectors[held_out])
         return probabilities
 
     def _trained(self, number: int, train: Iterable[int], held_out: Iterable[int]) -> np.ndarray:
@@ -207,6 +200,8 @@ class _Check:
                 paths.remove(path)  # of a check that was interrupted
         message = "texts that get another label from models of the other texts: %s of %s (%.1f %% get their own)"
         log.info(message, f"{len(found.suspects):,}", f"{len(self.examples):,}", 100 * found.accuracy)
+        num_confident = sum(suspect.is_confident for suspect in found.suspects)
+        log.info("suspects that are above the threshold of another class (is_confident): %s", f"{num_confident:,}")
         for pair in found.confused_classes[:3]:
             log.info('"%s" gets "%s": %d of its texts, %.0f %%', *dataclasses.astuple(pair)[:3], 100 * pair.share)
         if found.duplicates:
@@ -215,6 +210,27 @@ class _Check:
             files = [paths.name(file or "") for file in (self.settings.eval_file, self.settings.train_file)]
             log.warning("texts of %s that are also in %s, or nearly: %s", *files, f"{len(found.leaks):,}")
         log.info("Look at %s", ", ".join(written))
+
+
+def split_by_text(
+    examples: Sequence[Example], ids: np.ndarray, num_folds: int, seed: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Returns the rows to train on and the rows that are held out, for each fold; equal texts are in one fold."""
+    from sklearn.model_selection import StratifiedGroupKFold  # it loads only where it is needed
+
+    texts = group_numbers(example.key for example in examples)
+    folds = StratifiedGroupKFold(num_folds, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class")  # `_check_counts` has the real limit
+        split = list(folds.split(texts, ids, texts))
+    classes = set(ids.tolist())
+    if any(not len(held_out) or set(ids[train].tolist()) != classes for train, held_out in split):
+        raise Mistake(
+            "{folds}={} cannot be made: equal texts stay together, so a fold would have no text, or all texts of a "
+            "label; give less, or add texts",
+            num_folds,
+        )
+    return split
 
 
 def open_run(
@@ -265,13 +281,15 @@ def _warn_of_other_kinds(labels: Sequence[str]) -> None:
 def _check_counts(settings: LabelCheckSettings, examples: Sequence[Example], labels: Sequence[str]) -> None:
     """Checks that the folds can be made, and that each has all labels to train on."""
     of_labels = {label: [example for example in examples if example.label == label] for label in labels}
-    if rare := next((found for found in of_labels.values() if len(found) < 2), None):
+    num_texts = {label: len({*group_numbers(example.key for example in of_labels[label])}) for label in labels}
+    if rare := next((of_labels[label] for label in labels if num_texts[label] < 2), None):
         raise Mistake(
-            '{}: the label "{}" has one text, but a check needs two of each label; add one, or take it out',
+            '{}: the label "{}" has one text{}, but a check needs two of each label; add one, or take it out',
             rare[0].source,
             rare[0].label,
+            f", {len(rare)} times" if len(rare) > 1 else "",
         )
-    if settings.folds > (most := max(map(len, of_labels.values()))):
+    if settings.folds > (most := max(num_texts.values())):
         raise Mistake("{folds}={}, but no label has more than {} texts; give {} or less", settings.folds, most, most)
     if settings.fine_tune:
         num_train = len(examples) - math.ceil(len(examples) / settings.folds)
@@ -281,6 +299,8 @@ def _check_counts(settings: LabelCheckSettings, examples: Sequence[Example], lab
 def _shown(value: object) -> object:
     if isinstance(value, tuple):
         return "; ".join(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:.4f}" if isinstance(value, float) else value
 
 

@@ -64,9 +64,11 @@ def train_ner(train_data: Any = None, eval_data: Any = None, predict_data: Any =
 
     Args:
         train_data: the path of a file, or sentences in memory. A sentence is a dict with
-            "words", "tags" and optionally "document", or a tuple (words, tags); to predict, a list of words. Sentences
-            may be in a list, a generator, a table, or a finite `tf.data.Dataset`. Columns may be a dict or a tuple of
-            lists, such as (all_words, all_tags).
+            "words", "tags" and optionally "document", or a tuple (words, tags); to predict, a list of words. Dicts may
+            have the forms of the objects in JSON files, such as "tokens" and "ner_tags", or a text and its spans; so
+            may the rows of a table, in which each row may also be one word of a sentence. Sentences may be in a list,
+            a generator, a table, or a finite `tf.data.Dataset`. Columns may be a dict or a tuple of lists, such as
+            (all_words, all_tags).
         eval_data: data to evaluate on, in one of these forms.
         predict_data: data to predict, in one of these forms.
         settings: the other flags of run_ner.py, by name.

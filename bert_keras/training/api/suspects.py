@@ -11,11 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_keras.data_prep.tasks.examples import Example
+from bert_keras.data_prep.text.same_text import find_contradictions, find_shared, group_numbers
 
 _NUM_NEIGHBOURS = 3
 # Cosine from which two texts are nearly the same.
 _NEARLY_EQUAL = 0.95
 _ROWS_AT_A_TIME = 1000
+_TOLERANCE = 1e-6  # for equal probabilities, as in cleanlab
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Suspect:
         label: the one in the file.
         suggestion: the label that models of the other texts give.
         margin: the probability of the label, less that of the suggestion: near -1 for a clear contradiction.
-        neighbours: the texts with the most similar vectors of the encoder, each as "place: label".
+        is_confident: whether the suggestion is above the threshold of its class; see `are_confident`.
+        neighbours: the other texts with the most similar vectors of the encoder, each as "place: label".
         text, text_pair: the text; text_pair is None for a single text.
     """
 
@@ -37,6 +40,7 @@ class Suspect:
     label: str
     suggestion: str
     margin: float
+    is_confident: bool
     neighbours: tuple[str, ...]
     text: str
     text_pair: str | None = None
@@ -101,19 +105,43 @@ def find_suspects(
 
     `probabilities` are of models that were not trained on the example, float [N, C].
     """
-    rows = np.arange(len(examples))
-    of_label = probabilities[rows, [labels.index(str(example.label)) for example in examples]]
-    best = probabilities.argmax(-1)
-    margins = of_label - probabilities.max(-1)
+    ids = np.array([labels.index(str(example.label)) for example in examples])
+    best, is_confident = probabilities.argmax(-1), are_confident(probabilities, ids)
+    margins = probabilities[np.arange(len(ids)), ids] - probabilities.max(-1)
     suspicious = [row for row in np.argsort(margins, kind="stable") if margins[row] < 0]
+    texts = np.array(group_numbers(example.key for example in examples))
+    first_rows = np.unique(texts, return_index=True)[1]
     suspects = []
-    for row, nearest in zip(suspicious, _nearest(vectors[suspicious], vectors, _NUM_NEIGHBOURS + 1), strict=True):
-        others = [number for number, _ in nearest if number != row][:_NUM_NEIGHBOURS]
-        neighbours = tuple(f"{examples[number].source}: {examples[number].label}" for number in others)
+    for row, nearest in zip(
+        suspicious, _nearest(vectors[suspicious], vectors[first_rows], _NUM_NEIGHBOURS + 1), strict=True
+    ):
+        others = [examples[first_rows[number]] for number, _ in nearest if number != texts[row]][:_NUM_NEIGHBOURS]
+        neighbours = tuple(f"{other.source}: {other.label}" for other in others)
         example = examples[row]
-        answer = str(example.label), labels[int(best[row])], float(margins[row]), neighbours
+        answer = str(example.label), labels[int(best[row])], float(margins[row]), bool(is_confident[row]), neighbours
         suspects.append(Suspect(example.source, example.id, *answer, example.text_a, example.text_b))
     return suspects
+
+
+def are_confident(probabilities: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Returns which labels confident learning finds wrong, bool [N].
+
+    The threshold of a class is the mean of its probabilities for the examples with its label. A label is wrong if
+    another class is the most probable one and, among the classes at their thresholds, is the first.
+    Source: Northcutt et al. 2021, "Confident Learning"; the same as `find_label_issues` of cleanlab 2.9 with
+    filter_by="confident_learning", also in its tolerance.
+
+    Args:
+        probabilities: of models that were not trained on the example, float [N, C].
+        ids: the labels, int [N]; a class may have none.
+    """
+    counts = np.bincount(ids, minlength=probabilities.shape[-1])
+    sums = np.bincount(ids, probabilities[np.arange(len(ids)), ids], minlength=len(counts))
+    thresholds = np.where(counts, sums / np.maximum(counts, 1), np.inf)
+    is_at_threshold = probabilities >= np.maximum(thresholds, 2 * _TOLERANCE) - _TOLERANCE
+    guesses = np.where(is_at_threshold.sum(-1) > 1, probabilities.argmax(-1), is_at_threshold.argmax(-1))
+    of_label = probabilities[np.arange(len(ids)), ids]
+    return is_at_threshold.any(-1) & (guesses != ids) & (of_label < probabilities.max(-1) - _TOLERANCE)
 
 
 def find_confused_classes(examples: Sequence[Example], suspects: Sequence[Suspect]) -> list[ConfusedClasses]:
@@ -123,33 +151,25 @@ def find_confused_classes(examples: Sequence[Example], suspects: Sequence[Suspec
     return [ConfusedClasses(*pair, count, count / sizes[pair[0]]) for pair, count in pairs.most_common()]
 
 
-def find_duplicates(examples: Sequence[Example], keys: Sequence[object]) -> list[Duplicate]:
-    """Returns the texts with equal `keys`, one for each example, but different labels, group by group."""
-    groups = collections.defaultdict(list)
-    for example, key in zip(examples, keys, strict=True):
-        groups[key].append(example)
-    contradicting = [group for group in groups.values() if len({example.label for example in group}) > 1]
+def find_duplicates(examples: Sequence[Example]) -> list[Duplicate]:
+    """Returns equal texts with different labels, group by group."""
+    groups = find_contradictions((example.key for example in examples), (example.label for example in examples))
     return [
         Duplicate(number, example.source, example.id, str(example.label), example.text_a, example.text_b)
-        for number, group in enumerate(contradicting, 1)
-        for example in group
+        for number, group in enumerate(groups, 1)
+        for example in (examples[row] for row in group)
     ]
 
 
 def find_leaks(
-    evaluated: Sequence[Example],
-    keys: Sequence[object],
-    vectors: np.ndarray,
-    examples: Sequence[Example],
-    train_keys: Sequence[object],
-    train_vectors: np.ndarray,
+    evaluated: Sequence[Example], vectors: np.ndarray, examples: Sequence[Example], train_vectors: np.ndarray
 ) -> list[Leak]:
     """Returns the evaluated texts that equal a training example, or nearly do, the most similar first."""
-    places = {key: number for number, key in enumerate(train_keys)}
+    equal = dict(find_shared((example.key for example in evaluated), (example.key for example in examples)))
     leaks = []
-    nearest = _nearest(vectors, train_vectors, 1)
-    for example, key, [(number, cosine)] in zip(evaluated, keys, nearest, strict=True):
-        number, similarity = (places[key], 1.0) if key in places else (number, min(cosine, 1.0))
+    for row, [(number, cosine)] in enumerate(_nearest(vectors, train_vectors, 1)):
+        example = evaluated[row]
+        number, similarity = (equal[row], 1.0) if row in equal else (number, min(cosine, 1.0))
         if similarity >= _NEARLY_EQUAL:
             other = examples[number]
             labels = str(example.label), str(other.label)

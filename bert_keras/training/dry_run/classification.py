@@ -47,6 +47,8 @@ def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
         settings = open_settings(values, ClassifierSettings, "run_classifier")
         stored = stored_task(settings, TASK_NAMES.values())
         settings = complete_settings(settings, given_flags(values), stored)
+        if not (is_whole or settings.do_train or stored):
+            return []  # a model that is not in a folder here decides the kind of the labels
         if settings.kind == "rerank":
             return ranking.look(settings, is_whole)
         if settings.kind == "few_shot":
@@ -117,9 +119,7 @@ def _check_together(
 ) -> None:
     """Checks labels and pairs of all files as the run does, and adds what it would hold out."""
     if not settings.do_train and stored is None:
-        if "eval_file" not in read:
-            return  # the labels are those of a model that is not here
-        stored = {"labels": list(learn_labels(read["eval_file"], settings.kind))}
+        return  # the labels are those of a model that is not here
     data = None
     with together.reading():
         data = read_classification_data(settings, stored, read=lambda _, name: read[name])

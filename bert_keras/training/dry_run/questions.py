@@ -1,10 +1,12 @@
 """A look at the files of run_squad.py."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from absl import flags
 
+from bert_keras.cli.flags import given_flags
 from bert_keras.data_prep.tasks.question_files import read_articles
 from bert_keras.data_prep.tasks.squad import SquadExample
 from bert_keras.data_prep.tasks.squad_files import check_answers, make_examples
@@ -12,7 +14,7 @@ from bert_keras.evaluation.squad import questions_of
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.storage.json_rows import name_of
 from bert_keras.training.dry_run.findings import Findings
-from bert_keras.training.dry_run.opening import open_settings
+from bert_keras.training.dry_run.opening import open_settings, stored_task
 from bert_keras.training.dry_run.statistics import (
     Texts,
     add_equal_texts,
@@ -32,6 +34,14 @@ def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
     together, files, texts = Findings(), [], []
     with together.catching():
         settings = open_settings(values, SquadSettings, "run_squad")
+        given, stored = given_flags(values), stored_task(settings, ["question_answering"])
+        if stored and "version_2_with_negative" not in given:
+            answers = stored.get("version_2_with_negative", settings.version_2_with_negative)
+            settings = dataclasses.replace(settings, version_2_with_negative=answers)
+        if not settings.do_train and "eval_file" not in given:
+            settings = dataclasses.replace(settings, eval_file=None)  # training has evaluated on it
+        if not (is_whole or settings.do_train or stored):
+            return []  # a model that is not in a folder here decides whether texts may lack answers
         for name, action in _ACTIONS.items():
             if action and getattr(settings, action) and not getattr(settings, name):
                 raise Mistake("{} needs {}, a file of SQuAD's JSON", Setting(action), Setting(name))

@@ -16,6 +16,7 @@ import scipy.special
 from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example
+from bert_keras.data_prep.text.same_text import Placed
 from bert_keras.evaluation.calibration import fit_temperature, label_set_thresholds, negative_log_likelihood
 from bert_keras.evaluation.classification import classification_metrics, multi_label_metrics, regression_metrics
 from bert_keras.evaluation.intervals import bootstrap
@@ -107,6 +108,16 @@ class Classification(Task):
             "data": facts_of(self.data.labels, self.data.train or ()),
             "evaluation": evaluation,
             **{name: value for name, value in optional.items() if value},
+        }
+
+    @property
+    def texts(self) -> dict[str, list[Placed]]:
+        """Those of the calibration, and those that only a teacher labels, count as trained on."""
+        data = self.data
+        trained = [*(data.train or ()), *(data.calibration or ()), *(data.unlabeled or ())]
+        return {
+            "train": [example.placed for example in trained],
+            "eval": [example.placed for example in data.dev or ()],
         }
 
     def describe(self) -> dict[str, Any]:

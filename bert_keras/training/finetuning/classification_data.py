@@ -16,6 +16,7 @@ from bert_keras.data_prep.tasks.columns import Columns
 from bert_keras.data_prep.tasks.examples import Example, check_labels, in_order, learn_labels, learn_scale
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
+from bert_keras.data_prep.text.same_text import find_contradictions
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification_settings import source_of
@@ -104,10 +105,34 @@ def read_classification_data(
             f"the model has the labels {_listed(stored['labels'])}, but the data have {_listed(data.labels)}; "
             "give data of the task that the model was trained for"
         )
+    warn_of_contradictions([*(data.train or ()), *(data.calibration or ()), *(data.dev or ())], data.kind)
     if unlabeled_file:
         data = dataclasses.replace(data, unlabeled=_read_unlabeled(settings, data, read or read_own))
     _check_pairs(data, stored)
     return data
+
+
+def warn_of_contradictions(examples: Sequence[Example], kind: str) -> None:
+    """Warns of equal texts with different labels; numbers may differ, because they may be measured again."""
+    if kind == "regression":
+        return
+    labels = [_answer(example) for example in examples]
+    groups = find_contradictions([example.key for example in examples], labels)
+    if groups:
+        first = groups[0][0]
+        other = next(number for number in groups[0] if labels[number] != labels[first])
+        log.warning(
+            "texts that occur with different labels: %s, such as %s (%s) and %s (%s); no model can answer both",
+            f"{len(groups):,}",
+            *(value for number in (first, other) for value in (examples[number].source, labels[number])),
+        )
+
+
+def _answer(example: Example) -> str:
+    label: Any = example.label
+    if example.choices:
+        return example.choices[int(label)]
+    return ", ".join(sorted(label)) or "no label" if isinstance(label, tuple) else str(label)
 
 
 def _read_unlabeled(settings: ClassifierSettings, data: ClassificationData, read: Reader) -> list[Example]:
@@ -152,7 +177,7 @@ def _read_own_files(
     train = labels = None
     if settings.do_train or (settings.do_eval and holds_out):
         train = read(settings, "train_file")
-        labels = tuple(stored["labels"] if stored else in_order(learn_labels(train, settings.kind), held))
+        labels = tuple(stored["labels"] if stored else in_order(_learn_labels(settings, train), held))
     dev = read(settings, "eval_file") if settings.do_eval and settings.eval_file else None
     test = read(settings, "predict_file") if settings.do_predict else None
     if holds_out and train is not None:
@@ -174,6 +199,15 @@ def check_files(settings: ClassifierSettings) -> None:
     holds_out = settings.eval_share > 0 and settings.train_file
     if settings.do_eval and not settings.eval_file and not holds_out:
         raise Mistake("{do_eval} needs {eval_file}, or {eval_share} of {train_file} to hold out")
+
+
+def _learn_labels(settings: ClassifierSettings, train: Sequence[Example]) -> tuple[str, ...]:
+    """Returns the labels of the examples to train on, also those of columns of 0 and 1 that are 0 everywhere."""
+    labels = learn_labels(train, settings.kind)
+    named = [name.strip() for name in (settings.label_column or "").split(",")]
+    if len(named) > 1 and {*labels} < {*named}:
+        return tuple(sorted(named))
+    return labels
 
 
 def read_own(settings: ClassifierSettings | LabelCheckSettings, flag: str) -> list[Example]:

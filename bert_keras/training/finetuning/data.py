@@ -3,11 +3,12 @@
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from bert_keras.data_prep.text.same_text import Placed, find_shared
 from bert_keras.mistakes import Message
 from bert_keras.storage import checks, paths, writing
 from bert_keras.training.report import in_words
@@ -18,9 +19,10 @@ log = logging.getLogger("bert_keras")
 EVALUATION_FILE = "evaluation.json"
 
 
-def warn_of_trained_data(settings: Mapping[str, Any]) -> None:
-    """Warns if the evaluation file is the training file or a copy of it."""
+def warn_of_trained_data(settings: Mapping[str, Any], texts: Mapping[str, Sequence[Placed]] | None = None) -> None:
+    """Warns if the evaluation file is the training file or a copy of it, or if it has some of the same `Task.texts`."""
     train_file, eval_file = settings.get("train_file"), _eval_file(settings)
+    train, evaluated = (texts or {}).get("train", ()), (texts or {}).get("eval", ())
     if train_file and eval_file and _is_same_data(train_file, eval_file):
         log.warning(
             Message(
@@ -28,6 +30,15 @@ def warn_of_trained_data(settings: Mapping[str, Any]) -> None:
                 "on held-out data ({eval_file})",
                 eval_file,
             )
+        )
+    elif shared := find_shared((each.key for each in evaluated), (each.key for each in train)):
+        log.warning(
+            "texts to evaluate on that the training data also have: %s of %s, such as %s (the same as %s); "
+            "the metrics are too good, so take these texts out of one of the two",
+            f"{len(shared):,}",
+            f"{len(evaluated):,}",
+            evaluated[shared[0].number].place,
+            train[shared[0].other].place,
         )
 
 

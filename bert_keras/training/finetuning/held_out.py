@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bert_keras.data_prep.tasks.examples import Example
-from bert_keras.data_prep.text.same_text import group_numbers, key_of
+from bert_keras.data_prep.text.same_text import group_numbers
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 
@@ -47,7 +47,7 @@ def hold_out(
     order = list(range(len(examples)))
     random.Random(_SPLIT_SEED).shuffle(order)
     wanted = round(share * len(examples))
-    numbers = group_numbers(key_of(example.texts) for example in examples)
+    numbers = group_numbers(example.key for example in examples)
     labels = [_labels_in(example, kind) for example in examples]
     held_out = _Split(order, numbers, labels, wanted).choose() if 0 < wanted < len(examples) else set(order[:wanted])
     if not 0 < len(held_out) < len(examples):

@@ -14,6 +14,7 @@ from bert_keras.data_prep.tasks.examples import in_order
 from bert_keras.data_prep.tasks.tagging.conll import format_columns, read_conll
 from bert_keras.data_prep.tasks.tagging.features import collect_tags, make_features, tags_from_logits
 from bert_keras.data_prep.tasks.tagging.rows import tagged_rows
+from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.evaluation.entities import entity_metrics, entity_report
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
@@ -62,6 +63,7 @@ class TokenClassification(Task):
         self._eval = read(eval_file) if eval_file else []
         self._predict = read(predict_file, needs_tags=False) if predict_file else []
         self.facts = {"tags": self.tags}
+        self.texts = {"train": _placed(train), "eval": _placed(self._eval)}
         for name, sentences in (("train_file", train), ("eval_file", self._eval)):
             if sentences:
                 self.facts[f"{name}_sha256"] = _digest(sentences)
@@ -128,6 +130,10 @@ class TokenClassification(Task):
 
 def _tags_of(sentences: Sequence[Sentence]) -> list[Sequence[str]]:
     return [sentence.tags or () for sentence in sentences]
+
+
+def _placed(sentences: Sequence[Sentence]) -> list[Placed]:
+    return [Placed(key_of([" ".join(sentence.words)]), sentence.place()) for sentence in sentences]
 
 
 def _digest(sentences: Sequence[Sentence]) -> str:

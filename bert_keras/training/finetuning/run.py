@@ -121,7 +121,7 @@ class FineTuning:
         # The chief writes the features, and the others read them.
         workers.chief_first(lambda: task.prepare(run_dir.path))
         if task.eval_features is not None:
-            warn_of_trained_data({**values_of(settings), **task.files})
+            warn_of_trained_data({**values_of(settings), **task.files}, task.texts)
         trained = Trained()
         if settings.do_train:
             if len(tries) == 1:

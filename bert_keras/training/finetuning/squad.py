@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from bert_keras.data_prep.tasks.squad_answers import (
     report_unanswered,
 )
 from bert_keras.data_prep.tasks.squad_files import check_answers, make_examples, unanswered_ids
+from bert_keras.data_prep.text.same_text import Key, Placed, key_of
 from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics, warn_of_words
 from bert_keras.mistakes import Message
 from bert_keras.model_folder.folder import ModelFolder
@@ -54,6 +56,14 @@ class _Questions:
     articles: list[dict]
     examples: list[SquadExample]
     digest: str
+
+    @property
+    def placed(self) -> list[Placed]:
+        """The passages, each with its first question."""
+        places: dict[Key, str] = {}
+        for passage, examples in itertools.groupby(self.examples, lambda example: example.passage):
+            places.setdefault(key_of([passage.text]), f'{self.path} question "{next(examples).question_id}"')
+        return [Placed(*item) for item in places.items()]
 
 
 class QuestionAnswering(Task):
@@ -108,6 +118,11 @@ class QuestionAnswering(Task):
             for name, questions in (("train_file", self._train), ("eval_file", self._eval))
             if questions
         }
+
+    @property
+    def texts(self) -> dict[str, list[Placed]]:
+        parts = (("train", self._train), ("eval", self._eval))
+        return {part: questions.placed for part, questions in parts if questions}
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -35,6 +35,7 @@ class Task:
         num_train_examples: int; the number of steps is computed from it.
         facts: dict of JSON values that must not change when a run resumes, such as digests of the training data.
         files: dict of paths by flag name, such as "eval_file", if they differ from the flags.
+        texts: dict of two lists of `Placed`, "train" and "eval": to find those that are in both.
         baseline: dict of float by name; the metrics of a baseline on the evaluation data; empty without one.
         baseline_name: str; what the baseline predicts, for the log, such as "most frequent class".
         page_examples: list of dict; a few examples of the data for the page of serve.py, as the items of its requests.
@@ -74,6 +75,7 @@ class Task:
     # Each task has its own dicts. A subclass may set them, or define attributes of these names.
     facts = functools.cached_property(lambda self: {})
     files = functools.cached_property(lambda self: {})
+    texts = functools.cached_property(lambda self: {})
     baseline = functools.cached_property(lambda self: {})
     page_examples = functools.cached_property(lambda self: [])
 

@@ -13,6 +13,7 @@ from bert_keras.data_prep.tasks.columns import Columns, find_header, without_nam
 from bert_keras.data_prep.tasks.header import YES
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
+from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.training.sentence_vectors.data import read_file
@@ -32,11 +33,13 @@ class Queries:
         path: of the file.
         texts: by query, the relevance of each text: 0, or above 0 for a text that fits.
         rows: (query, text) of each row, or of each text of a row, in the order of the file.
+        placed: the queries.
     """
 
     path: str
     texts: dict[str, dict[str, float]]
     rows: list[tuple[str, str]]
+    placed: list[Placed] = dataclasses.field(default_factory=list)
 
     @property
     def digest(self) -> str:
@@ -91,7 +94,10 @@ def read_queries(path: str, settings: ClassifierSettings, has_relevance: bool = 
     if num_changed:
         told = "%s: rows whose text has another score in another row, of which the highest counts: %d"
         log.warning(told, path, num_changed)
-    return Queries(path, dict(queries), rows)
+    places: dict[str, str] = {}
+    for row, (_, place) in zip(found.rows, found.placed, strict=True):
+        places.setdefault(row[0], place)
+    return Queries(path, dict(queries), rows, [Placed(key_of([query]), place) for query, place in places.items()])
 
 
 def _column_of_scores(table: Table) -> str | None:

@@ -81,6 +81,8 @@ class Reranking(Task):
             for name, queries in (("train_file", train), ("eval_file", self._eval))
             if queries
         }
+        parts = (("train", train), ("eval", self._eval))
+        self.texts = {part: queries.placed for part, queries in parts if queries}
         if train:
             check_trainable(train)
             self._prepare_training(train)

@@ -17,6 +17,7 @@ from bert_keras.data_prep.tasks.header import YES
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
+from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
@@ -39,16 +40,18 @@ class Texts:
             further texts that do not; "texts"; or "classes", a text and its class.
         rows: tuples of texts.
         labels: float for "scores", str for "classes", else empty.
+        placed: the first two texts of each row of the file.
     """
 
     kind: str
     rows: list[tuple[str, ...]]
     labels: list[Any]
+    placed: list[Placed] = dataclasses.field(default_factory=list)
 
     @property
     def digest(self) -> str:
         """The SHA-256 of the content; the format of the file does not matter."""
-        return hashlib.sha256(json.dumps(dataclasses.astuple(self)).encode("ascii")).hexdigest()
+        return hashlib.sha256(json.dumps((self.kind, self.rows, self.labels)).encode("ascii")).hexdigest()
 
 
 def read_texts(settings: VectorSettings, name: str) -> Texts:
@@ -105,11 +108,12 @@ def read_file(
         if any(map(is_blank, row)):
             raise ValueError(f"{each.source}: a text is empty; give a text, or remove the row")
     labels = [each.label for each in examples]
+    placed = [Placed(key_of(row[:2]), each.source) for each, row in zip(examples, rows, strict=True)]
     if score is not None:
-        return Texts("scores", rows, labels)
+        return Texts("scores", rows, labels, placed)
     if second is None:
-        return Texts("texts" if label is None else "classes", rows, [] if label is None else labels)
-    return Texts("pairs", rows if label is None else _from_inferences(path, label, rows, labels), [])
+        return Texts("texts" if label is None else "classes", rows, [] if label is None else labels, placed)
+    return Texts("pairs", rows if label is None else _from_inferences(path, label, rows, labels), [], placed)
 
 
 def _find_columns(table: Table, score: str | None, label: str | None) -> tuple[tuple[str, ...], str | None, str | None]:
@@ -122,7 +126,7 @@ def _find_columns(table: Table, score: str | None, label: str | None) -> tuple[t
             negatives = [name for lower, name in by_name.items() if lower.startswith("negative")]
             texts = by_name[first], by_name[second], *negatives
     if not texts:
-        texts = tuple(by_name[name] for name in TEXT_NAMES if name in by_name)[:1]
+        texts = names if len(names) == 1 else tuple(by_name[name] for name in TEXT_NAMES if name in by_name)[:1]
     if not texts:
         raise Mistake(
             "{}: no column could be a text among {}; name one or more with {text_columns}", path, list_columns(names)

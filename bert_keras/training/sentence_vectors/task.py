@@ -59,6 +59,9 @@ class SentenceVectors(Task):
         # None for each action that the run leaves out; the methods below run only where there is something.
         texts: list[Any] = [found.get(name) for name in FILES]
         self._train, self._eval, self._predict = texts
+        self.texts = {
+            part: found[name].placed for part, name in (("train", "train_file"), ("eval", "eval_file")) if name in found
+        }
         self.kind = self._train.kind if self._train else ""
         self.facts = {f"{name}_sha256": texts.digest for name, texts in found.items() if name != "predict_file"}
 

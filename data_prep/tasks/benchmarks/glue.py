@@ -4,12 +4,13 @@
 """
 
 import dataclasses
+import itertools
 import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_keras.data_prep.tasks.columns import list_columns
+from bert_keras.data_prep.tasks.columns import REPEATED_HEADER, list_columns
 from bert_keras.data_prep.tasks.examples import Example, to_number
 from bert_keras.data_prep.tasks.tables import BadRow, Row, iterate_rows, without_bad_rows
 from bert_keras.storage import paths
@@ -64,7 +65,8 @@ class GlueTask:
         tfds: None: not available there in this form.
         kind: one of `examples.KINDS`.
         metrics: names as in `evaluation`; the first one is for choosing between runs.
-        other_spellings: by another spelling of a label in files, the label.
+        other_names: names that other libraries and files give the labels, in the order of `labels`. Their numbers are
+            names, too, unless libraries number the labels in another order.
     """
 
     name: str
@@ -73,7 +75,18 @@ class GlueTask:
     tfds: TfdsSource | None = None
     kind: str = "single_label"
     metrics: tuple[str, ...] = ("accuracy",)
-    other_spellings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    other_names: tuple[str, ...] = ()
+    has_one_order: bool = True
+
+    def label_named(self, name: str) -> str | None:
+        """Returns the label with a name in this table, in any case, or with a number; None if there is none."""
+        if name in self.labels:
+            return name
+        numbers = [[str(number), f"{number}.0", f"label_{number}"] for number in range(len(self.labels))]
+        for label, other, number in itertools.zip_longest(self.labels, self.other_names, numbers):
+            if name.strip().lower() in (label, other, *(number if self.has_one_order else ())):
+                return label
+        return None
 
 
 def _indexed_task(
@@ -99,7 +112,8 @@ def _mnli_task(name: str, genres: str) -> GlueTask:
         "test": GlueFile(f"test_{genres}.tsv", 8, 9, id=0),
     }
     splits = (("train", "train"), ("dev", f"validation_{genres}"), ("test", f"test_{genres}"))
-    return GlueTask(name, files, _THREE_WAY, TfdsSource("glue/mnli", "premise", "hypothesis", splits))
+    tfds = TfdsSource("glue/mnli", "premise", "hypothesis", splits)
+    return GlueTask(name, files, _THREE_WAY, tfds, has_one_order=False)
 
 
 def _swag_file(name: str, label: str | None = None) -> GlueFile:
@@ -120,10 +134,11 @@ _TASKS = (
             "test": GlueFile("test.tsv", 1, id=0),
         },
         labels=_BINARY,
+        other_names=("unacceptable", "acceptable"),
         tfds=TfdsSource("glue/cola", "sentence"),
         metrics=("matthews", "accuracy"),
     ),
-    _indexed_task("sst-2", "sentence", None, _BINARY, id=None),
+    _indexed_task("sst-2", "sentence", None, _BINARY, id=None, other_names=("negative", "positive")),
     GlueTask(
         name="mrpc",
         files={
@@ -132,20 +147,26 @@ _TASKS = (
             "test": GlueFile("test.tsv", 3, 4, id=0),
         },
         labels=_BINARY,
+        other_names=("not_equivalent", "equivalent"),
         tfds=TfdsSource("glue/mrpc", "sentence1", "sentence2"),
         metrics=("f1", "accuracy"),
     ),
     _indexed_task("sts-b", "sentence1", "sentence2", (), "score", kind="regression", metrics=("spearman", "pearson")),
-    _indexed_task("qqp", "question1", "question2", _BINARY, "is_duplicate", "id", metrics=("f1", "accuracy")),
+    _indexed_task(
+        *("qqp", "question1", "question2", _BINARY, "is_duplicate", "id"),
+        metrics=("f1", "accuracy"),
+        other_names=("not_duplicate", "duplicate"),
+    ),
     _mnli_task("mnli", "matched"),
     _mnli_task("mnli-mm", "mismatched"),
     _indexed_task("qnli", "question", "sentence", _TWO_WAY),
     _indexed_task("rte", "sentence1", "sentence2", _TWO_WAY),
-    _indexed_task("wnli", "sentence1", "sentence2", _BINARY),
+    _indexed_task("wnli", "sentence1", "sentence2", _BINARY, other_names=("not_entailment", "entailment")),
     GlueTask(
         name="ax",
         files={"test": GlueFile("diagnostic.tsv", "sentence1", "sentence2", id="index")},
         labels=_THREE_WAY,
+        has_one_order=False,
         tfds=TfdsSource("glue/ax", "premise", "hypothesis", (("test", "test"),)),
         metrics=("matthews", "accuracy"),
     ),
@@ -157,7 +178,8 @@ _TASKS = (
             "test": GlueFile("xnli.test.tsv", 6, 7, label=1, language=0),
         },
         labels=_THREE_WAY,
-        other_spellings={"contradictory": "contradiction"},
+        other_names=("contradictory",),
+        has_one_order=False,
     ),
     GlueTask(
         name="swag",
@@ -220,15 +242,18 @@ def read_glue_file(
     places = _find_places(file, rows[0], name)
     if file.has_header:
         header, *rows = rows
-        if file.label is not None and header.cells[places[file.label]] in task.labels:
+        if file.label is not None and task.label_named(header.cells[places[file.label]]) is not None:
             raise ValueError(
                 f"{name} line {header.line}: this is an example, but the first line of this file of {task.name} names "
                 "the columns; put the header back"
             )
     if file.language is not None:
         rows = _rows_of_language(rows, places[file.language], xnli_language, name)
+    first = header.cells if file.has_header else None
     examples = (
         _make_example(task, file, places, row.cells, number, f"{name} line {row.line}")
+        if row.cells != first
+        else BadRow(f"{name} line {row.line}", REPEATED_HEADER)
         for number, row in enumerate(rows)
     )
     examples = without_bad_rows(name, examples, skip_bad_rows)
@@ -278,7 +303,7 @@ def _make_example(
         id=str(number) if file.id is None else values[file.id],
         text_a=values[file.text_a],
         text_b=None if file.choices else text_b,
-        label=task.other_spellings.get(label, label) if isinstance(label, str) else label,
+        label=label if not isinstance(label, str) else task.label_named(label) or label,
         choices=tuple(f"{text_b} {values[ending]}" for ending in file.choices),
         source=source,
     )

@@ -79,7 +79,7 @@ def score_glue(task: GlueTask, data_file: str, predictions_file: str, xnli_langu
         raise Mistake("{task}={} has no file with labels; only GLUE's site can score it", task.name)
     examples = read_glue_file(task, data_file, "dev", xnli_language)
     check_labels(examples, task.labels, task.kind)
-    values = _read_predictions(predictions_file, examples, task.labels)
+    values = _read_predictions(predictions_file, examples, task)
     labels = [example.label for example in examples]
     if task.kind == "regression":
         metrics, report = regression_metrics(labels, values), ""
@@ -129,8 +129,10 @@ def _read_json_object(path: str, needed: str) -> dict[str, Any]:
     return content
 
 
-def _read_predictions(path: str, examples: Sequence[Example], labels: Sequence[str]) -> list[str | float]:
+def _read_predictions(path: str, examples: Sequence[Example], task: GlueTask) -> list[str | float]:
     """Returns the prediction for each example: a class name, or a float if there are no labels.
+
+    Names of other libraries, such as "equivalent" for "1", become those of the task; the log reports them.
 
     A file of any program is tab-separated and has one of these forms:
 
@@ -142,10 +144,13 @@ def _read_predictions(path: str, examples: Sequence[Example], labels: Sequence[s
                              examples, as the original BERT writes them
     """
     name = paths.name(path)
-    entries = [
-        (line, id_, _read_prediction(text, f"{name} line {line}", labels))
-        for line, id_, text in _read_entries(list(iterate_rows(path, is_csv=False)), name, labels)
-    ]
+    found = _read_entries(list(iterate_rows(path, is_csv=False)), name, task.labels)
+    entries = [(line, id_, _read_prediction(text, f"{name} line {line}", task)) for line, id_, text in found]
+    pairs = zip(found, entries, strict=True)
+    renamed = {text: value for (*_, text), (*_, value) in pairs if task.labels and text != value}
+    if renamed:
+        shown = ", ".join(f"{text} as {value}" for text, value in sorted(renamed.items()))
+        log.info("%s: names of other libraries are read: %s", name, shown)
     if any(id_ is not None for _, id_, _ in entries):
         return _by_id(entries, name, examples)
     if len(entries) > len(examples):
@@ -192,11 +197,13 @@ def _is_distribution(cells: Sequence[str]) -> bool:
     return len(values) == len(cells) and all(0 <= value <= 1 for value in values) and abs(sum(values) - 1) < 1e-3
 
 
-def _read_prediction(text: str, place: str, labels: Sequence[str]) -> str | float:
-    if labels:
-        if text not in labels:
-            raise ValueError(f'{place}: prediction "{text}" is not one of {", ".join(labels)}')
-        return text
+def _read_prediction(text: str, place: str, task: GlueTask) -> str | float:
+    if task.labels:
+        label = task.label_named(text)
+        if label is None:
+            reason = "" if task.has_one_order else "; libraries number these classes in different orders, so give names"
+            raise ValueError(f'{place}: prediction "{text}" is not one of {", ".join(task.labels)}{reason}')
+        return label
     try:
         number = float(text)
     except ValueError:

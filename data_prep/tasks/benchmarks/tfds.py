@@ -9,7 +9,7 @@ import numpy as np
 from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS, GlueTask, TfdsSource
 from bert_keras.data_prep.tasks.column_names import LABEL_NAMES
 from bert_keras.data_prep.tasks.columns import Columns, choose_columns
-from bert_keras.data_prep.tasks.examples import Example, Label
+from bert_keras.data_prep.tasks.examples import Example, Label, without_undecided
 
 
 def read_tfds(
@@ -59,6 +59,8 @@ def read_tfds(
         )
     if not examples:
         raise ValueError(f'the split "{split}" of {name} is empty; choose another')
+    if task is None:
+        examples = without_undecided(examples, name)
     return examples, task.labels if task else names and tuple(names)
 
 

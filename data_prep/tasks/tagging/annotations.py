@@ -18,7 +18,7 @@ from bert_keras.data_prep.text.characters import utf16_places
 from bert_keras.data_prep.text.words import split_words
 from bert_keras.storage.text_files import is_blank
 
-_SPAN_NAMES = ("spans", "entities", "ents", "label", "labels", "annotations", "ner", "tags")
+SPAN_NAMES = ("spans", "entities", "ents", "label", "labels", "annotations", "ner", "tags")
 _START_NAMES = ("start", "start_offset", "startoffset", "start_char", "begin")
 _END_NAMES = ("end", "end_offset", "endoffset", "end_char", "stop")
 _LABEL_NAMES = ("label", "labels", "type", "tag", "entity", "entity_type", "entity_group")
@@ -91,7 +91,7 @@ def read_annotated(row: Mapping[str, Any], place: str) -> AnnotatedText | None:
     text = next((row[keys[name]] for name in TEXT_NAMES if isinstance(row.get(keys.get(name, "")), str)), None)
     if text is None:
         return None
-    names = [keys[name] for name in _SPAN_NAMES if isinstance(row.get(keys.get(name, "")), list)]
+    names = [keys[name] for name in SPAN_NAMES if isinstance(row.get(keys.get(name, "")), list)]
     full = [name for name in names if row[name]]
     if len(full) > 1:
         listed = " and ".join(f'"{name}"' for name in full)

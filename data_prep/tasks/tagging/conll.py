@@ -10,13 +10,11 @@ from collections.abc import Iterator, Sequence
 
 from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.tasks.column_names import TAG_NAMES
-from bert_keras.data_prep.tasks.tables import iterate_rows
 from bert_keras.data_prep.tasks.tagging.rows import (
     CLASS_LABEL,
-    Source,
+    is_table,
     read_json,
-    roles_of,
-    sentences_of_words,
+    read_table,
     tags_of,
     words_of,
 )
@@ -73,13 +71,13 @@ def read_conll(
             raise Mistake("{} is JSON, which has no columns; leave out {word_column} and {tag_column}", path)
         sentences = read_json(path, tag_keys, needs_tags)
         path = sentences[0].path
-    elif format_by_name(path) == "csv":
-        sentences = _read_table(path, needs_tags, has_flags)
     else:
         text = text_files.read_text(path, "give a file of CoNLL columns or JSON lines")
         lines = text_files.unify_line_ends(text).split("\n")
-        if {"sentence", "word"} <= set(roles_of(lines[0].split("\t"))):
-            sentences = _read_table(path, needs_tags, has_flags)
+        if format_by_name(path) == "csv" or is_table(lines):
+            sentences = read_table(path, tag_keys, needs_tags)
+            if has_flags:
+                raise Mistake("{} has a header that names the columns; leave out {word_column} and {tag_column}", path)
         else:
             sentences = _read_columns(path, lines, word_column, tag_column, needs_tags)
             sentences = _with_tags_of_keys(path, sentences)
@@ -122,15 +120,6 @@ def format_columns(sentences: Sequence[Sentence], predicted_tags: Sequence[Seque
 def _format_separator(line: str, blank: str) -> str:
     is_row = line.startswith(_DOCUMENT_START) and len(line.split()) > 1
     return line.rstrip(_BLANKS) + blank + "O" if is_row else line
-
-
-def _read_table(path: str, needs_tags: bool, has_flags: bool) -> list[Sentence]:
-    rows = iterate_rows(path)
-    header = [cell.strip() for cell in next(rows).cells]
-    sentences = sentences_of_words(Source(path), header, rows, needs_tags)
-    if has_flags:
-        raise Mistake("{} has a header that names the columns; leave out {word_column} and {tag_column}", path)
-    return sentences
 
 
 def _with_tags_of_keys(path: str, sentences: list[Sentence]) -> list[Sentence]:

@@ -4,45 +4,26 @@ import dataclasses
 import json
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.corpus.sentences import Sentence
-from bert_keras.data_prep.tasks.column_names import (
-    DOCUMENT_NAMES,
-    PREDICTED_TAGS,
-    SENTENCE_NAMES,
-    TAG_NAMES,
-    WORD_NAMES,
-    WORD_NUMBER_NAMES,
-    folded,
-)
-from bert_keras.data_prep.tasks.tables import Row
-from bert_keras.data_prep.tasks.tagging.annotations import AnnotatedText, find_unit, read_annotated, to_tags
-from bert_keras.storage import text_files
+from bert_keras.data_prep.tasks.column_names import PREDICTED_TAGS, WORD_NAMES, folded
+from bert_keras.data_prep.tasks.labels import read_list
+from bert_keras.data_prep.tasks.tables import Row, iterate_rows
+from bert_keras.data_prep.tasks.tagging.annotations import SPAN_NAMES, AnnotatedText, find_unit, read_annotated, to_tags
+from bert_keras.data_prep.tasks.tagging.word_tables import Source, check_cells, roles_of, sentences_of_words
+from bert_keras.storage.inspection import ending_of
 from bert_keras.storage.json_rows import JsonRows
 
 log = logging.getLogger("bert_keras")
 
 NEEDED_JSON = 'it needs {"words": [...], "tags": [...]}, or {"text": ..., "label": [[start, end, type], ...]}'
+_TABLES = (".csv", ".tsv", ".txt")
 CLASS_LABEL = (
     "if the numbers are the ids of Hugging Face's ClassLabel, write their names, which are in "
     'dataset.features["ner_tags"].feature.names'
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Source:
-    """The file of rows: its path or the name of data in memory, and how to name a line of it."""
-
-    path: str
-    unit: str = "line"
-
-    def number(self, line: int) -> int:
-        return line - (self.unit == "row")
-
-    def place(self, line: int) -> str:
-        return f"{self.path} {self.unit} {self.number(line)}"
 
 
 def read_json(path: str | os.PathLike, tag_keys: Sequence[str], needs_tags: bool) -> list[Sentence]:
@@ -53,7 +34,41 @@ def read_json(path: str | os.PathLike, tag_keys: Sequence[str], needs_tags: bool
         if isinstance(row, ValueError):
             raise row
         rows.append((line, row))
-    source = Source(found.path, found.unit)
+    return sentences_of_objects(Source(found.path, found.unit), rows, tag_keys, needs_tags)
+
+
+def read_table(path: str, tag_keys: Sequence[str], needs_tags: bool) -> list[Sentence]:
+    """Reads the sentences of a CSV or TSV file: a word in each row, or lists in the cells; see `read_conll`."""
+    rows = iterate_rows(path, None if ending_of(path) in _TABLES else False)
+    names = [cell.strip() for cell in next(rows).cells]
+    source, roles, rows = Source(path), roles_of(names), list(rows)
+    first = {} if not rows else dict(zip(names, map(_list_or_text, rows[0].cells), strict=False))
+    if not any(isinstance(value, list) for value in first.values()) or {"sentence", "word"} <= set(roles):
+        return sentences_of_words(source, names, rows, needs_tags)
+    objects = []
+    for row in rows:
+        check_cells(source, names, row, {})
+        objects.append((row.line, dict(zip(names, map(_list_or_text, row.cells), strict=True))))
+    return sentences_of_objects(source, objects, tag_keys, needs_tags)
+
+
+def is_table(lines: Sequence[str]) -> bool:
+    """Returns whether the first of the lines of a file names columns that tabs separate, of words or of lists."""
+    names = lines[0].split("\t")
+    roles, known = set(roles_of(names)), {folded(name) for name in names}
+    has_list = len(lines) > 1 and any(map(read_list, lines[1].split("\t")))
+    return {"sentence", "word"} <= roles or (has_list and bool("tag" in roles or known & set(SPAN_NAMES)))
+
+
+def _list_or_text(cell: str) -> Any:
+    found = read_list(cell)
+    return (cell or None) if found is None else [list(part) if isinstance(part, tuple) else part for part in found]
+
+
+def sentences_of_objects(
+    source: Source, rows: Sequence[tuple[int, dict[str, Any]]], tag_keys: Sequence[str], needs_tags: bool
+) -> list[Sentence]:
+    """Returns the sentences of objects, with their lines, of a file or of data in memory."""
     names = tuple(dict.fromkeys(name for _, row in rows for name in row))
     roles = roles_of(names)
     if "word" in roles and "sentence" in roles and isinstance(rows[0][1].get(names[roles["word"]]), str):
@@ -88,112 +103,6 @@ def tagged_rows(
         rounded = [round(float(value), 6) for value in probabilities]
         rows.append(row | {"predicted_tags": list(tags), "confidences": rounded})
     return rows
-
-
-def roles_of(names: Sequence[str]) -> dict[str, int]:
-    """Returns the index of the column of each role: word, tag, sentence, document and number of the word."""
-    known = [folded(name) for name in names]
-    roles = {"sentence": SENTENCE_NAMES, "word": WORD_NAMES, "tag": TAG_NAMES}
-    roles |= {"document": DOCUMENT_NAMES, "number": WORD_NUMBER_NAMES}
-    found = {role: [known.index(name) for name in usual if name in known] for role, usual in roles.items()}
-    return {role: places[0] for role, places in found.items() if places}
-
-
-def sentences_of_words(source: Source, names: Sequence[str], rows: Iterable[Row], needs_tags: bool) -> list[Sentence]:
-    """Returns the sentences of a table with one word in each row, and a column that says its sentence.
-
-    A sentence begins where this column has another value that is not empty. A value that returns after another, and a
-    number of a word that goes back, show that the rows are not in order: an error.
-    """
-    roles = roles_of(names)
-    missing = [name for name in ("sentence", "word", "tag") if name not in roles and (needs_tags or name != "tag")]
-    if missing:
-        raise ValueError(
-            f"{source.path} has the columns {', '.join(names)}, but a table of words needs columns such as Sentence #, "
-            "Word, Tag; rename its columns, or give CoNLL columns (.txt) or JSON lines"
-        )
-    groups: list[tuple[tuple[str, str], list[Row]]] = []
-    ends: dict[tuple[str, str], int] = {}
-    number = None
-    for row in rows:
-        _check_cells(source, names, row, roles)
-        cells = {role: row.cells[place].strip() for role, place in roles.items()}
-        last = groups[-1][0] if groups else ("", "")
-        key = cells.get("document") or last[0], cells["sentence"] or last[1]
-        if not groups or key != last:
-            if key in ends:
-                raise ValueError(_out_of_order(source, row.line, key, ends[key], "document" in roles))
-            groups.append((key, []))
-            number = None
-        groups[-1][1].append(row)
-        ends[key] = source.number(row.line)
-        number = _check_number(source, row.line, cells.get("number", ""), number, key[1])
-    if groups and not any(name for _, name in ends):
-        raise ValueError(
-            f'{source.path}: the column "{names[roles["sentence"]]}" is empty in every row; write there which sentence '
-            "each word belongs to"
-        )
-    return _sentences_of_groups(source, groups, roles, len(names))
-
-
-def _sentences_of_groups(
-    source: Source, groups: Sequence[tuple[tuple[str, str], list[Row]]], roles: Mapping[str, int], num_columns: int
-) -> list[Sentence]:
-    word, tag = roles["word"], roles.get("tag")
-    # As CoNLL columns: the word first, the tag last.
-    others = [place for place in range(num_columns) if place not in (roles["sentence"], word, tag)]
-    kept = [word, *others, *([] if tag is None else [tag])]
-    sentences, document = [], 0
-    for number, ((name, _), rows) in enumerate(groups):
-        document += int(number > 0 and name != groups[number - 1][0][0])
-        sentences.append(
-            Sentence(
-                words=[row.cells[word].strip() for row in rows],
-                tags=None if tag is None else [row.cells[tag].strip() for row in rows],
-                document=document,
-                path=source.path,
-                line_numbers=[source.number(row.line) for row in rows],
-                unit=source.unit,
-                lines=["\t".join(" ".join(row.cells[place].split()) for place in kept) for row in rows],
-                before=[""] if number else [],
-            )
-        )
-    return sentences
-
-
-def _check_cells(source: Source, names: Sequence[str], row: Row, roles: Mapping[str, int]) -> None:
-    place = source.place(row.line)
-    if len(row.cells) != len(names):
-        raise ValueError(f"{place}: {len(row.cells)} cells, but the header has {len(names)}")
-    if [cell.strip() for cell in row.cells] == list(names):
-        raise ValueError(f"{place} repeats the header, as in files that were joined; remove this line")
-    if text_files.is_blank(row.cells[roles["word"]]):
-        raise ValueError(f'{place} has no word in the column "{names[roles["word"]]}"; put the word there')
-
-
-def _out_of_order(source: Source, line: int, key: tuple[str, str], last: int, has_documents: bool) -> str:
-    of_document = f' of the document "{key[0]}"' if has_documents else ""
-    advice = "sort the rows by sentence" + (
-        "" if has_documents else ", or, if sentences of several documents have equal numbers, add a column document"
-    )
-    return (
-        f'{source.place(line)} continues the sentence "{key[1]}"{of_document}, whose words ended in {source.unit} '
-        f"{last}; {advice}"
-    )
-
-
-def _check_number(source: Source, line: int, cell: str, last: float | None, sentence: str) -> float | None:
-    """Returns the number of a word in its sentence, which must not go back; None if the column has other values."""
-    try:
-        number = float(cell)
-    except ValueError:
-        return None
-    if last is not None and number < last:
-        raise ValueError(
-            f'{source.place(line)}: word number {number:g} of the sentence "{sentence}" follows number {last:g}; sort '
-            "the rows by sentence and word"
-        )
-    return number
 
 
 def _cell(value: Any) -> str:
