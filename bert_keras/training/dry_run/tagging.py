@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from bert_keras.data_prep.corpus.sentences import Sentence
+from bert_keras.cli.flags import given_flags
+from bert_keras.data_prep.corpus.sentences import Sentence, is_json_lines
 from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.data_prep.tasks.tagging.features import check_tags, collect_tags
 from bert_keras.training.dry_run.findings import Findings
@@ -19,6 +20,7 @@ from bert_keras.training.dry_run.statistics import (
     counted,
     spread,
 )
+from bert_keras.training.settings.effects import check_effects
 from bert_keras.training.settings.files import columns_of, find_files
 from bert_keras.training.settings.programs import NerSettings
 
@@ -31,7 +33,10 @@ def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
     settings = None
     with together.catching():
         settings = open_settings(values, NerSettings, "run_ner")
-        for name, path in find_files(settings).items():
+        paths = find_files(settings)
+        without_columns = ", ".join(paths.values()) if all(map(is_json_lines, paths.values())) else ""
+        check_effects(settings, given_flags(values), {"without_columns": without_columns})
+        for name, path in paths.items():
             files.append(Findings(path, name))
             with files[-1].reading():
                 read[name] = read_conll(path, name != "predict_file", **columns_of(settings, path))
