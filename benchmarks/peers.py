@@ -52,8 +52,8 @@ def torch_inputs(batch, device="cpu"):
     return {theirs: torch.tensor(batch[ours], dtype=torch.long, device=device) for theirs, ours in names.items()}
 
 
-def transformers_step(config, batch, device, is_mixed, is_compiled=False):
-    """Returns a function that takes one step of transformers' BertForPreTraining with PyTorch's AdamW."""
+def transformers_step(config, batch, device, is_mixed, is_compiled=False, num_steps=1):
+    """Returns a function that takes steps of transformers' BertForPreTraining with PyTorch's AdamW."""
     import torch
     import transformers
 
@@ -70,12 +70,13 @@ def transformers_step(config, batch, device, is_mixed, is_compiled=False):
     inputs["next_sentence_label"] = torch.tensor(next_sentence, dtype=torch.long, device=device)
 
     def step():
-        with torch.autocast(device, dtype=torch.bfloat16, enabled=is_mixed):
-            loss = network(**inputs).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss.item()
+        for _ in range(num_steps):
+            with torch.autocast(device, dtype=torch.bfloat16, enabled=is_mixed):
+                loss = network(**inputs).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+        return loss.item()  # waits for the device
 
     return step

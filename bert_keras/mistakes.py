@@ -79,6 +79,10 @@ class Mistake(ValueError):  # noqa: N818
         return self.args[0]
 
 
+class NotFinite(Mistake):  # noqa: N818
+    """A network computes numbers that are not finite: its training diverged, or its weights are broken."""
+
+
 class MissingFile(Mistake, FileNotFoundError):  # noqa: N818
     """A file or folder that a setting names does not exist."""
 

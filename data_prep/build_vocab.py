@@ -85,12 +85,13 @@ def main(argv: list[str]) -> dict:
     parse(values, argv, __doc__)
     require(values, ("input_file", "vocab_file"))
     settings, text_options = read_flags(VocabularySettings, values), read_flags(TextOptions, values)
-    found_files = find_text_files(settings.input_file)
+    tokenizer_file = tokenizer_file_of(settings.vocab_file)
+    own_files = [settings.vocab_file, tokenizer_file, settings.compare_vocab_file or settings.vocab_file]
+    found_files = find_text_files(settings.input_file, own_files)
     check_output_file(settings.vocab_file, "vocab_file", {"input_file": found_files})
     if paths.exists(settings.vocab_file):
         raise Mistake("{vocab_file}={} exists, and models may depend on it; choose another name", settings.vocab_file)
 
-    tokenizer_file = tokenizer_file_of(settings.vocab_file)
     has_tokenizer_file = _check_folder(tokenizer_file)
     tokenizer = BasicTokenizer(**casing_of(values))
     other = open_vocabulary(settings.compare_vocab_file, tokenizer) if settings.compare_vocab_file else None

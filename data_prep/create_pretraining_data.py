@@ -34,7 +34,9 @@ from bert_keras.data_prep.pretraining.build import PretrainingDataSettings, buil
 from bert_keras.data_prep.pretraining.flags import Files, casing_of, define_flags, is_gzip, name_outputs
 from bert_keras.data_prep.pretraining.plan import Build
 from bert_keras.data_prep.pretraining.statistics import measure_text, statistics_table
+from bert_keras.data_prep.records.writing import metadata_file
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.data_prep.text.vocabulary_files import tokenizer_file_of
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import read_flags
 from bert_keras.storage import paths
@@ -65,7 +67,11 @@ def build(values: flags.FlagValues, start_workers: Callable | None = None) -> di
     require(values, ("input_file", *(() if values.dry_run else ("output_file",)), "vocab_file"))
     files, settings = read_flags(Files, values), read_flags(PretrainingDataSettings, values)
     text_options, cleaning = read_flags(TextOptions, values), read_flags(Cleaning, values)
-    found_files = find_text_files(files.input_file)
+    output_files = [] if files.dry_run else name_outputs(files.output_file, files.num_shards)
+    eval_files = [name.strip() for name in files.eval_output_file.split(",")] if files.eval_output_file else []
+    records = [*output_files, *eval_files]
+    own_files = [*records, *map(metadata_file, records), files.vocab_file, tokenizer_file_of(files.vocab_file)]
+    found_files = find_text_files(files.input_file, own_files)
     if files.work_dir and paths.is_remote(files.work_dir):
         raise Mistake("{work_dir}={} is remote; give a local folder", files.work_dir)
     # The machines of a Beam runner share the folder of the output, but not the system's temporary folder.
@@ -74,8 +80,6 @@ def build(values: flags.FlagValues, start_workers: Callable | None = None) -> di
         raise ValueError(f"the folder {folder} does not exist; create it, because the text is copied there first")
     console = open_console()
     tokenizer = FullTokenizer(files.vocab_file, **casing_of(values))
-    output_files = [] if files.dry_run else name_outputs(files.output_file, files.num_shards)
-    eval_files = [name.strip() for name in files.eval_output_file.split(",")] if files.eval_output_file else []
     if not files.dry_run:
         check_eval(cleaning, eval_files)
         log.info("input: %s", ", ".join(found_files))
@@ -88,7 +92,7 @@ def build(values: flags.FlagValues, start_workers: Callable | None = None) -> di
             files.vocab_file,
             progress,
             files.num_workers,
-            is_gzip=not files.dry_run and is_gzip([*output_files, *eval_files], values),
+            is_gzip=not files.dry_run and is_gzip(records, values),
             start_workers=start_workers,
             work_dir=folder if files.dry_run else files.work_dir,
             text_options=text_options,

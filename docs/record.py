@@ -57,6 +57,9 @@ DATA = {
     "texts": "corpus",
     "vocab.txt": "vocab/uncased.txt",
 }
+# The beginning of a command that a program shows, and a word of the shell with its quoted parts.
+_COMMAND = re.compile(r" +python\S* ")
+_WORD = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
 # Flags whose value a command writes.
 _WRITTEN = re.compile(r"""--(?:output_dir|output_file|output|export_dir|work_dir)=([^\s'"]+)""")
 _WRITTEN_BY_PYTHON = re.compile(r'(?:output_dir|export_dir)="([^"]+)"')
@@ -140,7 +143,11 @@ def selected_lines(run, rules):
         at = len(lines) - 1 if rule == "to the end" else _next(lines, position, pattern, rule)
         chosen += lines[position : at + 1] if word == "to" else [lines[at]] if word == "line" else []
         position = at if word == "from" else at + 1
-    return [part for line in chosen for part in _wrapped(line)]
+    parts = []
+    for line in chosen:
+        is_command = _COMMAND.match(line) or (parts and parts[-1].endswith("\\"))
+        parts += _wrapped_command(line) if is_command else _wrapped(line)
+    return parts
 
 
 class Recorder:
@@ -293,6 +300,19 @@ def _wrapped(line):
     if len(line) <= WIDTH:
         return [line]
     return textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+
+
+def _wrapped_command(line):
+    """Wraps a line of a command so that a shell reads it as before: between words, with a backslash at the end."""
+    indent, text = re.match(r"( *)(.*)", line).groups()
+    lines = [indent]
+    for word in _WORD.findall(text):
+        is_end = word == "\\" or not lines[-1].strip()
+        if not is_end and len(f"{lines[-1]} {word} \\") > WIDTH:
+            lines[-1] += " \\"
+            lines.append("    ")
+        lines[-1] += f" {word}" if lines[-1].strip() else word
+    return lines
 
 
 def _machine(seconds):

@@ -26,7 +26,7 @@ from bert_keras.modeling.checkpoints.loading import (
 from bert_keras.modeling.checkpoints.names import HEAD_PATTERNS, POOLER_PATTERNS
 from bert_keras.modeling.checkpoints.safetensors_format import save_safetensors
 from bert_keras.modeling.checkpoints.tensorflow_format import save_checkpoint
-from bert_keras.modeling.checkpoints.vocabulary import check_vocabulary, is_cased
+from bert_keras.modeling.checkpoints.vocabulary import check_vocabulary, is_cased, with_vocab_size
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.layers import weights_to_load
 from bert_keras.modeling.losses import (

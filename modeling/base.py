@@ -249,6 +249,12 @@ class BaseModel(keras.Model):
             ) from None
         # An `Input` of Keras is of floats by default. In 16 bits, floats would give wrong ids.
         is_cast = name in self.input_names and "float" in str(values.dtype)
+        if is_cast and (numbers := _known_numbers(values)) is not None:
+            is_whole = np.isfinite(numbers) & (numbers == np.round(numbers))
+            if not is_whole.all():
+                raise ValueError(
+                    f"{self.name} got {name} with the number {numbers[~is_whole].flat[0]:g}, but needs whole numbers"
+                )
         return ops.cast(values, "int32") if is_cast else values
 
     def _check(self, inputs: dict[str, Any]) -> None:
@@ -282,3 +288,11 @@ class BaseModel(keras.Model):
             raise ValueError(
                 f"{self.name} got the token id {wrong}, but its ids are 0 to {size - 1}; take the model's vocabulary"
             )
+
+
+def _known_numbers(values: Any) -> np.ndarray | None:
+    """Returns the numbers of an array or a tensor; None if they are not known yet, as in a graph."""
+    try:
+        return np.asarray(values if isinstance(values, np.ndarray) else ops.convert_to_numpy(values), np.float64)
+    except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError):  # each backend has its own
+        return None

@@ -84,6 +84,12 @@ def random_bits(shape: tuple, seed: Any) -> Any:
     )
 
 
+def random_bits_of_rows(shape: tuple, seeds: Any) -> Any:
+    """Returns uniform random int32 of a shape [B, ...]; each row has a seed of its own in [B, 2]."""
+    on_each = ops.vectorized_map if keras.backend.backend() == "jax" else ops.map
+    return on_each(lambda seed: random_bits(shape[1:], seed), seeds)
+
+
 def _philox_bits(shape: tuple, seed: Any, per_block: int) -> Any:
     """Returns the bits of TensorFlow's generator, Philox 4x32 with 10 rounds, for the key `seed`, uint32 [2].
 

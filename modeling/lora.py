@@ -23,6 +23,7 @@ import numpy as np
 from keras import ops
 from safetensors.numpy import save
 
+from bert_keras.mistakes import Mistake, Setting
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.checkpoints.loading import weights_by_name
 from bert_keras.modeling.checkpoints.safetensors_format import open_tensors
@@ -202,15 +203,20 @@ def _check(model: keras.Model, rank: int, alpha: float, targets: Sequence[str]) 
     check_lora(rank, alpha, targets, min(encoder.config.hidden_size for encoder in encoders))
 
 
-def check_lora(rank: int, alpha: float, targets: Sequence[str], hidden_size: int) -> None:
-    """Raises a ValueError if a rank, an alpha or the targets are not possible for a model of this size."""
-    unknown = [target for target in targets if target not in LORA_TARGETS]
+def check_lora(rank: int, alpha: float, targets: Sequence[str], hidden_size: int, prefix: str = "") -> None:
+    """Raises a Mistake if a rank, an alpha or the targets are not possible for a model of this size.
+
+    `prefix` is that of their names as settings.
+    """
+    unknown, name = [target for target in targets if target not in LORA_TARGETS], f"{prefix}{{}}".format
     if unknown or not targets:
-        raise ValueError(f"targets are {', '.join(unknown) or 'empty'}; give one or more of {', '.join(LORA_TARGETS)}")
+        text = "{} are {}; give one or more of {}"
+        raise Mistake(text, Setting(name("targets")), unknown or "empty", [*LORA_TARGETS])
     if not (isinstance(rank, int) and 1 <= rank <= hidden_size):
-        raise ValueError(f"rank is {rank}, but must be a whole number from 1 to the hidden size {hidden_size}")
+        text = "{} is {}, but must be a whole number from 1 to the hidden size {}"
+        raise Mistake(text, Setting(name("rank")), rank, hidden_size)
     if not 0 < alpha < math.inf:
-        raise ValueError(f"alpha is {alpha}, but must be above 0")
+        raise Mistake("{} is {}, but must be above 0", Setting(name("alpha")), alpha)
 
 
 def _check_fit(

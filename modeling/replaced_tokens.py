@@ -12,7 +12,7 @@ from keras import ops
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.checkpoints.names import LOSS_PREFIX
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.dropout import random_bits, shifted
+from bert_keras.modeling.dropout import random_bits_of_rows, shifted
 from bert_keras.modeling.heads import MaskedLmHead
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.modeling.losses import (
@@ -87,13 +87,14 @@ class Generator:
         return self.head(encoded["sequence_output"], positions, self.bert.embedding_table)
 
 
-def gumbel_noise(shape: tuple, seed: Any) -> Any:
-    """Returns independent samples of the Gumbel distribution, float32, as a pure function of a seed for `Dropout`.
+def gumbel_noise(shape: tuple, seeds: Any) -> Any:
+    """Returns independent samples of the Gumbel distribution, float32 of a shape [B, ...].
 
-    The index of the largest sum of logits and noise is a sample of the softmax of the logits.
+    Each row is a pure function of its own seed for `Dropout`, [B, 2], so the split of a batch changes none. The index
+    of the largest sum of logits and noise is a sample of the softmax of the logits.
     """
     # 23 bits and a half are exact in float32, and never 0 or 1.
-    bits = ops.right_shift(random_bits(shape, seed), 9)
+    bits = ops.right_shift(random_bits_of_rows(shape, seeds), 9)
     uniform = (ops.cast(bits, "float32") + (2**22 + 0.5)) / 2**23
     return -ops.log(-ops.log(uniform))
 
@@ -125,7 +126,8 @@ class ReplacedTokenLoss(Loss):
     google-research/electra.
 
     Args:
-        model: ReplacedTokenModel. The labels are those of the masked LM in `PretrainingLoss`.
+        model: ReplacedTokenModel. The labels are those of the masked LM in `PretrainingLoss`. Optional integers [B, 2]
+            "example_seeds" determine the samples of each example, whatever part of a batch it is in.
         generator_size: see `generator_config`.
         masked_lm_loss_weight, replaced_token_loss_weight: factors of the losses of generator and discriminator, each 0
             or more; as in `PretrainingLoss`, a loss with the factor 0 is left out.
@@ -154,9 +156,9 @@ class ReplacedTokenLoss(Loss):
         self._loss_weights = masked_lm_loss_weight, replaced_token_loss_weight
 
     def numerators(self, features: dict[str, Any], dropout_seed: Any = None) -> dict[str, Any]:
-        seed = _seed_of_batch(features) if dropout_seed is None else ops.convert_to_tensor(dropout_seed)
-        logits = self.generator(features, None if dropout_seed is None else shifted(seed, _GENERATOR))  # [B, P, V]
-        samples = argmax(logits + gumbel_noise(ops.shape(logits), shifted(seed, _SAMPLES)))  # [B, P]
+        seed = None if dropout_seed is None else ops.convert_to_tensor(dropout_seed)
+        logits = self.generator(features, None if seed is None else shifted(seed, _GENERATOR))  # [B, P, V]
+        samples = argmax(logits + gumbel_noise(ops.shape(logits), _seeds_of_examples(features, seed)))  # [B, P]
         input_ids, is_replaced = replace_tokens(features, ops.cast(samples, "int32"))  # [B, T]
         outputs = self.model({**features, "input_ids": input_ids}, dropout_seed=dropout_seed)
         outputs |= {"masked_lm_logits": logits, "is_replaced": is_replaced}
@@ -191,7 +193,15 @@ class ReplacedTokenLoss(Loss):
         return dict(zip(self.metric_names, values, strict=True))
 
 
-def _seed_of_batch(features: dict[str, Any]) -> Any:
-    """Returns a seed for `Dropout` that depends on the tokens alone, so each evaluation draws the same samples."""
+def _seeds_of_examples(features: dict[str, Any], dropout_seed: Any) -> Any:
+    """Returns a seed for the samples of each example, [B, 2].
+
+    Without seeds among the features, it depends on the tokens of the example: each evaluation draws the same samples,
+    and training draws others with each seed of dropout.
+    """
     dtype = "uint32" if keras.backend.backend() == "jax" else "int32"
-    return ops.cast(ops.stack([ops.sum(features[name]) for name in ("input_ids", "masked_lm_ids")]), dtype)
+    if "example_seeds" in features:
+        return ops.cast(features["example_seeds"], dtype)
+    sums = [ops.sum(features[name], axis=-1) for name in ("input_ids", "masked_lm_ids")]
+    seeds = ops.cast(ops.stack(sums, axis=-1), dtype)
+    return seeds if dropout_seed is None else seeds + shifted(dropout_seed, _SAMPLES)

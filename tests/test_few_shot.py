@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from states import weights_of
 from tiny_classes import CLASS_OF, VOCABULARY, run, table_in, texts, write_encoder, write_rows, write_texts
 from tiny_web import runtime_package
@@ -18,7 +19,8 @@ from bert_keras.modeling import (
 )
 from bert_keras.modeling.layers import normalize
 from bert_keras.training import few_shot
-from bert_keras.training.few_shot import contrastive_batches, fit_head
+from bert_keras.training.few_shot import contrastive_batches, filled, fit_head
+from bert_keras.training.sentence_vectors.losses import ClassesLoss
 
 pytest.importorskip("sklearn")
 
@@ -105,26 +107,41 @@ def cosines_of(folder, examples):
 
 
 @pytest.mark.parametrize(
-    ("counts", "multiple_of", "shape"),
-    [
-        ([8, 8], 1, (1, 16)),
-        ([40, 25], 1, (2, 32)),
-        ([100, 3, 30], 1, (3, 44)),
-        ([9, 8], 4, (1, 16)),
-        ([4] * 60, 1, (4, 60)),
-    ],
+    ("counts", "shape"),
+    [([8, 8], (1, 16)), ([40, 25], (2, 32)), ([100, 3, 30], (3, 44)), ([4, 3], (1, 7)), ([4] * 60, (4, 60))],
 )
-def test_batches_keep_texts_of_a_class_together(counts, multiple_of, shape):
+def test_batches_keep_texts_of_a_class_together(counts, shape):
     labels = np.repeat(np.arange(len(counts)), counts)
-    rows = contrastive_batches(labels, 3, 5, multiple_of)
+    rows = contrastive_batches(labels, 3, 5)
     assert rows.shape == (3 * shape[0], shape[1])
     for epoch in rows.reshape(3, -1):
-        assert len(set(epoch)) == len(epoch) > len(labels) - shape[0] * multiple_of
+        assert len(set(epoch)) == len(epoch) > len(labels) - shape[0]
     alone = [row for batch in rows for row in batch if (labels[batch] == labels[row]).sum() == 1]
     assert len(alone) <= 0.05 * rows.size
     assert (rows[: shape[0]] != rows[shape[0] : 2 * shape[0]]).any()
-    np.testing.assert_array_equal(contrastive_batches(labels, 3, 5, multiple_of), rows)
-    assert not np.array_equal(contrastive_batches(labels, 3, 6, multiple_of), rows)
+    np.testing.assert_array_equal(contrastive_batches(labels, 3, 5), rows)
+    assert not np.array_equal(contrastive_batches(labels, 3, 6), rows)
+
+
+@pytest.mark.parametrize(("num_examples", "num_devices", "num_filled"), [(37, 8, 3), (7, 8, 1), (6, 4, 2), (8, 4, 0)])
+def test_rows_that_fill_a_batch_do_not_count(num_examples, num_devices, num_filled):
+    draw = np.random.default_rng(0)
+    features = {
+        "label_ids": draw.integers(0, 2, num_examples).astype(np.int32),
+        "input_mask": (np.arange(9) < draw.integers(2, 9, num_examples)[:, None]).astype(np.int8),
+        "vectors": draw.normal(size=(num_examples, 5)).astype(np.float32),
+    }
+    rows, longer = filled(np.arange(num_examples)[None], features, num_devices)
+    assert rows.shape == (1, num_examples + num_filled)
+    losses = []
+    for batch in (features, {name: values[rows[0]] for name, values in longer.items()}):
+        loss = ClassesLoss(lambda features, dropout_seed=None: {"vectors": tf.constant(features["vectors"])})
+        losses.append(float(loss.value(loss.numerators(batch), loss.denominators(batch))))
+        compared = loss.compare(tf.constant(batch["vectors"]), batch)["vector_gradients"]
+        losses.append(compared[:num_examples].numpy().tolist())
+        assert not compared[num_examples:].numpy().any()
+    np.testing.assert_allclose(losses[0], losses[2], rtol=1e-6)
+    np.testing.assert_allclose(losses[1], losses[3], rtol=1e-5, atol=1e-6)
 
 
 def test_later_commands_use_the_model_and_the_same_command_trains_nothing(flags, trained, capfd):

@@ -4,6 +4,7 @@ import ast
 import contextlib
 import importlib
 import importlib.util
+import itertools
 import pathlib
 import re
 import shlex
@@ -17,6 +18,8 @@ from eager import without_graphs
 from guards import at_least
 from packaging.requirements import Requirement
 from record import WIDTH, Recorder, main, rewritten, run_script, selected_lines, steps_of
+
+from bert_keras.training.command import command_line
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Shell programs that the tests run, and those whose arguments they only check.
@@ -364,6 +367,52 @@ def test_a_mark_selects_lines(mark, lines):
 def test_a_mark_that_fits_no_line_is_an_error():
     with pytest.raises(ValueError, match="no line after line 1 of the output fits `line step 1`"):
         selected_lines({"lines": LINES}, ["line step", "line step 1"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run_classifier.py", "--do_train", *(f"--flag_{number}={'x' * number * 5}" for number in range(12))],
+        ["predict.py", "--model_dir=a folder/of the user", "your first text, which is long", "it's another text " * 3],
+        ["serve.py", "--model_dir=out"],
+        ["run_ner.py", f"--train_file={'long/' * 30}words.txt", "--output_dir=$HOME/`x`", '"quoted" text', "a  b"],
+    ],
+)
+def test_a_command_that_a_program_shows_can_be_pasted(arguments):
+    before, after = (
+        "It is the same as this command; this line of the log is wrapped, too, but without backslashes:",
+        "end",
+    )
+    lines = [("stdout", line) for line in (before, *command_line(arguments).splitlines(), after)]
+    shown = selected_lines({"lines": lines}, [])
+    assert max(map(len, shown)) <= max(WIDTH, *(len(shlex.quote(argument)) + 8 for argument in arguments))
+    assert shown[-1] == after
+    assert not shown[0].endswith("\\")
+    start = next(place for place, line in enumerate(shown) if line.startswith("  python "))
+    assert logical_words("\n".join(shown[start:-1])) == [["python", *arguments]]
+
+
+def logical_words(text):
+    return [shlex.split(line) for line in text.replace("\\\n", "").splitlines()]
+
+
+def test_each_command_of_the_pages_that_goes_over_lines_can_be_pasted():
+    commands = re.compile(r"^ *(?:python|pip|bert|docker|curl)\S* [^\n]*\n(?: +-\S[^\n]*\n)*", re.MULTILINE)
+    num_long = 0
+    blocks = [block for page in pages() for block in blocks_of(page)]
+    for block in (block for block in blocks if block.language in ("", "bash", "sh", "text")):
+        for found in commands.finditer(block.text):
+            lines = found[0].splitlines()
+            num_long += len(lines) > 1
+            for line, following in itertools.pairwise(lines):
+                if re.match(r" +-", following):
+                    assert line.endswith(" \\"), f"{block.place}: {line}"
+            text = block.text[found.start() :]
+            whole = re.match(r"(?:[^\n]*\\\n)*[^\n]*", text)[0]
+            assert not whole.endswith("\\"), f"{block.place}: nothing follows the backslash"
+            if not re.search(r"<<|\$\(|'$", whole):
+                shlex.split(whole)
+    assert num_long > 10
 
 
 def test_the_recorder_runs_what_an_output_needs_and_keeps_it(tmp_path, capsys):

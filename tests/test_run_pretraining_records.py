@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from pretraining_runs import make_files, run
 
+from bert_keras.data_prep import build_vocab
 from bert_keras.data_prep.create_pretraining_data import main
 from bert_keras.data_prep.records.reading import open_records
 from bert_keras.modeling import open_checkpoint
@@ -37,13 +38,44 @@ def test_training_needs_no_flag_for_records_without_masks_and_labels(tmp_path, t
     arguments += ["--sentence_task=none", "--dynamic_masking", f"--output_file={tmp_path}/new.tfrecord.gz"]
     main(["create_pretraining_data.py", f"--input_file={tmp_path}/text.txt", *arguments])
     flags = {**flags, "input_file": tmp_path / "new.tfrecord.gz", "eval_file": tmp_path / "new.tfrecord.gz"}
-    metrics = run(flags, do_train=True, do_eval=True, num_train_steps=100, save_checkpoints_steps=50)
+    metrics = run(flags, do_train=True, do_eval=True, num_train_steps=200, save_checkpoints_steps=100)
     assert metrics["masked_lm_loss"] < 0.9 * entropy_of_masked_tokens(flags["input_file"])
     assert metrics["next_sentence_loss"] == metrics["next_sentence_accuracy"] == 0
     # Without a sentence task, training does not change the weights of that task.
-    first, last = (open_checkpoint(flags["output_dir"] / f"model.ckpt-{step}") for step in (50, 100))
+    first, last = (open_checkpoint(flags["output_dir"] / f"model.ckpt-{step}") for step in (100, 200))
     for name in ("bert/pooler/dense/kernel", "cls/seq_relationship/output_weights"):
         np.testing.assert_array_equal(first.read(name), last.read(name))
+
+
+@pytest.mark.parametrize(("vocab_size", "has_vocab_file"), [(30, True), (30, False), (60, True), (46, False)])
+def test_random_weights_take_their_size_from_the_vocabulary(
+    tmp_path, tiny_config, write_records, capsys, vocab_size, has_vocab_file
+):
+    """From the text to a model, with a config of 40 tokens."""
+    flags = make_files(tmp_path, tiny_config, write_records)
+    (tmp_path / "text.txt").write_text("abc de\nfgh ij\nkl mno p\n\npq ab\ncde fg hij\n\n" * 9)
+    vocabulary = ["program", f"--input_file={tmp_path}/text.txt", f"--vocab_file={tmp_path}/new/vocab.txt"]
+    (tmp_path / "new").mkdir()
+    num_tokens = build_vocab.main([*vocabulary, f"--vocab_size={vocab_size + 4}", "--num_unused=4"])["vocab_size"]
+    assert num_tokens != 40
+    more = ["--max_seq_length=12", "--max_predictions_per_seq=3", "--dupe_factor=1"]
+    main([*vocabulary, f"--output_file={tmp_path}/new.tfrecord", *more])
+    flags |= {"input_file": tmp_path / "new.tfrecord"}
+    flags |= {"vocab_file": tmp_path / "new" / "vocab.txt"} if has_vocab_file else {}
+    capsys.readouterr()
+    for steps in (2, 3):
+        run(flags, do_train=True, num_train_steps=steps, save_checkpoints_steps=1)
+    config = json.loads((flags["output_dir"] / "bert_config.json").read_text())
+    assert config == {**config, **tiny_config.to_dict(), "vocab_size": num_tokens}
+    source = flags["vocab_file"] if has_vocab_file else flags["input_file"]
+    line = f"random weights for the {num_tokens} tokens of {source} (vocab_size in the config: 40)"
+    assert line in capsys.readouterr().out.replace("\n", " ")
+    weights = open_checkpoint(flags["output_dir"] / "model.ckpt-3")
+    assert weights.read("bert/embeddings/word_embeddings").shape[0] == num_tokens
+    # The rows of a checkpoint belong to its own vocabulary.
+    other = flags | {"output_dir": tmp_path / "other", "init_checkpoint": flags["output_dir"] / "model.ckpt-3"}
+    with pytest.raises(ValueError, match="(tokens|entries), but the model|in the checkpoint and .40, 8. in the"):
+        run(other | {"vocab_file": source} if has_vocab_file else other, do_train=True, num_train_steps=2)
 
 
 def note(path, sentence_task):

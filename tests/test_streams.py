@@ -136,6 +136,8 @@ def home_flags():
         ("out~", "out~"),
         ("file:///a/b, file://localhost/c", "/a/b, /c"),
         ("gs://b/file:///c", "gs://b/file:///c"),
+        ("file:/a/b, file:/c", "/a/b, /c"),
+        ("C:/a,12:30/b", "C:/a,12:30/b"),
     ],
 )
 @pytest.mark.parametrize("name", ["input_file", "output_dir", "init_checkpoint", "teacher"])

@@ -6,7 +6,7 @@ TensorFlow and JAX each take a pre-training step on the CPU in float32, and repe
 TensorFlow also compiled by XLA, and with several GPUs also on all of them together. For the tagger with LSTMs, they
 compare a step in float32. Then the program times training and prediction of both, and of transformers with
 `torch.compile`. Each has its own process, what is not installed is left out, and each row appears at once. The project
-was developed without a GPU, so please open an issue with your report.
+has seen JAX on one GPU only, so please open an issue with your report.
 """
 
 import importlib.metadata

@@ -82,6 +82,7 @@ def local_paths(path: str, name: str) -> str:
     """
     parts = [os.path.expanduser(paths.local(part)) for part in path.split(",")]
     for part in parts:
+        paths.check_address(part)
         if part.startswith("~"):
             raise Mistake(
                 "{0}={1} begins with ~, but there is no such user; give ./{1} for that name", Setting(name), part

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bert_keras.mistakes import NotFinite
+
 RANKING_METRICS = ("mrr_at_10", "ndcg_at_10", "recall_at_10")
 
 _MOST = 10
@@ -40,12 +42,15 @@ def ranking_metrics(relevance: Sequence[ArrayLike], scores: Sequence[ArrayLike])
 
 
 def unit_vectors(vectors: ArrayLike) -> np.ndarray:
-    """Returns vectors [N, H] with the length 1, float64; raises ValueError if a number is not finite."""
+    """Returns vectors [N, H] with the length 1, float64; raises NotFinite if a number is not finite."""
     vectors = np.asarray(vectors, np.float64)
     if not (is_finite := np.isfinite(vectors).all(axis=-1)).all():
-        raise ValueError(
-            f"{np.sum(~is_finite):,} of {is_finite.size:,} vectors have numbers that are not finite, the first is "
-            f"vector {int(np.argmin(is_finite))}; the weights of the model are broken, so take another checkpoint"
+        raise NotFinite(
+            "{:,} of {:,} vectors have numbers that are not finite, the first is vector {}; the weights of the model "
+            "are broken, so take another checkpoint",
+            np.sum(~is_finite),
+            is_finite.size,
+            int(np.argmin(is_finite)),
         )
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
 

@@ -16,7 +16,7 @@ from bert_keras.mistakes import MissingFile, Mistake, Setting
 from bert_keras.model_folder.preparation import Preparation, find_preparation
 from bert_keras.model_folder.sentence_transformers import MODULES_FILE, Modules, length_of_encoder
 from bert_keras.model_folder.tasks import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS, shown_model
-from bert_keras.modeling import BertConfig, check_config, check_sizes, open_checkpoint, read_config
+from bert_keras.modeling import BertConfig, check_config, check_sizes, open_checkpoint, read_config, with_vocab_size
 from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of_run
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion, task_of_config
@@ -272,7 +272,7 @@ class ModelFolder(os.PathLike[str]):
 
     @functools.cached_property
     def config(self) -> BertConfig:
-        """The config, whose sizes are those of the checkpoint."""
+        """The config, whose sizes are those of the checkpoint, or of the vocabulary if there is no checkpoint."""
         given, checkpoint = self._given["config_file"], self.checkpoint
         if self.is_export:
             given = self._of_export(_CONFIG_FILE)
@@ -281,6 +281,8 @@ class ModelFolder(os.PathLike[str]):
             raise MissingFile(
                 "{} has no bert_config.json or config.json; put it there, or give {config_file}", self.folder
             )
+        if self.path is None:
+            return with_vocab_size(config, self._tokens, self.vocab_file)
         if checkpoint:
             check_sizes(config, checkpoint)
             if given:

@@ -9,7 +9,9 @@ from bert_keras.settings.numbers import SwitchParser
 # Value of --precision -> its dtype policy.
 PRECISIONS = {"float32": "float32", "tf32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 RECOMPUTE = "Compute each layer again for the gradients instead of storing its results: less memory, more time."
-ACCUMULATION = "Number of parts that each batch is split into: less memory, the same update."
+ACCUMULATION = (
+    "Number of parts that each batch is split into: less memory, the same update. Only dropout draws other masks."
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ def check_output_file(path: str | os.PathLike, setting: str, inputs: Mapping[str
     output = Message("{}={}", Setting(setting), path)
     if not path:
         raise Mistake("{} is empty; give the file to write", Setting(setting))
+    paths.check_address(path)
     path = paths.local(path)
     if paths.is_dir(path):
         raise Mistake("{} is a folder; give the file to write, for example {}", output, paths.join(path, "out"))

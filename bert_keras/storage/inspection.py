@@ -23,11 +23,13 @@ log = logging.getLogger("bert_keras")
 
 # The formats of text by the endings of names; any other text is "text".
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "json", ".ndjson": "json", ".json": "json"}
-_COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
+_COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".lzma", ".zst")
 _COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+# A Zstandard file may begin with a frame that readers skip, as those of pzstd do.
+_COMPRESSIONS |= {b"%c\x2a\x4d\x18" % number: "zstd" for number in range(0x50, 0x60)}
 # In bzip2 files the digits of pi follow, or those of its square root if the file has no content.
 _COMPRESSIONS |= {b"BZh%d%b" % (level, pi): "bzip2" for level in range(1, 10) for pi in (b"1AY&SY", b"\x17rE8P\x90")}
-_OPEN = {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open}
+_OPEN = {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open, "lzma": lzma.open}
 _TABLES = {b"PAR1\x15": "parquet", b"ARROW1\x00": "arrow"}
 _ARROW_STREAM = b"\xff\xff\xff\xff"
 # Python's decoders of these names read and remove the byte order mark.
@@ -55,7 +57,7 @@ class FileForm(NamedTuple):
 
     Attributes:
         file: path or name.
-        compression: "gzip", "bzip2", "xz" or "zstd"; "" for none.
+        compression: "gzip", "bzip2", "xz", "lzma" or "zstd"; "" for none.
         encoding: "utf-8", "utf-16" or "utf-32"; "bytes" for Parquet and Arrow.
         format: "text", one of `FORMATS`, "parquet" or "arrow".
         size: in bytes, as stored.
@@ -96,6 +98,8 @@ def look_at(content: Any, name: str) -> FileForm:
     start = content.read(16)
     content.seek(0)
     compression = next((found for magic, found in _COMPRESSIONS.items() if start.startswith(magic)), "")
+    if _is_lzma(start):
+        compression = "lzma"
     form = FileForm(name, compression, "bytes", "text", size, b"")
     head = next(unpacked(content, form, _HEAD), b"")
     content.seek(0)
@@ -111,6 +115,14 @@ def look_at(content: Any, name: str) -> FileForm:
         log.info("%s: read as %s (set by its byte order mark)", name, encoding.upper())
         head = head.decode(encoding, "ignore").encode("utf-8")
     return form._replace(encoding=encoding, format=format_by_name(name), head=head)
+
+
+def _is_lzma(start: bytes) -> bool:
+    """Returns whether a file begins like those of the old program lzma: usual parameters, and two plausible sizes."""
+    if len(start) < 13 or start[0] != 0x5D:
+        return False
+    dictionary, size = (int.from_bytes(start[first:end], "little") for first, end in ((1, 5), (5, 13)))
+    return dictionary >= 1 << 12 and dictionary.bit_count() <= 2 and (size == (1 << 64) - 1 or size < 1 << 48)
 
 
 def read_blocks(form: FileForm) -> Iterator[bytes]:

@@ -18,12 +18,16 @@ import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from bert_keras.mistakes import Mistake
+
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _BUFFER_SIZE = 1 << 20  # large, because every remote read costs a request
 
 
+# Schemes of addresses, which are followed by ://.
+_SCHEMES = re.compile(r"\s*(abfss?|az|file|gcs|gs|hdfs|hf|https?|ram|s3a?|viewfs):(?!//)/*", re.IGNORECASE)
 # Lines of an error that tell where a graph was made.
 _PLACES_IN_A_GRAPH = ("Graph execution error:", "Detected at node", "  File ", "<stack traces unavailable>", "Node: ")
 
@@ -34,8 +38,31 @@ def is_remote(path: str | os.PathLike) -> bool:
 
 
 def local(path: str | os.PathLike) -> str:
-    """Returns the path of a local file that is given as an address, such as file:///folder/file; others unchanged."""
-    return re.sub(r"^(\s*)file://(?:localhost)?(?=/)", r"\1", os.fspath(path))
+    """Returns the path of a local file that is given as an address, such as file:///folder/file; others unchanged.
+
+    The address may have one slash, too: file:/folder/file.
+    """
+    return re.sub(r"^(\s*)file:(?://(?:localhost)?(?=/)|(?=/(?!/)))", r"\1", os.fspath(path))
+
+
+def check_address(path: str | os.PathLike) -> None:
+    """Raises a Mistake for an address without its slashes, such as gs:/bucket/file, which would be a local folder."""
+    path = local(path)
+    if (found := _SCHEMES.match(path)) and not os.path.lexists(path):
+        rest = path[found.end() :]
+        address = f"{found[1]}://{rest}" if found[1].lower() != "file" else f"/{rest}, or {rest} in this folder"
+        raise Mistake(
+            "{0} has no // after {1}:; give {2}, or ./{0} for a local file of that name", path, found[1], address
+        )
+
+
+def identity(path: str | os.PathLike) -> object:
+    """Returns what is equal for all paths of the same file or folder, also through links, if it exists."""
+    path = local(path)
+    if is_remote(path):
+        return posixpath.normpath(path)
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
 
 
 def join(folder: str | os.PathLike, *names: str | os.PathLike) -> str:

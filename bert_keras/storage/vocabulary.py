@@ -51,11 +51,16 @@ class Tokens(list[str]):
 
     Attributes:
         name: path of the file; for tokens without a file, "the vocabulary".
+
+    Args:
+        longest_word: for tokens without a file, see the attribute.
     """
 
-    def __init__(self, tokens: Sequence[str], name: str = ""):
+    def __init__(self, tokens: Sequence[str], name: str = "", longest_word: int | None = None):
         super().__init__(tokens)
         self._file, self.name = name, name or "the vocabulary"
+        if longest_word is not None:
+            self.longest_word = longest_word
 
     @functools.cached_property
     def longest_word(self) -> int | None:

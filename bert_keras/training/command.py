@@ -16,9 +16,11 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.settings.fields import define_group, program_flags
+from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths
 from bert_keras.training.dry_run.look import DryRun, check_files, has_look, show_files
 from bert_keras.training.run_dir import CURVES_FILE, REPORT_FILE, RUN_CONFIG, TRIES_FILE
+from bert_keras.training.settings.programs import ColumnSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -83,19 +85,19 @@ def run_command(
         return None
     result = run.execute()
     if result.is_complete:
-        _show_next_steps(argv[0], flag_values, texts)
+        _show_next_steps(argv[0], flag_values, texts, result.is_useful)
     return result.metrics
 
 
-def _show_next_steps(program_file: str, values: flags.FlagValues, texts: Sequence[str]) -> None:
-    """Logs the reports of a run, and commands for its model that can be copied."""
+def _show_next_steps(program_file: str, values: flags.FlagValues, texts: Sequence[str], is_useful: bool) -> None:
+    """Logs the reports of a run, and commands for its model that can be copied, if it is useful."""
     folder = values.output_dir
     only_predicts = not values.do_train and not ("do_eval" in values and values.do_eval)
     names = [name for name in _REPORTS if name.startswith("predictions") or not only_predicts]
     reports = [file for file in (paths.join(folder, name) for name in names) if paths.is_file(file)]
     if reports:
         log.info("Look at %s", ", ".join(reports))
-    if not values.do_train:
+    if not values.do_train or not is_useful:
         return
     programs = os.path.dirname(shown_path(program_file))
     name = os.path.basename(folder.rstrip("/"))
@@ -138,9 +140,8 @@ def commands_of_classifier(
     kind, train_file, start = settings["kind"], settings["train_file"], settings["init_checkpoint"]
     yield "Label a file:", ["run_classifier.py", "--do_predict", f"--output_dir={folder}", "--predict_file=your.csv"]
     if kind in ("single_label", "few_shot") and train_file and start:
-        columns = [column for column in ("text_column", "text_pair_column", "label_column") if settings[column]]
         words = ["check_labels.py", f"--train_file={train_file}", f"--init_checkpoint={start}"]
-        words += [f"--{column}={settings[column]}" for column in columns]
+        words += [*_flags_of(settings, ColumnSettings, ModelSettings), f"--max_seq_length={settings['max_seq_length']}"]
         yield "Find wrong labels, also among the texts to train on:", [*words, f"--output_dir={name}_labels"]
     again = ["run_classifier.py", "--do_train", "--do_eval", f"--run_config={paths.join(folder, RUN_CONFIG)}"]
     has_labels = train_file or settings["task_name"] or settings["tfds"]
@@ -151,6 +152,14 @@ def commands_of_classifier(
     if has_cut_texts and kind != "multiple_choice":
         words = [*again, f"--doc_stride={settings['max_seq_length'] // 2}", f"--output_dir={name}_windows"]
         yield "Train again, and read long texts to their ends:", words
+
+
+def _flags_of(settings: Mapping[str, Any], *groups: type) -> Iterator[str]:
+    """Yields the flags of the settings in some groups that do not have their defaults."""
+    for field in (field for group in groups for field in dataclasses.fields(group)):
+        if (value := settings.get(field.name, field.default)) != field.default:
+            value = ",".join(value) if isinstance(value, list | tuple) else value
+            yield f"--{field.name}={str(value).lower() if isinstance(value, bool) else value}"
 
 
 def _commands_of_pretraining(values: flags.FlagValues, name: str, texts: Sequence[str]) -> Iterator[list[str]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from bert_keras.data_prep.records.reading import PretrainingRecords, explain_failure
-from bert_keras.mistakes import Mistake, Setting
+from bert_keras.mistakes import Mistake, NotFinite, Setting
 from bert_keras.storage.paths import reason_of
 from bert_keras.training.run_dir import RunDir
 
@@ -68,14 +68,14 @@ def explain_out_of_memory(setting: str) -> Iterator[None]:
         ) from error
 
 
-def not_finite(step: int, num_steps: int, run_dir: RunDir) -> Mistake:
+def not_finite(step: int, num_steps: int, run_dir: RunDir) -> NotFinite:
     """Returns the error of `num_steps` steps after `step`, one of which had a loss or gradient that is not finite."""
     saved = run_dir.latest_step()
     steps = f"step {step + 1}" if num_steps == 1 else f"steps {step + 1} to {step + num_steps}"
     start = "start again with"
     if saved:
         start = "the checkpoint of step {1} is from before: start from it ({init_checkpoint}) in a new folder, with"
-    return Mistake(
+    return NotFinite(
         "the loss or its gradient is not finite in {0}; "
         + start
         + " a lower {learning_rate} or a longer warm-up, and look at the data around there",

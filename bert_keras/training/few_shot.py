@@ -30,7 +30,7 @@ from bert_keras.training.input.feature_batches import batches_of
 from bert_keras.training.loop import make_trainer
 from bert_keras.training.report import Callbacks
 from bert_keras.training.run_dir import ALL_STEPS, RunDir
-from bert_keras.training.sentence_vectors.losses import ClassesLoss
+from bert_keras.training.sentence_vectors.losses import NO_CLASS, ClassesLoss
 from bert_keras.training.settings.programs import ClassifierSettings
 
 if TYPE_CHECKING:
@@ -102,6 +102,11 @@ class FewShot(Classification):
         self.examples = [*(self.data.train or ()), *of_names]
         self.num_train_examples = len(self.examples)
 
+    def remedies(self, settings: Any) -> list[Message]:
+        here = f" (here {settings.contrastive_epochs})" if settings.do_train else ""
+        more = Message("more {contrastive_epochs}{}", here)
+        return [Message("more examples of each class"), more, Message("another encoder ({init_checkpoint})")]
+
 
 class FewShotRun(FineTuning):
     """A run whose training is the fit of a head."""
@@ -135,11 +140,10 @@ class FewShotRun(FineTuning):
         if not settings.contrastive_epochs:
             return
         features: Any = self.task.train_features
-        num_devices = self.strategy.num_replicas_in_sync
-        rows = contrastive_batches(features["label_ids"], settings.contrastive_epochs, settings.seed, num_devices)
-        if not rows.size or np.bincount(features["label_ids"]).max() < 2:
+        if np.bincount(features["label_ids"]).max() < 2:
             log.info("no class has two examples to compare, so the encoder stays as it is")
             return
+        rows = contrastive_batches(features["label_ids"], settings.contrastive_epochs, settings.seed)
         steps = dataclasses.replace(
             settings,
             learning_rate=_LEARNING_RATE,
@@ -149,6 +153,7 @@ class FewShotRun(FineTuning):
         )
         loss = ClassesLoss(Encoder(model))
         features = {name: features[name] for name in loss.feature_names}
+        rows, features = filled(rows, features, self.strategy.num_replicas_in_sync)
         step = length_step(features["input_ids"].shape[-1], is_compiled(settings))
         batches = iter(distribute(self.strategy, batches_of(features, rows, self._is_trimmed, step), is_endless=True))
         trainer = make_trainer(loss, self.strategy, steps, is_trained=lambda name: not name.startswith(_FIXED))
@@ -173,14 +178,14 @@ class Encoder:
         return {"vectors": self.bert(features, dropout_seed=dropout_seed)["pooled_output"]}
 
 
-def contrastive_batches(labels: np.ndarray, num_epochs: int, seed: int, multiple_of: int = 1) -> np.ndarray:
+def contrastive_batches(labels: np.ndarray, num_epochs: int, seed: int) -> np.ndarray:
     """Returns the rows of each batch, int [steps, B].
 
     Each epoch has as many batches of equal size as all examples need, and leaves out a random rest. The examples come
     in groups of up to 4 of one class, because an example learns nothing in a batch without another one of its class.
     """
     num_batches = -(-len(labels) // _LARGEST_BATCH)
-    size = len(labels) // num_batches // multiple_of * multiple_of
+    size = len(labels) // num_batches
     draw, epochs = np.random.default_rng(seed), []
     for _ in range(num_epochs):
         rows = draw.permutation(len(labels))
@@ -190,6 +195,20 @@ def contrastive_batches(labels: np.ndarray, num_epochs: int, seed: int, multiple
         rows = rows[np.argsort(draw.permutation(len(rows))[groups.reshape(-1)], kind="stable")]
         epochs.append(rows[: size * num_batches].reshape(num_batches, size))
     return np.concatenate(epochs)
+
+
+def filled(
+    rows: np.ndarray, features: dict[str, np.ndarray], multiple_of: int
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Fills each batch to a size that the devices can share, so that their number does not change its examples.
+
+    The filling is a copy of the shortest example, as another example at the end, with a label that does not count.
+    """
+    num_examples, shortest = len(features["label_ids"]), features["input_mask"].sum(-1).argmin()
+    features = {name: np.concatenate([values, values[[shortest]]]) for name, values in features.items()}
+    features["label_ids"][-1] = NO_CLASS
+    filling = np.full((len(rows), -rows.shape[1] % multiple_of), num_examples)
+    return np.concatenate([rows, filling], axis=1), features
 
 
 def fit_head(

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import keras
 import tensorflow as tf
 
-from bert_keras.mistakes import Message, Setting
+from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.modeling.config import BertConfig
 from bert_keras.storage import paths
 from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
@@ -25,6 +25,9 @@ _INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
 _LONG_RUN = 1e13
 # The first compute capability (Ampere) with products of bfloat16 and TensorFloat-32 numbers on NVIDIA's GPUs.
 _AMPERE = (8, 0)
+# The compute capability of the first GPUs that are newer than TensorFlow's compiler: XLA would end the process with an
+# error of LLVM (tensorflow#111958).
+_UNKNOWN_TO_XLA = (10, 0)
 
 
 def take_precision(settings: S) -> S:
@@ -65,7 +68,9 @@ def take_jit(settings: S, num_tokens: int, config: BertConfig, num_devices: int)
     if settings.jit != "auto":
         return settings
     if (chosen := setting_of_run(settings.output_dir, "jit")) is not None:
-        return dataclasses.replace(settings, jit=chosen)
+        settings = dataclasses.replace(settings, jit=chosen)
+        check_jit(settings)
+        return settings
     num_weights = (
         config.num_hidden_layers * 2 * config.hidden_size * (2 * config.hidden_size + config.intermediate_size)
     )
@@ -76,6 +81,25 @@ def take_jit(settings: S, num_tokens: int, config: BertConfig, num_devices: int)
         return settings
     log.info(Message("{jit}=auto: XLA compiles the network, since the run is long and {}", reason))
     return dataclasses.replace(settings, jit=True)
+
+
+def check_jit(settings: RunSettings) -> None:
+    """Refuses XLA on TensorFlow for GPUs that it does not know."""
+    if settings.jit is not True or keras.backend.backend() != "tensorflow" or settings.use_tpu:
+        return
+    for capability, name in list_gpus():
+        if capability >= _UNKNOWN_TO_XLA:
+            raise Mistake(
+                "{jit} needs XLA, which in TensorFlow 2.21 compiles for the compute capability 9.0 at most, but {} has "
+                "{}; give {jit}=false, or train on JAX, with the environment variable KERAS_BACKEND=jax",
+                name,
+                ".".join(map(str, capability)),
+            )
+
+
+def can_use_xla() -> bool:
+    """Returns whether XLA knows all GPUs of TensorFlow; without GPUs, True."""
+    return all(capability and capability < _UNKNOWN_TO_XLA for capability, _ in list_gpus())
 
 
 def setting_of_run(folder: str | None, name: str) -> Any:

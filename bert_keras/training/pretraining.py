@@ -10,7 +10,13 @@ import numpy as np
 import rich.console
 import tensorflow as tf
 
-from bert_keras.data_prep.records.reading import PretrainingRecords, check_same_vocabulary, open_records
+from bert_keras.data_prep.records.reading import (
+    PretrainingRecords,
+    check_same_vocabulary,
+    open_records,
+    vocabulary_size_of,
+)
+from bert_keras.data_prep.text.splitting import LONGEST_WORD_TO_SPLIT
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
 from bert_keras.mistakes import Message, Mistake
@@ -30,13 +36,15 @@ from bert_keras.modeling import (
     load_weights,
     open_checkpoint,
     weights_by_name,
+    with_vocab_size,
 )
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.layers import dtype_policy, initial_seed
 from bert_keras.modeling.losses import Loss
 from bert_keras.modeling.replaced_tokens import generator_config
 from bert_keras.settings.devices import PRECISIONS
-from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes, vocabulary_digest
+from bert_keras.storage import paths
+from bert_keras.storage.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes, vocabulary_digest
 from bert_keras.training.distribution.devices import distribute, strategy_of
 from bert_keras.training.distribution.workers import Workers, open_run_dir
 from bert_keras.training.evaluation_pass import Evaluation, Evaluator, finish, write_eval_results
@@ -45,6 +53,7 @@ from bert_keras.training.input.packed_batches import PackedLoss, pack_examples
 from bert_keras.training.input.pretraining_batches import (
     evaluation_batches,
     next_token_batches,
+    seeded_batches,
     span_boundary_batches,
     training_batches,
 )
@@ -139,16 +148,21 @@ def _read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingR
             config.max_position_embeddings,
             name,
         )
+    input_file = settings.input_file or settings.eval_file or ""
+    tokens = read_tokens(settings.vocab_file) if settings.vocab_file else None
+    if not settings.init_checkpoint and (vocabulary := vocabulary_size_of(input_file) or tokens):
+        config = with_vocab_size(config, vocabulary, settings.vocab_file or input_file)
     lengths = (settings.max_seq_length, settings.max_predictions_per_seq, config.vocab_size)
-    records = open_records(settings.input_file or settings.eval_file or "", *lengths)
+    records = open_records(input_file, *lengths)
     eval_records = open_records(settings.eval_file, *lengths) if settings.eval_file else None
     if eval_records:
         check_same_vocabulary(records.files[0], records.metadata, eval_records.files[0], eval_records.metadata)
-        seen = sorted(set(records.files) & set(eval_records.files))
+        trained = {*map(paths.identity, records.files)}
+        seen = sorted(file for file in eval_records.files if paths.identity(file) in trained)
         if seen and settings.input_file:
             log.warning("%s is also training data; its metrics say little about other text", ", ".join(seen))
-    if settings.vocab_file:
-        _check_vocabulary(settings.vocab_file, config, records)
+    if tokens:
+        _check_vocabulary(tokens, config, records)
     if config.is_decoder and settings.objective != "masked_lm":
         raise Mistake(
             "{} has is_decoder, but {objective}={} needs a model that sees all tokens; leave one of the two out",
@@ -195,15 +209,15 @@ def _check_generator(settings: PretrainingSettings, config: BertConfig) -> None:
     )
 
 
-def _check_vocabulary(vocab_file: str, config: BertConfig, records: PretrainingRecords) -> None:
-    check_vocabulary(vocab_file, config, records.metadata.get("do_lower_case"))
-    digest = vocabulary_digest(load_vocab(vocab_file))
+def _check_vocabulary(tokens: Tokens, config: BertConfig, records: PretrainingRecords) -> None:
+    digest = vocabulary_digest(load_vocab(tokens))
     if records.metadata.get("vocab_sha256", digest) != digest:
         raise Mistake(
             "{vocab_file}={} is not the vocabulary that the records of {input_file} were built with; give "
             "that one, or build them again",
-            vocab_file,
+            tokens.name,
         )
+    check_vocabulary(tokens, config, records.metadata.get("do_lower_case"))
 
 
 def _checkpoint_to_start_from(settings: PretrainingSettings, run_dir: RunDir) -> Checkpoint | None:
@@ -282,6 +296,8 @@ def _batches(
 ) -> Iterable[dict[str, Any]]:
     batches = training_batches(records, settings.train_batch_size, settings.seed, start_step)
     batches = _with_labels(batches, settings, loss.model.config)
+    if settings.objective == "electra":
+        batches = seeded_batches(batches, settings.seed, start_step)
     if settings.pack:
         # A run that resumes does not read its data up to `start_step` to measure a few batches.
         measured = training_batches(records, settings.train_batch_size, settings.seed)
@@ -340,7 +356,10 @@ def _claim(
         # Stored here, because the records may change, or be on another machine, when the model is used.
         is_from_nothing = not settings.init_checkpoint
         longest = settings.max_seq_length if is_from_nothing else config.max_position_embeddings
-        preparation = Preparation(casing, records.metadata.get("strip_accents"), longest)
+        longest_word = records.metadata.get("max_input_chars_per_word")
+        if longest_word == LONGEST_WORD_TO_SPLIT:
+            longest_word = None
+        preparation = Preparation(casing, records.metadata.get("strip_accents"), longest, longest_word)
         run_dir.write_text(TOKENIZER_FILE, preparation.to_text())
     if settings.vocab_file:
         run_dir.write_text(VOCABULARY_FILE, vocabulary_bytes(settings.vocab_file))

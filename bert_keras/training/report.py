@@ -64,12 +64,14 @@ NO_CALLBACKS = Callbacks()
 class Result:
     """What a run returns: see `metrics` and `predictions` of `training.api.calls.TrainedModel`.
 
-    `is_complete`: whether the run has reached its end, and this process writes its files.
+    `is_complete`: whether the run has reached its end, and this process writes its files. `is_useful` is False if the
+    model is not better than the baseline.
     """
 
     metrics: dict[str, float] | None = None
     predictions: Any = None
     is_complete: bool = False
+    is_useful: bool = True
 
 
 class Report:

@@ -23,7 +23,7 @@ from bert_keras.modeling.losses import Loss
 from bert_keras.modeling.optimization import AdamWeightDecay, clip_by_global_norm
 from bert_keras.training.distribution.tpu import is_tpu
 from bert_keras.training.input.packed_batches import PackedLoss
-from bert_keras.training.precision import list_gpus
+from bert_keras.training.precision import can_use_xla
 
 log = logging.getLogger("bert_keras")
 
@@ -128,9 +128,8 @@ class Trainer:
         Without XLA, TensorFlow makes a dozen passes over the memory of each weight, and keeps more of it.
         """
         is_large = sum(math.prod(weight.shape) for weight in self._weights.values()) >= _LARGE
-        # XLA compiles everything for a TPU. It ends the process for a GPU that it does not know; `devices` refuses the
-        # newer ones whose compute capability is known.
-        if not is_large or is_tpu(self.strategy) or not all(capability for capability, _ in list_gpus()):
+        # XLA compiles everything for a TPU. It ends the process for a GPU that it does not know.
+        if not is_large or is_tpu(self.strategy) or not can_use_xla():
             return False
         optimizer, name = self.optimizer, next(iter(self._weights))
 

@@ -3,11 +3,11 @@
 import dataclasses
 import logging
 import re
-import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
 
+from bert_keras.data_prep.text.characters import normalize
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import check_choices, setting
 
@@ -81,7 +81,7 @@ class Cleaning:
         if self.unicode_normalization == "none":
             return line
         form = "NFC" if self.unicode_normalization == "NFC" else "NFKC"
-        return " ".join(unicodedata.normalize(form, line).split())
+        return " ".join(normalize(form, line).split())
 
     def reason_to_remove(self, lines: list[str]) -> str | None:
         """Returns the name of the first filter that removes a document by its own text, or None."""

@@ -149,17 +149,17 @@ def measure(
 
 def coverage_table(measured: Mapping[str, Coverage]) -> Table:
     """Returns a table with a column for each vocabulary."""
-    table = Table("tokens in the vocabulary", *measured, show_edge=False)
+    table = Table("tokens", *measured, show_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
-    for label, name in (("words that are one token", "whole_share"), ("unknown words ([UNK])", "unknown_share")):
-        table.add_row(label, *(f"{100 * getattr(each, name):.2f} %" for each in measured.values()))
     table.add_row("word pieces per word", *(f"{each.pieces_per_word:.3f}" for each in measured.values()))
+    for label, name in (("words of one token", "whole_share"), ("unknown words", "unknown_share")):
+        table.add_row(label, *(f"{100 * getattr(each, name):.2f} %" for each in measured.values()))
     if any(each.unknown_characters for each in measured.values()):
         shares = (f"{100 * each.unknown_character_share:.2f} %" for each in measured.values())
         table.add_row("unknown characters", *shares)
         most = (" ".join(each.unknown_characters[:5]) for each in measured.values())
-        table.add_row("most frequent unknown characters", *most)
+        table.add_row("most frequent", *most)
     return table
 
 

@@ -7,11 +7,12 @@ import logging
 import mmap
 import os
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal
 
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_sources import inspect_text
+from bert_keras.data_prep.records.writing import metadata_file
 from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.storage import paths
 from bert_keras.storage.inspection import FileForm
@@ -96,12 +97,13 @@ class Documents:
         return self.document_starts[document], self.document_starts[document + 1]
 
 
-def find_text_files(patterns: str) -> list[str]:
+def find_text_files(patterns: str, own_files: Collection[str] = ()) -> list[str]:
     """Finds the files of a comma-separated list of globs and folders, local or remote; each needs to have a file.
 
     Differs from the original BERT: the files of a glob are sorted, not in file system order; `*` skips hidden files.
     A folder gives all its files, also those in folders inside, except for names that begin with "." or "_". A folder
-    that `save_to_disk` of the package datasets wrote gives its Arrow files.
+    that `save_to_disk` of the package datasets wrote gives its Arrow files. Folders and globs leave out records, and
+    the `own_files` that the program reads or writes for another purpose.
     """
     files = []
     for pattern in patterns.split(","):
@@ -116,16 +118,36 @@ def find_text_files(patterns: str) -> list[str]:
             where = "" if paths.is_remote(pattern) else f" (from the folder {os.getcwd()})"
             raise MissingFile('{input_file}: "{}" matches no file{}', pattern, where)
         found = [file for match in matches for file in (_files_of(match) if paths.is_dir(match) else [match])]
+        if found != [pattern]:
+            found = _without_own(found, own_files, pattern)
         if not found:
-            raise MissingFile('{input_file}: the folder "{}" has no files; give a folder with text files', pattern)
+            raise MissingFile('{input_file}: "{}" has no text files; give a folder with text files', pattern)
         if len(found) > len(matches):
             log.info("%s: found %s files", pattern, f"{len(found):,}")
         files += found
     return files
 
 
-def _files_of(folder: str) -> list[str]:
-    """Returns the files of a folder and of the folders inside, sorted."""
+def _without_own(files: list[str], own_files: Collection[str], pattern: str) -> list[str]:
+    """Returns the files without records, their metadata and `own_files`, which the log names."""
+    own, known = {paths.real(file) for file in own_files}, {*files}
+    for file in files:
+        note = metadata_file(file)
+        if note in known and b'"num_examples"' in paths.read_bytes(note):
+            own |= {paths.real(file), paths.real(note)}
+    left_out = [file for file in files if paths.real(file) in own]
+    if left_out:
+        more = f" and {len(left_out) - 3:,} more files" if len(left_out) > 3 else ""
+        log.info("%s: left out %s%s: records and a vocabulary are not text", pattern, ", ".join(left_out[:3]), more)
+    return [file for file in files if paths.real(file) not in own]
+
+
+def _files_of(folder: str, above: Collection[object] = ()) -> list[str]:
+    """Returns the files of a folder and of the folders inside, sorted.
+
+    A link to a folder `above`, given by their identities, would lead in a circle.
+    """
+    above = {*above, paths.identity(folder)}
     names = [name for name in paths.list_dir(folder) if not name.startswith((".", "_"))]
     if "dataset_dict.json" in names:
         splits = [name for name in names if paths.is_dir(paths.join(folder, name))]
@@ -143,7 +165,12 @@ def _files_of(folder: str) -> list[str]:
             raise ValueError(f"{folder}/state.json does not list the dataset's files; save it again") from None
     found = []
     for each in (paths.join(folder, name) for name in names):
-        found += _files_of(each) if paths.is_dir(each) else [each]
+        if not paths.is_dir(each):
+            found.append(each)
+        elif paths.identity(each) in above:
+            log.warning("%s is a link to a folder that it is in; left out", each)
+        else:
+            found += _files_of(each, above)
     return found
 
 
@@ -183,10 +210,20 @@ def inspect_texts(files: Sequence[str], options: TextOptions = RELEASE) -> list[
         raise Mistake(
             "{documents}={} is for text files, but {} has one document a row; leave it out", options.documents, files[0]
         )
-    twice = [file for file, count in collections.Counter(files).items() if count > 1]
-    if twice:
-        log.warning("%s is given more than once; reading it each time, as the original does", ", ".join(twice))
+    _warn_about_repeated(files)
     return forms
+
+
+def _warn_about_repeated(files: Sequence[str]) -> None:
+    names = collections.defaultdict(list)
+    for file in files:
+        names[paths.identity(file)].append(file)
+    twice = [" = ".join(dict.fromkeys(each)) for each in names.values() if len(each) > 1]
+    if twice:
+        more = f" and {len(twice) - 5:,} more" if len(twice) > 5 else ""
+        log.warning(
+            "%s%s is given more than once; reading it each time, as the original does", ", ".join(twice[:5]), more
+        )
 
 
 def _typecode(vocab_size: int) -> _Typecode:

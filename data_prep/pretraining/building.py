@@ -25,6 +25,7 @@ from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
 from bert_keras.data_prep.pretraining import build_steps
 from bert_keras.data_prep.pretraining.corpus_checks import check_documents, size_text, tell_need
+from bert_keras.data_prep.pretraining.estimates import tell_room
 from bert_keras.data_prep.pretraining.instances import count_documents, summarize
 from bert_keras.data_prep.pretraining.plan import Build
 from bert_keras.data_prep.records.writing import code_digest, created_folders, publish
@@ -64,7 +65,9 @@ def _find_work_dir(build: Build, files: Sequence[str]) -> str:
     Never deletes the work of another build.
     """
     made_from = [[paths.real(text.file), text.size, paths.modified(text.file)] for text in build.texts]
-    content = json.dumps([code_digest(), build.metadata, made_from, files, build.is_gzip])
+    # Random replacements follow the order of the vocabulary's lines, which differs from that of ids if lines repeat.
+    order = [*build.tokenizer.vocab.values()]
+    content = json.dumps([code_digest(), build.metadata, made_from, files, order])
     digest, prefix = hashlib.sha256(content.encode("utf-8")).hexdigest()[:12], f".{paths.name(files[0])}."
     work_dir = os.path.join(build.folder, f"{prefix}{digest}.unfinished")
     writing.remove_left_over(build.folder, prefix)
@@ -95,7 +98,7 @@ def _run(build: Build, files: Sequence[str], workers: Workers, folder: WorkFolde
             for documents, _ in corpora:
                 stack.callback(documents.close)
             for corpus, part, outputs in zip(corpora, folders, (build.output_files, build.eval_files), strict=False):
-                summary, written = _write_part(build, corpus, workers, part, len(outputs))
+                summary, written = _write_part(build, corpus, workers, part, [paths.real(file) for file in outputs])
                 summaries.append(summary | report)
                 records |= written
     publish(files, list(records), list(records.values()), build.per_file(summaries))
@@ -110,9 +113,9 @@ def tokenize(build: Build, workers: Workers, folders: Sequence[WorkFolder]) -> t
     return tokenize_clean(build.texts, *shared, folders, progress, build.text_options, build.seeded_cleaning)
 
 
-def check_corpus(documents: Documents, build: Build, folder: str) -> None:
+def check_corpus(documents: Documents, build: Build) -> None:
     """Raises UnusableTextError for unusable documents, and warns about others; see `check_documents`."""
-    check_documents(documents, build.input_files, build.settings, folder, build.text_options.split_sentences)
+    check_documents(documents, build.input_files, build.settings, build.text_options.split_sentences)
     try:
         check_words(documents.tokens, build.tools.tokenizer)
     except ValueError as error:
@@ -120,13 +123,14 @@ def check_corpus(documents: Documents, build: Build, folder: str) -> None:
 
 
 def _write_part(
-    build: Build, corpus: tuple[Documents, int], workers: Workers, folder: WorkFolder, num_files: int
+    build: Build, corpus: tuple[Documents, int], workers: Workers, folder: WorkFolder, files: Sequence[str]
 ) -> tuple[dict, dict[str, int]]:
     """Writes the examples of some documents to files of the folder; returns the summary and the records in each."""
     documents, num_unknown = corpus
-    check_corpus(documents, build, build.folder)
+    check_corpus(documents, build)
+    tell_room(documents, build, files)
     counts = count_documents(documents, num_unknown)
-    runs = build_steps.draw_all(build, documents, workers, folder, counts, num_files)
+    runs = build_steps.draw_all(build, documents, workers, folder, counts, len(files))
     result = summarize(counts, build.settings.max_seq_length)
     runs = build_steps.merge_all(runs, workers, folder, build.progress)
-    return result, build_steps.write_all(build, num_files, runs, workers, folder, counts["num_instances"])
+    return result, build_steps.write_all(build, len(files), runs, workers, folder, counts["num_instances"])

@@ -9,8 +9,7 @@ import numpy as np
 
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
-from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, Instance, PretrainingDataSettings
-from bert_keras.data_prep.records.writing import serialize_example
+from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, PretrainingDataSettings
 from bert_keras.mistakes import Message
 
 log = logging.getLogger("bert_keras")
@@ -18,21 +17,17 @@ log = logging.getLogger("bert_keras")
 _MOST_LONE_SENTENCES = 0.5  # share of the documents
 _MOST_CUT_TOKENS = 0.2
 _AT_ONCE = 1 << 20
-# Approximate share of an example that uses up text: with a random next sentence, only the first half does.
-_TEXT_USED = 0.75
-_NUM_COPIES = 2  # of the examples on disk: unfinished work, and the record files
 
 
 def check_documents(
     documents: Documents,
     input_files: Sequence[str],
     settings: PretrainingDataSettings,
-    folder: str,
     is_split: bool = False,
 ) -> None:
     """Raises UnusableTextError without documents, and warns if they do not suit the sentence task.
 
-    Logs their size, and the disk space that their examples need in a folder. `is_split`: rules split the sentences.
+    Logs their size. `is_split`: rules split the sentences.
     """
     if not documents:
         raise UnusableTextError(
@@ -48,7 +43,6 @@ def check_documents(
     )
     if settings.sentence_task != "none":
         _warn_about_lines(documents, settings, is_split)
-    _tell_room(documents, settings, folder)
 
 
 def _warn_about_lines(documents: Documents, settings: PretrainingDataSettings, is_split: bool) -> None:
@@ -100,24 +94,12 @@ def differences(starts: array | memoryview) -> Iterator[np.ndarray]:
         yield np.diff(numbers[first : first + _AT_ONCE + 1])
 
 
-def _tell_room(documents: Documents, settings: PretrainingDataSettings, folder: str) -> None:
-    num_special, _ = SENTENCE_TASKS[settings.sentence_task]
-    longest = settings.max_seq_length - num_special
-    num_instances = settings.dupe_factor * (len(documents) + len(documents.tokens) / (_TEXT_USED * longest))
-    ids = array("I", documents.tokens[:longest]).tolist()
-    size = min(settings.max_predictions_per_seq, settings.most_predictions)
-    positions = list(range(size))
-    instance = Instance(ids, longest // 2, False, positions, (ids * size)[:size])
-    record = len(serialize_example(instance.features(settings)))
-    tell_need(_NUM_COPIES * record * num_instances, folder, f"about {num_instances:,.0f} examples")
-
-
-def tell_need(num_bytes: float, folder: str, what: str) -> None:
+def tell_need(num_bytes: float, folder: str, what: str, needs: str = "unfinished work needs") -> None:
     """Logs the space that `what` needs in a folder, and warns if less is free."""
     free = shutil.disk_usage(folder).free
     tell = log.warning if num_bytes > free else log.info
     needed, available = size_text(num_bytes), size_text(free)
-    tell("%s: unfinished work needs about %s in %s, where %s are free", what, needed, folder, available)
+    tell("%s: %s about %s in %s, where %s are free", what, needs, needed, folder, available)
 
 
 def size_text(num_bytes: float) -> str:

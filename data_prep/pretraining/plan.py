@@ -19,7 +19,6 @@ from bert_keras.data_prep.text.chinese_words import CorpusTokenizer, Segmenter, 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.storage import paths
 from bert_keras.storage.inspection import FileForm
-from bert_keras.storage.vocabulary import vocabulary_digest
 
 _LISTS, _LONGEST_LIST = ("input_file", "output_file", "eval_output_file"), 1000  # flags, and characters
 
@@ -124,10 +123,8 @@ class Build:
     def metadata(self) -> dict[str, Any]:
         """The metadata of the record files, without their examples."""
         tokenizer, settings = self.tokenizer, self.settings
-        casing = {
-            "do_lower_case": tokenizer.basic_tokenizer.do_lower_case,
-            "strip_accents": tokenizer.basic_tokenizer.strip_accents,
-        }
+        facts = tokenizer.facts
+        casing = {name: facts[name] for name in ("do_lower_case", "strip_accents")}
         masking = {
             **{f"{name}_id": tokenizer.vocab[f"[{name.upper()}]"] for name in ("cls", "sep", "mask")},
             "vocab_size": tokenizer.vocab_size,
@@ -139,8 +136,7 @@ class Build:
             "max_seq_length": settings.max_seq_length,
             "max_predictions_per_seq": settings.max_predictions_per_seq,
             "vocab_size": tokenizer.vocab_size,
-            "vocab_sha256": vocabulary_digest(tokenizer.vocab),
-            **casing,
+            **facts,
             **({"masking": masking} if settings.dynamic_masking else {}),
             "order": "release" if self.is_release_order else "of any number of workers from 2 on",
             "settings": {**self._flags(), **casing, **dataclasses.asdict(settings)},
@@ -156,6 +152,8 @@ class Build:
         if self.text_options != RELEASE:
             flags |= dataclasses.asdict(self.text_options)
         flags |= self.cleaning.changes
+        if self.is_gzip:
+            flags["compression"] = "gzip"
         if self.eval_files:
             flags["eval_output_file"] = ",".join(self.eval_files)
         if isinstance(self.tools.tokenizer, WordMarker):

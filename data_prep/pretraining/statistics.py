@@ -2,9 +2,7 @@
 
 import contextlib
 import dataclasses
-import itertools
 import logging
-import random
 
 import numpy as np
 from rich.table import Table
@@ -13,15 +11,9 @@ from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.workers import temporary_work
 from bert_keras.data_prep.pretraining.building import check_corpus, tokenize
 from bert_keras.data_prep.pretraining.corpus_checks import differences, lone_and_cut_shares, size_text
-from bert_keras.data_prep.pretraining.instances import (
-    SENTENCE_TASKS,
-    PretrainingDataSettings,
-    draw_segments,
-    instances_of_document,
-)
-from bert_keras.data_prep.pretraining.masking import Stream
+from bert_keras.data_prep.pretraining.estimates import sample_documents, size_of_records, use_of_documents
+from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.plan import Build, Tools
-from bert_keras.data_prep.records.writing import serialize_example
 from bert_keras.mistakes import Message
 
 log = logging.getLogger("bert_keras")
@@ -29,8 +21,6 @@ log = logging.getLogger("bert_keras")
 # Upper ends of the classes of lengths, in tokens of a sentence; the last class is open.
 LENGTHS = (4, 8, 16, 32, 64, 128, 256, 512)
 _MOST_DOCUMENTS = 1000  # of the sample
-_MOST_PAIRS = 2000  # of a document in the sample
-_MOST_EXAMPLES = 1000  # built to measure the size of a record
 _MOST_UNKNOWN, _MOST_UNUSED, _MOST_PADDING = 0.01, 0.2, 0.5
 _SHARES = {
     "unknown_share": "unknown ([UNK]), of the tokens",
@@ -82,7 +72,7 @@ def measure_text(build: Build) -> TextStatistics:
         with build.start() as workers:
             [(documents, num_unknown)], report = tokenize(build, workers, [folder])
         stack.callback(documents.close)
-        check_corpus(documents, build, folder.path)
+        check_corpus(documents, build)
         statistics = dataclasses.replace(_measure(documents, num_unknown, build.tools), **report)
     _warn(statistics, build.settings)
     return statistics
@@ -93,13 +83,10 @@ def _measure(documents: Documents, num_unknown: int, tools: Tools) -> TextStatis
         np.bincount(np.searchsorted(LENGTHS, lengths), minlength=len(LENGTHS) + 1)
         for lengths in differences(documents.sentence_starts)
     )
-    sample = list(range(len(documents)))
-    if len(sample) > _MOST_DOCUMENTS:
-        sample = random.Random(tools.settings.random_seed).sample(sample, _MOST_DOCUMENTS)
-    uses = [_use_of_document(documents, index, tools.settings) for index in sample]
-    num_read, num_pairs, num_real, num_unused, num_seen = (sum(use) for use in zip(*uses, strict=True))
+    sample = sample_documents(documents, tools.settings, _MOST_DOCUMENTS)
+    use = use_of_documents(documents, sample, tools.settings)
     single_share, cut_share = lone_and_cut_shares(documents, tools.settings)
-    instances = round(tools.settings.dupe_factor * len(documents.tokens) * num_pairs / max(1, num_read))
+    instances = round(tools.settings.dupe_factor * len(documents.tokens) * use.num_pairs / max(1, use.num_read))
     return TextStatistics(
         documents=len(documents),
         sentences=documents.num_sentences,
@@ -108,10 +95,10 @@ def _measure(documents: Documents, num_unknown: int, tools: Tools) -> TextStatis
         lengths=[int(count) for count in np.asarray(counts)],
         single_share=single_share,
         cut_share=cut_share,
-        unused_share=num_unused / max(1, num_seen),
-        padding_share=1 - num_real / max(1, num_pairs * tools.settings.max_seq_length),
+        unused_share=use.num_unused / max(1, use.num_seen),
+        padding_share=1 - use.num_real / max(1, use.num_pairs * tools.settings.max_seq_length),
         instances=instances,
-        num_bytes=round(instances * _size_of_record(documents, sample, tools)),
+        num_bytes=round(instances * size_of_records(documents, sample, tools)[0]),
     )
 
 
@@ -130,53 +117,6 @@ def statistics_table(statistics: TextStatistics) -> Table:
     for end, count in zip(ends, statistics.lengths, strict=True):
         table.add_row(f"sentences of {end}", f"{100 * count / statistics.sentences:.1f} %")
     return table
-
-
-def _use_of_document(
-    documents: Documents, index: int, settings: PretrainingDataSettings
-) -> tuple[int, int, int, int, int]:
-    """Draws all duplicates of a document, of a long one only the start.
-
-    Returns the number of tokens read, of pairs drawn from them, and of the pairs' tokens; then the number of tokens of
-    the start that no pair has, and of all tokens of the start.
-    """
-    first, end = documents.sentences(index)
-    start, stop = documents.sentence_starts[first], documents.sentence_starts[end]
-    longest = min(stop - start, _MOST_PAIRS * settings.max_seq_length)
-    is_used = np.zeros(longest, bool)
-    num_read = num_pairs = num_real = 0
-    num_special, _ = SENTENCE_TASKS[settings.sentence_task]
-    reach = longest
-    for duplicate in range(settings.dupe_factor):
-        rng = Stream(f"{settings.random_seed} {duplicate} {index}")
-        farthest, drawn = start, 0
-        for (a, b), second, label in itertools.islice(draw_segments(documents, index, settings, rng), _MOST_PAIRS):
-            spans = [(a, b)]
-            if second and not (label and settings.sentence_task == "next_sentence"):
-                spans.append(second)
-            for low, high in spans:
-                is_used[low - start : high - start] = True
-                farthest = max(farthest, high)
-            drawn += 1
-            num_real += num_special + b - a + (second[1] - second[0] if second else 0)
-        is_whole = drawn < _MOST_PAIRS
-        num_read += stop - start if is_whole else farthest - start
-        num_pairs += drawn
-        reach = reach if is_whole else min(reach, farthest - start)
-    return num_read, num_pairs, num_real, reach - int(is_used[:reach].sum()), reach
-
-
-def _size_of_record(documents: Documents, sample: list[int], tools: Tools) -> float:
-    """Returns the mean number of bytes of a record of the first documents of a sample."""
-    sizes = (
-        len(serialize_example(instance.features(tools.settings)))
-        for index in sample
-        for instance in instances_of_document(
-            documents, index, tools.settings, tools.vocabulary, Stream(f"{tools.settings.random_seed} 0 {index}")
-        )
-    )
-    built = list(itertools.islice(sizes, _MOST_EXAMPLES))
-    return sum(built) / max(1, len(built))
 
 
 def _warn(statistics: TextStatistics, settings: PretrainingDataSettings) -> None:

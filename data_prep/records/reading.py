@@ -68,6 +68,7 @@ def open_records(
             empty.
     """
     files = _find_files(input_file)
+    _warn_about_repeated(files)
     stored = [read_metadata(path) or {} for path in files]
     first = next((number for number, metadata in enumerate(stored) if metadata), 0)
     for path, metadata in zip(files, stored, strict=True):
@@ -102,11 +103,17 @@ def open_records(
     return records
 
 
+def vocabulary_size_of(input_file: str) -> int | None:
+    """Returns the size of the vocabulary that record files were built with; None if they have no metadata."""
+    stored = (read_metadata(path) or {} for path in _find_files(input_file))
+    return next((metadata["vocab_size"] for metadata in stored if "vocab_size" in metadata), None)
+
+
 def check_same_vocabulary(
     file: str, metadata: Mapping[str, Any], other_file: str, other_metadata: Mapping[str, Any]
 ) -> None:
     """Raises ValueError if the builder's metadata of two record files shows different vocabularies or casing."""
-    for name in ("vocab_sha256", "do_lower_case", "strip_accents"):
+    for name in ("vocab_sha256", "do_lower_case", "strip_accents", "max_input_chars_per_word"):
         if name in metadata and metadata[name] != other_metadata.get(name, metadata[name]):
             what = "vocabularies" if name == "vocab_sha256" else Message("values of {}", Setting(name))
             raise Mistake("{} and {} were built with different {}; build them with the same", file, other_file, what)
@@ -175,10 +182,16 @@ def _find_files(patterns: str) -> list[str]:
                 f"{folders[0]} is a folder; name the record files in it, for example {folders[0]}/*.tfrecord"
             )
         files += matches
-    twice = sorted(path for path, count in collections.Counter(files).items() if count > 1)
+    return files
+
+
+def _warn_about_repeated(files: Sequence[str]) -> None:
+    names = collections.defaultdict(list)
+    for path in files:
+        names[paths.identity(path)].append(path)
+    twice = sorted(" = ".join(dict.fromkeys(each)) for each in names.values() if len(each) > 1)
     if twice:
         log.warning("%s: named more than once, and read each time", ", ".join(twice))
-    return files
 
 
 def _check_metadata(

@@ -117,6 +117,7 @@ def check_record_files(files: Sequence[str], input_files: Sequence[str] = (), vo
         taken[paths.real(vocab_file)] = f'the vocabulary file "{vocab_file}"'
     seen = set()
     for record_file in files:
+        paths.check_address(record_file)
         for file in (record_file, metadata_file(record_file)):
             path = paths.real(file)
             if path in seen:

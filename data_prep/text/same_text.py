@@ -7,10 +7,10 @@ label may differ: if A entails B, B need not entail A.
 """
 
 import hashlib
-import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from bert_keras.data_prep.text.characters import normalize
 from bert_keras.storage.text_files import without_invisible
 
 # The hashes of the texts of an example, in their order.
@@ -33,7 +33,7 @@ class Shared(NamedTuple):
 
 def hash_of(lines: Iterable[str]) -> int:
     """Returns 64 bits of the hash of a text with these lines; it is the same for the same texts."""
-    text = _in_one_line(unicodedata.normalize("NFKC", " ".join(lines)).casefold())
+    text = _in_one_line(normalize("NFKC", " ".join(lines)).casefold())
     text = _in_one_line(without_invisible(text))
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little")

@@ -1,10 +1,9 @@
 """Splits text into words, and words into word pieces, exactly as the original BERT."""
 
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 
-from bert_keras.data_prep.text.characters import CLEAN, SPLIT, SPLIT_AND_STRIP, CharacterTable
+from bert_keras.data_prep.text.characters import CLEAN, SPLIT, SPLIT_AND_STRIP, CharacterTable, normalize
 
 LONGEST_WORD_TO_SPLIT = 200  # in characters, as in the original BERT
 
@@ -49,7 +48,7 @@ class BasicTokenizer:
         if self.do_lower_case:
             text = text.lower()
         if self.strip_accents:
-            text = unicodedata.normalize("NFD", text)
+            text = normalize("NFD", text)
         return text.translate(self._split_table).split()
 
     def tokenize_with_sources(self, text: str) -> list[tuple[str, Sequence[int]]]:
@@ -66,7 +65,7 @@ class BasicTokenizer:
         if self.do_lower_case:
             steps.append(str.lower)
         if self.strip_accents:
-            steps.append(lambda part: unicodedata.normalize("NFD", part))
+            steps.append(lambda part: normalize("NFD", part))
         steps.append(lambda part: part.translate(self._split_table))
         sources = list(range(len(text)))
         for step in steps:

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bert_keras.data_prep.text.characters import is_dropped_mark
 from bert_keras.data_prep.text.decoding import join_tokens
@@ -29,7 +29,7 @@ from bert_keras.data_prep.text.vocabulary_files import (
     tokenizer_file_of,
 )
 from bert_keras.storage import paths, writing
-from bert_keras.storage.vocabulary import VOCABULARY_FILE, read_tokens
+from bert_keras.storage.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,6 +110,7 @@ class FullTokenizer:
     Attributes:
         vocab: token to id; do not change it.
         inv_vocab: id to token.
+        vocab_size: int; every id is below it. More than `len(vocab)` if lines of the file repeat.
         cls_id, sep_id, mask_id, unk_id: ids of [CLS], [SEP], [MASK] and [UNK]; None if the vocabulary lacks the token.
         pad_id: 0, which pads sequences, as in the original BERT.
 
@@ -129,6 +130,7 @@ class FullTokenizer:
         tokens = read_tokens(vocab_file)
         self.vocab = load_vocab(tokens)
         self.inv_vocab = {id_: token for token, id_ in self.vocab.items()}
+        self.vocab_size = max(self.inv_vocab) + 1
         self.cls_id, self.sep_id = self.vocab.get("[CLS]"), self.vocab.get("[SEP]")
         self.mask_id, self.unk_id = self.vocab.get("[MASK]"), self.vocab.get("[UNK]")
         self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
@@ -180,14 +182,20 @@ class FullTokenizer:
         return do_lower_case, None if strip_accents == do_lower_case else strip_accents
 
     @property
-    def tokens(self) -> list[str]:
+    def tokens(self) -> Tokens:
         """The token of each id; "" for an id without a token, because its line of the file is repeated later."""
-        return [self.inv_vocab.get(id_, "") for id_ in range(self.vocab_size)]
+        names = [self.inv_vocab.get(id_, "") for id_ in range(self.vocab_size)]
+        return Tokens(names, longest_word=self.longest_word)
 
     @property
-    def vocab_size(self) -> int:
-        """int; every id is below it. More than `len(vocab)` if lines of the file repeat."""
-        return max(self.inv_vocab) + 1
+    def facts(self) -> dict[str, Any]:
+        """What decides the ids of a text, as values of JSON, for the metadata and digests of what has such ids."""
+        return {
+            "vocab_sha256": vocabulary_digest(self.vocab),
+            "do_lower_case": self.basic_tokenizer.do_lower_case,
+            "strip_accents": self.basic_tokenizer.strip_accents,
+            "max_input_chars_per_word": self.wordpiece_tokenizer.max_input_chars_per_word,
+        }
 
     def _forget(self) -> None:
         self._ids = PieceMemo(self._encode_piece, max_pieces=1 << 17)

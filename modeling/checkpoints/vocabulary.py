@@ -1,5 +1,6 @@
 """Checks that a vocabulary belongs to a model: it has a token for each embedding row, and the right casing."""
 
+import dataclasses
 import logging
 import os
 from collections.abc import Sequence
@@ -63,3 +64,26 @@ def check_vocabulary(
                 vocab_file,
             )
         )
+
+
+def with_vocab_size(config: BertConfig, tokens: Sequence[str] | int, source: str) -> BertConfig:
+    """Returns the config of a model with random weights: it has a row for each token, which the log reports.
+
+    Differs from the original BERT, where the user writes the number into the config.
+
+    Args:
+        tokens: of the vocabulary, or their number. Blank lines at the end need no rows.
+        source: where the vocabulary is.
+    """
+    least = most = tokens if isinstance(tokens, int) else len(tokens)
+    while not isinstance(tokens, int) and least and not tokens[least - 1]:
+        least -= 1
+    if least <= config.vocab_size <= most:
+        return config
+    log.info(
+        "random weights for the %s tokens of %s (vocab_size in the config: %s)",
+        f"{least:,}",
+        source,
+        f"{config.vocab_size:,}",
+    )
+    return dataclasses.replace(config, vocab_size=least)

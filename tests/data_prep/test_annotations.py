@@ -173,6 +173,8 @@ def test_tags_mark_exactly_the_spans(text, data):
         ({"text": TEXT, "spans": [[0, 4, "X"]], "label": [[0, 4, "Y"]]}, 'has spans in "spans" and "label"; keep one'),
         (of_label_studio(TEXT, [(0, 4, "PER", "Holm")]), 'has the text "Holm", but at its place is "Anna"'),
         ({"data": {"a": TEXT, "b": TEXT}, "annotations": []}, '"data" has no "text", but a, b; name the text so'),
+        ({"data": {"text": "a"}, "annotations": 3}, '"annotations" is 3, but Label Studio writes a list of objects'),
+        ({"data": {"text": "a"}, "annotations": [{"result": ["x"]}]}, '"result" is ["x"], but Label Studio writes'),
         ({"text": " ", "label": []}, "has no word in its text; give a text"),
         (
             {**FORMS["Label Studio"], "annotations": [{"result": []}, *FORMS["Label Studio"]["annotations"]]},

@@ -1,3 +1,5 @@
+import itertools
+import random
 import unicodedata
 
 import pytest
@@ -10,6 +12,7 @@ from bert_keras.data_prep.text.characters import (
     is_control,
     is_punctuation,
     is_whitespace,
+    normalize,
 )
 from bert_keras.data_prep.text.tokenization import BasicTokenizer
 
@@ -63,3 +66,30 @@ def test_character_table_is_bounded():
     table.max_entries = 3
     assert "abcdea".translate(table) == "aabbccddeeaa"
     assert len(table) == 3
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
+def test_long_rows_of_marks_are_normalised_as_short_ones(monkeypatch, form):
+    monkeypatch.setattr("bert_keras.data_prep.text.characters._BLOCK", 4)
+    rng = random.Random(form)
+    marks = [chr(code) for code in range(0x300, 0x370)] + list("\u0f73\u0f75\u0f81\u0e38\u094d\u093c\u05b0\u0345")
+    others = list("aA\u00e9\u1e69\uac01\ufb01\u00c5\u212b\u0958\u1100\u1161 x")
+    for _ in range(300):
+        text = "".join(rng.choices(marks + others, [8] * len(marks) + [3] * len(others), k=rng.randint(1, 60)))
+        assert normalize(form, text) == unicodedata.normalize(form, text)
+
+
+@pytest.mark.parametrize("row", ["\u0301\u0316", "\u0344\u0316", "\u0f73\u0f71"])
+def test_time_grows_in_proportion_to_a_row_of_marks(monkeypatch, row):
+    """Counts the characters that one call sorts, not seconds."""
+    longest, plain = [], unicodedata.normalize
+
+    def record(form, text):
+        classes = map(unicodedata.combining, text)
+        rows = [[*row] for is_mark, row in itertools.groupby(classes, lambda number: number > 0) if is_mark]
+        longest.extend(len(row) for row in rows if row != sorted(row))
+        return plain(form, text)
+
+    monkeypatch.setattr(unicodedata, "normalize", record)
+    assert BasicTokenizer().tokenize("a" + row * 5000 + "b") == ["ab"]
+    assert max(longest, default=0) < 2000

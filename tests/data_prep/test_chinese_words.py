@@ -233,3 +233,18 @@ def test_the_list_of_words_is_not_overwritten(files, tmp_path, words_file):
     arguments = [*files, f"--input_file={tmp_path}/text.txt", f"--chinese_words={words_file}"]
     with pytest.raises(ValueError, match=r'the output file ".*words.txt" is the input ".*words.txt"'):
         main([*arguments, f"--output_file={words_file}"])
+
+
+@pytest.mark.parametrize("text", [".".join(SEGMENTED[0]), "今天 use 模型", "no Chinese", "预测" * 40])
+def test_the_vocabulary_is_not_read_again_for_a_text(tokenizer, words_file, text):
+    class Once(dict):
+        def __iter__(self):
+            pytest.fail("the vocabulary was scanned")
+
+        keys = values = items = __iter__
+
+    copy = FullTokenizer(TOKENS)
+    expected = WordMarker(tokenizer, Segmenter(words_file)).encode(text)
+    marker = WordMarker(copy, Segmenter(words_file))
+    copy.vocab, copy.inv_vocab = Once(copy.vocab), Once(copy.inv_vocab)
+    assert marker.encode(text) == expected

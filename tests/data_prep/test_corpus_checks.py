@@ -1,7 +1,11 @@
 """Warnings about a corpus before examples are built: unsuitable text and missing disk space."""
 
+import dataclasses
+import gzip
+import os
 import random
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from tokenized import read_documents
@@ -10,8 +14,10 @@ from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.workers import ThisProcess
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
-from bert_keras.data_prep.pretraining.corpus_checks import check_documents
+from bert_keras.data_prep.pretraining.corpus_checks import check_documents, tell_need
+from bert_keras.data_prep.pretraining.estimates import tell_room
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.pretraining.statistics import measure_text
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 SETTINGS = PretrainingDataSettings(32, 5)
@@ -31,7 +37,7 @@ def documents_of(*lengths):
 
 def told(messages, documents, settings=SETTINGS):
     messages.clear()
-    check_documents(documents, ["text"], settings, ".")
+    check_documents(documents, ["text"], settings)
     return [message for message in messages if "paragraph" in message]
 
 
@@ -83,7 +89,7 @@ def test_ordinary_text_is_not_warned_of(messages):
     assert told(messages, documents_of([10, 12, 40, 9], [11, 8], [20])) == []
     assert told(messages, documents_of([100], [100]), PretrainingDataSettings(32, 5, sentence_task="none")) == []
     assert told(messages, documents_of([5])) == []  # a single document has its own warning
-    assert messages[-2].startswith("the text is a single document, so that random next sentences come from it as well")
+    assert messages[-1].startswith("the text is a single document, so that random next sentences come from it as well")
 
 
 def test_documents_on_disk_are_looked_at_part_by_part(tmp_path, messages, monkeypatch):
@@ -118,20 +124,76 @@ def test_warning_comes_before_examples_are_built(tmp_path, letters_tokenizer, me
     assert messages[place + 2].startswith("instance 1, ")
 
 
-def test_log_has_the_disk_space_that_examples_need(tmp_path, letters_tokenizer, caplog, monkeypatch):
-    (tmp_path / "text").write_text(("ab cd e\n" * 9 + "\n") * 50)
-    settings = PretrainingDataSettings(16, 3, dupe_factor=5)
+@pytest.fixture
+def needed(monkeypatch):
+    """The arguments of each line about the disk."""
+    found = []
+    monkeypatch.setattr("bert_keras.data_prep.pretraining.estimates.tell_need", lambda *told: found.append(told))
+    return found
+
+
+@pytest.mark.parametrize("is_gzip", [False, True])
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        (("ab cd e\n" * 9 + "\n") * 50, PretrainingDataSettings(16, 3, dupe_factor=5)),
+        ("ab c\n\n" * 300, PretrainingDataSettings(64, 10, dupe_factor=3)),
+        ("ab c d\nef\n\n" * 300, PretrainingDataSettings(128, 20, dupe_factor=2)),
+        ("ab cd\n" * 700, PretrainingDataSettings(32, 5, dupe_factor=2, sentence_task="none")),
+    ],
+)
+def test_log_has_the_disk_space_that_examples_need(tmp_path, letters_tokenizer, needed, text, settings, is_gzip):
+    (tmp_path / "text").write_text(text)
     output = tmp_path / "out"
-    summary = build_pretraining_data(Build([str(tmp_path / "text")], [str(output)], letters_tokenizer, settings))
-    documents = read_documents([str(tmp_path / "text")], letters_tokenizer)
-    needed = []
-    with monkeypatch.context() as patch:
-        patch.setattr("bert_keras.data_prep.pretraining.corpus_checks.tell_need", lambda *told: needed.append(told))
-        check_documents(documents, ["text"], settings, str(tmp_path))
+    build = Build([str(tmp_path / "text")], [str(output)], letters_tokenizer, settings, is_gzip=is_gzip)
+    summary = build_pretraining_data(build)
     [(num_bytes, folder, what)] = needed
-    assert num_bytes == pytest.approx(2 * output.stat().st_size, rel=0.5)
-    assert int(what.split()[1].replace(",", "")) == pytest.approx(summary["instances"], rel=0.5)
+    plain = summary["instances"] * len(gzip.decompress(output.read_bytes()) if is_gzip else output.read_bytes())
+    plain /= summary["instances"]
+    assert num_bytes == pytest.approx(plain + output.stat().st_size, rel=0.25)
+    assert folder == str(tmp_path)
+    assert int(what.split()[1].replace(",", "")) == pytest.approx(summary["instances"], rel=0.1)
+
+
+def test_the_disk_of_each_output_is_looked_at(tmp_path, letters_tokenizer, needed, monkeypatch):
+    """Folders whose names begin with disk are on disks of the same name."""
+    (tmp_path / "text").write_text(("ab cd e\n" * 9 + "\n") * 50)
+    plain = os.stat
+
+    def stat(path, *args, **kwargs):
+        found = plain(path, *args, **kwargs)
+        name = os.path.basename(os.path.dirname(path) if str(path).endswith("out") else path)
+        return SimpleNamespace(st_dev=name, st_mode=found.st_mode) if str(name).startswith("disk") else found
+
+    folders = [tmp_path / name for name in ("work", "disk1", "disk2", "here")]
+    for folder in folders:
+        folder.mkdir()
+    outputs = [str(tmp_path / name) for name in ("disk1/a", "disk1/b", "disk2/a", "here/a")]
+    documents = read_documents([str(tmp_path / "text")], letters_tokenizer)
+    build = Build([], outputs, letters_tokenizer, SETTINGS, work_dir=str(tmp_path / "work"))
+    monkeypatch.setattr("bert_keras.data_prep.pretraining.estimates.os.stat", stat)
+    tell_room(documents, build, outputs)
+    monkeypatch.undo()
+    assert [place for _, place, *_ in needed] == [str(tmp_path / name) for name in ("work", "disk1", "disk2")]
+    work, first, second = (size for size, *_ in needed)
+    assert (first, second) == (pytest.approx(work / 4), pytest.approx(work / 8))
+    assert [told[3:] for told in needed] == [(), ("records need",), ("records need",)]
+
+
+def test_too_little_disk_is_a_warning(monkeypatch, caplog, tmp_path):
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(10, 9, 1))
-    check_documents(documents, ["text"], settings, str(tmp_path))
+    tell_need(2e6, str(tmp_path), "about 3 examples", "records need")
     assert caplog.records[-1].levelname == "WARNING"
-    assert f"in {tmp_path}, where 0.0 MB are free" in caplog.records[-1].getMessage()
+    expected = f"about 3 examples: records need about 2.0 MB in {tmp_path}, where 0.0 MB are free"
+    assert caplog.records[-1].getMessage() == expected
+
+
+@pytest.mark.parametrize("text", ["ab c\n\n" * 900, "ab cd ef\ngh i\n\n" * 300, ("ab cd e\n" * 9 + "\n") * 50])
+def test_a_dry_run_expects_the_examples_of_the_build_and_asks_for_no_disk(tmp_path, letters_tokenizer, text, messages):
+    (tmp_path / "text").write_text(text)
+    build = Build([str(tmp_path / "text")], [str(tmp_path / "out")], letters_tokenizer, SETTINGS)
+    expected = measure_text(dataclasses.replace(build, work_dir=str(tmp_path)))
+    assert not [message for message in messages if "unfinished work" in message or "records need" in message]
+    summary = build_pretraining_data(build)
+    assert expected.instances == pytest.approx(summary["instances"], rel=0.05)
+    assert expected.num_bytes == pytest.approx((tmp_path / "out").stat().st_size, rel=0.1)

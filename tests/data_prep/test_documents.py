@@ -116,3 +116,88 @@ def test_files_are_checked_before_any_is_read(tmp_path, messages):
     assert messages == []
     inspect_texts([text, text])
     assert messages == [f"{text} is given more than once; reading it each time, as the original does"]
+
+
+@pytest.fixture
+def same_files(tmp_path, monkeypatch):
+    """Two files in the folder texts, and other ways to them."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / "texts").mkdir(exist_ok=True)
+        (tmp_path / "texts" / name).write_text(f"{name}\n")
+    os.symlink("texts/a.txt", "link.txt")
+    os.symlink("texts", "linked")
+    os.link("texts/a.txt", "hard.txt")
+
+
+@pytest.mark.parametrize(
+    ("patterns", "warned"),
+    [
+        ("texts/a.txt,./texts/a.txt", "texts/a.txt = ./texts/a.txt"),
+        ("link.txt,texts/a.txt,texts/b.txt", "link.txt = texts/a.txt"),
+        ("texts,linked", "texts/a.txt = linked/a.txt, texts/b.txt = linked/b.txt"),
+        ("hard.txt,texts/../texts/*.txt", "hard.txt = texts/../texts/a.txt"),
+        ("texts/b.txt,link*", "texts/b.txt = linked/b.txt, linked/a.txt = link.txt"),
+        ("texts,link", None),
+        ("texts/a.txt,texts/b.txt", None),
+    ],
+)
+def test_one_file_under_several_names_is_warned_of(same_files, messages, patterns, warned):
+    if patterns == "texts,link":
+        os.rename("link.txt", "link")
+        patterns = "texts/b.txt,link"
+    inspect_texts(find_text_files(patterns))
+    found = [message for message in messages if "given more than once" in message]
+    names = {frozenset(part.split(" = ")) for part in (warned or "").split(", ") if part}
+    told = (
+        found[0].removesuffix(" is given more than once; reading it each time, as the original does") if found else ""
+    )
+    assert {frozenset(part.split(" = ")) for part in told.split(", ") if part} == names
+
+
+@pytest.mark.parametrize(
+    ("links", "left_out"),
+    [
+        ({"texts/up": ".."}, []),
+        ({"texts/self": "."}, ["texts/self"]),
+        ({"texts/inner/back": "../.."}, []),
+        ({"texts/inner/back": "../../texts"}, ["texts/inner/back"]),
+        ({"texts/other": "../other", "other/texts": "../texts"}, ["texts/other/texts"]),
+    ],
+)
+def test_a_link_to_a_folder_above_does_not_lead_in_a_circle(same_files, messages, links, left_out):
+    os.unlink("linked")
+    for name, target in links.items():
+        os.makedirs(os.path.dirname(name), exist_ok=True)
+        os.symlink(target, name)
+    files = find_text_files("texts")
+    assert len(files) < 10
+    assert {"texts/a.txt", "texts/b.txt"} <= {*files}
+    told = [message for message in messages if "is a link to a folder that it is in; left out" in message]
+    assert [message.split(" is a link")[0] for message in told] == left_out or not left_out
+
+
+def test_records_and_the_vocabulary_in_the_folder_of_the_text_are_left_out(same_files, messages):
+    for name in ("old.tfrecord", "new.tfrecord", "vocab.txt"):
+        with open(f"texts/{name}", "wb") as file:
+            file.write(b"\x00\xff")
+    with open("texts/old.tfrecord.json", "w") as file:
+        file.write('{"num_examples": 3}')
+    with open("texts/rows.json", "w") as file:
+        file.write('{"text": "a"}')
+    own = ["texts/new.tfrecord", "linked/vocab.txt"]
+    text = ["texts/a.txt", "texts/b.txt", "texts/rows.json"]
+    for patterns in ("texts", "texts/*"):
+        messages.clear()
+        assert find_text_files(patterns, own) == text
+        expected = (
+            f"{patterns}: left out texts/new.tfrecord, texts/old.tfrecord, texts/old.tfrecord.json and 1 more files: "
+            "records and a vocabulary are not text"
+        )
+        assert expected in messages
+    assert find_text_files("texts/vocab.txt", own) == ["texts/vocab.txt"]  # named, so the program reports it
+    assert find_text_files("texts/*.txt", []) == ["texts/a.txt", "texts/b.txt", "texts/vocab.txt"]
+    for name in text:
+        os.unlink(name)
+    with pytest.raises(FileNotFoundError, match='input_file: "texts" has no text files; give a folder with text files'):
+        find_text_files("texts", own)

@@ -1,6 +1,7 @@
 """Compressed, re-encoded, remote and damaged text files."""
 
 import bz2
+import functools
 import gzip
 import importlib.util
 import io
@@ -50,7 +51,29 @@ COMPRESSIONS = {
     "bzip2": bz2.compress,
     "xz": lzma.compress,
     "zstd": lambda content: zstd().compress(content),
+    "zstd after a frame to skip": lambda content: skipped(0, b"ab") + zstd().compress(content),
+    "zstd after frames to skip": lambda content: skipped(15) + skipped(7, b"\n" * 300) + zstd().compress(content),
+    "zstd in parts": lambda content: zstd().compress(content[:99]) + skipped(3) + zstd().compress(content[99:]),
+    "lzma": functools.partial(lzma.compress, format=lzma.FORMAT_ALONE),
+    "lzma fast": functools.partial(lzma.compress, format=lzma.FORMAT_ALONE, preset=0),
+    "lzma best": functools.partial(lzma.compress, format=lzma.FORMAT_ALONE, preset=9),
+    "lzma with its size": lambda content: with_size(lzma.compress(content, lzma.FORMAT_ALONE), len(content)),
 }
+
+
+def skipped(number, content=b""):
+    """Returns a frame of Zstandard that a reader skips."""
+    return (0x184D2A50 + number).to_bytes(4, "little") + len(content).to_bytes(4, "little") + content
+
+
+def with_size(compressed, size):
+    """Returns a file of the program lzma as it writes it for input that is not a pipe: with its size."""
+    return compressed[:5] + size.to_bytes(8, "little") + compressed[13:]
+
+
+@pytest.mark.parametrize("start", ["]", "]\0\0\0ab", "] [1] and more text", "]\0\0 \0"])
+def test_a_text_that_begins_with_a_bracket_is_not_taken_for_lzma(tmp_path, start):
+    assert inspect_texts([written(tmp_path, (start + TEXT).encode())])[0].compression == ""
 
 
 @pytest.mark.parametrize(
@@ -153,7 +176,7 @@ def test_an_input_is_opened_to_inspect_it_and_to_read_it(tmp_path, letters_token
         assert opened.count(file) == 2
 
 
-@pytest.mark.parametrize("compression", ["gzip", "bzip2", "xz", "zstd"])
+@pytest.mark.parametrize("compression", ["gzip", "bzip2", "xz", "zstd", "lzma"])
 def test_file_that_is_cut_short_is_refused(tmp_path, compression):
     # More than the first block, which is checked at the start.
     content = COMPRESSIONS[compression](b"".join(b"%d " % (number**9) for number in range(50000)))

@@ -123,6 +123,17 @@ class TestCalls:
             (([[]],), "news got sequences of 0 tokens; give one token or more"),
             (([[1, 40, 41]],), "news got the token id 40, but its ids are 0 to 39; take the model's vocabulary"),
             ((IDS - 1,), "news got the token id -1, but its ids are 0 to 39; take the model's vocabulary"),
+            ((IDS + 0.9,), "news got input_ids with the number 2.9, but needs whole numbers"),
+            (
+                (ops.convert_to_tensor(np.full((1, 5), 1.5)),),
+                "news got input_ids with the number 1.5, but needs whole numbers",
+            ),
+            (([[1, float("nan")]],), "news got input_ids with the number nan, but needs whole numbers"),
+            ((IDS, np.full(IDS.shape, 0.5)), "news got input_mask with the number 0.5, but needs whole numbers"),
+            (
+                ({"input_ids": IDS, "segment_ids": IDS * 0 + 0.1},),
+                "news got segment_ids with the number 0.1, but needs whole numbers",
+            ),
             (([["a text"]],), "news got texts as input_ids; turn them into ids with FullTokenizer"),
             ((["a text"],), "news got texts as input_ids; turn them into ids with FullTokenizer"),
             (({"input_mask": IDS},), "news got the inputs input_mask; it also needs input_ids"),

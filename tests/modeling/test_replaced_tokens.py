@@ -1,5 +1,7 @@
 """The pre-training of ELECTRA: losses against NumPy, samples of the generator, and who learns from which loss."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -112,15 +114,35 @@ def test_replaced_tokens_are_those_that_differ_from_the_text():
 def test_samples_have_the_probabilities_of_the_softmax():
     logits = np.array([2.0, 0.0, -1.0, 1.0, -4.0, 1.5], np.float32)
     num_samples = 40_000
-    noise = np.asarray(gumbel_noise((num_samples, 6), np.array([5, 3], np.int32)))
+
+    def draw(seed):
+        return np.asarray(gumbel_noise((2, num_samples // 2, 6), np.array([[5, seed], [6, seed]], np.int32)))
+
+    noise = np.reshape(draw(3), (num_samples, 6))
     assert np.isfinite(noise).all()
     counts = np.bincount(np.argmax(logits + noise, axis=-1), minlength=6)
     expected = num_samples * softmax(logits)
     # The chi-square statistic of 5 degrees of freedom is below this with a probability of 99 %.
     assert ((counts - expected) ** 2 / expected).sum() < 15.09
-    again, other = (gumbel_noise((num_samples, 6), np.array([5, seed], np.int32)) for seed in (3, 4))
-    np.testing.assert_array_equal(again, noise)
-    assert np.abs(np.corrcoef(np.ravel(noise), np.ravel(other))[0, 1]) < 0.01
+    np.testing.assert_array_equal(draw(3).reshape(noise.shape), noise)
+    for first, second in ((draw(3), draw(4)), draw(3)):
+        assert np.abs(np.corrcoef(np.ravel(first), np.ravel(second))[0, 1]) < 0.01
+
+
+@pytest.mark.parametrize("sizes", [(6,), (2, 4), (3, 3), (1,) * 6])
+def test_the_split_of_a_batch_changes_no_sample(sizes):
+    loss, features = make_loss({"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
+    seeds = np.random.default_rng(1).integers(-(2**31), 2**31, (6, 2)).astype(np.int32)
+    features |= {"example_seeds": seeds}
+
+    def sums(first, last, seed):
+        part = {name: values[first:last] for name, values in features.items()}
+        values = loss.numerators(part, dropout_seed=np.array([seed, 0], np.int32))
+        return np.array([float(value) for value in values.values()])
+
+    ends = np.cumsum((0, *sizes))
+    parts = [sums(first, last, place) for place, (first, last) in enumerate(itertools.pairwise(ends))]
+    np.testing.assert_allclose(np.sum(parts, axis=0), sums(0, 6, 99), rtol=1e-5)
 
 
 def test_each_seed_of_dropout_draws_other_samples_and_an_evaluation_repeats_its_own():

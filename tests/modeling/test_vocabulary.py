@@ -5,7 +5,7 @@ import re
 import pytest
 from tiny_bert import make_config
 
-from bert_keras.modeling import check_vocabulary, is_cased
+from bert_keras.modeling import check_vocabulary, is_cased, with_vocab_size
 
 UNCASED = ["[PAD]", "[UNK]", "<S>", *(f"word{i}" for i in range(37))]
 CASED = ["[PAD]", "[UNK]", *(f"{'Word' if i % 3 else 'word'}{i}" for i in range(38))]
@@ -103,3 +103,17 @@ def test_capitals_that_no_piece_has_are_warned_of(write, messages, pieces, do_lo
     check_vocabulary(write(pieces), make_config(), do_lower_case)
     told = "has no tokens with capitals, but the text keeps its capitals"
     assert any(told in message for message in messages) == warned
+
+
+@pytest.mark.parametrize(
+    ("tokens", "size"),
+    [(UNCASED, 40), ([*UNCASED, "", ""], 40), ([*UNCASED[:-2], "", ""], 40), (UNCASED[:-2], 38), ([*UNCASED, "a"], 41)],
+)
+def test_random_weights_have_a_row_for_each_token(messages, tokens, size):
+    config = make_config()
+    found = with_vocab_size(config, tokens, "vocab.txt")
+    check_vocabulary(tokens, found)
+    assert found.to_dict() == {**config.to_dict(), "vocab_size": size}
+    told = f"random weights for the {size} tokens of vocab.txt (vocab_size in the config: 40)"
+    assert messages == ([] if size == 40 else [told])
+    assert with_vocab_size(config, size, "records") == found

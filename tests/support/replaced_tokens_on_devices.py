@@ -12,9 +12,9 @@ from bert_keras.modeling import (
     LearningRateSchedule,
     ReplacedTokenLoss,
     ReplacedTokenModel,
-    replaced_tokens,
 )
 from bert_keras.training.distribution.devices import create_strategy, distribute
+from bert_keras.training.input.pretraining_batches import seeded_batches
 from bert_keras.training.step import Trainer
 
 CONFIG = make_config(
@@ -22,15 +22,17 @@ CONFIG = make_config(
 )
 
 
-def train(strategy, examples, num_steps):
+def train(strategy, examples, num_steps, seed=None, num_micro_batches=1):
     """Returns the totals of some steps and the state after them; the random weights are the same at every call."""
     keras.utils.set_random_seed(3)
     with strategy.scope():
         config = dataclasses.replace(CONFIG, initializer_range=0.3)
         loss = ReplacedTokenLoss(with_random_weights(ReplacedTokenModel(config), seed=2), generator_size=0.5)
     optimizer = AdamWeightDecay(LearningRateSchedule(5e-5, 100))
-    trainer = Trainer(loss, optimizer, strategy, 7)
+    trainer = Trainer(loss, optimizer, strategy, 7, num_micro_batches)
     batches = tf.data.Dataset.from_tensors(examples).repeat()
+    if seed is not None:
+        batches = seeded_batches(batches, seed, 0)
     totals = trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(num_steps))
     return tf.nest.map_structure(float, totals), {name: value.numpy() for name, value in trainer.state.items()}
 
@@ -48,14 +50,15 @@ def main():
     np.testing.assert_allclose(*means, rtol=1e-6)
     assert abs(one["loss"] - two["loss"]) > 1e-3, (one["loss"], two["loss"])
 
-    # With the most probable tokens instead of samples, everything is the same.
-    replaced_tokens.gumbel_noise = lambda shape, seed: 0.0
+    # With a seed for each example, everything is the same, also in parts.
     examples = make_features(CONFIG, 8, num_tokens=16)
-    expected = train(one_device, examples, 3)
-    found = train(devices, examples, 3)
-    for first, second in zip(tf.nest.flatten(expected), tf.nest.flatten(found), strict=True):
-        np.testing.assert_allclose(second, first, rtol=1e-4, atol=1e-6 * max(1.0, np.abs(first).max()))
-    print("samples of their own, and otherwise as one")
+    expected = train(one_device, examples, 3, seed=4)
+    assert train(one_device, examples, 3, seed=5)[0]["loss"] != expected[0]["loss"]
+    for strategy, num_micro_batches in ((one_device, 2), (devices, 1), (devices, 4)):
+        found = train(strategy, examples, 3, seed=4, num_micro_batches=num_micro_batches)
+        for first, second in zip(tf.nest.flatten(expected), tf.nest.flatten(found), strict=True):
+            np.testing.assert_allclose(second, first, rtol=1e-4, atol=1e-6 * max(1.0, np.abs(first).max()))
+    print("samples of their own, and as one with a seed for each example")
 
 
 if __name__ == "__main__":

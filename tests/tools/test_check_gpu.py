@@ -89,7 +89,9 @@ def test_rows_have_the_share_of_the_measured_peak_and_the_goals(monkeypatch, cap
     monkeypatch.setattr(gpu, "_timed", lambda seconds, least: [seconds] * 3)
     batch = gpu.speed.make_batch(LARGE, 4, 512)
     seconds = gpu.speed.pretraining_operations(LARGE, batch) / 2e6
-    num_failed = gpu.measure(Library(seconds / 0.61, 8.0), {"large": LARGE}, [512], 16, 1.0, sizes=(100,))
+    num_failed = gpu.measure(
+        Library(gpu.NUM_STEPS["training"] * seconds / 0.61, 8.0), {"large": LARGE}, [512], 16, 1.0, sizes=(100,)
+    )
     assert num_failed == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "a library: peak of bfloat16 products: 2e-06 TFLOP/s"

@@ -20,9 +20,9 @@ from bert_keras.training.report import Result
 pytestmark = pytest.mark.usefixtures("no_graphs")
 
 
-def shown_after(program, folder, capsys, *flags, texts=(), is_complete=True):
+def shown_after(program, folder, capsys, *flags, texts=(), **result):
     """Returns the lines that a program shows after a run, and the words of its commands."""
-    run = types.SimpleNamespace(execute=lambda: Result({"loss": 1.0}, is_complete=is_complete))
+    run = types.SimpleNamespace(execute=lambda: Result({"loss": 1.0}, **{"is_complete": True} | result))
     argv = [f"{program.__name__}.py", f"--output_dir={folder}", *flags]
     assert run_command(argv, program.define_flags, lambda *_: run, "", texts) == {"loss": 1.0}
     output = re.sub(r"\\\n +", "", capsys.readouterr().out)
@@ -79,6 +79,12 @@ def test_only_reports_that_exist_are_named(tmp_path, capsys):
     assert shown_after(run_classifier, folder, capsys, "--do_predict")[0] == f"Look at {folder}/predictions.tsv\n"
     output, commands = shown_after(run_classifier, folder, capsys, "--do_train", texts=["a dog"])
     assert commands[0] == ["predict.py", f"--model_dir={folder}", "a dog"]
+
+
+def test_a_model_of_no_use_has_reports_but_no_commands(tmp_path, capsys):
+    (tmp_path / "report.html").write_text("")
+    shown = shown_after(run_classifier, tmp_path, capsys, "--do_train", "--do_eval", is_useful=False)
+    assert shown == (f"Look at {tmp_path}/report.html\n", [])
 
 
 def test_a_run_that_is_interrupted_shows_nothing(tmp_path, capsys):

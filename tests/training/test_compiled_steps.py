@@ -10,6 +10,7 @@ from tiny_bert import make_config, make_features
 from xla_functions import find_compiled
 
 from bert_keras.modeling import AdamWeightDecay, ClassificationLoss, ClassifierModel, LearningRateSchedule
+from bert_keras.training import precision
 from bert_keras.training import step as training_step
 from bert_keras.training.step import LossScale, Trainer
 
@@ -80,12 +81,13 @@ def test_all_of_a_step_is_one_compiled_function(options):
         (False, 1, (9, 0), 0),
         (None, 1, (9, 0), 1),
         (None, 1, (), 0),  # XLA may end the process for a GPU that is unknown to it
+        (None, 1, (12, 0), 0),  # newer than XLA
         (None, 2**20, (9, 0), 0),  # a small model
     ],
 )
 def test_without_jit_xla_compiles_at_most_the_update(monkeypatch, is_compiled, size, capability, num_functions):
     monkeypatch.setattr(training_step, "_LARGE", size)
-    monkeypatch.setattr(training_step, "list_gpus", lambda: [((8, 0), "a GPU"), (capability, "another")])
+    monkeypatch.setattr(precision, "list_gpus", lambda: [((8, 0), "a GPU"), (capability, "another")])
     trainer = make_trainer(is_compiled)
     compiled, outside = find_compiled(trainer.train, iter(make_batches()), tf.constant(2))
     assert len(compiled) == num_functions

@@ -1,13 +1,17 @@
 """The choice of the device. There is no TPU to run on, so a stand-in tests the connection."""
 
+import dataclasses
 import json
 import types
 
 import pytest
 import tensorflow as tf
 
+from bert_keras.modeling import BertConfig
+from bert_keras.training import precision
 from bert_keras.training.distribution import devices
 from bert_keras.training.distribution.devices import create_strategy, strategy_of, workers_of_tf_config
+from bert_keras.training.precision import can_use_xla
 from bert_keras.training.settings.groups import RunSettings
 
 
@@ -55,17 +59,36 @@ def test_all_gpus_are_taken_and_by_one_strategy(made, messages):
     assert len(made) == 1
 
 
-@pytest.mark.parametrize("capability", [(12, 0), (9, 0), None])
-def test_gpus_that_end_the_process_are_refused(made, monkeypatch, capability):
+@pytest.mark.parametrize(
+    ("capability", "jit", "is_refused"),
+    [
+        ((12, 0), True, True),
+        ((12, 0), "auto", False),
+        ((12, 0), False, False),
+        ((9, 0), True, False),
+        (None, True, False),
+    ],
+)
+def test_xla_is_refused_for_gpus_that_end_the_process(made, monkeypatch, capability, jit, is_refused):
     details = {"device_name": "B200"} | ({"compute_capability": capability} if capability else {})
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [types.SimpleNamespace(name="GPU:0")])
     monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details)
-    if capability == (12, 0):
-        with pytest.raises(ValueError, match=r"B200 has the compute capability 12.0, but TensorFlow 2.21 compiles for"):
-            create_strategy()
+    if is_refused:
+        with pytest.raises(ValueError, match=r"^jit needs XLA, .* 9.0 at most, but B200 has 12.0; give jit=false, or"):
+            strategy_of(RunSettings(jit=jit))
     else:
-        create_strategy()
-    assert len(made) == (capability != (12, 0))
+        strategy_of(RunSettings(jit=jit))
+    assert len(made) == (not is_refused)
+    assert can_use_xla() == (capability == (9, 0))
+
+
+def test_a_run_that_used_xla_does_not_continue_with_it_on_a_gpu_that_ends_the_process(monkeypatch, tmp_path):
+    (tmp_path / "run_config.json").write_text('{"program": "run_classifier.py", "settings": {"jit": true}}')
+    monkeypatch.setattr(precision, "list_gpus", lambda: [((10, 0), "B200")])
+    settings = RunSettings(output_dir=str(tmp_path))
+    with pytest.raises(ValueError, match="^jit needs XLA, "):
+        precision.take_jit(settings, 1, BertConfig(vocab_size=10), 1)
+    assert precision.take_jit(dataclasses.replace(settings, jit=False), 1, BertConfig(vocab_size=10), 1).jit is False
 
 
 def test_several_workers_are_taken_where_there_are_several(made, monkeypatch, messages):

@@ -35,11 +35,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
             ["compiled on two devices as on one without a compiler"],
         ),
         # builds two networks for each device
-        ("replaced_tokens_on_devices.py", [], ["samples of their own, and otherwise as one"]),
+        ("replaced_tokens_on_devices.py", [], ["samples of their own, and as one with a seed for each example"]),
+        # runs the program on 1, 2, 4 and 8 devices
+        ("few_shot_on_devices.py", [], ["37 texts: as on one device", "7 texts: as on one device"]),
         # builds a network five times
         ("sentence_vectors_on_devices.py", [], ["compared with the texts of both devices, and in 16 bits as in 32"]),
     ],
-    ids=["four", "float16", "compiled", "replaced_tokens", "sentence_vectors"],
+    ids=["four", "float16", "compiled", "replaced_tokens", "few_shot", "sentence_vectors"],
 )
 def test_several_devices_compute_as_one(script, arguments, last_lines):
     # A new process, because devices must be configured before TensorFlow starts.

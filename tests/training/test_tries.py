@@ -6,11 +6,12 @@ import types
 
 import pytest
 
+from bert_keras.mistakes import NotFinite
 from bert_keras.training.finetuning.sweep import list_tries, try_all
 from bert_keras.training.run_dir import RunDir
 from bert_keras.training.settings.groups import FineTuningSettings
 
-NOT_FINITE = ValueError("the loss or its gradient is not finite in step 3; start again with a lower --learning_rate")
+NOT_FINITE = NotFinite("the loss or its gradient is not finite in step 3; start again with a lower --learning_rate")
 
 
 def make_settings(learning_rate=(0.1, 0.2), seed=5, num_seeds=3, **more):

@@ -97,8 +97,9 @@ def train_few_shot(
 ) -> TrainedModel:
     """Makes a classifier from few examples of each class, or from `class_names` alone, in seconds.
 
-    The encoder of `init_checkpoint` stays as it is; a logistic regression on its vectors becomes the head. It works as
-    `train_classifier` with kind="few_shot", and `settings` are those of run_classifier.py that apply to it.
+    The encoder of `init_checkpoint` first learns to tell the classes (not with `contrastive_epochs=0`); a logistic
+    regression on its vectors becomes the head. It works as `train_classifier` with kind="few_shot", and `settings` are
+    those of run_classifier.py that apply to it.
     """
     if settings.setdefault("kind", "few_shot") != "few_shot":
         raise TypeError("train_few_shot() has kind='few_shot'; call train_classifier() for other kinds")

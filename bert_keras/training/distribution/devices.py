@@ -11,13 +11,10 @@ import tensorflow as tf
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.devices import check_backend
 from bert_keras.training.distribution.tpu import LOCAL, connect
-from bert_keras.training.precision import list_gpus
+from bert_keras.training.precision import check_jit
 from bert_keras.training.settings.groups import RunSettings
 
 log = logging.getLogger("bert_keras")
-
-# The compute capability of the first GPUs that are newer than TensorFlow's compiler.
-_UNKNOWN_TO_XLA = (10, 0)
 
 
 def create_strategy(
@@ -38,7 +35,6 @@ def create_strategy(
         raise Mistake("{use_tpu} and {strategy}={} contradict each other; leave one out", kind)
     if use_tpu:
         return connect(tpu_name or LOCAL, tpu_zone, gcp_project, num_tpu_cores)
-    _check_gpus()
     # Do this first: TensorFlow accepts workers only at program start. One machine needs none.
     workers, task = workers_of_tf_config() if kind in ("auto", "multi_worker") else ([], None)
     if kind == "multi_worker" or (kind == "auto" and len(workers) > 1):
@@ -73,6 +69,7 @@ def strategy_of(settings: RunSettings) -> tf.distribute.Strategy:
                 num_workers,
             )
         return jax_devices(settings)
+    check_jit(settings)
     tf.config.experimental.enable_tensor_float_32_execution(settings.precision == "tf32")
     return create_strategy(
         kind=settings.strategy,
@@ -82,18 +79,6 @@ def strategy_of(settings: RunSettings) -> tf.distribute.Strategy:
         gcp_project=settings.gcp_project,
         num_tpu_cores=settings.num_tpu_cores,
     )
-
-
-def _check_gpus() -> None:
-    """Refuses GPUs for which XLA would end the process with an error of LLVM (tensorflow#111958)."""
-    for capability, name in list_gpus():
-        if capability >= _UNKNOWN_TO_XLA:
-            raise Mistake(
-                "{} has the compute capability {}, but TensorFlow 2.21 compiles for 9.0 at most; train on JAX, "
-                "with the environment variable KERAS_BACKEND=jax, or hide the GPU with CUDA_VISIBLE_DEVICES=-1",
-                name,
-                ".".join(map(str, capability)),
-            )
 
 
 def is_compiled(settings: RunSettings) -> bool:

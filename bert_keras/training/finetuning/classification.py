@@ -20,7 +20,7 @@ from bert_keras.data_prep.text.same_text import Placed
 from bert_keras.evaluation.calibration import fit_temperature, label_set_thresholds, negative_log_likelihood
 from bert_keras.evaluation.classification import classification_metrics, multi_label_metrics, regression_metrics
 from bert_keras.evaluation.intervals import bootstrap
-from bert_keras.mistakes import Message, Mistake
+from bert_keras.mistakes import Message, Mistake, NotFinite
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import LABEL_SETS
 from bert_keras.modeling import (
@@ -33,7 +33,6 @@ from bert_keras.modeling import (
 )
 from bert_keras.modeling.losses import Loss
 from bert_keras.storage import paths
-from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.training.command import commands_of_classifier
 from bert_keras.training.finetuning.classification_data import ERRORS, digest_of, facts_of, read_classification_data
 from bert_keras.training.finetuning.classification_reports import write_calibration, write_evaluation, write_predictions
@@ -373,9 +372,7 @@ class Classification(Task):
             "examples": digest_of(examples),
             "kind": self.data.kind,
             "labels": list(self.data.labels),
-            "vocab_sha256": vocabulary_digest(self._tokenizer.vocab),
-            "do_lower_case": self._preparation.do_lower_case,
-            "strip_accents": self._preparation.strip_accents,
+            **self._tokenizer.facts,
             "max_seq_length": self.max_seq_length,
             "doc_stride": self.doc_stride,
         }
@@ -435,7 +432,7 @@ def _logits(outputs: dict[str, np.ndarray]) -> np.ndarray:
     logits = outputs["logits"].astype(np.float64)
     is_finite = np.isfinite(logits).reshape(len(logits), -1).all(-1)
     if not is_finite.all():
-        raise Mistake(
+        raise NotFinite(
             "the model's outputs for {:,} of {:,} sequences are not finite numbers; train again with a lower "
             "{learning_rate}",
             np.sum(~is_finite),

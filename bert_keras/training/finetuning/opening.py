@@ -127,11 +127,7 @@ def _check_lora(settings: FineTuningSettings, hidden_size: int) -> None:
     if rank and settings.do_train and not settings.init_checkpoint:
         raise Mistake("{lora_rank} adapts a pre-trained model; give {init_checkpoint} as well")
     if rank:
-        try:
-            check_lora(rank, rank if alpha is None else alpha, targets, hidden_size)
-        except ValueError as error:
-            name, _, reason = str(error).partition(" ")
-            raise Mistake("{} {}", Setting(f"lora_{name}"), reason) from None
+        check_lora(rank, rank if alpha is None else alpha, targets, hidden_size, prefix="lora_")
 
 
 def _trained_model(settings: FineTuningSettings, run_dir: RunDir) -> ModelFolder | None:

@@ -245,19 +245,23 @@ class FineTuning:
         network, step, evaluation = trained.network, trained.step, trained.evaluation
         if step is None:
             network, step = self._load_model(run_dir, network)
-        predictions = None
+        predictions = shortfall = None
         if task.eval_features is not None:
             evaluation = evaluation or finish(self._evaluator(network, settings)(), step)
-            predictions = self._write_evaluation(run_dir, step, evaluation)
+            predictions, shortfall = self._write_evaluation(run_dir, step, evaluation)
         if task.predict_features is not None:
             inference = self._inference(network, settings, settings.predict_batch_size)
             with explain_out_of_memory("predict_batch_size"):
                 outputs = last(inference.outputs(task.predict_features))
             predictions = task.write_predictions(run_dir, outputs)
         log.info("the run is in %s", run_dir.path)
-        return Result(evaluation.metrics if evaluation else None, predictions, run_dir.is_writable)
+        if shortfall:
+            log.warning(shortfall)
+        metrics = evaluation.metrics if evaluation else None
+        return Result(metrics, predictions, run_dir.is_writable, is_useful=not shortfall)
 
-    def _write_evaluation(self, run_dir: RunDir, step: int, evaluation: Evaluation) -> Any:
+    def _write_evaluation(self, run_dir: RunDir, step: int, evaluation: Evaluation) -> tuple[Any, Message | None]:
+        """Writes the reports; returns the predictions, see `Task.write_evaluation`, and `Task.shortfall`."""
         task, metrics = self.task, evaluation.metrics
         data = describe_evaluation_data({**values_of(self.opened.settings), **task.files}, task.eval_features)
         warn_of_replaced_reports(run_dir, data)
@@ -265,6 +269,7 @@ class FineTuning:
         if baseline:
             name = task.baseline_name and f" ({task.baseline_name})"
             log.info("baseline%s: %s", name, in_words(baseline))
+        shortfall = task.shortfall(metrics, baseline, self.opened.settings)
         results = task.results or {f"eval_{name}": np.float32(value) for name, value in metrics.items()}
         write_eval_results(run_dir, step, results)
         described = {"step": step, "metrics": metrics, "baseline": baseline, "data": data}
@@ -275,8 +280,8 @@ class FineTuning:
             from bert_keras.training.reports.page import write_page  # --help does not need it
 
             model = run_dir.path if run_dir.in_use() else self.opened.files.folder
-            write_page(run_dir, model, task.describe(), described, findings)
-        return predictions
+            write_page(run_dir, model, task.describe(), described, findings, shortfall)
+        return predictions, shortfall
 
     @explain_large_model()
     def _build(self, settings: FineTuningSettings, teacher: "Teacher | None" = None) -> Loss:

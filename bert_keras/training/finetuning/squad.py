@@ -28,7 +28,6 @@ from bert_keras.modeling import BertConfig, SquadLoss, SquadModel
 from bert_keras.storage import paths
 from bert_keras.storage.checks import is_same_file
 from bert_keras.storage.json_rows import name_of
-from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.storage.writing import sha256
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.report import in_words
@@ -241,14 +240,11 @@ class QuestionAnswering(Task):
             return None
         if not any(example.passage.words for example in questions.examples):
             raise ValueError(f"{questions.path}: no context contains a word; give a file with texts")
-        basic_tokenizer = self._tokenizer.basic_tokenizer
         facts = {
             "file_sha256": questions.digest,
             "is_training": is_training,
             "version_2_with_negative": self._answers.version_2_with_negative,
-            "vocab_sha256": vocabulary_digest(self._tokenizer.vocab),
-            "do_lower_case": basic_tokenizer.do_lower_case,
-            "strip_accents": basic_tokenizer.strip_accents,
+            **self._tokenizer.facts,
             **self._windows,
         }
 

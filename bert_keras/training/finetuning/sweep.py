@@ -14,6 +14,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from bert_keras.mistakes import NotFinite
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.task import Task
 from bert_keras.training.metrics_log import METRICS_FILE, read_metrics
@@ -138,9 +139,7 @@ def _one_try(
     run_dir.create()
     try:
         trained = train(settings, run_dir)
-    except ValueError as error:
-        if "not finite" not in str(error):
-            raise
+    except NotFinite as error:
         result = _Result(one, None, str(error))
         log.warning("this try failed: %s", error)
     else:

@@ -4,6 +4,7 @@ docs/guides/your_own_task.md shows how to write one.
 """
 
 import functools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +13,16 @@ from bert_keras.mistakes import Message
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.losses import Loss
 from bert_keras.training.evaluation_pass import Infer
+from bert_keras.training.report import in_words
 from bert_keras.training.run_dir import RunDir
+from bert_keras.training.settings.groups import FineTuningSettings
 
 if TYPE_CHECKING:  # --help does not need it
     from bert_keras.training.reports.page import Findings
+
+
+# Metrics of which a lower value is better.
+_ERRORS = ("mae", "rmse")
 
 
 class Task:
@@ -94,6 +101,29 @@ class Task:
         """Computes the metrics, none of them NaN, from the network's outputs for the rows of `eval_features`."""
         raise NotImplementedError
 
+    def shortfall(
+        self, metrics: Mapping[str, float], baseline: Mapping[str, float], settings: FineTuningSettings
+    ) -> Message | None:
+        """Returns what to do if an evaluation is not better than the baseline; None: it is, or there is no baseline."""
+        name = next((name for name in (self.metric, *_ERRORS) if name in baseline and name in metrics), None)
+        if name is None or (metrics[name] < baseline[name] if name in _ERRORS else metrics[name] > baseline[name]):
+            return None
+        return Message(
+            "{} is not better than the baseline{}, {}: the model is of no use yet. Train again in another "
+            "{output_dir}; try {}",
+            in_words({name: metrics[name]}),
+            self.baseline_name and f" ({self.baseline_name})",
+            in_words({name: baseline[name]}).removeprefix(f"{name} "),
+            self.remedies(settings),
+        )
+
+    def remedies(self, settings: FineTuningSettings) -> list[Message]:
+        """Returns what may help a model that is not better than the baseline."""
+        here = [f" (here {_listed(values)})" if settings.do_train else "" for values in _of_length_and_rate(settings)]
+        length = Message("more {max_steps}{}" if settings.max_steps else "more {num_train_epochs}{}", here[0])
+        seeds = [Message("several seeds ({num_seeds}=5)")] if settings.num_seeds == 1 else []
+        return [Message("a lower {learning_rate}{}", here[1]), length, *seeds]
+
     def fit_temperature(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
         """Returns what to divide the weights of the head by, float [C], from the outputs for `calibration_features`.
 
@@ -117,3 +147,11 @@ class Task:
     def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> Any:
         """Writes the predictions for `predict_features` into the run folder; returns them for Python."""
         raise NotImplementedError
+
+
+def _of_length_and_rate(settings: FineTuningSettings) -> tuple[Any, Any]:
+    return settings.max_steps or settings.num_train_epochs, settings.learning_rate
+
+
+def _listed(values: Any) -> str:
+    return ", ".join(f"{value:g}" for value in (values if isinstance(values, tuple | list) else (values,)))

@@ -71,6 +71,17 @@ def evaluation_batches(records: PretrainingRecords, batch_size: int, num_batches
     return prefetched(_parsed(dataset.enumerate(), records, None).map(pad))
 
 
+def seeded_batches(batches: tf.data.Dataset, seed: int, start_step: int) -> tf.data.Dataset:
+    """Adds "example_seeds" int32 [B, 2] to training batches, from that of `start_step` on: a seed for each example."""
+
+    def add(step: tf.Tensor, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        of_step = tf.stack([tf.constant(seed & 0x7FFFFFFF, tf.int64), step])
+        shape = [batch["input_ids"].shape[0], 2]
+        return batch | {"example_seeds": tf.random.stateless_uniform(shape, of_step, None, None, tf.int32)}
+
+    return batches.enumerate(start_step).map(add, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
 def next_token_batches(batches: tf.data.Dataset) -> tf.data.Dataset:
     """Turns batches of masked examples into those of a model that reads left to right, see `next_token_targets`."""
     return batches.map(next_token_targets, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.evaluation.calibration import answered_shares, draw_reliability, expected_calibration_error, reliability
@@ -21,6 +22,8 @@ from bert_keras.training.run_dir import RunDir
 _MOST_CLASSES_SHOWN = 30
 _TEXTS_SHOWN = 20
 _CHARS_OF_A_LONG_TEXT = 200
+# Of so many texts that fill a sequence, those with the most characters, the tokens are counted for the list.
+_COUNTED = 200
 
 
 def sections_of(
@@ -41,9 +44,15 @@ def sections_of(
     sections["Classes"] = _classes(*scores_of_classes(truth, predicted, len(data.labels)), data.labels)
     sections["Calibration"] = _calibration(run_dir, data, *outcome[:2])
     of_truth = np.reshape(outcome[2], (len(dev), -1)).min(-1)
-    message = note("These labels have the lowest probabilities. Read them first: some may be wrong.")
-    suspects = _text_list(data, answers, np.argsort(of_truth, kind="stable"), of_truth)
-    return sections, {"Most suspicious labels": join(message, suspects)}
+    is_wrong = (truth != predicted).reshape(len(dev), -1).any(-1)
+    order = np.argsort(of_truth, kind="stable")
+    if not is_wrong.any():
+        return sections, {"Most suspicious labels": note("The model gives each text the label that it has.")}
+    message = (
+        "The model gives these texts other labels. Read those with the lowest probabilities first: some may be wrong."
+    )
+    suspects = _text_list(data, answers, order[is_wrong[order]], of_truth)
+    return sections, {"Most suspicious labels": join(note(message), suspects)}
 
 
 def long_texts(data: ClassificationData, features: dict[str, np.ndarray], tokenizer: FullTokenizer) -> tuple[int, Html]:
@@ -55,15 +64,25 @@ def long_texts(data: ClassificationData, features: dict[str, np.ndarray], tokeni
     if num_full:
         message = f"{num_full:,} of {len(dev):,} examples fill all {length} tokens of a sequence"
         message += "; the rest is in more sequences." if num_windows.max() > 1 else "; a longer text is cut."
+    lengths = np.zeros(len(dev), np.int64)
+    np.maximum.at(lengths, index, features["input_mask"].sum(-1, dtype=np.int64).reshape(len(index), -1).max(-1))
     num_chars = [sum(len(text or "") for text in texts_of(example)) for example in dev]
+    found = [
+        (_num_tokens(dev[row], tokenizer), row) for row in np.lexsort((np.negative(num_chars), -lengths))[:_COUNTED]
+    ]
     items = []
-    for row in np.argsort(np.negative(num_chars), kind="stable")[: _TEXTS_SHOWN // 2]:
-        example, seconds = dev[row], dev[row].choices or (dev[row].text_b,)
-        num_tokens = max(len(encode_pair(tokenizer, example.text_a, second, None)[0]) for second in seconds)
+    for num_tokens, row in sorted(found, key=lambda each: -each[0])[: _TEXTS_SHOWN // 2]:
+        example = dev[row]
         read = f"in {num_windows[row]} sequences" if num_windows[row] > 1 else f"cut to {length}"
         facts = [f"{num_tokens:,} tokens", *([read] if num_tokens > length else []), example.source]
         items.append((facts, [text and shortened(text, _CHARS_OF_A_LONG_TEXT) for text in texts_of(example)]))
     return num_full, join(note(message), text_list(items))
+
+
+def _num_tokens(example: Example, tokenizer: FullTokenizer) -> int:
+    """Returns the number of tokens of an example that is not cut, of multiple choice the longest one."""
+    seconds = example.choices or (example.text_b,)
+    return max(len(encode_pair(tokenizer, example.text_a, second, None)[0]) for second in seconds)
 
 
 def _text_list(

@@ -8,6 +8,8 @@ from typing import Any
 from bert_keras.cli.flags import programs_dir
 from bert_keras.evaluation.html_report import Html, join, note, page, picture, table, tag
 from bert_keras.evaluation.intervals import NUM_SAMPLES
+from bert_keras.mistakes import Message
+from bert_keras.settings.names import flag_name
 from bert_keras.storage import paths
 from bert_keras.training.command import command_line, commands_of_model
 from bert_keras.training.metrics_log import METRICS_FILE, draw_metric, metric_names_in, read_metrics
@@ -38,24 +40,40 @@ class Findings:
 
 
 def write_page(
-    run_dir: RunDir, model: str, task: Mapping[str, Any], described: Mapping[str, Any], findings: Findings
+    run_dir: RunDir,
+    model: str,
+    task: Mapping[str, Any],
+    described: Mapping[str, Any],
+    findings: Findings,
+    shortfall: Message | None = None,
 ) -> None:
-    """Writes report.html; `model` is the folder of the model, `task` its task.json, and `described` evaluation.json."""
+    """Writes report.html.
+
+    Args:
+        run_dir: the run that was evaluated.
+        model: the folder of the model.
+        task: its task.json.
+        described: evaluation.json.
+        findings: what the task adds.
+        shortfall: see `Task.shortfall`; the page says it in place of commands that use the model.
+    """
     name = paths.name(run_dir.path.rstrip("/"))
     lead = f"Evaluation on {findings.num_rows:,} {findings.unit} ({described['data']['source']}), "
     lead += f"with the weights of step {described['step']:,}."
-    commands = [*commands_of_model(model, name, task), *findings.commands]
+    warning = [note(shortfall.spelled(flag_name))] if shortfall else []
+    commands = [*([] if shortfall else commands_of_model(model, name, task)), *findings.commands]
     sections = {
-        "Metrics": _metrics(described, findings),
+        "Metrics": join(*warning, _metrics(described, findings)),
         **findings.numbers,
         **_tries(run_dir),
         **_curves(run_dir),
         **findings.texts,
         "What to do next": join(
+            *warning,
             *(
                 tag("div", tag("p", purpose), tag("pre", command_line([os.path.join(programs_dir(), program), *words])))
                 for purpose, (program, *words) in commands
-            )
+            ),
         ),
     }
     # Paths are as a user in the current folder would write them, and tell less about the computer.

@@ -11,7 +11,7 @@ from bert_keras.evaluation.html_report import join, note, text_list
 from bert_keras.evaluation.intervals import interval_of_mean
 from bert_keras.evaluation.ranking import RANKING_METRICS, ranking_metrics
 from bert_keras.evaluation.tables import tab_separated
-from bert_keras.mistakes import Mistake, Setting
+from bert_keras.mistakes import Mistake, NotFinite, Setting
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, ClassifierModel, MultiLabelLoss, MultipleChoiceModel
 from bert_keras.modeling.losses import Loss
@@ -202,7 +202,7 @@ def _scores(outputs: dict[str, np.ndarray]) -> np.ndarray:
     """Returns the logits as float64 [N]; refuses numbers that are not finite."""
     logits = outputs["logits"].astype(np.float64)[:, 0]
     if not np.isfinite(logits).all():
-        raise Mistake(
+        raise NotFinite(
             "the model's scores of {:,} of {:,} texts are not finite numbers; train again with a lower {learning_rate}",
             np.sum(~np.isfinite(logits)),
             len(logits),

@@ -15,6 +15,8 @@ from bert_keras.modeling.losses import Loss, losses_and_hits
 from bert_keras.training.sentence_vectors.data import NO_TEXT
 
 _EXCLUDED = -1e9
+# The label of a row that fills a batch and does not count.
+NO_CLASS = -1
 
 
 class CosineLoss(Loss):
@@ -123,7 +125,7 @@ class ClassesLoss(ComparingLoss):
     Source: Khosla et al. 2020, "Supervised Contrastive Learning", equation 2.
 
     Args:
-        model: function of features to "vectors" float32 [B, H]; the labels are int32 [B] "label_ids".
+        model: function of features to "vectors" float32 [B, H]; the labels are int32 [B] "label_ids", or NO_CLASS.
     """
 
     metric_names = ("loss",)
@@ -132,10 +134,13 @@ class ClassesLoss(ComparingLoss):
         super().__init__(model)
         self._temperature = temperature
 
+    def _weights(self, features: dict[str, Any]) -> dict[str, Any]:
+        return {"loss": ops.cast(features["label_ids"] != NO_CLASS, "float32")}
+
     def _values(self, outputs: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
         vectors, labels = normalize(outputs["vectors"]), features["label_ids"]
         rows = ops.arange(ops.shape(vectors)[0])
-        is_other = ops.not_equal(ops.expand_dims(rows, 1), rows)
+        is_other = ops.not_equal(ops.expand_dims(rows, 1), rows) & (labels != NO_CLASS)  # [B, B]
         logits = ops.matmul(vectors, ops.transpose(vectors)) / self._temperature  # [B, B]
         log_probabilities = ops.log_softmax(ops.where(is_other, logits, _EXCLUDED))
         is_same = ops.cast(ops.equal(ops.expand_dims(labels, 1), labels) & is_other, "float32")

@@ -110,10 +110,10 @@ def _of_label_studio(task: Mapping[str, Any], place: str) -> AnnotatedText:
         [text] = data.values()
     if text is None:
         raise ValueError(f'{place}: "data" has no "text", but {", ".join(task["data"]) or "nothing"}; name the text so')
-    given = [part for part in task.get("annotations", task.get("completions")) or () if isinstance(part, Mapping)]
+    given = _objects_in(task, "annotations" if "annotations" in task else "completions", place)
     kept = [part for part in given if not part.get("was_cancelled")]
     best = [part for part in kept if part.get("ground_truth")]
-    found = [_of_results(part.get("result") or (), place) for part in (best if len(best) == 1 else kept)]
+    found = [_of_results(_objects_in(part, "result", place), place) for part in (best if len(best) == 1 else kept)]
     if not found:
         return AnnotatedText(place, text, None, "was_cancelled" if given else "no annotation")
     if any(sorted(map(str, spans)) != sorted(map(str, found[0])) for spans in found):
@@ -125,9 +125,19 @@ def _of_label_studio(task: Mapping[str, Any], place: str) -> AnnotatedText:
 
 def _of_results(results: Sequence[Mapping[str, Any]], place: str) -> list[Span]:
     """Returns the spans of an annotation of Label Studio; choices and relations are results without labels."""
-    values = [result.get("value") or {} for result in results]
+    values = [result["value"] for result in results if isinstance(result.get("value"), Mapping)]
     labelled = [(value, next((key for key in value if key.endswith("labels")), None)) for value in values]
     return [_span({**value, "label": value[key]}, f'{place}: a span of "result"') for value, key in labelled if key]
+
+
+def _objects_in(holder: Mapping[str, Any], key: str, place: str) -> list[Mapping[str, Any]]:
+    values = holder.get(key) or []
+    if not isinstance(values, list) or not all(isinstance(value, Mapping) for value in values):
+        found = json.dumps(values, ensure_ascii=False)[:40]
+        raise ValueError(
+            f'{place}: "{key}" is {found}, but Label Studio writes a list of objects there; export it again'
+        )
+    return values
 
 
 def _span(value: Any, where: str) -> Span:

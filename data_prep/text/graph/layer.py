@@ -10,6 +10,7 @@ import tensorflow as tf
 from bert_keras.data_prep.text.model_inputs import check_sequence_length
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
+from bert_keras.storage.vocabulary import Tokens
 
 FEATURES = ("input_ids", "input_mask", "segment_ids")
 
@@ -116,9 +117,10 @@ class TokenizerLayer(keras.layers.Layer):
         do_lower_case, strip_accents = self.tokenizer.casing
         return {
             **super().get_config(),
-            "vocabulary": self.tokenizer.tokens,
+            "vocabulary": [*self.tokenizer.tokens],
             "do_lower_case": do_lower_case,
             "strip_accents": strip_accents,
+            "max_input_chars_per_word": self.tokenizer.longest_word,
             "sequence_length": self.sequence_length,
             "pad_to_longest": self.pad_to_longest,
         }
@@ -126,8 +128,8 @@ class TokenizerLayer(keras.layers.Layer):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "TokenizerLayer":
         config = dict(config)
-        tokenizer = FullTokenizer(*(config.pop(name) for name in ("vocabulary", "do_lower_case", "strip_accents")))
-        return cls(tokenizer, **config)
+        tokens = Tokens(config.pop("vocabulary"), longest_word=config.pop("max_input_chars_per_word", None))
+        return cls(FullTokenizer(tokens, config.pop("do_lower_case"), config.pop("strip_accents")), **config)
 
     def _shape(self, shape_of_texts: Iterable[int | None]) -> tuple[int | None, ...]:
         return (*shape_of_texts, None if self.pad_to_longest else self.sequence_length)
