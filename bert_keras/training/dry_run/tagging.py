@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from absl import flags
 
 from bert_keras.cli.flags import given_flags
-from bert_keras.data_prep.corpus.sentences import Sentence, is_json_lines
+from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.data_prep.tasks.tagging.features import check_tags, collect_tags
+from bert_keras.storage.json_rows import has_json_rows
 from bert_keras.training.dry_run.findings import Findings
 from bert_keras.training.dry_run.opening import open_settings, stored_task
 from bert_keras.training.dry_run.pieces import add_pieces, open_tokenizer
@@ -34,7 +35,7 @@ def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
     with together.catching():
         settings = open_settings(values, NerSettings, "run_ner")
         paths = find_files(settings)
-        without_columns = ", ".join(paths.values()) if all(map(is_json_lines, paths.values())) else ""
+        without_columns = ", ".join(paths.values()) if all(map(has_json_rows, paths.values())) else ""
         check_effects(settings, given_flags(values), {"without_columns": without_columns})
         for name, path in paths.items():
             files.append(Findings(path, name))
