@@ -63,7 +63,7 @@ class Serving:
     max_items: int = setting("Maximum number of texts in a request.", 1000, lower_bound=1)
     max_chars: int = setting("Maximum number of characters in a text.", 100_000, lower_bound=1)
     max_sequences: int = setting(
-        "Maximum number of sequences that a text needs: windows, choices, or tokens to score.", 1000, lower_bound=1
+        "Maximum number of sequences of a text: windows, choices, tokens to score, hidden words.", 1000, lower_bound=1
     )
     max_masks: int = setting("Maximum number of [MASK]s in a text.", 100, lower_bound=1)
 

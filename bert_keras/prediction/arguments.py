@@ -224,7 +224,7 @@ class LimitSettings(Limits):
 
     max_chars: int = setting("Maximum number of characters in a text.", Limits.max_chars, lower_bound=1)
     max_sequences: int = setting(
-        "Maximum number of sequences that a text needs: windows, choices, or tokens to score.",
+        "Maximum number of sequences that a text needs: windows, choices, tokens to score, or hidden words.",
         Limits.max_sequences,
         lower_bound=1,
     )

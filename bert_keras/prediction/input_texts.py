@@ -212,7 +212,9 @@ def _columns(table: Table, header: Header, form: str, given: Mapping[str, Any], 
             "{choice_columns}",
             input_file,
         )
-    known = Columns(text, pair if form == "pair" else None, choices=tuple(choices) if form == "choices" else ())
+    known = Columns(
+        text, pair if form == "pair" else None, choices=tuple(filter(None, choices)) if form == "choices" else ()
+    )
     if header.answer != YES and form == "pair" and not (text and pair):
         raise without_names(table, header, {"text_column": text or "0", "text_pair_column": pair or "1"})
     found = find_columns(table, known, needs_label=False, header=header)

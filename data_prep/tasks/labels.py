@@ -72,7 +72,7 @@ class LabelReader:
             named = zip(self._names, self._parts, strict=True)
             return tuple(name for name, part in named if _to_flag(cells[part], name))
         column = self._columns.label
-        if column not in cells:
+        if column is None or column not in cells:
             return None
         self._check_type(cells[column], place)
         label = self._to_labels(cells[column], place) if self._kind == "multi_label" else self._to_label(cells[column])

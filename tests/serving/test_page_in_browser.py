@@ -286,10 +286,9 @@ def check_words(page, words, item, full=0.5):
     assert f"The full colour is a change of {full:g} or more in the " in page.text_of("#why")
     has_carrier = any(abs(word["weight"]) >= 0.1 * full for word in words)
     assert ("No single word carries this answer." in page.text_of("#why")) == (not has_carrier)
-    shares = [
-        float(mark.value_of_css_property("--share"))
-        for mark in page.driver.find_elements(By.CSS_SELECTOR, "#why .text .why")
-    ]
+    script = """return [...document.querySelectorAll("#why .text .why")].map(
+      (mark) => Number(getComputedStyle(mark).getPropertyValue("--share")))"""
+    shares = page.driver.execute_script(script)
     assert shares == [pytest.approx(min(1, abs(word["weight"]) / full), abs=1e-4) for word in words]
     assert page.texts("#why .text") == [item[field] for field in dict.fromkeys(word["field"] for word in words)]
     assert [mark.get_attribute("title") for mark in page.driver.find_elements(By.CSS_SELECTOR, "#why .text .why")] == [

@@ -86,8 +86,7 @@ function wordsView(name, words, item, { full, of }) {
     ...texts,
     make("p", { className: "sums" }, "Words ", ...key[0], "words ", ...key[1]),
     make("p", { className: "muted" }, `The full colour is a change of ${full} or more in ${of}.`),
-    make("h3", {}, "Strongest words"),
-    make("ol", { className: "bars" }, rows),
+    ...(rows.length ? [make("h3", {}, "Strongest words"), make("ol", { className: "bars" }, rows)] : []),
     make("p", { className: "muted" }, NOTE),
   ];
 }
