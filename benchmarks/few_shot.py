@@ -90,6 +90,8 @@ def measure(
             pool.append(example)
         elif len(test) < NUM_TEST:
             test.append(example)
+    to_draw = {example.key for example in pool}
+    test = [example for example in test if example.key not in to_draw]
     used = [*pool, *test]
     encoder = open_encoder(files, 32)
     features = make_features(used, labels, "single_label", files.tokenizer, 128, None, name)

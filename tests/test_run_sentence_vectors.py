@@ -97,6 +97,17 @@ def test_it_learns_stores_and_predicts(run, tmp_path, data_dir, capsys):
     assert answer["cosine"] == pytest.approx(vectors[0] @ vectors[1], abs=1e-5)
 
 
+def test_pairs_of_training_are_warned_of_in_the_evaluation(run, tmp_path, messages):
+    rows = [("he is", "she was", 1), ("paris", "london", 3), ("he", "walking", 2)]
+    names = ("sentence1", "sentence2", "score")
+    write_rows(tmp_path / "train.tsv", names, rows)
+    write_rows(tmp_path / "dev.tsv", names, [("hungry", "he", 1), ("London", "paris", 2), rows[0]])
+    files = {"train_file": tmp_path / "train.tsv", "eval_file": tmp_path / "dev.tsv"}
+    run("train", "eval", **files, max_steps=1, train_batch_size=2)
+    told = "2 of 3, such as dev.tsv line 3 (the same as train.tsv line 3)"
+    assert any(f"texts to evaluate on that the training data also have: {told}" in message for message in messages)
+
+
 @pytest.mark.slow  # six runs
 @pytest.mark.parametrize(
     ("train_file", "eval_file", "metric", "line"),

@@ -138,7 +138,7 @@ def test_the_log_tells_copies_and_rare_labels(caplog):
     examples[-1] = dataclasses.replace(examples[-1], text_a=examples[-2].text_a)
     hold_out(examples, 0.2, "folder/all.csv", "single_label")
     assert "all.csv: 9 of 43 examples, chosen at random within each label, are held out" in caplog.text
-    assert "; equal texts, 1 copies, stay together" in caplog.text
+    assert "; equal texts (1 copies) stay together" in caplog.text
     told = "all.csv: no held-out example has these labels, which are too rare (with their examples): c (1), d (2)"
     assert told in caplog.text
     caplog.clear()

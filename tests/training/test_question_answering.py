@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tiny_squad import VOCABULARY, without_answers, write_squad
 
+from bert_keras.data_prep.text.same_text import find_shared
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.training.finetuning.squad import QuestionAnswering
 from bert_keras.training.run_dir import RunDir
@@ -280,6 +281,14 @@ def test_a_predict_file_with_some_answers_is_not_judged(task, tmp_path, messages
     task(predict=PARAGRAPHS, version_2_with_negative=False)
     told = [message for message in messages if "is not evaluated" in message]
     assert told[1].endswith('have no answers, the first is "q2"; for SQuAD 2.0 give version_2_with_negative')
+
+
+def test_passages_of_training_are_found_in_the_evaluation(task):
+    texts = task(PARAGRAPHS[:2], PARAGRAPHS[1:]).texts
+    keys = [[each.key for each in texts[part]] for part in ("eval", "train")]
+    assert find_shared(*keys) == [(0, 1)]
+    assert texts["eval"][0].place.endswith(f'eval_file.json question "{PARAGRAPHS[1]["qas"][0]["id"]}"')
+    assert task(None, PARAGRAPHS).texts.keys() == {"eval"}
 
 
 def test_an_eval_file_needs_answers(task):

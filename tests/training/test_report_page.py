@@ -112,7 +112,7 @@ def test_the_metrics_are_those_of_the_evaluation(finished):
     assert [row[:2] for row in rows] == [[name, shown(name, value)] for name, value in stored["metrics"].items()]
     for name, _, interval, *baseline in rows:
         assert baseline in ([], [shown(name, stored["baseline"][name])] if name in stored["baseline"] else [""])
-        if name == "loss":
+        if name == "loss" or (kind != "rerank" and name != "accuracy"):  # with fewer than 50 rows
             assert interval == ""
             continue
         low, high = (float(part.removesuffix(" %")) for part in interval.split(" to "))

@@ -8,10 +8,12 @@ import pytest
 from known_models import TOKENS, make_config, write_model
 
 from bert_keras import FullTokenizer, Reranker, train_classifier, train_sentence_vectors
+from bert_keras.data_prep.text.same_text import find_shared
 from bert_keras.modeling import PretrainingModel
-from bert_keras.training.reranking.data import NO_TEXT, Queries, list_features, pair_features
+from bert_keras.training.reranking.data import NO_TEXT, Queries, list_features, pair_features, read_queries
 from bert_keras.training.reranking.losses import ListwiseLoss
 from bert_keras.training.reranking.mining import mine_negatives
+from bert_keras.training.settings.programs import ClassifierSettings
 
 WORDS = ["paris", "london", "france", "he", "she", "walk", "hungry", "capital"]
 # A text that fits has the word "is".
@@ -46,6 +48,17 @@ def train(tmp_path, start):
         return train_classifier(*data, **(given | settings))
 
     return train
+
+
+def test_queries_of_training_are_found_in_the_evaluation(tmp_path):
+    table = tmp_path / "a.csv"
+    table.write_text("query,positive,negative\nwho is he,a,b\nwho is she,c,d\nwho is he,e,f\n")
+    other = tmp_path / "b.csv"
+    other.write_text("query,positive,negative\nwhere,a,b\nWho  is she,x,y\n")
+    settings = ClassifierSettings(kind="rerank")
+    train, evaluated = (read_queries(str(path), settings).placed for path in (table, other))
+    assert find_shared([one.key for one in evaluated], [one.key for one in train]) == [(1, 1)]
+    assert [one.place for one in train] == ["a.csv line 2", "a.csv line 3"]
 
 
 @pytest.mark.parametrize(("loss", "activation"), [("bce", "sigmoid"), ("listwise", "identity")])

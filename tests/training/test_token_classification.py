@@ -9,6 +9,7 @@ from known_models import TOKENS, make_config
 from seqeval.metrics import f1_score
 from seqeval.scheme import IOB2
 
+from bert_keras.data_prep.text.same_text import find_shared
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.modeling import TokenClassifierModel, weights_to_load
 from bert_keras.modeling.tagger import FeatureBasedTagger, LstmTagger
@@ -65,6 +66,14 @@ def test_columns_are_those_that_are_named_in_all_files(make):
         "B-LOC",
         "I-LOC",
     ]
+
+
+def test_sentences_of_training_are_found_in_the_evaluation(make):
+    texts = make("he B-PER\nwas O\n\nparis B-LOC\n", "london B-LOC\n\nHE O\nwas O\n").texts
+    keys = [[each.key for each in texts[part]] for part in ("eval", "train")]
+    assert find_shared(*keys) == [(1, 0)]
+    assert [each.place.rpartition("/")[2] for each in texts["eval"]] == ["eval_file.txt line 1", "eval_file.txt line 3"]
+    assert make().texts["eval"] == []
 
 
 def answers(features, tag_lists):

@@ -19,7 +19,7 @@ from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.same_text import Placed
 from bert_keras.evaluation.calibration import fit_temperature, label_set_thresholds, negative_log_likelihood
 from bert_keras.evaluation.classification import classification_metrics, multi_label_metrics, regression_metrics
-from bert_keras.evaluation.intervals import bootstrap
+from bert_keras.evaluation.intervals import FEWEST_ROWS, bootstrap, wilson
 from bert_keras.mistakes import Message, Mistake, NotFinite
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import LABEL_SETS
@@ -216,7 +216,6 @@ class Classification(Task):
 
         answers, features = self.answers(outputs, self.eval_features), self.eval_features
         decided, size = self._decide(answers), len(answers)
-        bounds = bootstrap(lambda rows: [*self._judge(decided[rows], rows).values()], size)
         outcome = None if self.data.kind == "regression" else self._outcome(answers)
         numbers, texts = sections_of(run_dir, self.data, answers, outcome)
         num_full, longest = long_texts(self.data, features, self._tokenizer)
@@ -229,12 +228,22 @@ class Classification(Task):
         return Findings(
             num_rows=size,
             unit="examples",
-            intervals=dict(zip(self.data.metrics, bounds.T.tolist(), strict=True)),
+            intervals=self._intervals(decided),
             numbers=numbers,
             texts=texts | {"Longest texts": longest},
             baseline=self.baseline_name,
             commands=[*commands],
         )
+
+    def _intervals(self, decided: np.ndarray) -> dict[str, list[float]]:
+        """Returns the bounds of the metrics by name, see `evaluation.intervals`; only of those that have some."""
+        size, found = len(decided), {}
+        if size >= FEWEST_ROWS:
+            bounds = bootstrap(lambda rows: [*self._judge(decided[rows], rows).values()], size).T.tolist()
+            found = {name: [*pair] for name, pair in zip(self.data.metrics, bounds, strict=True) if pair[0] < pair[1]}
+        if "accuracy" in self.data.metrics:
+            found["accuracy"] = wilson(self._judge(decided)["accuracy"], size)
+        return found
 
     def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> list[dict[str, Any]]:
         return write_predictions(run_dir, self.data, self.answers(outputs, self.predict_features))

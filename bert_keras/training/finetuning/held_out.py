@@ -68,7 +68,7 @@ def hold_out(
         f"{len(examples):,}",
         "" if kind == "regression" else " within each label",
         purpose,
-        f"; equal texts, {len(examples) - num_texts:,} copies, stay together" if num_texts < len(examples) else "",
+        f"; equal texts ({len(examples) - num_texts:,} copies) stay together" if num_texts < len(examples) else "",
     )
     train = [example for number, example in enumerate(examples) if number not in held_out]
     dev = [example for number, example in enumerate(examples) if number in held_out]

@@ -7,7 +7,7 @@ from typing import Any
 
 from bert_keras.cli.flags import programs_dir
 from bert_keras.evaluation.html_report import Html, join, note, page, picture, table, tag
-from bert_keras.evaluation.intervals import NUM_SAMPLES
+from bert_keras.evaluation.intervals import FEWEST_ROWS, NUM_SAMPLES
 from bert_keras.mistakes import Message
 from bert_keras.settings.names import flag_name
 from bert_keras.storage import paths
@@ -96,7 +96,14 @@ def _metrics(described: Mapping[str, Any], findings: Findings) -> Html:
         for name, value in described["metrics"].items()
     ]
     header = ["", "value", "95 % interval", *(["baseline"] if baseline else [])]
-    message = f"The intervals are of {NUM_SAMPLES:,} bootstrap samples of the {findings.unit}."
+    if findings.num_rows < FEWEST_ROWS:
+        message = (
+            f"With fewer than {FEWEST_ROWS} {findings.unit}, only means of values from 0 to 1 have intervals, Wilson's."
+        )
+    else:
+        message = (
+            f"The intervals are of {NUM_SAMPLES:,} bootstrap samples of the {findings.unit}; shares have Wilson's."
+        )
     if baseline:
         message += f" The baseline is: {findings.baseline}."
     return join(table(header, rows), note(message))

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.special
 
 from bert_keras.evaluation.html_report import join, note, text_list
-from bert_keras.evaluation.intervals import interval_of_mean
+from bert_keras.evaluation.intervals import interval_of_shares
 from bert_keras.evaluation.ranking import RANKING_METRICS, ranking_metrics
 from bert_keras.evaluation.tables import tab_separated
 from bert_keras.mistakes import Mistake, NotFinite, Setting
@@ -178,7 +178,7 @@ class Reranking(Task):
         return Findings(
             num_rows=len(found),
             unit="queries",
-            intervals={name: interval_of_mean(np.array([row[name] for row in values])) for name in RANKING_METRICS},
+            intervals={name: interval_of_shares(np.array([row[name] for row in values])) for name in RANKING_METRICS},
             texts={"Worst queries": join(note(message), text_list(item for _, item in worst))},
         )
 
