@@ -13,22 +13,22 @@ leaks.tsv texts of --eval_file that --train_file has, too, and next_labels.tsv t
 
 import sys
 
-from bert_keras.cli.flags import run_main
-from bert_keras.cli.start import start_tensorflow
-
-if __name__ == "__main__":
-    start_tensorflow()
-
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse
-from bert_keras.training.api.label_checks import define_flags, open_check
+from bert_keras.cli.flags import parse, run_main
+from bert_keras.training.command import Program
+from bert_keras.training.settings.programs import LabelCheckSettings
+
+PROGRAM = Program("check_labels", LabelCheckSettings, "label_checks")
+define_flags = PROGRAM.define_flags
 
 
 def main(argv: list[str]) -> None:
     """Runs the program, given its name and its flags."""
     values = define_flags()
     parse(values, argv, __doc__)
-    open_check(values, open_console()).execute()
+    check = PROGRAM.open_run(values, open_console())
+    if check is not None:
+        check.execute()
 
 
 if __name__ == "__main__":

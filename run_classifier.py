@@ -14,16 +14,11 @@ an interrupted run, run the same command again. The flags of the original BERT k
 import sys
 
 from bert_keras.cli.flags import run_main
-from bert_keras.cli.start import start_tensorflow
-from bert_keras.data_prep.tasks.columns import check_columns
+from bert_keras.training.command import Program, run_command
+from bert_keras.training.settings.programs import ClassifierSettings
 
-if __name__ == "__main__":
-    if status := run_main(check_columns, sys.argv):
-        sys.exit(status)  # before TensorFlow, which takes seconds to load
-    start_tensorflow()
-
-from bert_keras.training.api.classifier import define_flags, open_run
-from bert_keras.training.command import run_command
+PROGRAM = Program("run_classifier", ClassifierSettings, "classifier")
+define_flags = PROGRAM.define_flags
 
 
 def main(argv: list[str]) -> dict[str, float] | None:
@@ -31,8 +26,8 @@ def main(argv: list[str]) -> dict[str, float] | None:
     if len(argv) == 1:
         from bert_keras.training.demo import run_demo
 
-        return run_demo(argv[0], define_flags, open_run)
-    return run_command(argv, define_flags, open_run, __doc__)
+        return run_demo(argv[0], define_flags, PROGRAM.open_run)
+    return run_command(argv, define_flags, PROGRAM.open_run, __doc__)
 
 
 if __name__ == "__main__":

@@ -10,19 +10,17 @@ interrupted run, run the same command again. Without --do_train, the program use
 
 import sys
 
-from bert_keras.cli.start import start_tensorflow
-
-if __name__ == "__main__":
-    start_tensorflow()
-
 from bert_keras.cli.flags import run_main
-from bert_keras.training.api.ner import define_flags, open_run
-from bert_keras.training.command import run_command
+from bert_keras.training.command import Program, run_command
+from bert_keras.training.settings.programs import NerSettings
+
+PROGRAM = Program("run_ner", NerSettings, "ner")
+define_flags = PROGRAM.define_flags
 
 
 def main(argv: list[str]) -> dict[str, float] | None:
     """Runs the program, and returns the metrics of the last evaluation."""
-    return run_command(argv, define_flags, open_run, __doc__)
+    return run_command(argv, define_flags, PROGRAM.open_run, __doc__)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,12 @@ same command again. The flags of the original BERT keep their names, defaults an
 
 import sys
 
-from bert_keras.cli.start import start_tensorflow
-
-if __name__ == "__main__":
-    start_tensorflow()
-
 from bert_keras.cli.flags import run_main
-from bert_keras.training.api.pretraining import define_flags, open_run
-from bert_keras.training.command import run_command
+from bert_keras.training.command import Program, run_command
+from bert_keras.training.settings.pretraining import PretrainingSettings
+
+PROGRAM = Program("run_pretraining", PretrainingSettings, "pretraining")
+define_flags = PROGRAM.define_flags
 
 
 def main(argv: list[str]) -> dict[str, float] | None:
@@ -27,8 +25,8 @@ def main(argv: list[str]) -> dict[str, float] | None:
     if len(argv) == 1:
         from bert_keras.training.demo import run_demo
 
-        return run_demo(argv[0], define_flags, open_run)
-    return run_command(argv, define_flags, open_run, __doc__)
+        return run_demo(argv[0], define_flags, PROGRAM.open_run)
+    return run_command(argv, define_flags, PROGRAM.open_run, __doc__)
 
 
 if __name__ == "__main__":

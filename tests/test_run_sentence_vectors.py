@@ -221,5 +221,5 @@ def test_the_vector_of_cls_is_refused_for_a_model_that_reads_left_to_right(run, 
 
 
 def test_the_program_prints_a_mistake_in_one_line(capsys):
-    assert run_main(run_sentence_vectors.main, ["run_sentence_vectors.py", "--do_train"]) == 1
+    assert run_main(run_sentence_vectors.main, ["run_sentence_vectors.py", "--do_train", "--output_dir=out"]) == 1
     assert len(capsys.readouterr().err.strip().splitlines()) == 1

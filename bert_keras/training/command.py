@@ -1,6 +1,7 @@
 """A training program from its flags to its end: the reports to look at, and the commands that use the model."""
 
 import dataclasses
+import importlib
 import logging
 import os
 import pathlib
@@ -13,10 +14,12 @@ from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse
+from bert_keras.cli.start import start_tensorflow
+from bert_keras.settings.fields import define_group, program_flags
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths
-from bert_keras.training.metrics_log import CURVES_FILE
-from bert_keras.training.run_dir import REPORT_FILE, RUN_CONFIG, TRIES_FILE
+from bert_keras.training.dry_run.look import DryRun, check_files, has_look, show_files
+from bert_keras.training.run_dir import CURVES_FILE, REPORT_FILE, RUN_CONFIG, TRIES_FILE
 from bert_keras.training.settings.programs import ColumnSettings
 
 log = logging.getLogger("bert_keras")
@@ -27,6 +30,37 @@ _REPORTS = (
     *(REPORT_FILE, "entity_report.txt", "eval_errors.tsv", "predictions.tsv", "predictions.jsonl"),
     *("predictions.txt", "predictions.json", CURVES_FILE, TRIES_FILE),
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A training program, which loads TensorFlow only after its flags and the user's files are checked.
+
+    Attributes:
+        name: of the program.
+        settings: the dataclass of its settings.
+        module: of `training.api`, which opens its runs.
+    """
+
+    name: str
+    settings: type
+    module: str
+
+    def define_flags(self) -> flags.FlagValues:
+        """Returns the flags of the program."""
+        values = program_flags(self.settings)
+        if has_look(self.name):
+            define_group(values, self.settings.title, DryRun)
+        return values
+
+    def open_run(self, values: flags.FlagValues, console: rich.console.Console) -> Any:
+        """Opens the run of a command; returns None after `--dry_run`, which only looks at its files."""
+        if has_look(self.name):
+            if values.dry_run:
+                return show_files(self.name, values, console)
+            check_files(self.name, values)
+        start_tensorflow()
+        return importlib.import_module(f"bert_keras.training.api.{self.module}").open_run(values, console)
 
 
 def run_command(
@@ -40,13 +74,16 @@ def run_command(
 
     Args:
         argv: the program and its flags.
-        define_flags, open_run: those of its module in `training.api`.
+        define_flags, open_run: those of its `Program`.
         usage: the text above the flags in `--help`.
         texts: arguments of predict.py for a text to try the model on; default: words that say what to give.
     """
     flag_values = define_flags()
     parse(flag_values, argv, usage)
-    result = open_run(flag_values, open_console()).execute()
+    run = open_run(flag_values, open_console())
+    if run is None:
+        return None
+    result = run.execute()
     if result.is_complete:
         _show_next_steps(argv[0], flag_values, texts, result.is_useful)
     return result.metrics

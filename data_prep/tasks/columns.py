@@ -3,8 +3,6 @@
 import dataclasses
 import itertools
 import logging
-import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,8 +18,6 @@ log = logging.getLogger("bert_keras")
 HEADERS = ("auto", "true", "false")
 REPEATED_HEADER = "the row names the columns again, as in joined files; remove it"
 
-# Reading a larger file takes longer than loading TensorFlow.
-_MOST_BYTES_CHECKED = 100_000_000
 _ROLES = {"text": "the text", "pair": "the second text", "label": "the label"}
 _LONGEST_SHOWN = 40
 
@@ -173,32 +169,6 @@ def choose_columns(
     return dataclasses.replace(given, **found)
 
 
-def check_columns(argv: Sequence[str]) -> None:
-    """Checks the columns of the files to train and to evaluate on that a command line names.
-
-    Programs call it before they load TensorFlow, so that a mistake costs no time. It leaves all other mistakes, and
-    everything that depends on an earlier run, to the program.
-    """
-    values = dict(argument.lstrip("-").split("=", 1) for argument in argv[1:] if re.match("--?[a-z_]+=", argument))
-    output_dir = values.get("output_dir", "")
-    # The columns of rerankers have other names.
-    if (
-        "run_config" in values
-        or values.get("kind") == "rerank"
-        or os.path.exists(os.path.join(output_dir, "run_config.json"))
-    ):
-        return
-    columns = (values.get(f"{name}_column") for name in ("text", "text_pair", "label", "id"))
-    given = Columns(*columns, choices=tuple(filter(None, values.get("choice_columns", "").split(","))))
-    has_header = values.get("has_header", "auto")
-    for name in ("train_file", "eval_file"):
-        path = values.get(name, "")
-        is_small = os.path.isfile(path) and os.path.getsize(path) < _MOST_BYTES_CHECKED
-        if is_small and has_header in HEADERS:
-            table = Table(path)
-            find_columns(table, given, header=find_header(table, given, has_header))
-
-
 def read_table(
     table: Table, columns: Columns, needs_label: bool, header: Header
 ) -> tuple[dict[str, int], Iterable[Row | BadRow]]:
@@ -223,6 +193,8 @@ def read_table(
         if header.answer == YES:
             text = "{}: the first row names the columns: {}, because {} ({has_header}=false reads it as data)"
         log.info(Message(text, *shown))
+    elif header.answer == YES:
+        log.debug(Message("{}: the first row names the columns, because {}", table.name, header.reason))
     if header.answer == NO:
         return places, itertools.chain([table.header], _check_rows(table, has_header=False))
     if not table.first_rows:

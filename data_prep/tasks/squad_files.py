@@ -27,6 +27,17 @@ def unanswered_ids(articles: list[dict], version_2_with_negative: bool) -> list[
     ]
 
 
+def check_answers(articles: list[dict], path: str, version_2_with_negative: bool) -> None:
+    """Raises a Mistake if the file of an evaluation lacks answers; see `unanswered_ids`."""
+    if unanswered := unanswered_ids(articles, version_2_with_negative):
+        advice = "" if version_2_with_negative else ", or {version_2_with_negative} for SQuAD 2.0"
+        raise Mistake(
+            '{} question "{}" has no answers to compare with; give a file of questions with answers' + advice,
+            path,
+            unanswered[0],
+        )
+
+
 def make_examples(
     articles: list[dict], path: str, is_training: bool, version_2_with_negative: bool
 ) -> list[SquadExample]:

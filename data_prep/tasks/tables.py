@@ -201,8 +201,8 @@ def _find_delimiter(text: str, name: str) -> str:
     if len(shares) > 1 and not _COMMA_OUTSIDE_NUMBER.search(sample):
         shares.pop(",", None)
     delimiter = max(shares, key=shares.__getitem__)
-    if delimiter != ",":
-        log.info("%s: cells are separated by %s", name, _DELIMITERS[delimiter])
+    level = logging.DEBUG if delimiter == "," else logging.INFO
+    log.log(level, "%s: cells are separated by %s", name, _DELIMITERS[delimiter])
     return delimiter
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bert_keras.data_prep.tasks.columns import Columns, check_columns, find_columns
+from bert_keras.data_prep.tasks.columns import Columns, find_columns
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.tasks.header import YES, Header
 from bert_keras.data_prep.tasks.tables import Table
@@ -227,21 +227,6 @@ def test_all_wrong_columns_are_named_at_once(write, given, problems, guess):
         find_columns(Table(file), given, header=header)
     with pytest.raises(ValueError, match=re.escape(f"text_column='{text}', label_column='{label}'")):
         find_columns(Table(file), given, header=header)
-
-
-def test_the_columns_of_a_command_are_checked_before_anything_else(write, tmp_path):
-    file = write("own.csv", "a,b\nx,y\n")
-    with pytest.raises(ValueError, match="no column is given for the text"):
-        check_columns(["run_classifier.py", "--do_train", f"--train_file={file}"])
-    (tmp_path / "run_config.json").write_text("{}")
-    for more in (
-        "--text_column=a --label_column=1",
-        f"--output_dir={tmp_path}",
-        "--run_config=b.json",
-        "--has_header=false --text_column=0 --label_column=1",
-    ):
-        check_columns(["run_classifier.py", "--do_train", f"-train_file={file}", *more.split()])
-    check_columns(["run_classifier.py", "--train_file=none.csv"])
 
 
 @pytest.mark.parametrize(("name", "separator"), [("own.csv", ","), ("own.tsv", "\t")])

@@ -20,6 +20,7 @@ from bert_keras.mistakes import Mistake, Spelling
 from bert_keras.settings.names import setting_name
 from bert_keras.storage import paths
 from bert_keras.training.api.data import DataFiles
+from bert_keras.training.dry_run.look import check_files, has_look
 from bert_keras.training.metrics_log import METRICS_FILE, read_metrics
 from bert_keras.training.report import Callbacks, in_words
 from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
@@ -175,6 +176,8 @@ class Program:
                     for flag, content in contents.items()
                 }
                 take_values(values, given, self.function)
+                if has_look(self.name):
+                    check_files(self.name, values)
                 result = self.open_run(values, console, callbacks).execute()
             except BaseException:
                 files.remove_unused()

@@ -233,7 +233,7 @@ def split_by_text(
     return split
 
 
-def open_check(
+def open_run(
     flag_values: flags.FlagValues, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
 ) -> _Check:
     """Reads the labelled texts, and opens the encoder of check_labels.py."""
@@ -304,4 +304,4 @@ def _shown(value: object) -> object:
     return f"{value:.4f}" if isinstance(value, float) else value
 
 
-_PROGRAM = Program("check_labels", "check_labels", define_flags, open_check, to_file)
+_PROGRAM = Program("check_labels", "check_labels", define_flags, open_run, to_file)

@@ -172,13 +172,8 @@ def _read_known_task(settings: ClassifierSettings) -> ClassificationData:
 def _read_own_files(
     settings: ClassifierSettings, stored: dict[str, Any] | None, held: Sequence[str] | None, read: Reader
 ) -> ClassificationData:
-    for what, flag in (("do_train", "train_file"), ("do_predict", "predict_file")):
-        if getattr(settings, what) and not getattr(settings, flag):
-            other = ", or {teacher} and {unlabeled_file}" if what == "do_train" else ""
-            raise Mistake("{} needs {}" + other, Setting(what), Setting(flag))
+    check_files(settings)
     holds_out = settings.eval_share > 0 and not settings.eval_file
-    if settings.do_eval and not settings.eval_file and not (holds_out and settings.train_file):
-        raise Mistake("{do_eval} needs {eval_file}, or {eval_share} of {train_file} to hold out")
     train = labels = None
     if settings.do_train or (settings.do_eval and holds_out):
         train = read(settings, "train_file")
@@ -192,6 +187,18 @@ def _read_own_files(
             _check_same_training(settings, labels, _for_calibration(settings, train, settings.kind)[0])
         train, labels = None, None
     return _with_labels(settings, labels, stored, train, dev if settings.do_eval else None, test)
+
+
+def check_files(settings: ClassifierSettings) -> None:
+    """Checks that the settings name a file of the user for each action."""
+    for what, flag in (("do_train", "train_file"), ("do_predict", "predict_file")):
+        has_other = what == "do_train" and settings.unlabeled_file
+        if getattr(settings, what) and not getattr(settings, flag) and not has_other:
+            other = ", or {teacher} and {unlabeled_file}" if what == "do_train" else ""
+            raise Mistake("{} needs {}" + other, Setting(what), Setting(flag))
+    holds_out = settings.eval_share > 0 and settings.train_file
+    if settings.do_eval and not settings.eval_file and not holds_out:
+        raise Mistake("{do_eval} needs {eval_file}, or {eval_share} of {train_file} to hold out")
 
 
 def _learn_labels(settings: ClassifierSettings, train: Sequence[Example]) -> tuple[str, ...]:

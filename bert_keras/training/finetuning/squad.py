@@ -19,10 +19,10 @@ from bert_keras.data_prep.tasks.squad_answers import (
     find_answers,
     report_unanswered,
 )
-from bert_keras.data_prep.tasks.squad_files import make_examples, unanswered_ids
+from bert_keras.data_prep.tasks.squad_files import check_answers, make_examples, unanswered_ids
 from bert_keras.data_prep.text.same_text import Key, Placed, key_of
 from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics, warn_of_words
-from bert_keras.mistakes import Message, Mistake
+from bert_keras.mistakes import Message
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, SquadLoss, SquadModel
 from bert_keras.storage import paths
@@ -103,7 +103,7 @@ class QuestionAnswering(Task):
         is_same = eval_file and predict_file and is_same_file(eval_file, predict_file)
         self._predict: Any = self._eval if is_same else self._read(predict_file)
         if self._eval:
-            self._check_answers()
+            check_answers(self._eval.articles, self._eval.path, self._answers.version_2_with_negative)
         self._judges_predictions = not is_same and self._predict is not None and self._is_answered(self._predict)
         if self._judges_predictions and not self._is_evaluated:
             self._eval = self._predict
@@ -217,16 +217,6 @@ class QuestionAnswering(Task):
         articles = read_articles(path)
         examples = make_examples(articles, name_of(path), is_training, self._answers.version_2_with_negative)
         return _Questions(name_of(path), articles, examples, sha256(path))
-
-    def _check_answers(self) -> None:
-        unanswered = unanswered_ids(self._eval.articles, self._answers.version_2_with_negative)
-        if unanswered:
-            advice = "" if self._answers.version_2_with_negative else ", or {version_2_with_negative} for SQuAD 2.0"
-            raise Mistake(
-                '{} question "{}" has no answers to compare with; give a file of questions with answers' + advice,
-                self._eval.path,
-                unanswered[0],
-            )
 
     def _is_answered(self, questions: _Questions) -> bool:
         unanswered = unanswered_ids(questions.articles, self._answers.version_2_with_negative)

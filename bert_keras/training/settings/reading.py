@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 from absl import flags
@@ -112,16 +112,26 @@ def settings_of(program: type[S], flag_values: flags.FlagValues, path_lists: Seq
     from bert_keras.training.precision import take_precision
 
     settings = read_flags(program, flag_values)
-    changes: dict = {"num_tpu_cores": None} if flag_values["num_tpu_cores"].using_default_value else {}
-    for name in (field.name for field in setting_fields(settings) if is_path(field.name)):
-        path = getattr(settings, name)
-        if path and isinstance(path, str) and not (name == "bert_config_file" and path in released_names()):
-            parts = [part.strip() for part in path.split(",")] if name in path_lists else [path]
-            changes[name] = ",".join(part and _absolute(part) for part in parts)
-    settings = dataclasses.replace(settings, **changes)
+    if flag_values["num_tpu_cores"].using_default_value:
+        settings = dataclasses.replace(settings, num_tpu_cores=None)
+    names = {field.name for field in setting_fields(settings) if is_path(field.name)}
+    if flag_values.bert_config_file in released_names():
+        names.remove("bert_config_file")
+    settings = with_absolute_paths(settings, names, path_lists)
     check_computing(settings)
     check_paths(settings)
     return take_precision(settings)
+
+
+def with_absolute_paths(settings: S, names: Iterable[str], path_lists: Collection[str] = ()) -> S:
+    """Returns settings in which those of `names` that are paths are absolute; see `settings_of` for `path_lists`."""
+    changes = {}
+    for name in names:
+        path = getattr(settings, name, None)
+        if path and isinstance(path, str):
+            parts = [part.strip() for part in path.split(",")] if name in path_lists else [path]
+            changes[name] = ",".join(part and _absolute(part) for part in parts)
+    return dataclasses.replace(settings, **changes)
 
 
 def _absolute(path: str) -> str:

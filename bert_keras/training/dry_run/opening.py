@@ -1,0 +1,56 @@
+"""The settings of a look: as those of the run, but without its model."""
+
+import json
+import os
+from collections.abc import Collection
+from typing import Any, TypeVar
+
+from absl import flags
+
+from bert_keras.cli.flags import given_flags
+from bert_keras.settings.fields import read_flags
+from bert_keras.storage import paths
+from bert_keras.training.run_dir import MODEL_DIR
+from bert_keras.training.settings.effects import check_effects
+from bert_keras.training.settings.groups import FineTuningSettings
+from bert_keras.training.settings.reading import take_run_config, take_settings_of_run, with_absolute_paths
+
+S = TypeVar("S", bound=FineTuningSettings)
+
+DATA = ("train_file", "eval_file", "predict_file", "unlabeled_file", "data_dir")
+_ACTIONS = {"do_train": ("train_file", "unlabeled_file"), "do_eval": ("eval_file",), "do_predict": ("predict_file",)}
+
+
+def take_actions(values: flags.FlagValues) -> None:
+    """Sets the actions that the files of a command imply, because `--dry_run` needs none."""
+    for action, files in _ACTIONS.items():
+        if action in values and any(name in values and values[name].value for name in files):
+            setattr(values, action, True)
+    if "eval_share" in values and values.eval_share and values.train_file:
+        values.do_eval = True
+    if values["data_dir"].value if "data_dir" in values else False:
+        actions = [action for action in _ACTIONS if action in values]
+        if not any(values[action].value for action in actions):
+            values.do_train = values.do_eval = True
+
+
+def open_settings(values: flags.FlagValues, group: type[S], program: str) -> S:
+    """Returns the settings that the flags and the run in the output folder define; see `open_fine_tuning`."""
+    take_run_config(values, values.run_config, program)
+    take_settings_of_run(values, program)
+    settings = with_absolute_paths(read_flags(group, values), DATA)
+    check_effects(settings, given_flags(values), {"program": program})
+    return settings
+
+
+def stored_task(settings: FineTuningSettings, tasks: Collection[str]) -> dict[str, Any] | None:
+    """Returns the task.json of the model that a run without training uses, if it is on this machine."""
+    if settings.do_train:
+        return None
+    folders = [os.path.join(settings.output_dir, MODEL_DIR), settings.output_dir] if settings.output_dir else []
+    for folder in (*folders, settings.init_checkpoint or ""):
+        path = os.path.join(folder, "task.json")
+        if folder and os.path.isfile(path):
+            stored = json.loads(paths.read_text(path))
+            return stored if stored.get("task") in tasks else None
+    return None
