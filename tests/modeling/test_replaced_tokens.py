@@ -201,12 +201,12 @@ def test_the_embeddings_are_shared_and_nothing_else_is():
 
 
 def test_training_finds_tokens_that_the_text_does_not_have():
-    """The text has two of 40 tokens. The generator does not learn, so most of its samples are others."""
+    """The text has one of 40 tokens, so nothing hides a sample that is another one. The generator does not learn."""
     keras.utils.set_random_seed(2)
     config = make_variant("electra", hidden_size=16, num_hidden_layers=1, initializer_range=0.2)
     loss = ReplacedTokenLoss(ReplacedTokenModel(config), masked_lm_loss_weight=0.0)
     rng = np.random.default_rng(3)
-    words = rng.integers(5, 7, (64, 8), dtype=np.int32)
+    words = np.full((64, 8), 5, np.int32)
     positions = np.stack([rng.choice(8, 2, replace=False) for _ in words]).astype(np.int32)
     features = {
         "input_ids": words,
@@ -222,7 +222,7 @@ def test_training_finds_tokens_that_the_text_does_not_have():
     metrics = loss.metrics(loss.numerators(features), loss.denominators(features))
     assert float(metrics["replaced_share"]) > 0.2
     assert float(metrics["replaced_token_accuracy"]) > 0.95
-    assert min(float(metrics[f"replaced_token_{name}"]) for name in ("precision", "recall")) > 0.9
+    assert min(float(metrics[f"replaced_token_{name}"]) for name in ("precision", "recall")) > 0.95
 
 
 @pytest.mark.parametrize(

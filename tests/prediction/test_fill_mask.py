@@ -155,7 +155,8 @@ def test_a_cut_text_keeps_its_first_masks(folder, messages):
     assert top_tokens(answer) == ["b"]
     assert answer.best == "b " + "is " * 50
     assert "text 1 has 51 tokens, 13 more than the 38 that the model takes; only the first 38 are used" in messages
-    message = r"^text 1 has 1 of its 2 \[MASK\] beyond the 38 tokens that the model takes; choose long=window$"
+    message = r"^text 1 has 1 of its 2 \[MASK\] beyond the 38 tokens that the model takes; make it shorter, "
+    message += "or choose long=window$"
     with pytest.raises(ValueError, match=message):
         fill_mask("[MASK] " + "is " * 50 + "[MASK]")
 
