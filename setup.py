@@ -43,6 +43,7 @@ PACKAGES = [
     "training.api",
     "training.distillation",
     "training.distribution",
+    "training.dry_run",
     "training.finetuning",
     "training.input",
     "training.on_jax",

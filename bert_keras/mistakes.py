@@ -4,6 +4,7 @@ The same setting is `--train_file` on a command line, `train_data` in Python, an
 raises a `Mistake` with the setting's name, and each of these three edges spells it.
 """
 
+import collections
 import difflib
 import shlex
 import string
@@ -99,6 +100,14 @@ def closest(name: str, known: Iterable[str], share: float = 0.6) -> str | None:
     folded = {unicodedata.normalize("NFKC", other).casefold(): other for other in known}
     close = difflib.get_close_matches(unicodedata.normalize("NFKC", name).casefold(), [*folded], 1, share)
     return folded[close[0]] if close else None
+
+
+def check_names(names: Sequence[str], place: str) -> None:
+    """Refuses empty and repeated names of classes, which would lose probabilities; `place` begins the message."""
+    repeated = sorted(name for name, count in collections.Counter(names).items() if count > 1)
+    if repeated or not all(name.strip() for name in names):
+        found = f"{', '.join(repeated)} more than once" if repeated else "an empty name"
+        raise Mistake("{} has {}; give each class its own name", place, found)
 
 
 class _Formatter(string.Formatter):

@@ -1,14 +1,13 @@
 """The configuration of a BERT, read from and written to `bert_config.json`."""
 
-import collections
 import dataclasses
 import json
 import logging
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
-from bert_keras.mistakes import Mistake, closest
+from bert_keras.mistakes import closest
 from bert_keras.modeling.released import find_released, released_models
 from bert_keras.storage import json_files, text_files, writing
 
@@ -264,14 +263,6 @@ def read_json_object(json_file: str | os.PathLike) -> dict[str, Any]:
             f"{os.fspath(json_file)} line 1: a JSON {type(values).__name__} where an object {{...}} is needed"
         )
     return values
-
-
-def check_names(names: Sequence[str], place: str) -> None:
-    """Refuses empty and repeated names of classes, which would lose probabilities; `place` begins the message."""
-    repeated = sorted(name for name, count in collections.Counter(names).items() if count > 1)
-    if repeated or not all(name.strip() for name in names):
-        found = f"{', '.join(repeated)} more than once" if repeated else "an empty name"
-        raise Mistake("{} has {}; give each class its own name", place, found)
 
 
 def released_names() -> list[str]:

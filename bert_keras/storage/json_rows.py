@@ -13,10 +13,10 @@ from bert_keras.storage.json_files import decode, iterate_objects, not_valid, sk
 
 log = logging.getLogger("bert_keras")
 
-_BEGIN_OF_ROWS = re.compile(rb'\s*(?:\[\s*)?\{\s*"(?:[^"\\]|\\.)*"\s*:')
+_BEGIN_OF_ROWS = re.compile(r'\s*(?:\[\s*)?\{\s*"(?:[^"\\]|\\.)*"\s*:')
 # The file of data in memory, which a call from Python writes, and the name of the data; each line is a row.
 _IN_MEMORY = re.compile(r"(\w+_data)-[0-9a-f]{8}\.jsonl")
-_BYTES_LOOKED_AT = 4096
+_LOOKED_AT = 4096  # bytes, or characters of a text that is read
 _KEYS_WITHOUT_ROWS = ("data", "version", "schema")
 
 
@@ -25,7 +25,8 @@ class JsonRows:
 
     The content decides its form, not the ending of its name: an object on each line, objects over several lines, a list
     of objects, or an object whose "data" is such a list. The call reads the whole file; iterating parses its rows one
-    by one. A row that is not an object, or a line that is not JSON, is a ValueError.
+    by one. A row that is not an object, or a line that is not JSON, is a ValueError. `text` is the content of the file
+    if it is read already.
 
     Attributes:
         path, name: the path and its last part; for data in memory, both are its name, such as "train_data".
@@ -33,8 +34,11 @@ class JsonRows:
             iterating, "line 1 object" if a list has all its objects on one line.
     """
 
-    def __init__(self, path: str | os.PathLike, needed: str = "write one object in a line") -> None:
-        self._text = text_files.unify_line_ends(text_files.read_text(path, needed))
+    def __init__(
+        self, path: str | os.PathLike, needed: str = "write one object in a line", text: str | None = None
+    ) -> None:
+        text = text_files.read_text(path, needed) if text is None else text
+        self._text = text_files.unify_line_ends(text)
         self._needed = needed
         self.path = name_of(path)
         is_file = self.path == os.fspath(path)
@@ -144,7 +148,19 @@ def has_json_rows(path: str | os.PathLike) -> bool:
     if inspection.format_by_name(path) == "json" or not paths.is_file(path):
         return inspection.format_by_name(path) == "json"
     with paths.open_file(path) as content:
-        return _BEGIN_OF_ROWS.match(content.read(_BYTES_LOOKED_AT).removeprefix(codecs.BOM_UTF8)) is not None
+        return _is_begin_of_rows(content.read(_LOOKED_AT).removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace"))
+
+
+def look_for_rows(path: str | os.PathLike, needed: str) -> tuple[bool, str | None]:
+    """Returns whether a file has rows of JSON, and its text if the name does not tell, so that it is opened once."""
+    if inspection.format_by_name(path) == "json" or not paths.is_file(path):
+        return inspection.format_by_name(path) == "json", None
+    text = text_files.read_text(path, needed)
+    return _is_begin_of_rows(text[:_LOOKED_AT]), text
+
+
+def _is_begin_of_rows(text: str) -> bool:
+    return _BEGIN_OF_ROWS.match(text) is not None
 
 
 def _is_list_of_objects(value: Any) -> bool:

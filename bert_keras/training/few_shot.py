@@ -18,7 +18,6 @@ from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import ClassifierModel, weights_by_name
-from bert_keras.modeling.config import check_names
 from bert_keras.training.distribution.devices import distribute, is_compiled
 from bert_keras.training.evaluation_pass import Inference, finish, last, length_step
 from bert_keras.training.failures import explain_out_of_memory
@@ -90,7 +89,6 @@ class FewShot(Classification):
 
     def __init__(self, settings: ClassifierSettings, files: ModelFolder) -> None:
         names = list(settings.class_names)
-        check_names(names, "class_names")
         # Without a file to train on, only the names have labels.
         read = dataclasses.replace(settings, do_train=bool(settings.train_file or not names))
         super().__init__(read, files, {"labels": names} if names else None)

@@ -24,7 +24,7 @@ from bert_keras.data_prep.tasks.column_names import (
 )
 from bert_keras.data_prep.tasks.tables import Row, Table, without_bad_rows
 from bert_keras.data_prep.text.characters import utf16_places
-from bert_keras.storage.json_rows import JsonRows, has_json_rows
+from bert_keras.storage.json_rows import JsonRows, look_for_rows
 
 log = logging.getLogger("bert_keras")
 
@@ -32,6 +32,7 @@ _SHAPE = (
     'SQuAD is {"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ...}]}]}]}; rows are '
     '{"context": ..., "question": ..., "answers": ...}'
 )
+_NEEDED = "give a file of questions, such as SQuAD's JSON"
 _TYPE_NAMES = {str: "text", int: "a whole number", bool: "true or false", list: "a list"}
 
 
@@ -71,10 +72,11 @@ def read_articles(path: str) -> list[dict]:
 
 def _rows_of(path: str) -> tuple[str, Iterator[tuple[str, dict[str, Any]]]]:
     """Returns the name of a file for messages, and an iterator over the place and the values of its rows."""
-    if has_json_rows(path):
-        found = JsonRows(path, "give a file of questions, such as SQuAD's JSON")
+    is_json, text = look_for_rows(path, _NEEDED)
+    if is_json:
+        found = JsonRows(path, _NEEDED, text)
         return found.path, _objects_of(found)
-    table = Table(path)
+    table = Table(path, text)
     names = tuple(name for name in table.names if folded(name) in QUESTION_NAMES)
     if not names:
         raise ValueError(

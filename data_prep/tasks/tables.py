@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.storage import inspection, paths, text_files
-from bert_keras.storage.json_rows import JsonRows, has_json_rows
+from bert_keras.storage.json_rows import JsonRows, look_for_rows
 
 log = logging.getLogger("bert_keras")
 
@@ -57,7 +57,7 @@ class BadRow(NamedTuple):
 
 
 class Table:
-    """A user's table of CSV, TSV or JSON, which is read once.
+    """A user's table of CSV, TSV or JSON, which is read once; `text` is its content if it is read already.
 
     Attributes:
         path, name: the path, and its last part for messages; for data in memory their name, such as "train_data".
@@ -67,15 +67,17 @@ class Table:
         first_rows: up to 200 rows below the names.
     """
 
-    def __init__(self, path: str | os.PathLike):
-        self.path, self.name, self.is_json = os.fspath(path), paths.name(path), has_json_rows(path)
+    def __init__(self, path: str | os.PathLike, text: str | None = None):
+        self.path, self.name, self.is_json = os.fspath(path), paths.name(path), False
+        if text is None:
+            self.is_json, text = look_for_rows(path, _NEEDED)
         self._place = "line {}".format
         if self.is_json:
-            found = JsonRows(path)
+            found = JsonRows(path, text=text)
             self.path, self.name, self._place = found.path, found.name, found.place
             self.names, self._rows = _table_of(found)
         else:
-            self._rows = iterate_rows(path)
+            self._rows = iterate_rows(path, text=text)
             self.header = next(self._rows)
             self.names = tuple(map(str.strip, self.header.cells))
         self.first_rows: list[Row | BadRow] = list(itertools.islice(self._rows, _FIRST_ROWS))
@@ -130,20 +132,21 @@ def list_bad_rows(rows: Sequence[BadRow]) -> Message:
     return Message("{}; and {} more bad rows", message, f"{num_others:,}") if num_others > 0 else message
 
 
-def iterate_rows(path: str | os.PathLike, is_csv: bool | None = None) -> Iterator[Row]:
+def iterate_rows(path: str | os.PathLike, is_csv: bool | None = None, text: str | None = None) -> Iterator[Row]:
     """Yields the rows of a CSV or TSV file. The call reads the whole file; the iterator splits rows one by one.
 
     In CSV, quoted cells may contain the delimiter, line ends, and doubled quotes. The delimiter is the comma,
     semicolon, tab or vertical bar that fits most rows, or that of a first line such as `sep=;`. Blanks before the quote
     of a cell do not count. In TSV, quotes are ordinary characters, as in the files of GLUE. `is_csv` is None for a
     user's file: the ending of its name decides, and a cell of a TSV file loses the quotes that enclose all of it. This
-    depends on the cell alone, so all files of a data set are read in the same way.
+    depends on the cell alone, so all files of a data set are read in the same way. `text` is the content of the file if
+    it is read already.
     Differs from the original: it fails at a blank line, and at a cell of more than 131,072 characters.
     """
     name = paths.name(path)
     is_own = is_csv is None
     is_tsv = _ending_of(path) in _TSV_ENDINGS if is_own else not is_csv
-    text = text_files.read_text(path, _NEEDED)
+    text = text_files.read_text(path, _NEEDED) if text is None else text
     separator = _SEPARATOR_LINE.match(text)
     if is_tsv and not (is_own and separator):
         return _split_tsv(text, name, may_quote=is_own)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.mistakes import Message, Mistake, Setting
+from bert_keras.mistakes import Message, Mistake, Setting, check_names
 from bert_keras.modeling.checkpoints.families import BERT, check_pooled_token, family_of
 from bert_keras.modeling.checkpoints.loading import Checkpoint, check_config, check_sizes
 from bert_keras.modeling.checkpoints.names import (
@@ -27,7 +27,7 @@ from bert_keras.modeling.checkpoints.names import (
 )
 from bert_keras.modeling.checkpoints.safetensors_format import save_safetensors
 from bert_keras.modeling.checkpoints.tensorflow_format import save_checkpoint
-from bert_keras.modeling.config import LAYER_NORM_EPS, BertConfig, check_names
+from bert_keras.modeling.config import LAYER_NORM_EPS, BertConfig
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")

@@ -8,9 +8,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bert_keras.mistakes import check_names
 from bert_keras.modeling.checkpoints.families import BERT, ELECTRA, FAMILIES, check_pooled_token, family_of
 from bert_keras.modeling.checkpoints.names import heads_of
-from bert_keras.modeling.config import RELEASED_EXTRA_KEYS, BertConfig, check_names, read_json_object
+from bert_keras.modeling.config import RELEASED_EXTRA_KEYS, BertConfig, read_json_object
 from bert_keras.storage import paths
 
 RELEASED_FILE = "bert_config.json"

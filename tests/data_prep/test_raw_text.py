@@ -249,7 +249,7 @@ def test_folders_give_all_of_their_files(tmp_path, messages):
     assert find_text_files(f"{tmp_path}/b*") == found[1:]
     assert messages[0] == f"{tmp_path}: found 3 files"
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FileNotFoundError, match='the folder ".*empty" has no files'):
+    with pytest.raises(FileNotFoundError, match='empty" has no text files; give a folder with text'):
         find_text_files(f"{tmp_path}/empty")
 
 

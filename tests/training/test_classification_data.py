@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 
+from bert_keras.data_prep.tasks.question_files import read_articles
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.prediction.input_texts import read_table
@@ -63,7 +64,9 @@ def test_each_table_is_opened_once(write, monkeypatch, name, has_columns):
     assert len(read_conll(words)) == 1
     queries = write("queries.csv", "query,text,score", "a,b,1", "a,c,0")
     assert len(read_queries(queries, ClassifierSettings(kind="rerank")).rows) == 2
-    assert opened == [table, table, table, words, queries]
+    questions = write("questions.csv", "id,context,question,answer", "1,rivers flow,what?,rivers")
+    assert len(read_articles(questions)) == 1
+    assert opened == [table, table, table, words, queries, questions]
 
 
 def test_what_is_held_out_is_the_same_every_time_and_the_rest_is_trained_on(write, messages):

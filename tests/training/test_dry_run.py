@@ -196,6 +196,34 @@ def test_tagged_words(write, look):
     )
 
 
+@pytest.mark.parametrize("program", [run_classifier, run_ner])
+def test_a_teacher_decides_the_labels(program, write, look, tmp_path):
+    is_tags = program is run_ner
+    (tmp_path / "teacher" / "model").mkdir(parents=True)
+    task = {"task": "token_classification" if is_tags else "classification", "labels": ["O", "B-X", "B-Y"]}
+    write("teacher/model/task.json", json.dumps(task))
+
+    def mistake_with(label, *flags):
+        for name, labels in (("a.csv", ["O", "B-X"]), ("b.csv", ["O", label])):
+            rows = ["text,label", *(f"{name} {each},{each}" for each in labels)]
+            if is_tags:
+                rows = ["Sentence #,Word,Tag", *(f"Sentence: {each},{each},{each}" for each in labels)]
+            write(name, "\n".join(rows) + "\n")
+        return look(program, "--train_file=a.csv", "--eval_file=b.csv", *flags)[2]
+
+    assert '"B-Y" is not one of' in mistake_with("B-Y")
+    assert mistake_with("B-Y", "--teacher=teacher") == ""
+    assert '"B-Z" is not one of' in mistake_with("B-Z", "--teacher=teacher")
+    assert mistake_with("B-Z", "--teacher=hf://owner/name") == ""
+
+
+def test_texts_without_labels_need_only_a_teacher(write, look):
+    write("a.csv", "text\na\nb\n")
+    status, report, mistake = look(run_classifier, "--unlabeled_file=a.csv", "--teacher=hf://owner/name")
+    assert (status, mistake) == (0, "")
+    assert "examples 2" in report
+
+
 def test_questions(write, look):
     asked = [
         ("a", "Where do rivers go?", "the sea"),

@@ -14,7 +14,7 @@ from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import read_flags
 from bert_keras.training.dry_run import ranking
 from bert_keras.training.dry_run.findings import Findings
-from bert_keras.training.dry_run.opening import open_settings, stored_task
+from bert_keras.training.dry_run.opening import open_settings, stored_task, teacher_of
 from bert_keras.training.dry_run.pieces import add_pieces, open_tokenizer
 from bert_keras.training.dry_run.statistics import (
     Texts,
@@ -118,7 +118,7 @@ def _check_together(
     is_whole: bool,
 ) -> None:
     """Checks labels and pairs of all files as the run does, and adds what it would hold out."""
-    if not settings.do_train and stored is None:
+    if stored is None and (not settings.do_train or teacher_of(settings)):
         return  # the labels are those of a model that is not here
     data = None
     with together.reading():

@@ -66,6 +66,8 @@ def check_files(program: str, values: flags.FlagValues) -> None:
     """
     names = [name for name in (*DATA, "run_config") if name in values]
     files = [str(values[name].value) for name in names if values[name].value]
+    if not files:
+        return  # the run tells what is missing, after what is more important, such as the device
     if any(map(paths.is_remote, [*files, values.output_dir or ""])):
         return
     if sum(map(_size, files)) <= _MOST_BYTES_CHECKED:

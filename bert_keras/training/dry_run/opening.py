@@ -1,6 +1,5 @@
 """The settings of a look: as those of the run, but without its model."""
 
-import json
 import os
 from collections.abc import Collection
 from typing import Any, TypeVar
@@ -9,7 +8,7 @@ from absl import flags
 
 from bert_keras.cli.flags import given_flags
 from bert_keras.settings.fields import read_flags
-from bert_keras.storage import paths
+from bert_keras.storage.json_files import read_json
 from bert_keras.training.run_dir import MODEL_DIR
 from bert_keras.training.settings.effects import check_effects
 from bert_keras.training.settings.groups import FineTuningSettings
@@ -43,14 +42,19 @@ def open_settings(values: flags.FlagValues, group: type[S], program: str) -> S:
     return settings
 
 
+def teacher_of(settings: FineTuningSettings) -> str | None:
+    """Returns the path of the teacher of a run that trains."""
+    return getattr(settings, "teacher", None) if settings.do_train else None
+
+
 def stored_task(settings: FineTuningSettings, tasks: Collection[str]) -> dict[str, Any] | None:
-    """Returns the task.json of the model that a run without training uses, if it is on this machine."""
-    if settings.do_train:
+    """Returns the task.json of the teacher, or of the model that a run without training uses, if it is in a folder."""
+    teacher = teacher_of(settings)
+    if settings.do_train and not teacher:
         return None
-    folders = [os.path.join(settings.output_dir, MODEL_DIR), settings.output_dir] if settings.output_dir else []
-    for folder in (*folders, settings.init_checkpoint or ""):
-        path = os.path.join(folder, "task.json")
-        if folder and os.path.isfile(path):
-            stored = json.loads(paths.read_text(path))
-            return stored if stored.get("task") in tasks else None
+    for model in [teacher] if teacher else [settings.output_dir, settings.init_checkpoint]:
+        for path in (os.path.join(model or "", *folder, "task.json") for folder in ([MODEL_DIR], [])):
+            if model and os.path.isfile(path):
+                stored = read_json(path)
+                return stored if stored.get("task") in tasks else None
     return None

@@ -14,7 +14,7 @@ from bert_keras.evaluation.squad import questions_of
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.storage.json_rows import name_of
 from bert_keras.training.dry_run.findings import Findings
-from bert_keras.training.dry_run.opening import open_settings, stored_task
+from bert_keras.training.dry_run.opening import open_settings, stored_task, teacher_of
 from bert_keras.training.dry_run.statistics import (
     Texts,
     add_equal_texts,
@@ -35,7 +35,10 @@ def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
     with together.catching():
         settings = open_settings(values, SquadSettings, "run_squad")
         given, stored = given_flags(values), stored_task(settings, ["question_answering"])
-        if stored and "version_2_with_negative" not in given:
+        if stored and teacher_of(settings):
+            if not is_whole and stored.get("version_2_with_negative", False) != settings.version_2_with_negative:
+                return []  # the run tells that the teacher does not fit
+        elif stored and "version_2_with_negative" not in given:
             answers = stored.get("version_2_with_negative", settings.version_2_with_negative)
             settings = dataclasses.replace(settings, version_2_with_negative=answers)
         if not settings.do_train and "eval_file" not in given:

@@ -11,7 +11,7 @@ from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.data_prep.tasks.tagging.features import check_tags, collect_tags
 from bert_keras.storage.json_rows import has_json_rows
 from bert_keras.training.dry_run.findings import Findings
-from bert_keras.training.dry_run.opening import open_settings, stored_task
+from bert_keras.training.dry_run.opening import open_settings, stored_task, teacher_of
 from bert_keras.training.dry_run.pieces import add_pieces, open_tokenizer
 from bert_keras.training.dry_run.statistics import (
     Texts,
@@ -43,9 +43,12 @@ def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
                 read[name] = read_conll(path, name != "predict_file", **columns_of(settings, path))
         with together.reading():
             stored = stored_task(settings, ["token_classification"])
-            tags = stored["labels"] if stored else collect_tags(read["train_file"]) if "train_file" in read else None
-            if tags and "eval_file" in read:
-                check_tags(read["eval_file"], tags)
+            tags = stored["labels"] if stored else None
+            if not stored and not teacher_of(settings) and "train_file" in read:
+                tags = collect_tags(read["train_file"])
+            for name in ("train_file", "eval_file"):
+                if tags and name in read:
+                    check_tags(read[name], tags)
     if is_whole and settings:
         texts = [_describe(found, read[found.setting]) for found in files if found.setting in read]
         with together.catching():

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Set
 from typing import Any
 
-from bert_keras.mistakes import Mistake, Setting
+from bert_keras.mistakes import Mistake, Setting, check_names
 from bert_keras.training.settings.effects import COLUMNS, NO_EFFECT, check_effects
 from bert_keras.training.settings.programs import ClassifierSettings
 
@@ -92,6 +92,7 @@ def _check_kind(settings: ClassifierSettings) -> None:
         raise Mistake("{kind}={} needs your own files, not {tfds}", settings.kind)
     if settings.class_names and len(settings.class_names) < 2:
         raise Mistake("{class_names} has one name; give the names of two classes or more, separated by commas")
+    check_names(settings.class_names, Setting("class_names"))
     if settings.task_name or settings.kind != "multiple_choice":
         return
     if settings.tfds:

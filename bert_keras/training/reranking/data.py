@@ -63,7 +63,8 @@ def read_queries(path: str, settings: ClassifierSettings, has_relevance: bool = 
     if given and None in texts[:2]:
         raise Mistake("the query and its text need a column each; give both {text_column} and {text_pair_column}")
     table = Table(path)
-    columns = Columns(*texts[:2], settings.label_column, choices=tuple(settings.choice_columns))
+    text, pair, label = settings.text_column, settings.text_pair_column, settings.label_column
+    columns = Columns(text, pair, label, choices=tuple(settings.choice_columns))
     header = find_header(table, columns, settings.has_header)
     if header.answer != YES and not given:
         raise without_names(table, header, {"text_column": "0", "text_pair_column": "1"})

@@ -22,10 +22,11 @@ from bert_keras.evaluation.entities import NEEDED_TAGS, find_scheme, is_tag, to_
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.storage import text_files
 from bert_keras.storage.inspection import format_by_name
-from bert_keras.storage.json_rows import has_json_rows
+from bert_keras.storage.json_rows import look_for_rows
 
 log = logging.getLogger("bert_keras")
 
+_NEEDED = "give a file of CoNLL columns or JSON lines"
 _DOCUMENT_START = "-DOCSTART-"
 _NEW_DOCUMENT = re.compile(r"-DOCSTART-|#\s*newdoc\b")
 _BLANKS = " \t"
@@ -66,16 +67,17 @@ def read_conll(
     """
     path = os.fspath(path)
     has_flags = (word_column, tag_column) != (None, None)
-    if has_json_rows(path):
+    is_json, text = look_for_rows(path, _NEEDED)
+    if is_json:
         if has_flags:
             raise Mistake("{} is JSON, which has no columns; leave out {word_column} and {tag_column}", path)
-        sentences = read_json(path, tag_keys, needs_tags)
+        sentences = read_json(path, text, tag_keys, needs_tags)
         path = sentences[0].path
     else:
-        text = text_files.read_text(path, "give a file of CoNLL columns or JSON lines")
+        text = text_files.read_text(path, _NEEDED) if text is None else text
         lines = text_files.unify_line_ends(text).split("\n")
         if format_by_name(path) == "csv" or is_table(lines):
-            sentences = read_table(path, tag_keys, needs_tags)
+            sentences = read_table(path, text, tag_keys, needs_tags)
             if has_flags:
                 raise Mistake("{} has a header that names the columns; leave out {word_column} and {tag_column}", path)
         else:

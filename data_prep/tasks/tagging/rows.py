@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,9 +25,9 @@ CLASS_LABEL = (
 )
 
 
-def read_json(path: str | os.PathLike, tag_keys: Sequence[str], needs_tags: bool) -> list[Sentence]:
-    """Reads the sentences of rows of JSON; see `read_conll`."""
-    found = JsonRows(path, NEEDED_JSON)
+def read_json(path: str, text: str | None, tag_keys: Sequence[str], needs_tags: bool) -> list[Sentence]:
+    """Reads the sentences of rows of JSON, see `read_conll`; `text` is their content if it is read."""
+    found = JsonRows(path, NEEDED_JSON, text)
     rows = []
     for line, row in found:
         if isinstance(row, ValueError):
@@ -37,9 +36,9 @@ def read_json(path: str | os.PathLike, tag_keys: Sequence[str], needs_tags: bool
     return sentences_of_objects(Source(found.path, found.unit), rows, tag_keys, needs_tags)
 
 
-def read_table(path: str, tag_keys: Sequence[str], needs_tags: bool) -> list[Sentence]:
-    """Reads the sentences of a CSV or TSV file: a word in each row, or lists in the cells; see `read_conll`."""
-    rows = iterate_rows(path, None if ending_of(path) in _TABLES else False)
+def read_table(path: str, text: str, tag_keys: Sequence[str], needs_tags: bool) -> list[Sentence]:
+    """Reads the sentences of the text of a CSV or TSV file: a word in each row, or lists in the cells."""
+    rows = iterate_rows(path, None if ending_of(path) in _TABLES else False, text)
     names = [cell.strip() for cell in next(rows).cells]
     source, roles, rows = Source(path), roles_of(names), list(rows)
     first = {} if not rows else dict(zip(names, map(_list_or_text, rows[0].cells), strict=False))
