@@ -146,7 +146,7 @@ class LoadedModel(Generic[Text, Answer]):
             ValueError: a text cannot be answered, there are too many texts, or an option is not valid.
         """
         if is_one(texts, self.takes_pairs):
-            [answer] = self.pipe([texts], batch_size, **options)
+            [answer] = self.pipe(iter([texts]), batch_size, **options)
             return answer
         texts = list(itertools.islice(several(texts), self.limits.max_texts + 1))
         if len(texts) > self.limits.max_texts:

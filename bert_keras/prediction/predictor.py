@@ -6,7 +6,7 @@ import itertools
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any, Literal, Unpack, overload
 
 import numpy as np
@@ -174,7 +174,8 @@ class Predictor(LoadedModel[Text, Answer]):
             texts: iterable of texts in the form that the task takes. An item may also be a ValueError, the reason why a
                 text could not be read.
             batch_size: maximum number of sequences in a batch; None: that of the object.
-            sources: names of the texts for error messages, such as "reviews.txt line 7".
+            sources: names of the texts for error messages, such as "reviews.txt line 7"; by default "row 0" and so on
+                if `texts` has a length, else "text 1" and so on.
             on_error: "stop" raises the error of a text that cannot be answered; if the text is not valid, before the
                 texts around it are answered. "report" yields an Unanswered in its place.
             advance: called for each sequence of tokens as soon as the network has read it, before its text is answered.
@@ -211,7 +212,9 @@ class Predictor(LoadedModel[Text, Answer]):
         size = batch_size or self.network.batch_size
         call = _Call(size, on_error == "stop", is_reporting, options, self._extra(options), advance)
         if sources is None:
-            rows = zip((f"text {number}" for number in itertools.count(1)), several(texts), strict=False)
+            # Rows of data in memory count from 0, as in pandas and in training.
+            name, first = ("row", 0) if isinstance(texts, Sized) else ("text", 1)
+            rows = zip((f"{name} {number}" for number in itertools.count(first)), several(texts), strict=False)
         else:
             rows = zip(sources, several(texts), strict=True)
         return self._answers(rows, call)

@@ -69,10 +69,10 @@ def _as_pairs(texts: Texts) -> Iterator[tuple[Text, Text | None]]:
         rows = [texts] if all(isinstance(text, Text) for text in texts) else _zipped(texts)
     elif hasattr(texts, "columns"):  # a DataFrame, which iterates over the names of its columns
         rows = rows.to_numpy()
-    for number, text in enumerate(rows, 1):
+    for number, text in enumerate(rows):
         pair = (text, None) if isinstance(text, Text) else text
         if not (isinstance(pair, tuple | list | np.ndarray) and len(pair) == 2 and isinstance(pair[0], Text)):
-            raise ValueError(f"text {number} is {text!r:.100}, but a str is needed, or a tuple of two for a pair")
+            raise ValueError(f"row {number} is {text!r:.100}, but a str is needed, or a tuple of two for a pair")
         first, second = pair
         yield first, second
 

@@ -289,8 +289,18 @@ class TestEveryPredictor:
 )
 def test_a_mistake_is_found_before_any_text_is_answered(name, value, message, predictor, monkeypatch):
     monkeypatch.setattr(predictor.network, "_run", None)
-    with pytest.raises(ValueError, match=f"^text 2 {message}"):
+    with pytest.raises(ValueError, match=f"^row 1 {message}"):
         predictor([CASES[name].texts[0], value])
+
+
+@pytest.mark.parametrize(
+    ("container", "place"),
+    [(list, "row 2"), (tuple, "row 2"), (lambda texts: np.array(texts, object), "row 2"), (iter, "text 3")],
+)
+def test_rows_in_memory_count_from_0_as_in_training(container, place, predictor_of):
+    predictor = predictor_of("classification")
+    with pytest.raises(ValueError, match=f"^{place} {NO_WORD}"):
+        list(predictor.pipe(container([*TEXTS[:2], ""])))
 
 
 @pytest.mark.parametrize("name", NAMES)

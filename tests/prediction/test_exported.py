@@ -227,7 +227,7 @@ def test_an_export_of_a_pretrained_model_gives_vectors(folder, messages):
     assert_close(found.values, whole.values)
     assert len(vectorize("walk " * 30).vector) == 16
     assert messages[-1] == "texts longer than 20 tokens lost their ends: 1 of 1"
-    with pytest.raises(ValueError, match="^text 2 has no word in its text; give a text$"):
+    with pytest.raises(ValueError, match="^row 1 has no word in its text; give a text$"):
         vectorize(["a", " "])
 
 

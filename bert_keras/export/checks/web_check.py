@@ -98,7 +98,7 @@ def answers_of_python(
     found = []
     for value in values:
         try:
-            [(answer, is_cut)] = predictor.pipe_with_cuts([value], **options)
+            [(answer, is_cut)] = predictor.pipe_with_cuts(iter([value]), **options)
             length = {"num_tokens": predictor.num_tokens(value), "is_cut": is_cut}
             found.append(json.loads(json.dumps(given_fields(answer), default=vars)) | length)
         except ValueError as error:
