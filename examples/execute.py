@@ -25,8 +25,12 @@ EXAMPLES = pathlib.Path(__file__).resolve().parent
 ROOT = EXAMPLES.parent
 _SECONDS = 3600  # for a cell, on a slow machine
 
-# A line about the processor, which TensorFlow prints when it runs some SavedModels.
-_ABOUT_PROCESSOR = re.compile(r"E0000 .*oneDNN supports DT_INT64 only")
+# Lines about the machine, which TensorFlow prints when it is imported and when it runs some SavedModels.
+_ABOUT_MACHINE = re.compile(
+    "All log messages before absl::InitializeLog|oneDNN custom operations are on|optimized to use available CPU"
+    "|To enable the following instructions|Could not find cuda drivers|failed call to cuInit"
+    "|oneDNN supports DT_INT64 only"
+)
 
 
 def execute(notebook_file):
@@ -67,13 +71,13 @@ def _environment():
 
 
 def _clean(output, folder, root):
-    """Removes a line about the processor and the paths of the temporary folder from an output."""
+    """Removes lines about the machine and the paths of the temporary folder from an output."""
     if output.output_type == "stream":
         text = output.text.replace("\r\n", "\n")
         for path in (folder, root, ROOT):
             text = text.replace(f"{path}{os.sep}", "")
         lines = text.splitlines(keepends=True)
-        output.text = "".join(line for line in lines if not (output.name == "stderr" and _ABOUT_PROCESSOR.match(line)))
+        output.text = "".join(line for line in lines if not (output.name == "stderr" and _ABOUT_MACHINE.search(line)))
     return output
 
 
