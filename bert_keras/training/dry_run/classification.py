@@ -14,7 +14,7 @@ from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import read_flags
 from bert_keras.training.dry_run import ranking
 from bert_keras.training.dry_run.findings import Findings
-from bert_keras.training.dry_run.opening import open_settings, stored_task, teacher_of
+from bert_keras.training.dry_run.opening import ACTIONS, open_settings, stored_task, teacher_of
 from bert_keras.training.dry_run.pieces import add_pieces, open_tokenizer
 from bert_keras.training.dry_run.statistics import (
     Texts,
@@ -36,8 +36,6 @@ from bert_keras.training.finetuning.classification_data import (
 )
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES, complete_settings, source_of
 from bert_keras.training.settings.programs import ClassifierSettings, LabelCheckSettings
-
-_ACTIONS = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
 
 
 def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
@@ -104,7 +102,7 @@ def _look_at_own_files(
 
 def _used(settings: ClassifierSettings) -> list[str]:
     """Returns the names of the settings whose files the run reads."""
-    used = [name for name, action in _ACTIONS.items() if getattr(settings, name) and getattr(settings, action)]
+    used = [name for name, action in ACTIONS.items() if getattr(settings, name) and getattr(settings, action)]
     if settings.do_eval and settings.eval_share and settings.train_file and "train_file" not in used:
         used.insert(0, "train_file")
     return [*used, *(["unlabeled_file"] if settings.unlabeled_file and settings.do_train else [])]

@@ -17,18 +17,19 @@ from bert_keras.training.settings.reading import take_run_config, take_settings_
 S = TypeVar("S", bound=FineTuningSettings)
 
 DATA = ("train_file", "eval_file", "predict_file", "unlabeled_file", "data_dir")
-_ACTIONS = {"do_train": ("train_file", "unlabeled_file"), "do_eval": ("eval_file",), "do_predict": ("predict_file",)}
+# The settings of files, and the actions that read them.
+ACTIONS = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
 
 
 def take_actions(values: flags.FlagValues) -> None:
     """Sets the actions that the files of a command imply, because `--dry_run` needs none."""
-    for action, files in _ACTIONS.items():
-        if action in values and any(name in values and values[name].value for name in files):
+    for name, action in (ACTIONS | {"unlabeled_file": "do_train"}).items():
+        if action in values and name in values and values[name].value:
             setattr(values, action, True)
     if "eval_share" in values and values.eval_share and values.train_file:
         values.do_eval = True
     if values["data_dir"].value if "data_dir" in values else False:
-        actions = [action for action in _ACTIONS if action in values]
+        actions = [action for action in ACTIONS.values() if action in values]
         if not any(values[action].value for action in actions):
             values.do_train = values.do_eval = True
 

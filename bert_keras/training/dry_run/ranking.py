@@ -8,7 +8,7 @@ from absl import flags
 
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.training.dry_run.findings import Findings
-from bert_keras.training.dry_run.opening import open_settings
+from bert_keras.training.dry_run.opening import ACTIONS, open_settings
 from bert_keras.training.dry_run.pieces import add_pieces, open_tokenizer
 from bert_keras.training.dry_run.statistics import (
     Texts,
@@ -25,8 +25,6 @@ from bert_keras.training.reranking.data import Queries, check_trainable, read_qu
 from bert_keras.training.sentence_vectors.data import Texts as Rows
 from bert_keras.training.sentence_vectors.data import read_texts
 from bert_keras.training.settings.programs import ClassifierSettings, VectorSettings
-
-_ACTIONS = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
 
 
 def look_at_vectors(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
@@ -50,9 +48,9 @@ def look_at_vectors(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
 
 def _used(settings: VectorSettings | ClassifierSettings) -> list[str]:
     """Returns the names of the settings whose files the run reads."""
-    used = [name for name, action in _ACTIONS.items() if getattr(settings, action)]
+    used = [name for name, action in ACTIONS.items() if getattr(settings, action)]
     if missing := next((name for name in used if not getattr(settings, name)), None):
-        raise Mistake("{} needs {}; give the file", Setting(_ACTIONS[missing]), Setting(missing))
+        raise Mistake("{} needs {}; give the file", Setting(ACTIONS[missing]), Setting(missing))
     return used
 
 
