@@ -80,7 +80,7 @@ def test_a_pair_has_a_similarity(model_of):
     assert answer.cosine == pytest.approx(cosine, abs=1e-6)
     assert alike.cosine == pytest.approx(1, abs=1e-6)
     assert answer.readable() == f"{cosine:.4f}  {TEXTS[0]}  |  {TEXTS[1]}"
-    with pytest.raises(ValueError, match="text 1 has no word in its second text"):
+    with pytest.raises(ValueError, match="^row 0 has no word in its second text; give a second text$"):
         vectorize([("paris", " ")])
 
 
