@@ -132,7 +132,7 @@ def _strategy(values: flags.FlagValues) -> Any:
     """Returns the strategy for several devices or a TPU; None for the default device."""
     import tensorflow as tf
 
-    from bert_keras.training.distribution.devices import create_strategy, workers_of_tf_config
+    from bert_keras.engine.distribution.devices import create_strategy, workers_of_tf_config
 
     num_workers = len(workers_of_tf_config()[0]) if values.strategy == "auto" else 1
     if num_workers > 1:

@@ -14,8 +14,8 @@ an interrupted run, run the same command again. The flags of the original BERT k
 import sys
 
 from bert_keras.cli.flags import run_main
-from bert_keras.training.command import Program, run_command
-from bert_keras.training.settings.programs import ClassifierSettings
+from bert_keras.programs.command import Program, run_command
+from bert_keras.tasks.settings.programs import ClassifierSettings
 
 PROGRAM = Program("run_classifier", ClassifierSettings, "classifier")
 define_flags = PROGRAM.define_flags
@@ -24,7 +24,7 @@ define_flags = PROGRAM.define_flags
 def main(argv: list[str]) -> dict[str, float] | None:
     """Runs the program, and returns the metrics of the last evaluation."""
     if len(argv) == 1:
-        from bert_keras.training.demo import run_demo
+        from bert_keras.programs.demo import run_demo
 
         return run_demo(argv[0], define_flags, PROGRAM.open_run)
     return run_command(argv, define_flags, PROGRAM.open_run, __doc__)

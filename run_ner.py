@@ -11,8 +11,8 @@ interrupted run, run the same command again. Without --do_train, the program use
 import sys
 
 from bert_keras.cli.flags import run_main
-from bert_keras.training.command import Program, run_command
-from bert_keras.training.settings.programs import NerSettings
+from bert_keras.programs.command import Program, run_command
+from bert_keras.tasks.settings.programs import NerSettings
 
 PROGRAM = Program("run_ner", NerSettings, "ner")
 define_flags = PROGRAM.define_flags

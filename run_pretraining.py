@@ -13,8 +13,8 @@ same command again. The flags of the original BERT keep their names, defaults an
 import sys
 
 from bert_keras.cli.flags import run_main
-from bert_keras.training.command import Program, run_command
-from bert_keras.training.settings.pretraining import PretrainingSettings
+from bert_keras.programs.command import Program, run_command
+from bert_keras.tasks.settings.pretraining import PretrainingSettings
 
 PROGRAM = Program("run_pretraining", PretrainingSettings, "pretraining")
 define_flags = PROGRAM.define_flags
@@ -23,7 +23,7 @@ define_flags = PROGRAM.define_flags
 def main(argv: list[str]) -> dict[str, float] | None:
     """Runs the program, and returns the metrics of the last evaluation."""
     if len(argv) == 1:
-        from bert_keras.training.demo import run_demo
+        from bert_keras.programs.demo import run_demo
 
         return run_demo(argv[0], define_flags, PROGRAM.open_run)
     return run_command(argv, define_flags, PROGRAM.open_run, __doc__)

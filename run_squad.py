@@ -12,8 +12,8 @@ BERT keep their names, defaults and meaning.
 import sys
 
 from bert_keras.cli.flags import run_main
-from bert_keras.training.command import Program, run_command
-from bert_keras.training.settings.programs import SquadSettings
+from bert_keras.programs.command import Program, run_command
+from bert_keras.tasks.settings.programs import SquadSettings
 
 PROGRAM = Program("run_squad", SquadSettings, "squad")
 define_flags = PROGRAM.define_flags

@@ -31,10 +31,10 @@ from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example, learn_labels
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
+from bert_keras.engine.evaluation_pass import last
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.training.api.classifier import train_classifier, train_few_shot
-from bert_keras.training.evaluation_pass import last
-from bert_keras.training.few_shot import few_shot_config, fit_head, open_encoder
+from bert_keras.programs.classifier import train_classifier, train_few_shot
+from bert_keras.tasks.few_shot import few_shot_config, fit_head, open_encoder
 
 NUM_TEST, NUM_POOL = 1000, 200  # texts to test on; texts of each class to draw from
 NUMS_OF_EXAMPLES = (8, 16)

@@ -32,7 +32,7 @@ from absl import flags
 from benchmarks import speed
 from benchmarks.machine import DEVICES, use_device
 from bert_keras.cli.flags import parse, require, run_main
-from bert_keras.training.metrics_log import METRICS_FILE, read_metrics
+from bert_keras.runs.metrics_log import METRICS_FILE, read_metrics
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _BATCH_SIZE = 32

@@ -153,11 +153,11 @@ class Ours:
     def training(self, config, batch, way):
         import tensorflow as tf
 
+        from bert_keras.engine.distribution.devices import distribute
+        from bert_keras.engine.loop import make_trainer
         from bert_keras.modeling import PretrainingLoss, PretrainingModel
         from bert_keras.modeling.layers import dtype_policy
-        from bert_keras.training.distribution.devices import distribute
-        from bert_keras.training.loop import make_trainer
-        from bert_keras.training.settings.groups import RunSettings
+        from bert_keras.settings.groups import RunSettings
 
         with self.strategy.scope(), dtype_policy("mixed_bfloat16"):
             loss = PretrainingLoss(PretrainingModel(config))

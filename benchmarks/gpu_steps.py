@@ -4,6 +4,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.engine import loop
+from bert_keras.engine.distribution.devices import create_strategy, distribute
+from bert_keras.engine.evaluation_pass import Evaluator, last
 from bert_keras.modeling import (
     BertConfig,
     PretrainingLoss,
@@ -14,10 +17,7 @@ from bert_keras.modeling import (
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.modeling.tagger import FeatureBasedTagger
 from bert_keras.settings.devices import PRECISIONS
-from bert_keras.training import loop
-from bert_keras.training.distribution.devices import create_strategy, distribute
-from bert_keras.training.evaluation_pass import Evaluator, last
-from bert_keras.training.settings.groups import RunSettings
+from bert_keras.settings.groups import RunSettings
 
 # The network of the comparison: small, but with every operation.
 SMALL = BertConfig(
@@ -57,7 +57,7 @@ def is_on_jax():
 def strategy_on(devices):
     """Returns a strategy for devices of `find_devices`."""
     if is_on_jax():
-        from bert_keras.training.on_jax.devices import JaxDevices
+        from bert_keras.engine.distribution.jax_devices import JaxDevices
 
         return JaxDevices(devices)
     one = tf.distribute.OneDeviceStrategy
@@ -118,10 +118,10 @@ def take_step(kind, strategy, precision="float32", is_compiled=False):
 
 
 def make_trainer(kind, config, strategy, precision, is_compiled):
-    """Returns a `training.step.Trainer` with the same weights on every device."""
+    """Returns a `engine.step.Trainer` with the same weights on every device."""
     tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
     if is_on_jax():
-        from bert_keras.training.on_jax.devices import set_precision
+        from bert_keras.engine.distribution.jax_devices import set_precision
 
         set_precision(precision)
     with strategy.scope(), dtype_policy(PRECISIONS[precision]):

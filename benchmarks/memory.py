@@ -102,10 +102,10 @@ def make_step(given):
     import tensorflow as tf
 
     from benchmarks.speed import read_config
+    from bert_keras.engine.loop import make_trainer
     from bert_keras.modeling import ClassificationLoss, ClassifierModel
     from bert_keras.modeling.layers import dtype_policy
-    from bert_keras.training.loop import make_trainer
-    from bert_keras.training.settings.groups import RunSettings
+    from bert_keras.settings.groups import RunSettings
 
     config = read_config(given["bert_config_file"])
     with dtype_policy(PRECISIONS[given["precision"]]):

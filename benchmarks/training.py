@@ -24,9 +24,9 @@ import torch
 from benchmarks import peers, speed
 from benchmarks.machine import torch_device
 from bert_keras.cli.flags import run_main
+from bert_keras.engine.step import Trainer
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, PretrainingLoss, PretrainingModel
 from bert_keras.modeling.layers import dtype_policy
-from bert_keras.training.step import Trainer
 
 
 def main(argv):

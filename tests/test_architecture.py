@@ -26,11 +26,14 @@ FLOORS = {
     "modeling": 1,
     "data_prep": 2,
     "model_folder": 3,
+    "runs": 3,
+    "engine": 4,
     "prediction": 4,
     "serving": 5,
-    "training": 5,
-    "export": 6,
-    "studies": 6,
+    "tasks": 5,
+    "export": 7,
+    "programs": 6,
+    "studies": 8,
 }
 TOP_LEVEL = ("modeling", "data_prep", "studies")
 # A new Python process runs its text as a program.
@@ -53,7 +56,8 @@ LIGHT = (
 )
 # Help texts of flags, and the commands of the demo and of a model card.
 WITH_COMMAND_LINES = (
-    *("training.command", "training.demo", "training.distillation.recipe", "training.finetuning.settings"),
+    *("programs.command", "programs.demo"),
+    *("tasks.distillation.recipe", "tasks.reports.commands", "tasks.settings.programs"),
     "export.card.usage_examples",
 )
 MAX_FILES_OF_A_FOLDER = 13
@@ -80,11 +84,7 @@ def folder_of(name):
 @functools.cache
 def sources():
     """Return the text of each product file by its path."""
-    files = {
-        path
-        for folder in FLOORS
-        for path in at_least(4 if folder == "settings" else 5, folder_of(folder).rglob("*.py"))
-    }
+    files = {path for folder in FLOORS for path in at_least(3, folder_of(folder).rglob("*.py"))}
     files |= {*PROGRAMS, *at_least(1, (ROOT / "bert_keras").glob("*.py"))}
     return {path: path.read_text(encoding="utf-8") for path in sorted(files)}
 
@@ -120,6 +120,29 @@ def test_files_import_from_lower_floors_or_from_their_own_folder():
 
     pairs = [(module, imported) for module, names in imports().items() for imported in names]
     assert [pair for pair in pairs if not is_allowed(*(module.split(".")[0] for module in pair))] == []
+
+
+def test_no_two_folders_import_each_other():
+    """At no depth: an import is an arrow between the two folders in which the paths of the two files part."""
+    left = collections.defaultdict(set)
+    for module, names in imports().items():
+        for imported in names:
+            pairs = list(zip(folders_of(module), folders_of(imported), strict=False))
+            parted = [place for place, (one, other) in enumerate(pairs) if one != other]
+            if parted:
+                one, other = (".".join(path[: parted[0] + 1]) for path in zip(*pairs, strict=True))
+                left[one].add(other)
+                left[other] |= set()
+    at_least(30, left)
+    while free := {folder for folder, imported in left.items() if not imported}:
+        left = {folder: imported - free for folder, imported in left.items() if folder not in free}
+    assert left == {}
+
+
+def folders_of(module):
+    """Return the names of the folders of a module, the highest first."""
+    names = module.split(".")
+    return names if (folder_of(names[0]) / pathlib.Path(*names[1:])).is_dir() else names[:-1]
 
 
 def test_no_two_files_import_each_other():
@@ -214,7 +237,7 @@ def test_messages_name_settings_that_exist_and_have_all_their_values():
     assert len(found) >= 250
 
 
-@pytest.mark.parametrize("program", ["training.api.squad", "training.api.ner", "training.api.classifier"])
+@pytest.mark.parametrize("program", ["programs.squad", "programs.ner", "programs.classifier"])
 def test_fine_tuning_does_not_import_the_builder(program):
     reached, new = set(), {program}
     while new:

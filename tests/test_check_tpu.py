@@ -13,10 +13,10 @@ from tiny_bert import make_config
 from xla import lower
 
 import check_tpu
+from bert_keras.engine.evaluation_pass import Evaluator
+from bert_keras.engine.loop import make_trainer
 from bert_keras.modeling import weights_by_name
-from bert_keras.training.evaluation_pass import Evaluator
-from bert_keras.training.loop import make_trainer
-from bert_keras.training.settings.groups import RunSettings
+from bert_keras.settings.groups import RunSettings
 
 GB = 10**9
 SETTINGS = {"max_seq_length": 12, "max_predictions_per_seq": 3, "num_labels": 3, "precision": "float32"}

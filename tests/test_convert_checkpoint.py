@@ -24,9 +24,9 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.prediction import open_model
+from bert_keras.runs.run_dir import RunDir
 from bert_keras.storage import paths
 from bert_keras.storage.writing import hidden_name
-from bert_keras.training.run_dir import RunDir
 
 TENSORFLOW_FILES = ["bert_config.json", "bert_model.ckpt.data-00000-of-00001", "bert_model.ckpt.index"]
 TENSORFLOW_FILES += ["tokenizer_config.json", "vocab.txt"]

@@ -26,8 +26,8 @@ from bert_keras.export.run_folder import read_run, reopen_evaluation
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import PretrainingModel, TokenClassifierModel
 from bert_keras.prediction import TextClassifier
-from bert_keras.training.distillation.teacher import open_teacher
-from bert_keras.training.settings.groups import TeacherSettings
+from bert_keras.settings.groups import TeacherSettings
+from bert_keras.tasks.distillation.teacher import open_teacher
 
 TAG_OF = {"paris": "B-LOC", "london": "B-LOC", "he": "B-PER", "she": "B-PER", "is": "O", "the": "O", "was": "O"}
 DRAW = np.random.default_rng(1)
@@ -323,7 +323,7 @@ def test_an_export_teaches_like_the_model(folder, flags_of, tmp_path, monkeypatc
     ):
         with pytest.raises(ValueError, match=message):
             call(run_classifier, flags | changes | {"teacher": export, "output_dir": tmp_path / "no"}, "do_train")
-    monkeypatch.setattr("bert_keras.training.api.classifier.strategy_of", lambda settings: None)
+    monkeypatch.setattr("bert_keras.programs.classifier.strategy_of", lambda settings: None)
     monkeypatch.setattr("keras.backend.backend", lambda: "jax")
     with pytest.raises(ValueError, match="^teacher=.* is an export, which needs TensorFlow; give its run for"):
         call(run_classifier, flags | {"teacher": export, "output_dir": tmp_path / "no"}, "do_train")

@@ -24,10 +24,10 @@ from bert_keras.export import api
 from bert_keras.export.checks.web_check import answers_in_node
 from bert_keras.export.formats.web_runtime import VERSION
 from bert_keras.prediction import FeatureExtractor, open_model
-from bert_keras.training.finetuning.model_dir import note_model
-from bert_keras.training.run_dir import RunDir
-from bert_keras.training.settings.groups import values_of
-from bert_keras.training.settings.programs import ClassifierSettings
+from bert_keras.runs.run_dir import RunDir
+from bert_keras.settings.groups import values_of
+from bert_keras.tasks.finetuning.model_dir import note_model
+from bert_keras.tasks.settings.programs import ClassifierSettings
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 

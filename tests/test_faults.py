@@ -12,7 +12,7 @@ from pretraining_runs import make_files, run
 from states import assert_bit_equal, weights_in
 from training_runs import act_before
 
-from bert_keras.training.metrics_log import MetricsFile
+from bert_keras.runs.metrics_log import MetricsFile
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_graphs")]
 
@@ -106,7 +106,7 @@ def test_a_file_that_comes_slowly_changes_no_number(flags, whole, monkeypatch):
         records = read(path, *compression)
         return records.map(lambda record: tf.ensure_shape(tf.py_function(wait, [record, path], tf.string), []))
 
-    monkeypatch.setattr("bert_keras.training.input.pretraining_batches.tf.data.TFRecordDataset", read_slowly)
+    monkeypatch.setattr("bert_keras.engine.input.pretraining_batches.tf.data.TFRecordDataset", read_slowly)
     run(flags)
     assert len(slow) > 40
     assert_bit_equal(whole, weights_in(flags["output_dir"]))

@@ -18,9 +18,9 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.layers import normalize
-from bert_keras.training import few_shot
-from bert_keras.training.few_shot import contrastive_batches, filled, fit_head
-from bert_keras.training.sentence_vectors.losses import ClassesLoss
+from bert_keras.tasks import few_shot
+from bert_keras.tasks.few_shot import contrastive_batches, filled, fit_head
+from bert_keras.tasks.vectors.losses import ClassesLoss
 
 pytest.importorskip("sklearn")
 

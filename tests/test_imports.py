@@ -109,7 +109,7 @@ def test_imports_change_nothing_and_keras_keeps_its_libraries():
 def test_only_programs_start_tensorflow_and_only_in_their_own_process():
     """`start_tensorflow` is called where `__name__` is "__main__", or in a function; for some programs by `Program`."""
     calls = re.compile(r"^( *)start_tensorflow\(\)", re.MULTILINE)
-    program = ROOT / "bert_keras" / "training" / "command.py"
+    program = ROOT / "bert_keras" / "programs" / "command.py"
     # Not the whole root: `pip install .` leaves copies in build/, and an environment may be there, too.
     folders = ("bert_keras", "modeling", "data_prep", "benchmarks", "studies", "tools", "examples")
     paths = [*ROOT.glob("*.py"), *(path for name in folders for path in (ROOT / name).rglob("*.py"))]
@@ -118,7 +118,7 @@ def test_only_programs_start_tensorflow_and_only_in_their_own_process():
     for path in at_least(10, users):
         assert path == program or not {"bert_keras", "modeling"} & set(path.relative_to(ROOT).parts), path
         assert calls.search(texts[path])[1], path
-    takes_program = re.compile(r"^ *from bert_keras\.training\.command import .*\bProgram\b", re.MULTILINE)
+    takes_program = re.compile(r"^ *from bert_keras\.programs\.command import .*\bProgram\b", re.MULTILINE)
     assert {path for path, text in texts.items() if takes_program.search(text)} <= set(ROOT_PROGRAMS)
 
 

@@ -38,7 +38,7 @@ def packages():
     return {
         ".".join((name, *file.parent.relative_to(folder_of(name)).parts)): file.parent
         for name in FLOORS.keys() - {"studies"}
-        for file in at_least(4 if name == "settings" else 5, folder_of(name).rglob("*.py"))
+        for file in at_least(3, folder_of(name).rglob("*.py"))
     }
 
 

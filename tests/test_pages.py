@@ -19,7 +19,7 @@ from guards import at_least
 from packaging.requirements import Requirement
 from record import WIDTH, Recorder, main, rewritten, run_script, selected_lines, steps_of
 
-from bert_keras.training.command import command_line
+from bert_keras.tasks.reports.commands import command_line
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Shell programs that the tests run, and those whose arguments they only check.

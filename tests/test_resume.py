@@ -16,9 +16,9 @@ from states import assert_bit_equal, weights_in
 from training_runs import rows_of, stop_after
 
 import run_pretraining
+from bert_keras.engine.distribution import tpu
 from bert_keras.modeling import PretrainingModel, save_checkpoint, weights_by_name
 from bert_keras.storage import paths
-from bert_keras.training.distribution import tpu
 
 ROOT = pathlib.Path(run_pretraining.__file__).parent
 
@@ -136,7 +136,7 @@ import os, signal, sys
 sys.path.insert(0, sys.argv[1])
 import run_pretraining
 import tensorflow as tf
-from bert_keras.training import loop
+from bert_keras.engine import loop
 places, argv = sys.argv[2].split(","), sys.argv[3:]
 
 def kill():

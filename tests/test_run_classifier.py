@@ -17,7 +17,7 @@ import predict
 import run_classifier
 from bert_keras.cli.flags import run_main
 from bert_keras.modeling import open_checkpoint
-from bert_keras.training.finetuning.model_dir import is_model_of
+from bert_keras.tasks.finetuning.model_dir import is_model_of
 
 
 @pytest.fixture(scope="module")

@@ -23,10 +23,10 @@ from training_runs import assert_near, rows_of
 
 import run_pretraining
 from bert_keras.data_prep.text.vocabulary_files import tokenizer_config_text
+from bert_keras.engine.distribution import tpu
+from bert_keras.engine.evaluation_pass import Evaluator
 from bert_keras.modeling import BertConfig, open_checkpoint, save_checkpoint
-from bert_keras.training import demo
-from bert_keras.training.distribution import tpu
-from bert_keras.training.evaluation_pass import Evaluator
+from bert_keras.programs import demo
 
 ROOT = pathlib.Path(run_pretraining.__file__).parent
 

@@ -11,7 +11,7 @@ from training_runs import assert_near
 
 from bert_keras.data_prep.create_pretraining_data import main
 from bert_keras.data_prep.records.reading import open_records
-from bert_keras.training.input.pretraining_batches import evaluation_batches, next_token_batches
+from bert_keras.engine.input.pretraining_batches import evaluation_batches, next_token_batches
 
 
 @pytest.fixture

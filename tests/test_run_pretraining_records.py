@@ -10,8 +10,8 @@ from pretraining_runs import make_files, run
 from bert_keras.data_prep import build_vocab
 from bert_keras.data_prep.create_pretraining_data import main
 from bert_keras.data_prep.records.reading import open_records
+from bert_keras.engine.input.pretraining_batches import evaluation_batches
 from bert_keras.modeling import open_checkpoint
-from bert_keras.training.input.pretraining_batches import evaluation_batches
 
 
 def entropy_of_masked_tokens(path):

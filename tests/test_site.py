@@ -155,7 +155,7 @@ def test_docstrings_name_arguments_that_exist():
             "[a](README.md), [b](#c), [d](https://e.org)",
             "[a](index.md), [b](#c), [d](https://e.org)",
         ),
-        ("guides/gpu.md", "[the loop](../../bert_keras/training/loop.py)", "the loop"),
+        ("guides/gpu.md", "[the loop](../../bert_keras/engine/loop.py)", "the loop"),
         (
             "guides/gpu.md",
             "[a](../../CHANGELOG.md) and `[b](../../c.py)`",

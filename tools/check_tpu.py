@@ -206,8 +206,8 @@ def _config(settings):
 def loss_of(settings, config):
     """Returns the loss that a task trains, with random weights."""
     from bert_keras import modeling
+    from bert_keras.engine.input.packed_batches import PackedLoss
     from bert_keras.modeling.layers import dtype_policy
-    from bert_keras.training.input.packed_batches import PackedLoss
 
     task = settings["task"]
     of_loss, of_model = (getattr(modeling, name) for name in TASKS[task])
@@ -224,9 +224,9 @@ def compile_step(settings, config, part):
     import libtpu  # noqa: F401  # pyright: ignore[reportMissingImports] (an extra; tells JAX where its library is)
     from jax.experimental import topologies
 
-    from bert_keras.training.loop import make_trainer
-    from bert_keras.training.on_jax.devices import JaxDevices, set_precision
-    from bert_keras.training.settings.groups import RunSettings
+    from bert_keras.engine.distribution.jax_devices import JaxDevices, set_precision
+    from bert_keras.engine.loop import make_trainer
+    from bert_keras.settings.groups import RunSettings
 
     set_precision(settings["precision"])
     num_cores, num_parts = settings["num_tpu_cores"], settings["gradient_accumulation_steps"]
@@ -254,7 +254,7 @@ def features_of(settings, part, num_parts):
     """Returns the features that a task trains on, a dict of `tf.TensorSpec`: `num_parts` parts of `part` examples."""
     import tensorflow as tf
 
-    from bert_keras.training.input.packed_batches import pack_batches
+    from bert_keras.engine.input.packed_batches import pack_batches
 
     num_rows = part * num_parts
     task, length, num_labels = settings["task"], settings["max_seq_length"], settings["num_labels"]

@@ -63,7 +63,7 @@ def start_tensorflow() -> None:
 
     Only programs call it, in their own process, because Keras does not find the packages of `_HIDDEN` afterwards, and
     environment variables change. Nothing of it happens if TensorFlow is imported already, except that products of
-    float32 numbers are computed in float32 on every device, see `training.distribution.devices.strategy_of`. The
+    float32 numbers are computed in float32 on every device, see `engine.distribution.devices.strategy_of`. The
     greeting lines of TensorFlow 2.21 do not appear on standard error, unless you set TF_CPP_MIN_LOG_LEVEL=0.
     """
     open_streams()

@@ -11,8 +11,8 @@ from absl import flags
 from bert_keras import prediction
 from bert_keras.cli.flags import require, take_values
 from bert_keras.export.checks.texts import read_check_texts
+from bert_keras.export.choices import check_formats, check_packages, quantization_of
 from bert_keras.export.export_folder import write_export
-from bert_keras.export.formats.choices import check_formats, check_packages, quantization_of
 from bert_keras.export.formats.web_runtime import find_package
 from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation
 from bert_keras.export.settings import CASING, OF_PRETRAINED, OF_TASK, Export, define_flags
@@ -22,12 +22,12 @@ from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import PRETRAINED_TASKS, TASKS
 from bert_keras.prediction import FeatureExtractor, open_model
 from bert_keras.prediction.arguments import parse_layers
+from bert_keras.programs.calls import naming_arguments, takes
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.settings.names import setting_name
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_new_folder
 from bert_keras.storage.writing import whole_folder
-from bert_keras.training.api.calls import naming_arguments, takes
 
 log = logging.getLogger("bert_keras")
 

@@ -12,7 +12,7 @@ from bert_keras.export.card.model_card import model_card
 from bert_keras.export.card.usage_examples import example_texts
 from bert_keras.export.checks.saved_model_check import check_saved_model
 from bert_keras.export.checks.texts import built_in_texts
-from bert_keras.export.formats.choices import FORMATS, PLACES, quantization_of, versions
+from bert_keras.export.choices import FORMATS, PLACES, quantization_of, versions
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.web import write_web
 from bert_keras.export.graph.text_model import TextModel

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.engine.input.feature_batches import prediction_batches
 from bert_keras.export.checks.agreement import random_features
-from bert_keras.export.formats.choices import network_place
+from bert_keras.export.choices import network_place
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.source import Source
 from bert_keras.model_folder.exported import OPENERS
 from bert_keras.model_folder.tasks import FINE_TUNED_TASKS
-from bert_keras.training.input.feature_batches import prediction_batches
 
 log = logging.getLogger("bert_keras")
 

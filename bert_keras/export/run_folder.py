@@ -9,18 +9,18 @@ from typing import Any
 from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling.config import read_json_object
+from bert_keras.runs.run_dir import RUN_CONFIG, TRIES_FILE, read_run_config
 from bert_keras.settings.fields import setting_fields
 from bert_keras.storage import paths
-from bert_keras.training.finetuning.classification import Classification
-from bert_keras.training.finetuning.data import EVALUATION_FILE
-from bert_keras.training.finetuning.model_dir import is_model_of
-from bert_keras.training.finetuning.ner import TokenClassification
-from bert_keras.training.finetuning.squad import QuestionAnswering
-from bert_keras.training.finetuning.task import Task
-from bert_keras.training.reranking.task import Reranking
-from bert_keras.training.run_dir import RUN_CONFIG, TRIES_FILE, read_run_config
-from bert_keras.training.sentence_vectors.task import SentenceVectors
-from bert_keras.training.settings.programs import ClassifierSettings, NerSettings, SquadSettings, VectorSettings
+from bert_keras.tasks.classification.task import Classification
+from bert_keras.tasks.finetuning.data import EVALUATION_FILE
+from bert_keras.tasks.finetuning.model_dir import is_model_of
+from bert_keras.tasks.finetuning.task import Task
+from bert_keras.tasks.question_answering.task import QuestionAnswering
+from bert_keras.tasks.reranking.task import Reranking
+from bert_keras.tasks.settings.programs import ClassifierSettings, NerSettings, SquadSettings, VectorSettings
+from bert_keras.tasks.tagging.task import TokenClassification
+from bert_keras.tasks.vectors.task import SentenceVectors
 
 log = logging.getLogger("bert_keras")
 

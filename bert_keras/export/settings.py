@@ -4,7 +4,7 @@ import dataclasses
 
 from absl import flags
 
-from bert_keras.export.formats.choices import FORMATS, QUANTIZE_CHOICES
+from bert_keras.export.choices import FORMATS, QUANTIZE_CHOICES
 from bert_keras.model_folder.tasks import EXPORTED_TASKS, FINE_TUNED_TASKS, POOLINGS, TASKS
 from bert_keras.settings.fields import REQUIRED, make_flags, setting
 from bert_keras.settings.model_files import ModelSettings

@@ -1,7 +1,7 @@
 """Finds, counts and checks record files of pre-training examples.
 
 At the start, `open_records` checks what is cheap: names, lengths, the builder's metadata, the first example of each
-file. `training.input.pretraining_batches` checks every batch. `explain_failure` finds the file of a failed read.
+file. `engine.input.pretraining_batches` checks every batch. `explain_failure` finds the file of a failed read.
 """
 
 import collections

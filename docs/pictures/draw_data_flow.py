@@ -23,8 +23,8 @@ STAGES = [  # name, files, top, and the height of its box
     ("tokens", ["data_prep/text/", "tokenization.py"], 90, 66),
     ("instances", ["data_prep/pretraining/", "instances.py, masking.py"], 176, 86),
     ("records", ["data_prep/records/"], 282, 116),
-    ("batches", ["bert_keras/training/", "input/"], 418, 70),
-    ("step", ["modeling/", "bert_keras/training/", "step.py, loop.py"], 508, 76),
+    ("batches", ["bert_keras/engine/", "input/"], 418, 70),
+    ("step", ["modeling/", "bert_keras/engine/", "step.py, loop.py"], 508, 76),
     ("checkpoint", ["modeling/checkpoints/"], 604, 92),
     ("answer", ["predict.py", "bert_keras/prediction/"], 716, 70),
 ]

@@ -16,9 +16,9 @@ from bert_keras.data_prep.tasks.columns import Columns
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.programs.classifier import train_classifier
+from bert_keras.programs.pretraining import pretrain
 from bert_keras.storage import writing
-from bert_keras.training.api.classifier import train_classifier
-from bert_keras.training.api.pretraining import pretrain
 from studies.runner.cells import Cells
 from studies.runner.intervals import Scores, difference_of, interval_of
 from studies.runner.probes import right_values

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from bert_keras.modeling import BertConfig, PretrainingModel, save_checkpoint, weights_by_name
-from bert_keras.training.api.pretraining import pretrain
+from bert_keras.programs.pretraining import pretrain
 from studies.runner.cells import Cells
 from studies.runner.corpus import Corpus
 from studies.runner.study import Scale, Variant

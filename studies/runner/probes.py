@@ -17,9 +17,9 @@ from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.evaluation.entities import entities
 from bert_keras.evaluation.squad import f1_of_answers
 from bert_keras.prediction import Limits, SentenceScorer
-from bert_keras.training.api.classifier import train_classifier
-from bert_keras.training.api.ner import train_ner
-from bert_keras.training.api.squad import train_squad
+from bert_keras.programs.classifier import train_classifier
+from bert_keras.programs.ner import train_ner
+from bert_keras.programs.squad import train_squad
 from studies.runner.corpus import Corpus
 from studies.runner.intervals import correlation, ratio
 from studies.runner.word_features import tag_with_features
@@ -89,7 +89,7 @@ def _minimal_pairs(place: Place, name: str, num_pairs: int | None) -> Values:
 
 
 def _predictions(place: Place, train: Callable[..., Any], *data: Any, **settings: Any) -> Any:
-    """Returns the predictions of a model that a function of `training.api` has fine-tuned; its run is deleted."""
+    """Returns the predictions of a model that a function of `programs` has fine-tuned; its run is deleted."""
     folder = place.folder / "run"
     shared = {"output_dir": folder, "init_checkpoint": place.model, "seed": place.seed, "verbose": False}
     predictions = train(*data, **shared, **settings).predictions

@@ -365,7 +365,7 @@ def test_unusable_text_leaves_nothing(tmp_path, letters_tokenizer, folder, conte
 
 
 def test_compressed_records_are_read_and_counted(text, letters_tokenizer, tmp_path):
-    from bert_keras.training.input.pretraining_batches import evaluation_batches
+    from bert_keras.engine.input.pretraining_batches import evaluation_batches
 
     for start_workers in (ThisProcess, None):
         build(text, letters_tokenizer, tmp_path, ["plain"], 1, start_workers=start_workers)

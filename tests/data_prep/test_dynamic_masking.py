@@ -9,8 +9,8 @@ from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import num_predictions
 from bert_keras.data_prep.records.reading import open_records
+from bert_keras.engine.input.pretraining_batches import evaluation_batches, mask_batch, training_batches
 from bert_keras.storage import paths
-from bert_keras.training.input.pretraining_batches import evaluation_batches, mask_batch, training_batches
 
 CLS, SEP, MASK = 2, 3, 4
 MASKING = {"cls_id": CLS, "sep_id": SEP, "mask_id": MASK, "vocab_size": 50, "masked_lm_prob": 0.15}

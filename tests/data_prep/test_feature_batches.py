@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from tiny_data import assert_same_batches, take
 
-from bert_keras.training.input.feature_batches import prediction_batches, training_batches
+from bert_keras.engine.input.feature_batches import prediction_batches, training_batches
 
 
 def make_features(lengths, num_tokens=40, seed=0):

@@ -8,9 +8,9 @@ from bert_keras.data_prep.tasks.columns import NO_COLUMNS, Columns, find_columns
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.prediction.input_texts import read_table
-from bert_keras.training.reranking.data import read_queries
-from bert_keras.training.sentence_vectors.data import read_file
-from bert_keras.training.settings.programs import ClassifierSettings
+from bert_keras.tasks.reranking.data import read_queries
+from bert_keras.tasks.settings.programs import ClassifierSettings
+from bert_keras.tasks.vectors.data import read_file
 
 SENTENCES = "my parcel never came\nrefund please\nwhere is my order\n"
 

@@ -11,7 +11,7 @@ from bert_keras.data_prep.tasks.examples import learn_labels
 from bert_keras.data_prep.tasks.labels import read_list
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
-from bert_keras.training.sentence_vectors.data import read_file
+from bert_keras.tasks.vectors.data import read_file
 
 
 @pytest.fixture

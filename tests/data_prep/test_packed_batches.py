@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from tiny_data import take
 
-from bert_keras.training.input.feature_batches import training_batches
-from bert_keras.training.input.packed_batches import pack_batches, packed_training_batches
-from bert_keras.training.settings.groups import RunSettings
+from bert_keras.engine.input.feature_batches import training_batches
+from bert_keras.engine.input.packed_batches import pack_batches, packed_training_batches
+from bert_keras.settings.groups import RunSettings
 from tests.data_prep.test_feature_batches import LENGTHS, make_features
 
 SHAPES = {

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_keras.training.input.packing import first_fit, pack
+from bert_keras.engine.input.packing import first_fit, pack
 
 
 def make_features(lengths, width):

@@ -15,8 +15,8 @@ from bert_keras.data_prep.records import reading
 from bert_keras.data_prep.records.checks import find_damage
 from bert_keras.data_prep.records.reading import explain_failure
 from bert_keras.data_prep.records.writing import read_metadata, serialize_example, write_metadata, write_records
+from bert_keras.engine.input.pretraining_batches import evaluation_batches, training_batches
 from bert_keras.storage import paths
-from bert_keras.training.input.pretraining_batches import evaluation_batches, training_batches
 
 
 def open_records(pattern, max_seq_length=12, max_predictions_per_seq=3, vocab_size=40):

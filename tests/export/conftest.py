@@ -7,8 +7,8 @@ from known_models import TOKENS
 from tiny_exports import FINE_TUNED, Both, converters_in_this_process, open_both, open_pretrained
 
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
-from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.formats.saved_model import make_text_model
+from bert_keras.export.graph.networks import IdsNetwork
 
 
 @pytest.fixture

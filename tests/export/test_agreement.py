@@ -5,7 +5,7 @@ import pytest
 from fine_tuned_models import randomise
 
 from bert_keras.export.checks.agreement import LIMITS, judge, largest_difference, questions
-from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.graph.networks import IdsNetwork
 from bert_keras.modeling import BertConfig, ClassifierModel, SquadModel, weights_by_name
 
 CONFIG = BertConfig(

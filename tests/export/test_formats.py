@@ -15,10 +15,10 @@ from fine_tuned_models import randomise, small_config
 from rounding import assert_close
 
 from bert_keras.export.checks.agreement import LIMITS, judge, questions, random_features
+from bert_keras.export.choices import check_formats, check_packages, quantization_of
 from bert_keras.export.formats import converters, ids_formats
-from bert_keras.export.formats.choices import check_formats, check_packages, quantization_of
 from bert_keras.export.formats.ids_formats import write_ids
-from bert_keras.export.formats.networks import IdsNetwork, in_bfloat16
+from bert_keras.export.graph.networks import IdsNetwork, in_bfloat16
 from bert_keras.model_folder.exported import OPENERS
 from bert_keras.modeling import BertModel, ClassifierModel, PretrainingModel
 from bert_keras.modeling.layers import dtype_policy

@@ -4,8 +4,8 @@ import pytest
 from tiny_squad import paragraphs, write_squad
 
 from bert_keras.export.run_folder import reopen_evaluation
-from bert_keras.training.settings.groups import values_of
-from bert_keras.training.settings.programs import ClassifierSettings, NerSettings, SquadSettings
+from bert_keras.settings.groups import values_of
+from bert_keras.tasks.settings.programs import ClassifierSettings, NerSettings, SquadSettings
 
 PROGRAMS = {"run_classifier": ClassifierSettings, "run_squad": SquadSettings, "run_ner": NerSettings}
 

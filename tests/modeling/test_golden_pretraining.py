@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
+from bert_keras.engine.step import Trainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     BertConfig,
@@ -19,7 +20,6 @@ from bert_keras.modeling import (
     load_weights,
     weights_by_name,
 )
-from bert_keras.training.step import Trainer
 
 
 def close(actual, expected, atol=1e-5):

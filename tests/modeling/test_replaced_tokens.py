@@ -11,6 +11,7 @@ from states import weights_of
 from tiny_bert import make_config, make_features, with_random_weights
 from tiny_variants import make_variant
 
+from bert_keras.engine.step import Trainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     BertConfig,
@@ -20,7 +21,6 @@ from bert_keras.modeling import (
     replaced_tokens,
 )
 from bert_keras.modeling.replaced_tokens import generator_config, gumbel_noise, replace_tokens
-from bert_keras.training.step import Trainer
 
 EMBEDDINGS = ("word_embeddings", "token_type_embeddings", "position_embeddings", "LayerNorm/gamma", "LayerNorm/beta")
 

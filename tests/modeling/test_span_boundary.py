@@ -13,6 +13,7 @@ from tiny_bert import make_config, with_random_weights
 
 import convert_checkpoint
 from bert_keras.cli.flags import run_main
+from bert_keras.engine.input.pretraining_batches import span_boundaries
 from bert_keras.modeling import (
     HEAD_PATTERNS,
     ClassifierModel,
@@ -25,7 +26,6 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.checkpoints.names import to_hugging_face
-from bert_keras.training.input.pretraining_batches import span_boundaries
 
 NUM_TOKENS, NUM_PREDICTIONS = 40, 30
 

@@ -14,8 +14,8 @@ from rounding import assert_close, flat
 from tiny_exports import FINE_TUNED, open_pretrained, write_export, write_network
 
 import predict
-from bert_keras.export.formats.choices import PLACES
-from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.choices import PLACES
+from bert_keras.export.graph.networks import IdsNetwork
 from bert_keras.model_folder.exported import open_exported
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.prediction import (

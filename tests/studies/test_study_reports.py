@@ -7,7 +7,7 @@ import pytest
 
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.modeling import BertConfig
-from bert_keras.training.api.pretraining import define_flags
+from bert_keras.programs.pretraining import define_flags
 from studies.catalog import STUDIES
 from studies.run_study import NAMES
 from studies.runner.probes import PROBES

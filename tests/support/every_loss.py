@@ -28,11 +28,11 @@ from bert_keras.modeling import (
     TokenClassificationLoss,
     TokenClassifierModel,
 )
-from bert_keras.training.distillation.loss import DistillationLoss
-from bert_keras.training.distillation.recipe import Recipe
-from bert_keras.training.few_shot import Encoder
-from bert_keras.training.reranking.losses import ListwiseLoss
-from bert_keras.training.sentence_vectors.losses import ClassesLoss, CosineLoss, RankingLoss
+from bert_keras.tasks.distillation.loss import DistillationLoss
+from bert_keras.tasks.distillation.recipe import Recipe
+from bert_keras.tasks.few_shot import Encoder
+from bert_keras.tasks.reranking.losses import ListwiseLoss
+from bert_keras.tasks.vectors.losses import ClassesLoss, CosineLoss, RankingLoss
 
 SIZES = {"num_hidden_layers": 1, "hidden_act": "tanh"}  # a smooth function, for slopes
 CONFIGS = {

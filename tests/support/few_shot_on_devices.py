@@ -12,7 +12,7 @@ from states import weights_of
 from tiny_classes import run, texts, write_encoder, write_rows
 
 from bert_keras.modeling import ClassifierModel
-from bert_keras.training import few_shot
+from bert_keras.tasks import few_shot
 
 SIZES = (37, 7)
 

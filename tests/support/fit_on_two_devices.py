@@ -7,6 +7,8 @@ import numpy as np
 import tensorflow as tf
 from tiny_bert import make_config, make_features, with_random_weights
 
+from bert_keras.engine.distribution.devices import distribute
+from bert_keras.engine.step import Trainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     ClassificationLoss,
@@ -15,8 +17,6 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.lora import adapter_bytes, enable_lora, merge_lora, merged_weights
-from bert_keras.training.distribution.devices import distribute
-from bert_keras.training.step import Trainer
 
 CONFIG = make_config(num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -11,14 +11,14 @@ from tiny_bert import make_config
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse
+from bert_keras.engine.distribution.devices import strategy_of
+from bert_keras.engine.report import NO_CALLBACKS
 from bert_keras.modeling import ClassificationLoss, ClassifierModel, PretrainingModel
 from bert_keras.settings.fields import program_flags, setting
-from bert_keras.training.distribution.devices import strategy_of
-from bert_keras.training.finetuning.opening import open_fine_tuning
-from bert_keras.training.finetuning.run import FineTuning
-from bert_keras.training.finetuning.task import Task
-from bert_keras.training.report import NO_CALLBACKS
-from bert_keras.training.settings.groups import EvaluatedSettings
+from bert_keras.settings.groups import EvaluatedSettings
+from bert_keras.tasks.finetuning.opening import open_fine_tuning
+from bert_keras.tasks.finetuning.run import FineTuning
+from bert_keras.tasks.finetuning.task import Task
 
 PROGRAM = "run_made_up"
 NUM_TOKENS = 8

@@ -7,15 +7,15 @@ import numpy as np
 import tensorflow as tf
 from tiny_bert import make_config, make_features, with_random_weights
 
+from bert_keras.engine.distribution.devices import create_strategy, distribute
+from bert_keras.engine.input.pretraining_batches import seeded_batches
+from bert_keras.engine.step import Trainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     LearningRateSchedule,
     ReplacedTokenLoss,
     ReplacedTokenModel,
 )
-from bert_keras.training.distribution.devices import create_strategy, distribute
-from bert_keras.training.input.pretraining_batches import seeded_batches
-from bert_keras.training.step import Trainer
 
 CONFIG = make_config(
     num_hidden_layers=1, embedding_size=6, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, vocab_size=200

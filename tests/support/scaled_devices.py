@@ -7,6 +7,9 @@ import tensorflow as tf
 from tiny_bert import make_config, make_features, with_random_weights
 from xla_functions import find_compiled
 
+from bert_keras.engine.distribution.devices import create_strategy, distribute
+from bert_keras.engine.evaluation_pass import Evaluator, last
+from bert_keras.engine.step import LossScale, Trainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     LearningRateSchedule,
@@ -15,9 +18,6 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.layers import dtype_policy
-from bert_keras.training.distribution.devices import create_strategy, distribute
-from bert_keras.training.evaluation_pass import Evaluator, last
-from bert_keras.training.step import LossScale, Trainer
 
 CONFIG = make_config(
     num_hidden_layers=1, max_position_embeddings=12, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0

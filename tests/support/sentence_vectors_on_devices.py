@@ -5,11 +5,11 @@ import tensorflow as tf
 from text_numbers import make_examples
 from tiny_bert import make_config, with_random_weights
 
+from bert_keras.engine.distribution.devices import create_strategy, distribute
+from bert_keras.engine.step import LossScale, Trainer
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, SentenceModel
 from bert_keras.modeling.layers import dtype_policy
-from bert_keras.training.distribution.devices import create_strategy, distribute
-from bert_keras.training.sentence_vectors.losses import RankingLoss
-from bert_keras.training.step import LossScale, Trainer
+from bert_keras.tasks.vectors.losses import RankingLoss
 
 CONFIG = make_config(num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 

@@ -10,6 +10,12 @@ import numpy as np
 import tensorflow as tf
 from tiny_bert import make_config, make_features, with_random_weights
 
+from bert_keras.engine import step as training_step
+from bert_keras.engine.distribution.devices import create_strategy, distribute
+from bert_keras.engine.evaluation_pass import Evaluator, Inference, last
+from bert_keras.engine.input.feature_batches import training_batches
+from bert_keras.engine.input.packed_batches import PackedLoss, packed_training_batches
+from bert_keras.engine.step import Trainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     LearningRateSchedule,
@@ -18,13 +24,7 @@ from bert_keras.modeling import (
     TokenClassificationLoss,
     TokenClassifierModel,
 )
-from bert_keras.training import step as training_step
-from bert_keras.training.distribution.devices import create_strategy, distribute
-from bert_keras.training.evaluation_pass import Evaluator, Inference, last
-from bert_keras.training.input.feature_batches import training_batches
-from bert_keras.training.input.packed_batches import PackedLoss, packed_training_batches
-from bert_keras.training.settings.groups import RunSettings
-from bert_keras.training.step import Trainer
+from bert_keras.settings.groups import RunSettings
 
 NUM_STEPS = 20
 POOLER = ("bert/pooler/dense/kernel", "bert/pooler/dense/bias")

@@ -31,7 +31,7 @@ def assert_states_close(state, expected, weight_tolerance=1e-4, slot_tolerance=1
     difference is compared with the length of the slot. Zeros, or a slot of another weight, fail.
 
     Args:
-        state: dict of float arrays by name, as `training.step.Trainer.state` has them.
+        state: dict of float arrays by name, as `engine.step.Trainer.state` has them.
         expected: dict of the same names.
         weight_tolerance: float, absolute.
         slot_tolerance: float, relative to the length of a slot.

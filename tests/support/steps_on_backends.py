@@ -12,6 +12,8 @@ from every_loss import CELLS, features_for
 from states import assert_states_close
 from tiny_bert import make_config
 
+from bert_keras.engine.input.packed_batches import PackedLoss
+from bert_keras.engine.input.packing import pack
 from bert_keras.modeling import (
     AdamWeightDecay,
     BertConfig,
@@ -24,8 +26,6 @@ from bert_keras.modeling import (
 )
 from bert_keras.modeling.dropout import Dropout, random_bits
 from bert_keras.modeling.lora import enable_lora
-from bert_keras.training.input.packed_batches import PackedLoss
-from bert_keras.training.input.packing import pack
 
 CONFIG = make_config(num_hidden_layers=1, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.1)
 # For each way to train, the loss and the arguments of the trainer.
@@ -64,13 +64,13 @@ def new_trainer(loss, schedule, num_devices=1, **options):
     """Returns the trainer of this backend; on JAX for a number of devices."""
     optimizer = AdamWeightDecay(schedule)
     if keras.backend.backend() == "tensorflow":
-        from bert_keras.training.step import Trainer
+        from bert_keras.engine.step import Trainer
 
         return Trainer(loss, optimizer, tf.distribute.get_strategy(), 7, **options)
     import jax
 
-    from bert_keras.training.on_jax.devices import JaxDevices
-    from bert_keras.training.on_jax.step import JaxTrainer
+    from bert_keras.engine.distribution.jax_devices import JaxDevices
+    from bert_keras.engine.jax_step import JaxTrainer
 
     return JaxTrainer(loss, optimizer, JaxDevices(jax.devices()[:num_devices]), 7, **options)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.training.sentence_vectors.losses import NO_TEXT
+from bert_keras.tasks.vectors.losses import NO_TEXT
 
 # Eight examples: equal first texts, a second text that occurs twice, and missing third texts.
 NUMBERS = np.array(

@@ -18,11 +18,11 @@ from known_models import random_model, randomise, small_config, write_model
 from bert_keras import prediction
 from bert_keras.export.checks import saved_model_check
 from bert_keras.export.checks.saved_model_check import compare_with_python
+from bert_keras.export.choices import PLACES, network_place
 from bert_keras.export.formats import converters, ids_formats
-from bert_keras.export.formats.choices import PLACES, network_place
 from bert_keras.export.formats.ids_formats import write_ids
-from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.formats.saved_model import make_text_model
+from bert_keras.export.graph.networks import IdsNetwork
 from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling import ReplacedTokenModel
 from bert_keras.prediction import FeatureExtractor, open_model

@@ -5,9 +5,9 @@ import signal
 
 import numpy as np
 
+from bert_keras.engine import loop
+from bert_keras.runs.metrics_log import read_metrics
 from bert_keras.storage import paths
-from bert_keras.training import loop
-from bert_keras.training.metrics_log import read_metrics
 
 _steps_until_due = loop.steps_until_due
 

@@ -13,10 +13,10 @@ from scipy.special import log_softmax
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.model_folder.preparation import Preparation
 from bert_keras.modeling import ClassificationLoss, MultiLabelLoss, MultipleChoiceModel, RegressionLoss
-from bert_keras.training.finetuning import classification_reports
-from bert_keras.training.finetuning.classification import Classification
-from bert_keras.training.run_dir import RunDir
-from bert_keras.training.settings.programs import ClassifierSettings
+from bert_keras.runs.run_dir import RunDir
+from bert_keras.tasks.classification import reports
+from bert_keras.tasks.classification.task import Classification
+from bert_keras.tasks.settings.programs import ClassifierSettings
 
 TRAIN = [("paris", "b"), ("london", "a"), ("france", "b"), ("he walked", "b"), ("she ate", "c")]
 DEV = [("paris was the capital", "b"), ("he", "a"), ("she", "c"), ("so hungry", "b"), ("the", "b")]
@@ -148,7 +148,7 @@ def test_answers_are_means_over_the_windows_of_a_text(make):
 
 
 def test_many_labels_have_no_table_of_confusions(make, run_dir, messages, monkeypatch):
-    monkeypatch.setattr(classification_reports, "MOST_CLASSES_OF_A_MATRIX", 2)
+    monkeypatch.setattr(reports, "MOST_CLASSES_OF_A_MATRIX", 2)
     make().write_evaluation(run_dir, {"logits": LOGITS})
     assert len(read(run_dir, "class_report.txt").splitlines()) == 7
     assert not glob.glob(run_dir.file("confusion_matrix.*"))

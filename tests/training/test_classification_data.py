@@ -11,11 +11,11 @@ from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.prediction.input_texts import read_table
 from bert_keras.storage import paths
-from bert_keras.training.finetuning.classification_data import digest_of, read_classification_data
-from bert_keras.training.finetuning.classification_settings import complete_settings
-from bert_keras.training.reranking.data import read_queries
-from bert_keras.training.sentence_vectors.data import read_file
-from bert_keras.training.settings.programs import ClassifierSettings
+from bert_keras.tasks.classification.data import digest_of, read_classification_data
+from bert_keras.tasks.classification.kinds import complete_settings
+from bert_keras.tasks.reranking.data import read_queries
+from bert_keras.tasks.settings.programs import ClassifierSettings
+from bert_keras.tasks.vectors.data import read_file
 
 
 def settings_of(stored=None, given=None, **changes):

@@ -14,8 +14,8 @@ import run_classifier
 import run_pretraining
 import serve
 from bert_keras.cli.flags import parse
-from bert_keras.training.command import run_command
-from bert_keras.training.report import Result
+from bert_keras.engine.report import Result
+from bert_keras.programs.command import run_command
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 

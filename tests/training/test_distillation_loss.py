@@ -12,6 +12,7 @@ from reference_bert import ReferenceBert, softmax
 from states import assert_bit_equal, weights_of
 from tiny_bert import make_config, make_features, with_random_weights
 
+from bert_keras.engine.step import Trainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     ClassificationLoss,
@@ -26,10 +27,9 @@ from bert_keras.modeling import (
     TokenClassificationLoss,
     TokenClassifierModel,
 )
-from bert_keras.training.distillation.loss import DistillationLoss
-from bert_keras.training.distillation.recipe import Recipe, recipe_of
-from bert_keras.training.settings.groups import TeacherSettings
-from bert_keras.training.step import Trainer
+from bert_keras.settings.groups import TeacherSettings
+from bert_keras.tasks.distillation.loss import DistillationLoss
+from bert_keras.tasks.distillation.recipe import Recipe, recipe_of
 
 OURS = make_config()
 THEIRS = make_config(hidden_size=12, num_hidden_layers=3, num_attention_heads=3)

@@ -11,7 +11,7 @@ from states import assert_bit_equal, weights_in
 from training_runs import act_before, rows_of, stop_after
 
 from bert_keras import open_model
-from bert_keras.training.report import Callbacks
+from bert_keras.engine.report import Callbacks
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 

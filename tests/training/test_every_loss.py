@@ -13,10 +13,10 @@ from every_loss import CELLS, CONFIGS, DRAW, SIZES, Network, features_for
 from states import weights_of
 from tiny_bert import make_config
 
+from bert_keras.engine.input.packing import pack
 from bert_keras.modeling import replaced_tokens, weights_by_name
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.modeling.lora import enable_lora
-from bert_keras.training.input.packing import pack
 
 PLAIN = make_config(**SIZES)
 # The vector of [CLS] of a model that reads left to right is refused, see test_run_sentence_vectors.py; LSTMs on an

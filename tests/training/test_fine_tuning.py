@@ -13,9 +13,9 @@ from made_up_task import MadeUp, run, task_of, write_start
 from states import assert_bit_equal, weights_in
 from training_runs import rows_of, stop_after
 
+from bert_keras.engine.evaluation_pass import Inference
 from bert_keras.modeling import layer_of, open_checkpoint
-from bert_keras.training.evaluation_pass import Inference
-from bert_keras.training.finetuning.model_dir import is_model_of
+from bert_keras.tasks.finetuning.model_dir import is_model_of
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from bert_keras.data_prep.text.same_text import Placed, key_of
-from bert_keras.training.finetuning.data import (
+from bert_keras.runs.run_dir import RunDir
+from bert_keras.tasks.finetuning.data import (
     describe_evaluation_data,
     warn_of_replaced_reports,
     warn_of_trained_data,
 )
-from bert_keras.training.run_dir import RunDir
 
 FEATURES = {"input_ids": np.arange(6).reshape(3, 2), "label_ids": np.zeros(3)}
 

@@ -4,8 +4,8 @@ import pytest
 
 from bert_keras.cli.flags import parse
 from bert_keras.settings.fields import program_flags
+from bert_keras.settings.groups import FineTuningSettings
 from bert_keras.settings.numbers import NumbersParser
-from bert_keras.training.settings.groups import FineTuningSettings
 
 
 @pytest.fixture

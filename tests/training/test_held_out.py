@@ -7,7 +7,7 @@ import random
 import pytest
 
 from bert_keras.data_prep.tasks.examples import Example
-from bert_keras.training.finetuning.held_out import hold_out
+from bert_keras.tasks.classification.held_out import hold_out
 
 
 def examples_of(labels):

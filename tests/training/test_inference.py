@@ -10,13 +10,13 @@ import tensorflow as tf
 from rounding import assert_close
 from tiny_bert import with_random_weights
 
+from bert_keras.engine.evaluation_pass import Inference, last
 from bert_keras.modeling import (
     ClassifierModel,
     MultipleChoiceModel,
     SquadModel,
     TokenClassifierModel,
 )
-from bert_keras.training.evaluation_pass import Inference, last
 
 NUM_TOKENS = 16
 LENGTHS = np.array([3, 16, 7, 8, 9, 4, 12])
@@ -115,7 +115,7 @@ def test_weights_may_change_and_lengths_may_too_without_building_anew(tiny_confi
 
 
 def test_long_predictions_tell_how_far_they_are(tiny_config, monkeypatch, messages):
-    monkeypatch.setattr("bert_keras.training.evaluation_pass._SECONDS_BETWEEN_LINES", -1.0)
+    monkeypatch.setattr("bert_keras.engine.evaluation_pass._SECONDS_BETWEEN_LINES", -1.0)
     outputs_of(make_model(lambda: ClassifierModel(tiny_config, 3)), make_features())
     assert messages == [f"predicted {number} of 7 sequences" for number in (3, 6, 7)]
 

@@ -11,6 +11,7 @@ from other_backends import run_on
 from states import assert_states_close
 from tiny_bert import make_config, make_features, with_random_weights
 
+from bert_keras.engine.step import Trainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     BertModel,
@@ -21,7 +22,6 @@ from bert_keras.modeling import (
     save_safetensors,
     weights_by_name,
 )
-from bert_keras.training.step import Trainer
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_keras.engine.step import Trainer
 from bert_keras.modeling import AdamWeightDecay, ClassifierModel, LearningRateSchedule, RegressionLoss, weights_by_name
 from bert_keras.modeling.layers import dtype_policy
-from bert_keras.training.distillation.loss import _soft_losses
-from bert_keras.training.step import Trainer
+from bert_keras.tasks.distillation.loss import _soft_losses
 
 
 def train(config, mean, std, ema_decay=0.0):

@@ -8,10 +8,10 @@ import types
 import pytest
 import tensorflow as tf
 
-from bert_keras.training import loop
-from bert_keras.training.evaluation_pass import Evaluation
-from bert_keras.training.loop import Hooks, train
-from bert_keras.training.settings.groups import RunSettings
+from bert_keras.engine import loop
+from bert_keras.engine.evaluation_pass import Evaluation
+from bert_keras.engine.loop import Hooks, train
+from bert_keras.settings.groups import RunSettings
 
 
 class CountingTrainer:

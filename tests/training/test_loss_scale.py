@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_keras.engine.step import LossScale, Trainer
 from bert_keras.modeling import AdamWeightDecay, ClassificationLoss, ClassifierModel, LearningRateSchedule
 from bert_keras.modeling.layers import dtype_policy
-from bert_keras.training.step import LossScale, Trainer
 
 STRATEGY = tf.distribute.get_strategy()
 

@@ -8,7 +8,7 @@ import uuid
 import pytest
 import tensorflow as tf
 
-from bert_keras.training.metrics_log import (
+from bert_keras.runs.metrics_log import (
     CURVES_FILE,
     MetricsFile,
     TensorBoardEvents,
@@ -16,7 +16,7 @@ from bert_keras.training.metrics_log import (
     evaluated_steps,
     read_metrics,
 )
-from bert_keras.training.run_dir import RunDir
+from bert_keras.runs.run_dir import RunDir
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_in_an_object_store_rows_are_copied_when_they_must_not_be_lost(monkeypat
     run_dir = RunDir(f"ram://{uuid.uuid4().hex}/run", "run_pretraining")
     run_dir.create()
     # Not the clock of the process, which a server of other tests reads.
-    monkeypatch.setattr("bert_keras.training.metrics_log.time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("bert_keras.runs.metrics_log.time", types.SimpleNamespace(monotonic=lambda: now[0]))
     write_text = RunDir.write_text
     monkeypatch.setattr(RunDir, "write_text", lambda *arguments: copies.append(now[0]) or write_text(*arguments))
     metrics_file = MetricsFile(run_dir, ["accuracy"], 0)

@@ -14,11 +14,11 @@ from states import assert_states_close
 from steps_on_backends import assert_same
 
 from bert_keras import check_labels
+from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling import open_checkpoint
-from bert_keras.training.distribution.devices import strategy_of
-from bert_keras.training.settings.pretraining import PretrainingSettings
-from bert_keras.training.settings.programs import ClassifierSettings
+from bert_keras.tasks.settings.pretraining import PretrainingSettings
+from bert_keras.tasks.settings.programs import ClassifierSettings
 
 
 def results_on_jax(kind, tmp_path, folder="", num_devices=1):
@@ -72,7 +72,7 @@ def test_eight_devices_equal_one_with_dropout(tmp_path):
 )
 def test_jax_refuses_what_only_tensorflow_has(changes, expected):
     pytest.importorskip("jax")
-    from bert_keras.training.on_jax.devices import jax_devices
+    from bert_keras.engine.distribution.jax_devices import jax_devices
 
     kind = ClassifierSettings if "mine_negatives" in changes else PretrainingSettings
     settings = dataclasses.replace(kind(output_dir=""), **changes)
@@ -82,7 +82,7 @@ def test_jax_refuses_what_only_tensorflow_has(changes, expected):
 
 def test_jax_refuses_a_deterministic_gpu(monkeypatch):
     jax = pytest.importorskip("jax")
-    from bert_keras.training.on_jax.devices import jax_devices
+    from bert_keras.engine.distribution.jax_devices import jax_devices
 
     gpu = types.SimpleNamespace(platform="gpu", device_kind="a GPU")
     monkeypatch.setattr(jax, "local_devices", lambda: [gpu])
@@ -108,7 +108,7 @@ def test_labels_are_not_checked_on_jax(monkeypatch, tmp_path):
 
 def test_a_full_memory_of_jax_is_an_error_of_tensorflow():
     jax = pytest.importorskip("jax")
-    from bert_keras.training.on_jax.devices import errors_of_tensorflow
+    from bert_keras.engine.distribution.jax_devices import errors_of_tensorflow
 
     with pytest.raises(tf.errors.ResourceExhaustedError, match="to allocate"), errors_of_tensorflow():
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 9 bytes.")

@@ -12,7 +12,7 @@ import run_sentence_vectors
 import run_squad
 from bert_keras.cli.flags import parse
 from bert_keras.modeling import ClassifierModel, read_config, save_checkpoint, weights_by_name
-from bert_keras.training.finetuning.opening import open_fine_tuning
+from bert_keras.tasks.finetuning.opening import open_fine_tuning
 
 
 @pytest.fixture(scope="module")

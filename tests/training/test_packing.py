@@ -12,6 +12,9 @@ from tiny_bert import make_config, with_random_weights
 from training_runs import assert_near, rows_of
 from xla import lower
 
+from bert_keras.engine.input.feature_batches import training_batches
+from bert_keras.engine.input.packed_batches import PackedLoss, packed_training_batches
+from bert_keras.engine.step import Trainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     ClassificationLoss,
@@ -20,12 +23,9 @@ from bert_keras.modeling import (
     TokenClassificationLoss,
     TokenClassifierModel,
 )
+from bert_keras.settings.groups import RunSettings
+from bert_keras.tasks.settings.pretraining import PretrainingSettings
 from bert_keras.training import pretraining
-from bert_keras.training.input.feature_batches import training_batches
-from bert_keras.training.input.packed_batches import PackedLoss, packed_training_batches
-from bert_keras.training.settings.groups import RunSettings
-from bert_keras.training.settings.pretraining import PretrainingSettings
-from bert_keras.training.step import Trainer
 
 NUM_STEPS = 5
 CONFIG = make_config(
@@ -138,7 +138,7 @@ class Short(MadeUp):
 def test_examples_share_rows_by_default_if_they_can_and_it_is_less_work(
     start, tmp_path, capsys, monkeypatch, kind, given, earlier, is_packed
 ):
-    monkeypatch.setattr("bert_keras.training.finetuning.run.setting_of_run", lambda folder, name: earlier)
+    monkeypatch.setattr("bert_keras.tasks.finetuning.run.setting_of_run", lambda folder, name: earlier)
     run(kind(), tmp_path / "run", init_checkpoint=start, max_steps=1, do_eval=False, **given)
     assert ("\npacking: 8 examples fill" in capsys.readouterr().out) == is_packed
 

@@ -9,9 +9,9 @@ from tiny_squad import VOCABULARY, without_answers, write_squad
 
 from bert_keras.data_prep.text.same_text import find_shared
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.training.finetuning.squad import QuestionAnswering
-from bert_keras.training.run_dir import RunDir
-from bert_keras.training.settings.programs import SquadSettings
+from bert_keras.runs.run_dir import RunDir
+from bert_keras.tasks.question_answering.task import QuestionAnswering
+from bert_keras.tasks.settings.programs import SquadSettings
 
 # Each text begins with its answer, or has none.
 PARAGRAPHS = [

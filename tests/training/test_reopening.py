@@ -8,8 +8,8 @@ import pytest
 
 from bert_keras.export.run_folder import read_run
 from bert_keras.modeling import save_checkpoint
-from bert_keras.training.finetuning.model_dir import note_model
-from bert_keras.training.run_dir import RunDir
+from bert_keras.runs.run_dir import RunDir
+from bert_keras.tasks.finetuning.model_dir import note_model
 
 
 def write_run(folder, value, **settings):

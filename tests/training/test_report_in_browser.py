@@ -7,10 +7,10 @@ import pytest
 from browser import chromium
 
 from bert_keras.data_prep.tasks.examples import Example
-from bert_keras.training.finetuning.classification_data import ClassificationData
-from bert_keras.training.reports.classifier_page import sections_of
-from bert_keras.training.reports.page import Findings, write_page
-from bert_keras.training.run_dir import RunDir
+from bert_keras.runs.run_dir import RunDir
+from bert_keras.tasks.classification.data import ClassificationData
+from bert_keras.tasks.classification.page import sections_of
+from bert_keras.tasks.reports.page import Findings, write_page
 
 pytestmark = pytest.mark.slow
 

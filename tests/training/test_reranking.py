@@ -10,10 +10,10 @@ from known_models import TOKENS, make_config, write_model
 from bert_keras import FullTokenizer, Reranker, train_classifier, train_sentence_vectors
 from bert_keras.data_prep.text.same_text import find_shared
 from bert_keras.modeling import PretrainingModel
-from bert_keras.training.reranking.data import NO_TEXT, Queries, list_features, pair_features, read_queries
-from bert_keras.training.reranking.losses import ListwiseLoss
-from bert_keras.training.reranking.mining import mine_negatives
-from bert_keras.training.settings.programs import ClassifierSettings
+from bert_keras.tasks.reranking.data import NO_TEXT, Queries, list_features, pair_features, read_queries
+from bert_keras.tasks.reranking.losses import ListwiseLoss
+from bert_keras.tasks.reranking.mining import mine_negatives
+from bert_keras.tasks.settings.programs import ClassifierSettings
 
 WORDS = ["paris", "london", "france", "he", "she", "walk", "hungry", "capital"]
 # A text that fits has the word "is".

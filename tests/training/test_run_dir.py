@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_keras.runs.run_dir import RunDir, read_run_config
 from bert_keras.storage import paths
-from bert_keras.training.run_dir import RunDir, read_run_config
 
 SETTINGS = {"learning_rate": 0.1, "num_train_steps": 10}
 

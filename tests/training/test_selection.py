@@ -3,9 +3,9 @@
 import pytest
 import tensorflow as tf
 
-from bert_keras.training.finetuning.sweep import Selection
-from bert_keras.training.metrics_log import MetricsFile
-from bert_keras.training.run_dir import RunDir
+from bert_keras.runs.metrics_log import MetricsFile
+from bert_keras.runs.run_dir import RunDir
+from bert_keras.tasks.finetuning.sweep import Selection
 
 
 @pytest.fixture

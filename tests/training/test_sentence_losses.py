@@ -9,9 +9,9 @@ from states import assert_states_close
 from text_numbers import NUMBERS, make_examples
 from tiny_bert import make_config, with_random_weights
 
+from bert_keras.engine.step import Trainer, dropout_seed
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, SentenceModel, weights_by_name
-from bert_keras.training.sentence_vectors.losses import NO_TEXT, ClassesLoss, RankingLoss
-from bert_keras.training.step import Trainer, dropout_seed
+from bert_keras.tasks.vectors.losses import NO_TEXT, ClassesLoss, RankingLoss
 
 
 def make_trainer(num_micro_batches=1, dropout=0.0):

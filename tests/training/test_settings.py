@@ -8,8 +8,8 @@ import pytest
 from bert_keras.cli.flags import parse
 from bert_keras.settings.devices import Devices
 from bert_keras.settings.fields import program_flags, read_flags
-from bert_keras.training.settings.groups import EvaluatedSettings, values_of
-from bert_keras.training.settings.reading import settings_of, take_run_config, take_settings_of_run
+from bert_keras.settings.groups import EvaluatedSettings, values_of
+from bert_keras.tasks.settings.reading import settings_of, take_run_config, take_settings_of_run
 
 
 def parsed(*arguments):

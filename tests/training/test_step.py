@@ -14,6 +14,8 @@ from lookup_loss import LookupLoss
 from states import assert_states_close
 from steps_on_backends import thirty_updates
 
+from bert_keras.engine.evaluation_pass import Evaluator, last
+from bert_keras.engine.step import LossScale, Trainer, dropout_seed
 from bert_keras.modeling import (
     AdamWeightDecay,
     LearningRateSchedule,
@@ -24,8 +26,6 @@ from bert_keras.modeling import (
     open_checkpoint,
 )
 from bert_keras.modeling.layers import dtype_policy
-from bert_keras.training.evaluation_pass import Evaluator, last
-from bert_keras.training.step import LossScale, Trainer, dropout_seed
 
 
 def features_of(examples):
@@ -132,7 +132,7 @@ def test_rows_that_a_batch_names_twice_are_summed_before_they_are_squared():
 
 
 def test_many_trainings_in_one_process_bring_no_warning_of_traces(monkeypatch, caplog):
-    monkeypatch.setattr("bert_keras.training.step._LARGE", 1)  # as for the weights of a usable model
+    monkeypatch.setattr("bert_keras.engine.step._LARGE", 1)  # as for the weights of a usable model
     monkeypatch.setattr(tf.get_logger(), "propagate", True)
     with caplog.at_level("WARNING"):
         for _ in range(5):

@@ -5,8 +5,8 @@ import types
 import pytest
 
 from bert_keras.settings.names import flag_name
-from bert_keras.training.few_shot import FewShot
-from bert_keras.training.finetuning.task import Task
+from bert_keras.tasks.few_shot import FewShot
+from bert_keras.tasks.finetuning.task import Task
 
 
 def made(metric, baseline_name="", kind=Task):

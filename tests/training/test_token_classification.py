@@ -13,9 +13,9 @@ from bert_keras.data_prep.text.same_text import find_shared
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.modeling import TokenClassifierModel, weights_to_load
 from bert_keras.modeling.tagger import FeatureBasedTagger, LstmTagger
-from bert_keras.training.finetuning.ner import TokenClassification
-from bert_keras.training.run_dir import RunDir
-from bert_keras.training.settings.programs import NerSettings
+from bert_keras.runs.run_dir import RunDir
+from bert_keras.tasks.settings.programs import NerSettings
+from bert_keras.tasks.tagging.task import TokenClassification
 
 TRAIN = """-DOCSTART- O
 

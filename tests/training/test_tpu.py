@@ -8,13 +8,13 @@ from made_up_task import MadeUp, run, write_start
 import run_classifier
 import run_pretraining
 from bert_keras.data_prep.records.reading import open_records
+from bert_keras.engine.distribution import tpu
+from bert_keras.engine.distribution.devices import create_strategy
+from bert_keras.engine.distribution.tpu import check_computing, check_cores, check_paths, check_tpu, connect, is_tpu
+from bert_keras.engine.input import feature_batches, pretraining_batches
 from bert_keras.modeling import ClassifierModel
-from bert_keras.training.distribution import tpu
-from bert_keras.training.distribution.devices import create_strategy
-from bert_keras.training.distribution.tpu import check_computing, check_cores, check_paths, check_tpu, connect, is_tpu
-from bert_keras.training.input import feature_batches, pretraining_batches
-from bert_keras.training.settings.groups import RunSettings
-from bert_keras.training.settings.pretraining import PretrainingSettings
+from bert_keras.settings.groups import RunSettings
+from bert_keras.tasks.settings.pretraining import PretrainingSettings
 
 ON_THE_TPU = {"use_tpu": True, "tpu_name": "mine", "output_dir": "/data/run"}
 

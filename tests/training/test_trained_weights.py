@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from eager import without_graphs
 
+from bert_keras.engine.step import Trainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     ClassificationLoss,
@@ -18,7 +19,6 @@ from bert_keras.modeling import (
     TokenClassifierModel,
     weights_by_name,
 )
-from bert_keras.training.step import Trainer
 
 
 def state_of(trainer):

@@ -7,9 +7,9 @@ import pytest
 import rich.console
 
 from bert_keras.cli.console import LogHandler
+from bert_keras.engine.report import Report
+from bert_keras.settings.groups import RunSettings
 from bert_keras.settings.names import flag_name
-from bert_keras.training.report import Report
-from bert_keras.training.settings.groups import RunSettings
 
 
 class TwoMetrics:
@@ -71,7 +71,7 @@ def test_the_first_step_shows_its_figures(screen, is_terminal):
 @pytest.mark.parametrize("is_terminal", [False, True])
 @pytest.mark.parametrize("first", [1, 3])
 def test_the_time_left_is_that_of_steps_after_the_first_call_which_compiles(screen, is_terminal, first, monkeypatch):
-    monkeypatch.setattr("bert_keras.training.report._SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("bert_keras.engine.report._SECONDS_BETWEEN_LINES", 0.0)
     with make_report(screen, Rows(), is_terminal) as report:
         report.steps(first, first, totals(5.0, steps=first), seconds=5000.0)
         before = screen.getvalue()

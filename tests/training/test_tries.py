@@ -7,9 +7,9 @@ import types
 import pytest
 
 from bert_keras.mistakes import NotFinite
-from bert_keras.training.finetuning.sweep import list_tries, try_all
-from bert_keras.training.run_dir import RunDir
-from bert_keras.training.settings.groups import FineTuningSettings
+from bert_keras.runs.run_dir import RunDir
+from bert_keras.settings.groups import FineTuningSettings
+from bert_keras.tasks.finetuning.sweep import list_tries, try_all
 
 NOT_FINITE = NotFinite("the loss or its gradient is not finite in step 3; start again with a lower --learning_rate")
 

@@ -8,10 +8,10 @@ import tensorflow as tf
 from lookup_loss import LookupLoss
 from states import assert_bit_equal
 
+from bert_keras.engine.loop import make_trainer
+from bert_keras.engine.step import LossScale, Trainer
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule
-from bert_keras.training.loop import make_trainer
-from bert_keras.training.settings.groups import RunSettings, values_of
-from bert_keras.training.step import LossScale, Trainer
+from bert_keras.settings.groups import RunSettings, values_of
 
 STRATEGY = tf.distribute.get_strategy()
 SETTINGS = {"learning_rate": 0.1, "num_train_steps": 4, "num_warmup_steps": 1}

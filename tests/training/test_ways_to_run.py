@@ -13,6 +13,10 @@ from rounding import assert_close
 from states import assert_bit_equal, weights_in
 from training_runs import assert_near, rows_of
 
+from bert_keras.engine.evaluation_pass import Inference, last, length_step
+from bert_keras.engine.input.feature_batches import training_batches
+from bert_keras.engine.loop import make_trainer
+from bert_keras.engine.step import LossScale
 from bert_keras.modeling import (
     BertConfig,
     ClassificationLoss,
@@ -23,11 +27,7 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.dropout import Dropout
-from bert_keras.training.evaluation_pass import Inference, last, length_step
-from bert_keras.training.input.feature_batches import training_batches
-from bert_keras.training.loop import make_trainer
-from bert_keras.training.settings.groups import RunSettings
-from bert_keras.training.step import LossScale
+from bert_keras.settings.groups import RunSettings
 
 STRATEGY = tf.distribute.get_strategy()
 
@@ -41,7 +41,7 @@ def start(tmp_path_factory):
 @pytest.mark.slow  # three runs of sixty steps; tests/training/test_loss_scale.py has shorter ones
 def test_a_run_in_float16_learns_and_goes_on_with_the_scale_it_had(start, tmp_path, monkeypatch, capsys):
     # So large that the first steps overflow, and growing so fast that later ones do.
-    monkeypatch.setattr("bert_keras.training.loop.LossScale", functools.partial(LossScale, 2.0**24, 3))
+    monkeypatch.setattr("bert_keras.engine.loop.LossScale", functools.partial(LossScale, 2.0**24, 3))
     flags = {"init_checkpoint": start, "precision": "float16", "num_train_epochs": 20}
     flags |= {"eval_steps": 30, "save_checkpoints_steps": 30}
     run(MadeUp(scores=[0.5, 0.6]), tmp_path / "whole", **flags)

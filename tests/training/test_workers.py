@@ -8,8 +8,8 @@ import signal
 import pytest
 import tensorflow as tf
 
-from bert_keras.training.distribution.workers import Workers, open_run_dir
-from bert_keras.training.run_dir import RunDir
+from bert_keras.engine.distribution.workers import Workers, open_run_dir
+from bert_keras.runs.run_dir import RunDir
 
 
 def make_worker(index, sums, count=2):

@@ -8,7 +8,7 @@ from known_models import make_config, write_model
 
 from bert_keras.modeling import PretrainingModel
 from bert_keras.modeling.losses import Loss
-from bert_keras.training.finetuning.task import Task
+from bert_keras.tasks.finetuning.task import Task
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guides" / "your_own_task.md"
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from bert_keras.export.card.ids_examples import ids_example
-from bert_keras.export.formats.choices import network_place
-from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.choices import network_place
+from bert_keras.export.graph.networks import IdsNetwork
 from bert_keras.export.graph.text_model import text_names
 from bert_keras.model_folder.preparation import Preparation
 

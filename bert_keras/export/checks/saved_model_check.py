@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.export.checks.agreement import judge, largest_difference, questions
-from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.graph.networks import IdsNetwork
 from bert_keras.export.graph.text_model import TextModel
 from bert_keras.prediction import Classification, FilledText, MultiLabel, QuestionAnswer, TaggedText
 from bert_keras.prediction.predictor import Predictor

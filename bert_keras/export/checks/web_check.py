@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.export.checks.texts import built_in_texts
-from bert_keras.export.formats.choices import PLACES
+from bert_keras.export.choices import PLACES
 from bert_keras.model_folder.exported import WEB_MODEL
 from bert_keras.prediction import open_model
 from bert_keras.prediction.predictor import Predictor, given_fields

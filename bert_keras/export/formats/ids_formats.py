@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_keras.export.checks.agreement import judge, questions
 from bert_keras.export.formats import converters
-from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.graph.networks import IdsNetwork
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import OPENERS
 from bert_keras.storage import writing

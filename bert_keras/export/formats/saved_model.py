@@ -8,9 +8,9 @@ from typing import Any
 import tensorflow as tf
 
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
-from bert_keras.export.formats.choices import PLACES
-from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.choices import PLACES
 from bert_keras.export.graph.classes import ChoiceModel, ClassModel, RankModel
+from bert_keras.export.graph.networks import IdsNetwork
 from bert_keras.export.graph.pretrained import FillMaskModel, NextSentenceModel, ReplacedTokensModel, VectorModel
 from bert_keras.export.graph.spans import SpanModel
 from bert_keras.export.graph.tags import TagModel

@@ -9,7 +9,7 @@ from typing import Any
 
 from bert_keras import serving
 from bert_keras.export.checks.web_check import compare_in_node
-from bert_keras.export.formats.choices import PLACES
+from bert_keras.export.choices import PLACES
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.web_runtime import write_runtime
 from bert_keras.export.formats.web_tokenizer import unicode_tables

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_keras.data_prep.tasks.squad_answers import NO_ANSWER
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer, code_points, cut_out
-from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.graph.networks import IdsNetwork
 from bert_keras.export.graph.text_model import TextModel
 
 

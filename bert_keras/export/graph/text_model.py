@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.graph.networks import IdsNetwork
 from bert_keras.model_folder.tasks import LISTS, TASKS
 
 if TYPE_CHECKING:  # needs tensorflow-text, which some systems lack

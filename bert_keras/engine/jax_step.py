@@ -1,0 +1,199 @@
+"""The step of `engine.step` as one pure function that JAX compiles.
+
+It maps weights, slots, a batch and seeds to weights, slots and sums. XLA writes the new weights and slots over the old
+ones. The state has the same names as on TensorFlow, and dropout the same masks as on one device of it, so a run may
+continue on the other backend.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.extend
+import jax.numpy as jnp
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bert_keras.engine.distribution.jax_devices import errors_of_tensorflow
+from bert_keras.engine.step import Trainer
+from bert_keras.modeling.optimization import clip_by_global_norm
+
+# Arrays by name.
+Arrays = dict[str, Any]
+
+
+class JaxTrainer(Trainer):
+    """A `Trainer` whose `strategy` is a `JaxDevices`. It has no loss scale: bfloat16 needs none."""
+
+    def _prepare(self, is_compiled: bool | None) -> None:
+        self.train = self._take_steps
+        self._has_gradient: list[str] | None = None
+        self._step = jax.jit(self._updated, donate_argnums=(0, 1), out_shardings=self.strategy.whole)
+        self._seeds = tf.function(lambda step: self._dropout_seeds(step, 0), autograph=False)
+
+    def _own(self, variable: keras.Variable) -> keras.Variable:
+        return variable
+
+    @errors_of_tensorflow()
+    def _new(self, value: np.ndarray, dtype: Any) -> keras.Variable:
+        return keras.Variable(value, dtype=dtype, trainable=False)
+
+    @errors_of_tensorflow()
+    def _take_steps(self, iterator: Iterator[Mapping[str, Any]], num_steps: Any) -> dict[str, Any]:
+        """Does what `Trainer.take_steps` describes; it returns to Python between the steps, but does not wait there."""
+        state, totals, others = jax.device_put(self._start(), self.strategy.whole)
+        first = int(self.global_step.numpy())
+        for step in range(first, first + int(num_steps)):
+            features = self.strategy.rows_of_parts(next(iterator), self.num_micro_batches)
+            seeds = self._seeds(tf.constant(step, tf.int64)).numpy().view(np.uint32)
+            self._find_gradients(state[0], others, features, seeds)
+            state, totals = self._step(state, totals, others, features, seeds, np.int32(step))
+        jax.block_until_ready(totals)
+        self.global_step.assign_add(int(num_steps))
+        for variables, values in zip(self._groups, state, strict=True):
+            for name, variable in variables.items():
+                variable.assign(values[name])
+        sums = ("numerators", "denominators")  # JAX sorts the names of a dict
+        return totals | {name: {metric: totals[name][metric] for metric in self.loss.metric_names} for name in sums}
+
+    def lower(self, batch: Mapping[str, jax.ShapeDtypeStruct]) -> jax.stages.Lowered:
+        """Returns the step for a batch of these shapes, ready to be compiled for the devices, which need not exist."""
+        whole, num_parts = self.strategy.whole, self.num_micro_batches
+        start = (*self._start(), np.zeros([num_parts, 2], np.uint32), np.int32(0))
+        state, totals, others, seeds, step = jax.tree.map(
+            lambda value: jax.ShapeDtypeStruct(value.shape, value.dtype, sharding=whole), start
+        )
+        features = {
+            name: jax.ShapeDtypeStruct(
+                (num_parts, value.shape[0] // num_parts, *value.shape[1:]),
+                value.dtype,
+                sharding=self.strategy.parts,
+            )
+            for name, value in batch.items()
+        }
+        self._find_gradients(state[0], others, features, seeds)
+        return self._step.lower(state, totals, others, features, seeds, step)
+
+    @property
+    def _groups(self) -> list[dict[str, keras.Variable]]:
+        """The variables that a step changes."""
+        return [self._weights, self._m, self._v, self._averages]
+
+    def _start(self) -> tuple[list[Arrays], Arrays, Arrays]:
+        """Returns the values of the state, totals of zero, and the values of the other weights."""
+        fixed = {name: variable for name, variable in self._all_weights.items() if name not in self._weights}
+        fixed |= {str(number): variable for number, variable in enumerate(self.loss.fixed_weights)}
+        zeros = {name: np.float32(0) for name in self.loss.metric_names}
+        totals = {"numerators": zeros, "denominators": zeros, "loss": np.float32(0), "gradient_norm": np.float32(0)}
+        return _values(self._groups), totals, _values(fixed)
+
+    def _updated(
+        self, state: list[Arrays], totals: Arrays, others: Arrays, features: Arrays, seeds: Any, step: Any
+    ) -> tuple[list[Arrays], Arrays]:
+        """Returns the state after a step, and the totals with its sums added."""
+        weights, m, v, averages = (dict(values) for values in state)
+        denominators = self.loss.denominators(_joined(features))
+        gradients, numerators = self._summed(weights, others, features, seeds, denominators)
+        gradients = {name: gradients[name] * self._units.get(name, 1.0) for name in self._has_gradient or ()}
+        clipped, norm = clip_by_global_norm(list(gradients.values()), self.optimizer.clip_norm)
+        learning_rate = self.optimizer.schedule(step)
+        for name, gradient in zip(gradients, clipped, strict=True):
+            unit = self._units.get(name, 1.0)
+            value, m[name], v[name] = self.optimizer.update(
+                name, weights[name] / unit, gradient, m[name], v[name], learning_rate, step
+            )
+            weights[name] = value * unit
+            if averages:
+                t = jnp.float32(step)
+                decay = jnp.minimum(self._ema_decay, (1.0 + t) / (10.0 + t))  # see `Trainer._average`
+                averages[name] = averages[name] + (1.0 - decay) * (weights[name] - averages[name])
+        loss = self.loss.value(numerators, denominators)
+        result = {"numerators": numerators, "denominators": denominators, "loss": loss, "gradient_norm": norm}
+        return [weights, m, v, averages], jax.tree.map(jnp.add, totals, result)
+
+    def _summed(
+        self, weights: Arrays, others: Arrays, features: Arrays, seeds: Any, denominators: Arrays
+    ) -> tuple[Arrays, Arrays]:
+        """Returns the gradients and the numerators, summed over the micro-batches of features [parts, rows, ...]."""
+        if self.num_micro_batches > 1 and hasattr(self.loss, "compare"):
+            features = features | self._compared_parts(weights, others, features, seeds)
+
+        def of_part(part: Arrays, seed: Any) -> tuple[Arrays, Arrays]:
+            return self._of_part(weights, others, part, seed, denominators)
+
+        first = {name: values[0] for name, values in features.items()}
+        if self.num_micro_batches == 1:
+            return of_part(first, seeds[0])
+        rest = {name: values[1:] for name, values in features.items()}
+
+        def add(sums: Any, part: Any) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, sums, of_part(*part)), None
+
+        return jax.lax.scan(add, of_part(first, seeds[0]), (rest, seeds[1:]))[0]
+
+    def _of_part(
+        self, weights: Arrays, others: Arrays, features: Arrays, seed: Any, denominators: Arrays
+    ) -> tuple[Arrays, Arrays]:
+        """Returns the gradients and the numerators of a micro-batch."""
+
+        def value(weights: Arrays) -> tuple[Any, Arrays]:
+            with self._scope(weights, others):
+                numerators = self.loss.numerators(features, dropout_seed=seed)
+            return self.loss.value(numerators, denominators), numerators
+
+        return jax.grad(value, has_aux=True)(weights)
+
+    def _compared_parts(self, weights: Arrays, others: Arrays, features: Arrays, seeds: Any) -> Arrays:
+        """Does what `Trainer._compared` describes, for features and results of shape [parts, rows, ...]."""
+
+        def vectors_of(part: tuple[Arrays, Any]) -> Any:
+            with self._scope(weights, others):
+                return self._vectors(*part)
+
+        own = {name: features[name] for name in self.loss.label_names}
+        own["vectors"] = jax.lax.map(vectors_of, (features, seeds))  # [parts, rows, K, H]
+        own = _joined(own)
+        compared = self.loss.compare(own.pop("vectors"), own)
+        return {name: jnp.reshape(value, (len(seeds), -1, *value.shape[1:])) for name, value in compared.items()}
+
+    def _scope(self, weights: Arrays, others: Arrays) -> keras.StatelessScope:
+        """Returns a scope in which the variables have these values."""
+        fixed = {str(number): variable for number, variable in enumerate(self.loss.fixed_weights)}
+        variables = {**self._all_weights, **fixed}
+        return keras.StatelessScope(
+            state_mapping=[(variables[name], value) for name, value in {**weights, **others}.items()]
+        )
+
+    def _find_gradients(self, weights: Arrays, others: Arrays, features: Arrays, seeds: Any) -> None:
+        """Finds the weights that the loss depends on, the first time. JAX gives the others a gradient of zeros."""
+        if self._has_gradient is not None:
+            return
+
+        def gradients(weights: Arrays, others: Arrays, features: Arrays, seeds: Any) -> Arrays:
+            part = {name: values[0] for name, values in features.items()}
+            return self._of_part(weights, others, part, seeds[0], self.loss.denominators(_joined(features)))[0]
+
+        program = jax.make_jaxpr(gradients)(weights, others, features, seeds).jaxpr
+        reached = set(program.invars[: len(weights)])
+        for equation in program.eqns:
+            if any(isinstance(value, jax.extend.core.Var) and value in reached for value in equation.invars):
+                reached.update(equation.outvars)
+        names = sorted(weights)  # the order in which JAX returns the values of a dict
+        found = {
+            name
+            for name, value in zip(names, program.outvars, strict=True)
+            if isinstance(value, jax.extend.core.Var) and value in reached
+        }
+        self._has_gradient = [name for name in weights if name in found]
+        self._report_trained(self._has_gradient)
+
+
+def _values(variables: Any) -> Any:
+    """Returns the values of a structure of dicts of variables."""
+    return jax.tree.map(lambda variable: variable.value, variables, is_leaf=lambda x: isinstance(x, keras.Variable))
+
+
+def _joined(features: Arrays) -> Arrays:
+    """Joins the parts of a batch: [parts, rows, ...] -> [B, ...]."""
+    return {name: jnp.reshape(value, (-1, *value.shape[2:])) for name, value in features.items()}

@@ -1,0 +1,1 @@
+"""The training programs: as functions of Python, and from their flags to their end."""

@@ -1,0 +1,85 @@
+"""`train_ner`, the flags of run_ner.py and what it does with them."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import rich.console
+from absl import flags
+
+from bert_keras.cli.flags import tell_unused
+from bert_keras.engine.distribution.devices import strategy_of
+from bert_keras.engine.report import NO_CALLBACKS, Callbacks
+from bert_keras.mistakes import Mistake
+from bert_keras.programs.calls import Arguments, PredictedData, Program, TrainedModel, takes
+from bert_keras.programs.data import json_lines, rows_of
+from bert_keras.settings.effects import check_effects
+from bert_keras.settings.fields import program_flags
+from bert_keras.storage.json_rows import has_json_rows
+from bert_keras.tasks.finetuning.opening import open_fine_tuning
+from bert_keras.tasks.finetuning.run import FineTuning
+from bert_keras.tasks.settings.programs import NerSettings
+from bert_keras.tasks.tagging.files import find_files
+from bert_keras.tasks.tagging.task import TokenClassification
+
+_FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
+
+
+define_flags = functools.partial(program_flags, NerSettings)
+
+
+def open_run(
+    flag_values: flags.FlagValues, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
+) -> FineTuning:
+    """Reads the data and opens the model of run_ner.py."""
+    tell_unused(flag_values, _FILES)
+    opened = open_fine_tuning(
+        flag_values,
+        NerSettings,
+        "run_ner",
+        tasks=("token_classification",),
+        settled=("tagger", "document_context", "max_seq_length"),
+        fixed=("tagger",),
+    )
+    if opened.teacher:
+        if not opened.settings.tagger == opened.teacher.settings["tagger"] == "linear":
+            raise Mistake("{teacher} needs {tagger}=linear, for the student and for the teacher")
+        opened.teacher.check_same("document_context", opened.settings)
+    files = find_files(opened.settings).values()
+    without_columns = ", ".join(files) if all(map(has_json_rows, files)) else ""
+    check_effects(opened.settings, opened.given, {"without_columns": without_columns})
+    strategy = strategy_of(opened.settings)
+    task = TokenClassification(opened.settings, opened.files, opened.stored)
+    return FineTuning(task, opened, strategy, console, callbacks)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Arguments(Arguments, NerSettings, PredictedData):
+    """The arguments of `train_ner`."""
+
+
+@takes(_Arguments)
+def train_ner(train_data: Any = None, eval_data: Any = None, predict_data: Any = None, **settings: Any) -> TrainedModel:
+    """Fine-tunes a model that tags words, as run_ner.py does. It works as `train_classifier`.
+
+    Args:
+        train_data: the path of a file, or sentences in memory. A sentence is a dict with
+            "words", "tags" and optionally "document", or a tuple (words, tags); to predict, a list of words. Dicts may
+            have the forms of the objects in JSON files, such as "tokens" and "ner_tags", or a text and its spans; so
+            may the rows of a table, in which each row may also be one word of a sentence. Sentences may be in a list,
+            a generator, a table, or a finite `tf.data.Dataset`. Columns may be a dict or a tuple of lists, such as
+            (all_words, all_tags).
+        eval_data: data to evaluate on, in one of these forms.
+        predict_data: data to predict, in one of these forms.
+        settings: the other flags of run_ner.py, by name.
+    """
+    data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
+    return _PROGRAM.call(data, settings)
+
+
+def to_file(data: Any, name: str) -> tuple[bytes, str]:
+    """Returns sentences as the content of a JSON lines file."""
+    return json_lines(rows_of(data, name, {1: ("words",), 2: ("words", "tags")}, rank=1))
+
+
+_PROGRAM = Program("run_ner", "train_ner", define_flags, open_run, to_file)

@@ -1,0 +1,167 @@
+"""`pretrain`, the flags of run_pretraining.py and what it does with them."""
+
+import dataclasses
+import functools
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import rich.console
+from absl import flags
+
+from bert_keras.cli.flags import given_flags, require, take_values
+from bert_keras.data_prep.cleaning.filters import Cleaning
+from bert_keras.data_prep.corpus.raw_text import TextOptions
+from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.engine.distribution.tpu import check_tpu
+from bert_keras.engine.report import NO_CALLBACKS, Callbacks
+from bert_keras.mistakes import Mistake
+from bert_keras.programs.calls import Arguments, Data, Program, TrainedModel, takes
+from bert_keras.programs.data import DataFiles, iterate, to_json
+from bert_keras.settings.effects import check_effects
+from bert_keras.settings.fields import REQUIRED, program_flags, read_flags
+from bert_keras.storage import paths, writing
+from bert_keras.storage.vocabulary import vocabulary_digest
+from bert_keras.tasks.settings.pretraining import PretrainingSettings
+from bert_keras.tasks.settings.reading import check_given_checkpoint, settings_of, take_run_config
+
+if TYPE_CHECKING:
+    from bert_keras.tasks.pretraining import Pretraining
+
+_TEXT = re.compile(r"\.(txt|jsonl|ndjson|json|parquet|arrow)(\.\w+)?$")
+# Flags of create_pretraining_data.py that are not settings of the examples.
+_OF_FILES = {"input_file", "output_file", "work_dir", "num_shards", "compression", "dry_run"}
+_OF_FILES |= {"eval_share", "eval_output_file"}  # `pretrain` takes the text to evaluate on as an argument
+
+
+define_flags = functools.partial(program_flags, PretrainingSettings)
+
+
+def open_run(
+    flag_values: flags.FlagValues, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
+) -> "Pretraining":
+    """Turns parsed flags of run_pretraining.py into a run."""
+    from bert_keras.tasks.pretraining import Pretraining  # --help does not need it
+
+    check_tpu(flag_values)
+    take_run_config(flag_values, flag_values.run_config, "run_pretraining")
+    check_given_checkpoint(flag_values, "run_pretraining")
+    is_only_evaluated = flag_values.eval_file and not flag_values.do_train
+    require(flag_values, ("bert_config_file", *(() if is_only_evaluated else ("input_file",)), "output_dir"))
+    settings = settings_of(PretrainingSettings, flag_values, path_lists=("input_file", "eval_file"))
+    given = given_flags(flag_values)
+    check_effects(settings, given, {"program": "run_pretraining"})
+    if settings.objective == "span_boundary" and not settings.masked_lm_loss_weight:
+        raise Mistake(
+            "{masked_lm_loss_weight}=0: {objective}=span_boundary adds to the loss of masked LM; give a weight above 0"
+        )
+    return Pretraining(settings, given, console, callbacks)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Arguments(Arguments, PretrainingSettings, PretrainingDataSettings, TextOptions, Cleaning, Data):
+    """The arguments of `pretrain`."""
+
+    bert_config_file: str | os.PathLike[str] = REQUIRED
+    vocab_file: str | os.PathLike[str] | None = None
+    do_lower_case: bool = True
+    strip_accents: bool | None = None
+    num_workers: int = 1
+
+
+@takes(_Arguments)
+def pretrain(train_data: Any = None, eval_data: Any = None, **settings: Any) -> TrainedModel:
+    """Pre-trains BERT, as run_pretraining.py does. It works as `train_classifier`.
+
+    Args:
+        train_data: records, text files, or documents in memory. Records are paths and patterns between
+            commas; so are text files, whose names end in .txt, also compressed. A document is a text with one sentence
+            a line, a list of sentences, or a dict with one of them as "text". Documents may be in a list, a generator,
+            a table, or a finite `tf.data.Dataset`. The call writes documents and the examples that it builds to
+            `output_dir/data`.
+        eval_data: data to evaluate on, in one of these forms.
+        bert_config_file: the config of the model: a file, or the name of a released model.
+        vocab_file: the vocabulary; texts need it.
+        settings: the other flags of run_pretraining.py by name; for texts also the settings of the examples, which are
+            flags of create_pretraining_data.py, such as `dupe_factor`.
+    """
+    from bert_keras.data_prep.pretraining import flags as text_flags  # run_pretraining.py does not need them
+
+    of_text = set(text_flags.define_flags()) - set(define_flags()) - _OF_FILES
+    of_text = {name: settings.pop(name) for name in of_text & set(settings)}
+    program = dataclasses.replace(_PROGRAM, prepare=functools.partial(_build_records, of_text))
+    data = {"input_file": train_data, "eval_file": eval_data}
+    return program.call(data, settings)
+
+
+def to_file(data: Any, name: str) -> tuple[bytes, str]:
+    """Returns documents as the content of a text file."""
+    documents = []
+    for number, document in enumerate(iterate(data, name, 0)):
+        where = f"{name} document {number}"
+        document = to_json(
+            document["text"] if isinstance(document, Mapping) and "text" in document else document, where
+        )
+        if isinstance(document, list) and all(isinstance(sentence, str) for sentence in document):
+            document = "\n".join(" ".join(sentence.split()) for sentence in document)
+        if not isinstance(document, str):
+            raise ValueError(f"{where} is not a text or a list of sentences; give one of them")
+        documents.append(document.strip("\n") + "\n")
+    if not documents:
+        raise ValueError(f"{name} has no document; give at least one")
+    return "\n".join(documents).encode("utf-8", "surrogatepass"), ".txt"
+
+
+def _build_records(of_text: dict[str, Any], path: str, name: str, values: flags.FlagValues, files: DataFiles) -> str:
+    """Builds the examples of text files, and returns the path of their records; a path of records stays."""
+    if not _TEXT.search(path):
+        if of_text:
+            raise ValueError(
+                f"{min(of_text)} is for texts, but {name} are records that were built before; leave it out"
+            )
+        return path
+    # Imported here, because training on records does not need the builder of examples.
+    from bert_keras.data_prep.corpus.documents import find_text_files
+    from bert_keras.data_prep.pretraining import flags as text_flags
+    from bert_keras.data_prep.text.chinese_words import Segmenter
+    from bert_keras.data_prep.text.tokenization import FullTokenizer
+
+    require(values, ("vocab_file",))
+    shared = {flag: values[flag].value for flag in ("vocab_file", "max_seq_length", "max_predictions_per_seq")}
+    flag_values = text_flags.define_flags()
+    take_values(flag_values, {**of_text, **shared}, "pretrain")
+    settings = read_flags(PretrainingDataSettings, flag_values)
+    tokenizer = FullTokenizer(flag_values.vocab_file, **text_flags.casing_of(flag_values))
+    texts = find_text_files(path)
+    text_options, cleaning = read_flags(TextOptions, flag_values), read_flags(Cleaning, flag_values)
+    casing = tokenizer.basic_tokenizer.do_lower_case, tokenizer.basic_tokenizer.strip_accents
+    facts = [*map(writing.sha256, texts), vocabulary_digest(tokenizer.vocab), casing]
+    facts += [
+        dataclasses.asdict(settings),
+        dataclasses.asdict(text_options),
+        *([cleaning.changes] if cleaning.changes else []),
+        *([Segmenter(settings.chinese_words).source] if settings.chinese_words != "none" else []),
+    ]
+    records = files.path(name, json.dumps(facts).encode(), ".tfrecord")
+    if not paths.is_file(records):  # it gets its name when it is complete
+        from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
+
+        num_workers = flag_values.num_workers
+        build_pretraining_data(
+            Build(
+                texts,
+                [records],
+                tokenizer,
+                settings,
+                flag_values.vocab_file,
+                num_workers=num_workers,
+                text_options=text_options,
+                cleaning=cleaning,
+            )
+        )
+    return records
+
+
+_PROGRAM = Program("run_pretraining", "pretrain", define_flags, open_run, to_file)

@@ -1,0 +1,1 @@
+"""A run folder: its settings, checkpoints and metrics."""

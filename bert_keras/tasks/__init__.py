@@ -1,0 +1,1 @@
+"""What the programs train: each task with its data, loss, metrics and reports."""

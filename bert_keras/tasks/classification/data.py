@@ -1,0 +1,402 @@
+"""Reads the examples of a classification run: a known task, your own files, or TensorFlow Datasets."""
+
+import collections
+import dataclasses
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
+from bert_keras.data_prep.tasks.benchmarks.tfds import read_tfds
+from bert_keras.data_prep.tasks.columns import Columns
+from bert_keras.data_prep.tasks.examples import Example, check_labels, in_order, learn_labels, learn_scale
+from bert_keras.data_prep.tasks.tables import Table
+from bert_keras.data_prep.tasks.user_data import read_own_file
+from bert_keras.data_prep.text.same_text import find_contradictions
+from bert_keras.mistakes import Message, Mistake, Setting
+from bert_keras.runs.run_dir import RUN_CONFIG, read_run_config
+from bert_keras.storage import paths
+from bert_keras.tasks.classification.held_out import hold_out
+from bert_keras.tasks.classification.kinds import source_of
+from bert_keras.tasks.settings.programs import ClassifierSettings, LabelCheckSettings
+
+log = logging.getLogger("bert_keras")
+
+# Lower is better, so these cannot compare checkpoints.
+ERRORS = ("mae", "rmse")
+_DEFAULT_METRICS = {
+    "single_label": ("accuracy", "f1_macro"),
+    "regression": ("spearman", "pearson", *ERRORS),
+    "multi_label": ("f1_micro", "f1_macro", "accuracy"),
+    "multiple_choice": ("accuracy",),
+}
+_LABELS_SHOWN = 20
+# Returns the examples of the file that a setting names.
+Reader = Callable[[ClassifierSettings, str], list[Example]]
+_CALIBRATION_SHARE = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassificationData:
+    """The examples, labels and metrics of a run.
+
+    Attributes:
+        kind: one of `data_prep.tasks.examples.KINDS`.
+        labels: in the order of their ids; () for regression.
+        metrics: their names; the first one compares checkpoints, settings and seeds.
+        glue: the known task that the data are of; None for other data.
+        scale: "mean" and "std" of the labels that a regression trains on; None for GLUE's STS-B, whose numbers are not
+            scaled, as in the original BERT.
+        train, dev, test: None for splits that the run does not use.
+        unlabeled: texts to train on, whose labels mean nothing; None without such a file.
+        calibration: labelled examples that are held out to find the temperature of --calibrate; None without it.
+    """
+
+    kind: str
+    labels: tuple[str, ...]
+    metrics: tuple[str, ...]
+    glue: GlueTask | None
+    train: list[Example] | None
+    dev: list[Example] | None
+    test: list[Example] | None
+    scale: dict[str, float] | None = None
+    unlabeled: list[Example] | None = None
+    calibration: list[Example] | None = None
+
+    def targets(self, examples: Sequence[Example]) -> np.ndarray:
+        """Returns which of the labels the examples have, bool [N, C]."""
+        of_examples: list[Any] = [example.label for example in examples]
+        if self.kind == "multi_label":
+            return np.array([[label in of_example for label in self.labels] for of_example in of_examples])
+        return np.eye(len(self.labels), dtype=bool)[[self.labels.index(label) for label in of_examples]]
+
+
+def read_classification_data(
+    settings: ClassifierSettings,
+    stored: dict[str, Any] | None,
+    held: Sequence[str] | None = None,
+    read: Reader | None = None,
+) -> ClassificationData:
+    """Reads and checks all examples of a run, see `tasks.classification.task.Classification`.
+
+    `held` are the labels of the head to start from; the labels of a file have their order. `read` reads one of the
+    user's files; None: `read_own`.
+
+    Raises:
+        FileNotFoundError: a file does not exist.
+        ValueError: flags contradict each other, or an example is not valid (the message names file and line).
+    """
+    source = source_of(settings)
+    unlabeled_file = settings.unlabeled_file if settings.do_train else None
+    if unlabeled_file and source == "your own files" and not settings.train_file:
+        settings = dataclasses.replace(settings, do_train=False)  # there are no labels to learn
+    if source == "task_name":
+        data = _read_known_task(settings)
+    elif source == "tfds":
+        data = _read_tfds(settings, stored, held)
+    else:
+        data = _read_own_files(settings, stored, held, read or read_own)
+    if stored and tuple(stored["labels"]) != data.labels:
+        raise ValueError(
+            f"the model has the labels {_listed(stored['labels'])}, but the data have {_listed(data.labels)}; "
+            "give data of the task that the model was trained for"
+        )
+    warn_of_contradictions([*(data.train or ()), *(data.calibration or ()), *(data.dev or ())], data.kind)
+    if unlabeled_file:
+        data = dataclasses.replace(data, unlabeled=_read_unlabeled(settings, data, read or read_own))
+    _check_pairs(data, stored)
+    return data
+
+
+def warn_of_contradictions(examples: Sequence[Example], kind: str) -> None:
+    """Warns of equal texts with different labels; numbers may differ, because they may be measured again."""
+    if kind == "regression":
+        return
+    labels = [_answer(example) for example in examples]
+    groups = find_contradictions([example.key for example in examples], labels)
+    if groups:
+        first = groups[0][0]
+        other = next(number for number in groups[0] if labels[number] != labels[first])
+        log.warning(
+            "texts that occur with different labels: %s, such as %s (%s) and %s (%s); no model can answer both",
+            f"{len(groups):,}",
+            *(value for number in (first, other) for value in (examples[number].source, labels[number])),
+        )
+
+
+def _answer(example: Example) -> str:
+    label: Any = example.label
+    if example.choices:
+        return example.choices[int(label)]
+    return ", ".join(sorted(label)) or "no label" if isinstance(label, tuple) else str(label)
+
+
+def _read_unlabeled(settings: ClassifierSettings, data: ClassificationData, read: Reader) -> list[Example]:
+    """Returns the examples of the file of texts without labels, with any label: its weight in the loss is 0."""
+    label = {"regression": 0.0, "multi_label": ()}.get(data.kind, (*data.labels, None)[0])
+    examples = read(settings, "unlabeled_file")
+    log.info("texts that only the teacher labels: %s", f"{len(examples):,}")
+    return [dataclasses.replace(example, label=label) for example in examples]
+
+
+def digest_of(examples: Iterable[Example]) -> str:
+    """Returns the SHA-256 of the examples' ids, texts and labels."""
+    digest = hashlib.sha256()
+    for example in examples:
+        values = [example.id, example.text_a, example.text_b, example.choices, example.label]
+        digest.update(json.dumps(values, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+    return digest.hexdigest()
+
+
+def facts_of(labels: Sequence[str], train: Sequence[Example]) -> dict[str, Any]:
+    """Returns JSON values that identify the training data."""
+    return {"labels": list(labels), "training_examples": len(train), "their_sha256": digest_of(train)[:16]}
+
+
+def _read_known_task(settings: ClassifierSettings) -> ClassificationData:
+    task = find_task(settings.task_name or "")
+
+    def read(split: str) -> list[Example]:
+        examples = read_glue(task, settings.data_dir or "", split, settings.xnli_language, settings.skip_bad_rows)
+        if split != "test":
+            check_labels(examples, task.labels, task.kind)
+        return examples
+
+    return _data(settings, task.kind, task.labels, task, *_wanted(settings, read, ("train", "dev", "test")))
+
+
+def _read_own_files(
+    settings: ClassifierSettings, stored: dict[str, Any] | None, held: Sequence[str] | None, read: Reader
+) -> ClassificationData:
+    check_files(settings)
+    holds_out = settings.eval_share > 0 and not settings.eval_file
+    train = labels = None
+    if settings.do_train or (settings.do_eval and holds_out):
+        train = read(settings, "train_file")
+        labels = tuple(stored["labels"] if stored else in_order(_learn_labels(settings, train), held))
+    dev = read(settings, "eval_file") if settings.do_eval and settings.eval_file else None
+    test = read(settings, "predict_file") if settings.do_predict else None
+    if holds_out and train is not None:
+        train, dev = hold_out(train, settings.eval_share, settings.train_file or "", settings.kind)
+    if not settings.do_train:
+        if train is not None and labels is not None:
+            _check_same_training(settings, labels, _for_calibration(settings, train, settings.kind)[0])
+        train, labels = None, None
+    return _with_labels(settings, labels, stored, train, dev if settings.do_eval else None, test)
+
+
+def check_files(settings: ClassifierSettings) -> None:
+    """Checks that the settings name a file of the user for each action."""
+    for what, flag in (("do_train", "train_file"), ("do_predict", "predict_file")):
+        has_other = what == "do_train" and settings.unlabeled_file
+        if getattr(settings, what) and not getattr(settings, flag) and not has_other:
+            other = ", or {teacher} and {unlabeled_file}" if what == "do_train" else ""
+            raise Mistake("{} needs {}" + other, Setting(what), Setting(flag))
+    holds_out = settings.eval_share > 0 and settings.train_file
+    if settings.do_eval and not settings.eval_file and not holds_out:
+        raise Mistake("{do_eval} needs {eval_file}, or {eval_share} of {train_file} to hold out")
+
+
+def _learn_labels(settings: ClassifierSettings, train: Sequence[Example]) -> tuple[str, ...]:
+    """Returns the labels of the examples to train on, also those of columns of 0 and 1 that are 0 everywhere."""
+    labels = learn_labels(train, settings.kind)
+    named = [name.strip() for name in (settings.label_column or "").split(",")]
+    if len(named) > 1 and {*labels} < {*named}:
+        return tuple(sorted(named))
+    return labels
+
+
+def read_own(settings: ClassifierSettings | LabelCheckSettings, flag: str) -> list[Example]:
+    """Reads one of the user's files; ignores labels in a file to predict."""
+    needs_label = flag not in ("predict_file", "unlabeled_file")
+    label = settings.label_column if needs_label else None
+    columns = Columns(settings.text_column, settings.text_pair_column, label, settings.id_column)
+    kind = "single_label"
+    if isinstance(settings, ClassifierSettings):
+        kind, choices = settings.kind, tuple(settings.choice_columns)
+        columns = dataclasses.replace(columns, label_separator=settings.label_separator, choices=choices)
+    table = Table(getattr(settings, flag))
+    return read_own_file(table, columns, kind, needs_label, settings.skip_bad_rows, settings.has_header)
+
+
+def _read_tfds(
+    settings: ClassifierSettings, stored: dict[str, Any] | None, held: Sequence[str] | None
+) -> ClassificationData:
+    name = settings.tfds or ""
+    task = next((task for task in GLUE_TASKS.values() if task.tfds is not None and task.tfds.name == name), None)
+    splits = ("train", settings.tfds_eval_split, settings.tfds_predict_split)
+    if task is not None:
+        splits = ("train", "dev", "test")
+    columns = None
+    if task is None:
+        text, pair, label, id_ = (getattr(settings, f"{name}_column") for name in ("text", "text_pair", "label", "id"))
+        columns = Columns(text, pair, label, id_, settings.label_separator)
+    names = []
+
+    def read(split: str) -> list[Example]:
+        try:
+            examples, labels = read_tfds(name, split, columns, settings.data_dir)
+        except ImportError as error:
+            raise Mistake("{}", error) from error
+        names.append(labels)
+        return examples
+
+    train, dev, test = _wanted(settings, read, splits)
+    if task is not None:
+        return _data(settings, task.kind, task.labels, task, train, dev, test)
+    labels = None if train is None else tuple(in_order(learn_labels(train, settings.kind), held))
+    return _with_labels(settings, labels, stored or {"labels": names[0]}, train, dev, test)
+
+
+def _wanted(
+    settings: ClassifierSettings, read: Callable[[str], list[Example]], splits: Sequence[str]
+) -> list[list[Example] | None]:
+    """Reads the splits that the run uses; None for the others."""
+    wanted = (settings.do_train, settings.do_eval, settings.do_predict)
+    return [read(split) if is_wanted else None for is_wanted, split in zip(wanted, splits, strict=True)]
+
+
+def _with_labels(
+    settings: ClassifierSettings,
+    labels: Sequence[str] | None,
+    stored: dict[str, Any] | None,
+    train: list[Example] | None,
+    dev: list[Example] | None,
+    test: list[Example] | None,
+) -> ClassificationData:
+    """Returns the data with the labels of the training examples, else those of the model."""
+    kind = settings.kind
+    if labels is None:
+        labels = stored["labels"] if stored else None
+    if labels is None:
+        raise Mistake(
+            "the labels are not known: give the {output_dir} of a run that has trained, or train with {do_train}"
+        )
+    check_labels(train or (), labels, kind)
+    check_labels(dev or (), labels, kind)
+    scale = (stored or {}).get("label_scale")
+    if train is not None and kind == "regression":
+        scale = learn_scale(train)
+    data = _data(settings, kind, tuple(labels), None, train, dev, test)
+    if data.train is not None:
+        _log_labels(data.train, labels, kind, scale)
+    return dataclasses.replace(data, scale=scale)
+
+
+def _data(
+    settings: ClassifierSettings,
+    kind: str,
+    labels: tuple[str, ...],
+    task: GlueTask | None,
+    train: list[Example] | None,
+    dev: list[Example] | None,
+    test: list[Example] | None,
+) -> ClassificationData:
+    metrics = _metrics(settings.metric, kind, labels, task.metrics if task else _DEFAULT_METRICS[kind])
+    calibration = None
+    if train is not None:
+        train, calibration = _for_calibration(settings, train, kind)
+    return ClassificationData(kind, labels, metrics, task, train, dev, test, calibration=calibration)
+
+
+def _for_calibration(
+    settings: ClassifierSettings, train: list[Example], kind: str
+) -> tuple[list[Example], list[Example] | None]:
+    """Returns the examples to train on, and those to calibrate on."""
+    if not settings.calibrate:
+        return train, None
+    source = settings.train_file or settings.task_name or settings.tfds or ""
+    return hold_out(train, _CALIBRATION_SHARE, source, kind, "calibration")
+
+
+def _metrics(chosen: str | None, kind: str, labels: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
+    """Returns the names of the metrics; the chosen one comes first."""
+    names = tuple(dict.fromkeys((*names, *_DEFAULT_METRICS[kind][:1])))
+    if chosen is None:
+        return names
+    known = tuple(name for name in _DEFAULT_METRICS[kind] if name not in ERRORS)
+    if kind == "single_label":
+        # "f1" is the F1 of class 1, so it needs exactly two classes.
+        known = ("accuracy", "f1", "f1_macro", "matthews") if len(labels) == 2 else ("accuracy", "f1_macro", "matthews")
+    if chosen not in known:
+        raise Mistake("{metric}={} is not one of the metrics of such data: {}", chosen, [*known])
+    return tuple(dict.fromkeys((chosen, *names)))
+
+
+def _check_same_training(settings: ClassifierSettings, labels: Sequence[str], train: Sequence[Example]) -> None:
+    """Checks that the run in the output folder was trained on exactly the examples that are not held out."""
+    try:
+        stored = read_run_config(paths.join(settings.output_dir, RUN_CONFIG))["facts"].get("data")
+    except FileNotFoundError:
+        stored = None
+    if stored != facts_of(labels, train):
+        raise Mistake(
+            "{eval_share}={} of {}: the model in {} was not trained on exactly the rest of it; give {eval_file}",
+            settings.eval_share,
+            settings.train_file,
+            settings.output_dir,
+        )
+
+
+def _log_labels(train: Sequence[Example], labels: Sequence[str], kind: str, scale: dict[str, float] | None) -> None:
+    """Logs the labels, and warns of probable mistakes."""
+    of_examples: list[Any] = [example.label for example in train]
+    if kind == "regression" and scale:
+        message = (
+            "the labels are numbers from %.6g to %.6g, with mean %.6g and standard deviation %.6g; the loss is in "
+            "squared standard deviations, about 1 for a model that always predicts the mean"
+        )
+        log.info(message, min(of_examples), max(of_examples), scale["mean"], scale["std"])
+        return
+    counts = collections.Counter()
+    for label in of_examples:
+        counts.update(label if kind == "multi_label" else [label])
+    shown = [f"{label} ({counts[label]:,})" for label in labels[:_LABELS_SHOWN]]
+    rest = f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else ""
+    log.info("%d labels, with their examples to train on: %s%s", len(labels), ", ".join(shown), rest)
+    unseen = [label for label in labels if not counts[label]]
+    if unseen:
+        log.warning("no example to train on has the label %s", _listed(unseen))
+    if kind == "multi_label" and not any(len(label) > 1 for label in of_examples):
+        log.warning(
+            Message("no example has more than one label; name what separates them in a cell with {label_separator}")
+        )
+    if len(labels) > max(_LABELS_SHOWN, len(train) / 2):
+        log.warning(
+            Message(
+                "{} labels are many for {} examples: check {label_column}; numbers need {kind}=regression",
+                f"{len(labels):,}",
+                f"{len(train):,}",
+            )
+        )
+
+
+def _check_pairs(data: ClassificationData, stored: dict[str, Any] | None) -> None:
+    """Checks that all examples are single texts, or all are pairs, as in the model's training data."""
+    is_pair = stored.get("is_pair") if stored else None
+    for examples in (data.train, data.dev, data.test, data.unlabeled):
+        if examples is None:
+            continue
+        has_pairs = any(example.text_b is not None for example in examples)
+        is_pair = has_pairs if is_pair is None else is_pair
+        if has_pairs != is_pair:
+            advice = "second text with {text_pair_column}" if is_pair else "only text with {text_column}"
+            raise Mistake(
+                "{}: {}, but the model is trained on {}; name the " + advice,
+                examples[0].source,
+                _form(has_pairs),
+                _form(is_pair),
+            )
+
+
+def _form(is_pair: bool) -> str:
+    return "a pair of texts" if is_pair else "a single text"
+
+
+def _listed(labels: Sequence[str]) -> str:
+    shown = ", ".join(labels[:_LABELS_SHOWN])
+    return (shown or "none") + (f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else "")

@@ -1,0 +1,101 @@
+"""Completes and checks the settings of a classification run: its data source and its kind of task."""
+
+import dataclasses
+from collections.abc import Set
+from typing import Any
+
+from bert_keras.mistakes import Mistake, Setting, check_names
+from bert_keras.settings.effects import COLUMNS, NO_EFFECT, check_effects
+from bert_keras.tasks.settings.programs import ClassifierSettings
+
+# Names of the kinds in task.json.
+TASK_NAMES = {
+    "single_label": "classification",
+    "regression": "regression",
+    "multi_label": "multi_label",
+    "multiple_choice": "multiple_choice",
+    "rerank": "rerank",
+    "few_shot": "classification",
+}
+
+_OWN_FILES = ("train_file", "eval_file", "predict_file")
+# The flags of each data source. A run has exactly one source.
+_SOURCES = (("task_name",), ("tfds",), _OWN_FILES)
+
+
+def complete_settings(
+    settings: ClassifierSettings, given: Set[str], stored: dict[str, Any] | None
+) -> ClassifierSettings:
+    """Completes the settings, and checks that they are consistent.
+
+    A data source on the command line replaces that of an earlier run. A trained model determines the kind.
+
+    Args:
+        given: names of flags on the command line. Other values may come from an earlier run.
+        stored: the model's task.json; None if the run trains or the file is missing.
+    """
+    settings = _of_one_source(settings, given)
+    if stored is not None:
+        kind = next(kind for kind, task in TASK_NAMES.items() if task == stored["task"])
+        if "kind" in given and TASK_NAMES[settings.kind] != stored["task"]:
+            raise Mistake("{kind}={}, but the model is one of the kind {}; leave it out", settings.kind, kind)
+        settings = dataclasses.replace(settings, kind=kind)
+    data = {"program": "run_classifier", "source": source_of(settings), "data_name": (settings.task_name or "").lower()}
+    check_effects(settings, given, data)
+    _check_source(settings)
+    _check_kind(settings)
+    return settings
+
+
+def source_of(settings: ClassifierSettings) -> str:
+    """Returns the data source: "task_name", "tfds" or "your own files"."""
+    named = [name for source in _SOURCES for name in source if getattr(settings, name)]
+    if not named and (settings.unlabeled_file or settings.class_names):
+        return "your own files"
+    if not named:
+        raise Mistake("no data given; give {task_name} and {data_dir}, {tfds}, or {train_file} and the like")
+    if len(named) > 1 and named[0] not in _OWN_FILES:
+        raise Mistake(
+            "{} and {} both name the data; give {task_name} with {data_dir}, or {tfds}, or your own files",
+            Setting(named[0]),
+            Setting(named[1]),
+        )
+    return "your own files" if named[0] in _OWN_FILES else named[0]
+
+
+def _of_one_source(settings: ClassifierSettings, given: Set[str]) -> ClassifierSettings:
+    """Resets the data flags of an earlier run if the command line names another source."""
+    asked = [source for source in _SOURCES if given & {*source}]
+    if not asked:
+        return settings
+    forgotten = [name for source in _SOURCES if source not in asked for name in source if getattr(settings, name)]
+    if not forgotten:
+        return settings
+    defaults = {field.name: field.default for field in dataclasses.fields(settings)}
+    settings = dataclasses.replace(settings, **{name: defaults[name] for name in forgotten})
+    # The columns of the earlier data do not apply to the new data, nor do flags that the new source does not use.
+    unused = {row.setting for row in NO_EFFECT if row.when == {"source": source_of(settings)}}
+    return dataclasses.replace(
+        settings, **{name: defaults[name] for name in {*COLUMNS.split(), "eval_share", *unused} - given}
+    )
+
+
+def _check_source(settings: ClassifierSettings) -> None:
+    if source_of(settings) == "task_name" and not settings.data_dir:
+        raise Mistake("{task_name}={} needs {data_dir}, the folder with its files", settings.task_name)
+    if settings.do_train and settings.eval_share and settings.eval_file:
+        raise Mistake("{eval_share} and {eval_file} both say what to evaluate on; give one of them")
+
+
+def _check_kind(settings: ClassifierSettings) -> None:
+    if settings.kind in ("rerank", "few_shot") and settings.tfds:
+        raise Mistake("{kind}={} needs your own files, not {tfds}", settings.kind)
+    if settings.class_names and len(settings.class_names) < 2:
+        raise Mistake("{class_names} has one name; give the names of two classes or more, separated by commas")
+    check_names(settings.class_names, Setting("class_names"))
+    if settings.task_name or settings.kind != "multiple_choice":
+        return
+    if settings.tfds:
+        raise Mistake("{kind}=multiple_choice needs your own files, not {tfds}")
+    if len(settings.choice_columns) < 2:
+        raise Mistake("{kind}=multiple_choice needs {choice_columns}: two or more columns, separated by commas")

@@ -1,0 +1,450 @@
+"""Fine-tuning for classification, regression, multi-label and multiple-choice tasks (paper, sections 4.1 and 4.4).
+
+Source: run_classifier.py of the original BERT.
+"""
+
+import collections
+import dataclasses
+import functools
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.special
+
+from bert_keras.data_prep.records.feature_cache import cached_features
+from bert_keras.data_prep.tasks.encoding import make_features
+from bert_keras.data_prep.tasks.examples import Example
+from bert_keras.data_prep.text.same_text import Placed
+from bert_keras.evaluation.calibration import fit_temperature, label_set_thresholds, negative_log_likelihood
+from bert_keras.evaluation.classification import classification_metrics, multi_label_metrics, regression_metrics
+from bert_keras.evaluation.intervals import FEWEST_ROWS, bootstrap, wilson
+from bert_keras.mistakes import Message, Mistake, NotFinite
+from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.model_folder.tasks import LABEL_SETS
+from bert_keras.modeling import (
+    BertConfig,
+    ClassificationLoss,
+    ClassifierModel,
+    MultiLabelLoss,
+    MultipleChoiceModel,
+    RegressionLoss,
+)
+from bert_keras.modeling.losses import Loss
+from bert_keras.runs.run_dir import RUN_CONFIG, RunDir, read_run_config
+from bert_keras.storage import paths
+from bert_keras.tasks.classification.data import ERRORS, digest_of, facts_of, read_classification_data
+from bert_keras.tasks.classification.kinds import TASK_NAMES
+from bert_keras.tasks.classification.reports import write_calibration, write_evaluation, write_predictions
+from bert_keras.tasks.finetuning.task import Task
+from bert_keras.tasks.reports.commands import commands_of_classifier
+from bert_keras.tasks.settings.programs import ClassifierSettings
+
+if TYPE_CHECKING:
+    from bert_keras.tasks.reports.page import Findings
+
+log = logging.getLogger("bert_keras")
+
+# Examples for the page: at most so many, the longest, and the length that is preferred, in characters.
+_NUM_PAGE_EXAMPLES, _MOST_CHARS, _PREFERRED_CHARS = 3, 2000, 80
+
+# The words of wrong answers: at most so many of each, and at most so many tokens that the network reads to find them.
+# BERT-Base on two cores reads so many in about a minute.
+_MOST_WORDS, _MOST_TOKENS = 3, 1 << 16
+
+# By kind; the kinds with one class each use the most frequent class.
+_BASELINES = {"regression": "always the mean", "multi_label": "no label"}
+
+
+class Classification(Task):
+    """The task of run_classifier.py. The constructor reads and checks all examples.
+
+    Args:
+        settings: those of the program, from `tasks.classification.kinds.complete_settings`.
+        stored: the task.json of the model if the run does not train, or of the teacher; None without either.
+    """
+
+    program = "run_classifier"
+
+    def __init__(self, settings: ClassifierSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
+        if settings.kind == "few_shot":
+            settings = dataclasses.replace(settings, kind="single_label")
+        self.data = read_classification_data(settings, stored, None if settings.new_head else files.labels)
+        self.metric = self.data.metrics[0]
+        self.metric_names = ("loss", *self.data.metrics)
+        self.baseline_name = _BASELINES.get(self.data.kind, "most frequent class")
+        self.num_train_examples = len(self.data.train or ()) + len(self.data.unlabeled or ())
+        self.has_labels = self.data.train is not None or self.data.unlabeled is None
+        if not self.has_labels and not settings.soft_loss_weight:
+            log.warning(Message("without labels and with {soft_loss_weight}=0, the head of the student learns nothing"))
+        self.kind = self.data.kind
+        if self.data.kind == "multiple_choice":
+            self.cannot_pack = "the choices of an example are rows that are compared with each other"
+        if self.data.kind == "regression":
+            self.cannot_smooth = "the labels of a regression are numbers"
+        self.max_seq_length = settings.max_seq_length
+        self.doc_stride = settings.doc_stride
+        self.class_weights = self._class_weights(settings.class_weights)
+        self.examples = self.data.train
+        self._eval_batch_size = settings.eval_batch_size
+        self._temperature: list[float] | None = None
+        self._label_sets: dict[str, float] | None = None
+        self._tokenizer = files.tokenizer
+        self._preparation = files.preparation
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The labels, and the digests of the examples to train and to evaluate on."""
+        unlabeled = self.data.unlabeled and digest_of(self.data.unlabeled)[:16]
+        evaluation = self.data.dev and {
+            "metric": self.metric,
+            "examples": len(self.data.dev),
+            "their_sha256": digest_of(self.data.dev)[:16],
+        }
+        optional = {"label_scale": self.data.scale, "unlabeled": unlabeled}
+        return {
+            "data": facts_of(self.data.labels, self.data.train or ()),
+            "evaluation": evaluation,
+            **{name: value for name, value in optional.items() if value},
+        }
+
+    @property
+    def texts(self) -> dict[str, list[Placed]]:
+        """Those of the calibration, and those that only a teacher labels, count as trained on."""
+        data = self.data
+        trained = [*(data.train or ()), *(data.calibration or ()), *(data.unlabeled or ())]
+        return {
+            "train": [example.placed for example in trained],
+            "eval": [example.placed for example in data.dev or ()],
+        }
+
+    def describe(self) -> dict[str, Any]:
+        examples = self.data.train or self.data.unlabeled or self.data.dev or self.data.test or ()
+        optional = {"label_scale": self.data.scale, "temperature": self._temperature, LABEL_SETS: self._label_sets}
+        return {
+            "task": TASK_NAMES[self.data.kind],
+            "labels": list(self.data.labels),
+            **{name: value for name, value in optional.items() if value},
+            "is_pair": any(example.text_b for example in examples),
+            "max_seq_length": self.max_seq_length,
+            "doc_stride": self.doc_stride,
+        }
+
+    def prepare(self, folder: str) -> None:
+        self.train_features = self._features(folder, "train", self.examples)
+        if self.data.unlabeled:
+            unlabeled = self._features(folder, "unlabeled", self.data.unlabeled)
+            self.train_features = _with_label_weights(self.train_features, unlabeled)
+        self.eval_features = self._features(folder, "eval", self.data.dev)
+        self.predict_features = self._features(folder, "predict", self.data.test)
+        self.calibration_features = self._features(folder, "calibration", self.data.calibration)
+
+    def make_network(self, config: BertConfig) -> Loss:
+        if self.data.kind == "multiple_choice":
+            return ClassificationLoss(MultipleChoiceModel(config))
+        if self.data.kind == "regression":
+            return RegressionLoss(ClassifierModel(config, 1), **(self.data.scale or {}))
+        model = ClassifierModel(config, len(self.data.labels))
+        if self.data.kind == "multi_label":
+            return MultiLabelLoss(model)
+        return ClassificationLoss(model, self.class_weights)
+
+    def evaluate(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
+        losses = self._losses(_logits(outputs))
+        size = self._eval_batch_size
+        answers = self.answers(outputs, self.eval_features)
+        metrics = {"loss": float(losses.mean()), **self._judge(self._decide(answers))}
+        # As in the original BERT, "loss" is the mean of the batch means.
+        batch_losses = [losses[start : start + size].mean() for start in range(0, len(losses), size)]
+        self.results = {f"eval_{name}": np.float32(value) for name, value in metrics.items()}
+        self.results["loss"] = np.float32(np.mean(batch_losses))
+        return metrics
+
+    @property
+    def baseline(self) -> dict[str, float]:
+        """The metrics of the most frequent class, of no label (multi-label), or of the mean (regression).
+
+        For regression these are the errors only, because a constant has no correlation with anything.
+        """
+        truth = self._truth
+        if self.data.kind == "regression":
+            mean = (self.data.scale or {}).get("mean", np.mean(truth))
+            return {name: value for name, value in self._judge(np.full(len(truth), mean)).items() if name in ERRORS}
+        if self.data.kind == "multi_label":
+            return self._judge(np.zeros_like(truth))
+        counts = collections.Counter(example.label for example in self.data.train or self.data.dev or ())
+        return self._judge(np.full_like(truth, self.data.labels.index(counts.most_common(1)[0][0])))
+
+    @functools.cached_property
+    def page_examples(self) -> list[dict[str, Any]]:
+        """Whole texts with different labels, held out from training if possible; short ones go first."""
+        found: dict[Any, dict[str, Any]] = {}
+        for example in sorted(self.data.dev or self.data.train or (), key=_distance_from_preferred_length):
+            if _num_chars(example) <= _MOST_CHARS and len(found) < _NUM_PAGE_EXAMPLES:
+                texts = {"text": example.text_a, "text_pair": example.text_b, "choices": [*example.choices]}
+                found.setdefault(example.label, {name: value for name, value in texts.items() if value})
+        return [*found.values()]
+
+    def fit_temperature(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
+        """One temperature for all classes, or one for each of several labels. Also finds what label sets need."""
+        logits, truth = _logits(outputs), self.data.targets(self.data.calibration or ())
+        columns = [[label] for label in range(logits.shape[-1])] if self.kind == "multi_label" else [slice(None)]
+
+        def nll(temperature: float, part: Any) -> float:
+            answers = self.answers({"logits": logits[:, part] / temperature}, self.calibration_features)
+            return negative_log_likelihood(self._of_truth(answers, truth[:, part]))
+
+        found = [fit_temperature(functools.partial(nll, part=part), len(truth)) for part in columns]
+        self._temperature = [float(f"{temperature:.6g}") for temperature in found]
+        if self.data.kind == "single_label":
+            answers = self.answers({"logits": logits / self._temperature[0]}, self.calibration_features)
+            self._label_sets = label_set_thresholds(self._of_truth(answers, truth))
+        return np.broadcast_to(np.array(self._temperature), logits.shape[-1])
+
+    def write_calibration(self, run_dir: RunDir, before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> None:
+        parts = [self._outcome(self.answers(outputs, self.eval_features)) for outputs in (before, after)]
+        write_calibration(run_dir, self.data, self._temperature or [], *parts)
+
+    def write_evaluation(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> None:
+        answers = self.answers(outputs, self.eval_features)
+        write_evaluation(run_dir, self.data, answers, functools.partial(self._words, outputs, answers))
+
+    def findings(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> "Findings":
+        from bert_keras.tasks.classification.page import long_texts, sections_of  # --help does not need them
+        from bert_keras.tasks.reports.page import Findings
+
+        answers, features = self.answers(outputs, self.eval_features), self.eval_features
+        decided, size = self._decide(answers), len(answers)
+        outcome = None if self.data.kind == "regression" else self._outcome(answers)
+        numbers, texts = sections_of(run_dir, self.data, answers, outcome)
+        num_full, longest = long_texts(self.data, features, self._tokenizer)
+        commands = []
+        if paths.is_file(config := run_dir.file(RUN_CONFIG)):
+            stored, name = read_run_config(config)["settings"], paths.name(run_dir.path.rstrip("/"))
+            # A known task has the kind of its data, whatever the setting says.
+            stored["kind"] = "few_shot" if stored["kind"] == "few_shot" else self.data.kind
+            commands = commands_of_classifier(run_dir.path, name, stored, num_full > 0 and not self.doc_stride)
+        return Findings(
+            num_rows=size,
+            unit="examples",
+            intervals=self._intervals(decided),
+            numbers=numbers,
+            texts=texts | {"Longest texts": longest},
+            baseline=self.baseline_name,
+            commands=[*commands],
+        )
+
+    def _intervals(self, decided: np.ndarray) -> dict[str, list[float]]:
+        """Returns the bounds of the metrics by name, see `evaluation.intervals`; only of those that have some."""
+        size, found = len(decided), {}
+        if size >= FEWEST_ROWS:
+            bounds = bootstrap(lambda rows: [*self._judge(decided[rows], rows).values()], size).T.tolist()
+            found = {name: [*pair] for name, pair in zip(self.data.metrics, bounds, strict=True) if pair[0] < pair[1]}
+        if "accuracy" in self.data.metrics:
+            found["accuracy"] = wilson(self._judge(decided)["accuracy"], size)
+        return found
+
+    def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+        return write_predictions(run_dir, self.data, self.answers(outputs, self.predict_features))
+
+    def answers(self, outputs: dict[str, np.ndarray], features: dict[str, np.ndarray]) -> np.ndarray:
+        """Returns the mean over the windows of each example: float64 [N, C] probabilities; for regression [N] values.
+
+        Raises:
+            ValueError: a logit is not finite.
+        """
+        logits = _logits(outputs)
+        if self.data.kind == "regression":
+            values = logits[:, 0]
+        elif self.data.kind == "multi_label":
+            values = scipy.special.expit(logits)
+        else:
+            values = scipy.special.softmax(logits, axis=-1)
+        index = features["example_index"]
+        sums = np.zeros((index[-1] + 1, *values.shape[1:]))
+        np.add.at(sums, index, values)
+        counts = np.bincount(index).reshape(-1, *[1] * (values.ndim - 1))
+        return sums / counts
+
+    def _words(self, outputs: dict[str, np.ndarray], answers: np.ndarray, places: Sequence[int]) -> list[str] | None:
+        """Returns the words that carry the answers to evaluation examples, weighted as by `why` of `TextClassifier`.
+
+        Of several labels, the one with the largest error is explained. Examples after those that `_MOST_TOKENS` suffice
+        for have "". None: no word can be hidden.
+        """
+        mask_id = self._tokenizer.vocab.get("[MASK]")
+        if self.infer is None or mask_id is None or self.data.kind == "multiple_choice":
+            return None
+        from bert_keras.prediction.why import SeenWord, seen_words, strongest, weights_of_words  # only here
+
+        explained: list[tuple[int, np.ndarray, list[SeenWord]]] = []
+        hidden: list[tuple[int, list[int]]] = []
+        num_tokens, index, dev = 0, self.eval_features["example_index"], self.data.dev or []
+        for place in places:
+            rows = np.flatnonzero(index == place)
+            of_rows = {name: self.eval_features[name][rows] for name in ("input_mask", "segment_ids")}
+            words = seen_words(self._tokenizer, dev[place], of_rows, self.doc_stride)
+            of_words = [(rows[row], positions) for word in words for row, positions in word.places.items()]
+            num_tokens += sum(int(self.eval_features["input_mask"][row].sum()) for row, _ in of_words)
+            if num_tokens > _MOST_TOKENS:
+                message = (
+                    "eval_errors.tsv has words for the first %s of %s errors; finding them reads at most %s tokens"
+                )
+                log.info(message, f"{len(explained):,}", f"{len(places):,}", f"{_MOST_TOKENS:,}")
+                break
+            hidden += of_words
+            explained.append((place, rows, words))
+        if not hidden:
+            return [""] * len(places)
+        rows_to_hide = [row for row, _ in hidden]
+        features = {name: self.eval_features[name][rows_to_hide] for name in ("input_ids", "input_mask", "segment_ids")}
+        for input_ids, (_, positions) in zip(features["input_ids"], hidden, strict=True):
+            input_ids[positions] = mask_id
+        scores, without = self._scores(outputs), iter(self._scores(self.infer(features)))
+        cells = []
+        for place, rows, words in explained:
+            label, about, form = int(scores[rows].mean(0).argmax()), "", "+.3f"
+            if self.data.kind == "regression":
+                form = "+.3g"
+            elif self.data.kind == "multi_label":
+                label = int(np.abs(answers[place] - self.data.targets(dev[place : place + 1])[0]).argmax())
+                about = f"{self.data.labels[label]}: "
+            weights = weights_of_words(words, scores[rows, label].tolist(), (float(row[label]) for row in without))
+            lines = strongest(weights, form, _MOST_WORDS)
+            cells.append(about + ", ".join(" ".join(line.split()) for line in lines))
+        return cells + [""] * (len(places) - len(cells))
+
+    def _scores(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
+        """Returns the answers to sequences that are whole examples, float64 [N, C]; for regression [N, 1]."""
+        size = len(outputs["logits"])
+        return self.answers(outputs, {"example_index": np.arange(size)}).reshape(size, -1)
+
+    def _losses(self, logits: np.ndarray) -> np.ndarray:
+        """Returns the loss of each row, without class weights."""
+        if self.data.kind == "regression":
+            std = self.data.scale["std"] if self.data.scale else 1.0
+            return np.square((logits[:, 0] - self.eval_features["label_values"]) / std)
+        if self.data.kind == "multi_label":
+            signed = np.where(self.eval_features["label_values"] > 0.5, -logits, logits)
+            return np.logaddexp(0, signed).mean(-1)
+        labels = self.eval_features["label_ids"]
+        return -scipy.special.log_softmax(logits, axis=-1)[np.arange(len(labels)), labels]
+
+    @functools.cached_property
+    def _truth(self) -> np.ndarray:
+        """The labels of the evaluation examples: float [N] numbers, int [N, C] of 0 and 1, or int [N] ids."""
+        labels: list[Any] = [example.label for example in self.data.dev or ()]
+        if self.data.kind == "regression":
+            return np.array(labels, np.float64)
+        if self.data.kind == "multi_label":
+            return self.data.targets(self.data.dev or ()).astype(np.int8)
+        ids = {label: number for number, label in enumerate(self.data.labels)}
+        return np.array([ids[label] for label in labels])
+
+    def _decide(self, answers: np.ndarray) -> np.ndarray:
+        """Returns what answers say, in the form of `_truth`."""
+        if self.data.kind == "multi_label":
+            return (answers >= 0.5).astype(np.int8)
+        return answers if self.data.kind == "regression" else answers.argmax(-1)
+
+    def _outcome(self, answers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns confidences, whether they are right, and probabilities of the truth; for each of several labels."""
+        truth = self.data.targets(self.data.dev or ())
+        is_right, confidences = self._decide(answers) == self._truth, answers.max(-1)
+        if self.data.kind == "multi_label":
+            is_right, confidences = is_right.ravel(), np.maximum(answers, 1 - answers).ravel()
+        return confidences, is_right, self._of_truth(answers, truth)
+
+    def _of_truth(self, answers: np.ndarray, truth: np.ndarray) -> np.ndarray:
+        """Returns the probabilities of what is true: of the label, or of each label's presence or absence."""
+        return np.where(truth, answers, 1 - answers).ravel() if self.kind == "multi_label" else answers[truth]
+
+    def _judge(self, decided: np.ndarray, rows: Any = slice(None)) -> dict[str, float]:
+        """Returns the metrics of what `_decide` returns for some rows."""
+        truth = self._truth[rows]
+        if self.data.kind == "regression":
+            metrics = regression_metrics(truth, decided)
+        elif self.data.kind == "multi_label":
+            metrics = multi_label_metrics(truth, decided)
+        else:
+            metrics = classification_metrics(truth, decided, self.data.metrics)
+        return {name: metrics[name] for name in self.data.metrics}
+
+    def _features(self, folder: str, split: str, examples: list[Example] | None) -> dict[str, np.ndarray] | None:
+        if examples is None:
+            return None
+        if split == "predict":
+            # Ignore labels in a file to predict.
+            examples = [dataclasses.replace(example, label=None) for example in examples]
+        facts = {
+            "examples": digest_of(examples),
+            "kind": self.data.kind,
+            "labels": list(self.data.labels),
+            **self._tokenizer.facts,
+            "max_seq_length": self.max_seq_length,
+            "doc_stride": self.doc_stride,
+        }
+
+        def build() -> dict[str, np.ndarray]:
+            labels, kind = self.data.labels, self.data.kind
+            return make_features(examples, labels, kind, self._tokenizer, self.max_seq_length, self.doc_stride, split)
+
+        return cached_features(paths.join(folder, f"{split}.tf_record"), facts, build)
+
+    def _class_weights(self, text: str | None) -> list[float] | None:
+        """Returns one weight per class from --class_weights: "balanced", or one number for each label in order."""
+        if text is None or self.data.train is None or self.data.kind != "single_label":
+            return None
+        labels = self.data.labels
+        if text == "balanced":
+            counts = collections.Counter(example.label for example in self.data.train)
+            return [len(self.data.train) / (len(labels) * max(counts[label], 1)) for label in labels]
+        try:
+            weights = [float(part) for part in text.split(",")]
+        except ValueError:
+            weights = []
+        if len(weights) != len(labels) or not all(0 <= weight < np.inf for weight in weights):
+            raise Mistake(
+                '{class_weights}={} is neither "balanced" nor {} numbers, one for each of {} in this order',
+                text,
+                len(labels),
+                labels,
+            )
+        if not any(weights):
+            raise Mistake("{class_weights}={} gives every label the weight 0; give weights above 0", text)
+        return weights
+
+
+def _num_chars(example: Example) -> int:
+    return sum(map(len, (example.text_a, example.text_b or "", *example.choices)))
+
+
+def _distance_from_preferred_length(example: Example) -> int:
+    return abs(_num_chars(example) - _PREFERRED_CHARS)
+
+
+def _with_label_weights(
+    labelled: dict[str, np.ndarray] | None, unlabeled: dict[str, np.ndarray] | None
+) -> dict[str, np.ndarray]:
+    """Joins features; "label_weights", float32 [N], are 1 with labels and 0 without."""
+    parts = [
+        {**features, "label_weights": np.full(len(features["input_ids"]), weight, np.float32)}
+        for features, weight in ((labelled, 1.0), (unlabeled, 0.0))
+        if features is not None
+    ]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _logits(outputs: dict[str, np.ndarray]) -> np.ndarray:
+    """Returns the logits as float64; refuses numbers that are not finite."""
+    logits = outputs["logits"].astype(np.float64)
+    is_finite = np.isfinite(logits).reshape(len(logits), -1).all(-1)
+    if not is_finite.all():
+        raise NotFinite(
+            "the model's outputs for {:,} of {:,} sequences are not finite numbers; train again with a lower "
+            "{learning_rate}",
+            np.sum(~is_finite),
+            len(logits),
+        )
+    return logits

@@ -1,0 +1,117 @@
+"""Figures about texts and labels for a look at files."""
+
+import collections
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_keras.data_prep.text.same_text import Key, find_contradictions, find_shared, key_of
+from bert_keras.mistakes import Message
+from bert_keras.storage import paths
+from bert_keras.tasks.dry_run.findings import Findings
+
+_LABELS_SHOWN, _NAMES_SHOWN = 12, 5
+_LONGEST_SHOWN, _LONGEST_LABEL = 110, 40
+_SIGNS = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_SIGNS}]|[^\s{_SIGNS}]+")
+# Above this ratio between the largest and the smallest class, weights help.
+_UNEVEN = 10
+
+
+class Texts:
+    """The texts of a file for comparisons.
+
+    Attributes:
+        name: of the file.
+        keys: what identifies the texts of each example.
+        sources: the place of each example, such as "dev.csv line 41".
+    """
+
+    def __init__(self, path: str, texts: Iterable[Sequence[str]], sources: Sequence[str]) -> None:
+        self.name = paths.name(path)
+        self.keys: list[Key] = [key_of(of_example) for of_example in texts]
+        self.sources = [source.removeprefix(f"{path} ").removeprefix(f"{self.name} ") for source in sources]
+
+
+def num_words(text: str) -> int:
+    """Returns the number of words of a text; each character of Chinese and Japanese counts as one."""
+    return len(text.split() if text.isascii() else _WORD.findall(text))
+
+
+def spread(lengths: Sequence[int], sources: Sequence[str] = ()) -> str:
+    """Returns the median, 95th percentile and maximum of lengths, and the place of the longest."""
+    median, long = (int(np.percentile(lengths, share, method="higher")) for share in (50, 95))
+    where = f" ({sources[int(np.argmax(lengths))]})" if sources else ""
+    return f"median {median:,}, 95 % up to {long:,}, longest {max(lengths):,}{where}"
+
+
+def add_examples(found: Findings, first: Iterable[str], count: int, name: str = "examples") -> None:
+    """Adds the number of examples of a file and the first ones as they are read."""
+    found.add(name, f"{count:,}, of which the first are")
+    for text in first:
+        found.add("", text)
+
+
+def counted(counts: Mapping[str, int], shown: int = _LABELS_SHOWN) -> str:
+    """Returns names with their counts, the most frequent first."""
+    ordered = sorted(counts.items(), key=lambda pair: -pair[1])
+    rest = f" and {len(ordered) - shown:,} more" if len(ordered) > shown else ""
+    return ", ".join(f"{name} ({count:,})" for name, count in ordered[:shown]) + rest
+
+
+def numbers(values: Sequence[float]) -> str:
+    """Returns the range, the mean and the spread of numbers."""
+    of_all = np.array(values, np.float64)
+    return f"{of_all.min():.6g} to {of_all.max():.6g}, mean {of_all.mean():.4g}, standard deviation {of_all.std():.4g}"
+
+
+def shown(text: str) -> str:
+    """Returns a text in quotes and on one line; a long one is cut."""
+    line = " ".join(text.split())
+    return f'"{line}"' if len(line) <= _LONGEST_SHOWN else f'"{line[:_LONGEST_SHOWN]}..."'
+
+
+def add_equal_texts(found: Findings, texts: Texts, labels: Sequence[Any] | None = None) -> None:
+    """Adds how many examples of a file repeat an earlier one, and how many of these have another label."""
+    first: dict[Key, int] = {}
+    repeated = [(number, first.setdefault(key, number)) for number, key in enumerate(texts.keys)]
+    repeated = [(number, other) for number, other in repeated if number != other]
+    if not repeated:
+        return
+    number, other = repeated[0]
+    example = f"such as {texts.sources[number]}, the same as {texts.sources[other]}"
+    found.add("equal texts", f"{len(repeated):,} of {len(texts.keys):,} repeat an earlier one, {example}")
+    groups = find_contradictions(texts.keys, labels) if labels else []
+    if labels and groups:
+        places = ", ".join(
+            f"{texts.sources[number]} ({_in_short(labels[number])})" for number in groups[0][:_NAMES_SHOWN]
+        )
+        found.add("warning", f"texts with different labels: {len(groups):,}, such as {places}")
+
+
+def _in_short(label: Any) -> str:
+    name = ", ".join(label) if isinstance(label, tuple) else str(label)
+    return name if len(name) <= _LONGEST_LABEL else f"{name[:_LONGEST_LABEL]}..."
+
+
+def add_shared_texts(found: Findings, files: Sequence[Texts]) -> None:
+    """Adds how many texts of each file are also in an earlier one."""
+    for place, later in enumerate(files):
+        for earlier in files[:place]:
+            if both := find_shared(later.keys, earlier.keys):
+                number, other = both[0]
+                share = f"{len(both):,} of the {len(later.keys):,} texts of {later.name} are also in {earlier.name}"
+                where = f"such as {later.sources[number]} ({earlier.sources[other]} there)"
+                found.add("warning", f"{share}, {where}")
+
+
+def add_small_classes(found: Findings, counts: collections.Counter[str], has_weights: bool) -> None:
+    """Adds the setting that helps if some classes have far fewer examples than others."""
+    if len(counts) < 2 or has_weights:
+        return
+    (large, most), (small, fewest) = counts.most_common(1)[0], counts.most_common()[-1]
+    if most > _UNEVEN * fewest:
+        text = '"{}" has {} examples, but "{}" has {}; {class_weights}=balanced gives rare classes more weight'
+        found.add("warning", Message(text, small, f"{fewest:,}", large, f"{most:,}"))

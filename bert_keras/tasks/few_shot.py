@@ -1,0 +1,245 @@
+"""Few-shot classification: a logistic regression on the vectors of an encoder, which first learns to tell the classes.
+
+The encoder learns from all pairs of texts in a batch, so a few steps are enough. The two stages are the idea of
+Tunstall et al. 2022, "Efficient Few-Shot Learning Without Prompts" (SetFit). The model is an ordinary classifier. Its
+pooler gives the mean of the tokens the length 1, and the regression is its head, so prediction, the server and all
+exports need nothing else.
+"""
+
+import dataclasses
+import logging
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import rich.console
+import tensorflow as tf
+
+from bert_keras.data_prep.tasks.examples import Example
+from bert_keras.engine.distribution.devices import distribute, is_compiled
+from bert_keras.engine.evaluation_pass import Inference, finish, last, length_step
+from bert_keras.engine.failures import explain_out_of_memory
+from bert_keras.engine.input.feature_batches import batches_of
+from bert_keras.engine.loop import make_trainer
+from bert_keras.engine.report import Callbacks
+from bert_keras.mistakes import Message, Mistake
+from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.modeling import ClassifierModel, weights_by_name
+from bert_keras.runs.run_dir import ALL_STEPS, RunDir
+from bert_keras.tasks.classification.task import Classification
+from bert_keras.tasks.finetuning.model_dir import has_model, load_start, write_model
+from bert_keras.tasks.finetuning.opening import Opened
+from bert_keras.tasks.finetuning.run import FineTuning, Trained
+from bert_keras.tasks.settings.programs import ClassifierSettings
+from bert_keras.tasks.vectors.losses import NO_CLASS, ClassesLoss
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
+
+log = logging.getLogger("bert_keras")
+
+
+def open_few_shot(
+    opened: Opened[ClassifierSettings],
+    strategy: tf.distribute.Strategy,
+    console: rich.console.Console,
+    callbacks: Callbacks,
+) -> "FewShotRun":
+    """Reads the data of a run with --kind=few_shot, and sets the pooler of its model."""
+    settings, files = opened.settings, opened.files
+    if not settings.init_checkpoint:
+        raise Mistake("{kind}=few_shot needs {init_checkpoint}, an encoder that is already trained")
+    files = few_shot_config(files)
+    return FewShotRun(FewShot(settings, files), dataclasses.replace(opened, files=files), strategy, console, callbacks)
+
+
+def few_shot_config(files: ModelFolder) -> ModelFolder:
+    """Returns the model with the pooler of a few-shot model: the pooling of its vectors, mean of other encoders."""
+    stored = files.task or {}
+    if stored.get("prefix"):
+        log.warning("the texts have no prefix, but the vectors of %s were trained with %r", files, stored["prefix"])
+    return files.with_config(pooling=stored.get("pooling", "mean"), pooler_act="unit_length")
+
+
+def load_encoder(model: ClassifierModel, files: ModelFolder) -> None:
+    """Loads the encoder into a network with the config of `few_shot_config`; its pooler then has the identity."""
+    load_start(model, files, new_head=True)
+    weights = weights_by_name(model)
+    weights["bert/pooler/dense/kernel"].assign(np.eye(files.config.hidden_size))
+    weights["bert/pooler/dense/bias"].assign(np.zeros(files.config.hidden_size))
+
+
+def vectors_of(
+    model: ClassifierModel, strategy: tf.distribute.Strategy, batch_size: int, is_trimmed: bool = True
+) -> Inference:
+    """Returns what computes the "vectors" that the head reads, float32 [N, H]."""
+    return Inference(cast(Any, Encoder(model)), strategy, batch_size, is_trimmed)
+
+
+def open_encoder(files: ModelFolder, batch_size: int) -> Inference:
+    """Returns what computes the "vectors" of a model from `few_shot_config`, without training a head."""
+    network = ClassifierModel(files.config, 2)  # nothing reads its head
+    load_encoder(network, files)
+    return vectors_of(network, tf.distribute.get_strategy(), batch_size)
+
+
+class FewShot(Classification):
+    """The task of run_classifier.py with --kind=few_shot; the names of the classes are examples, too."""
+
+    num_steps = 1
+
+    def __init__(self, settings: ClassifierSettings, files: ModelFolder) -> None:
+        names = list(settings.class_names)
+        # Without a file to train on, only the names have labels.
+        read = dataclasses.replace(settings, do_train=bool(settings.train_file or not names))
+        super().__init__(read, files, {"labels": names} if names else None)
+        self.kind = "few_shot"
+        self.cannot_pack = Message("{kind}=few_shot has its own way to train")
+        if names and any(example.text_b for example in self.data.train or ()):
+            raise Mistake("{class_names} are single texts, but {train_file} has pairs; leave one of them out")
+        of_names = [Example(name, name.replace("_", " "), label=name, source=f"the class {name}") for name in names]
+        self.examples = [*(self.data.train or ()), *of_names]
+        self.num_train_examples = len(self.examples)
+
+    def remedies(self, settings: Any) -> list[Message]:
+        here = f" (here {settings.contrastive_epochs})" if settings.do_train else ""
+        more = Message("more {contrastive_epochs}{}", here)
+        return [Message("more examples of each class"), more, Message("another encoder ({init_checkpoint})")]
+
+
+class FewShotRun(FineTuning):
+    """A run whose training is the fit of a head."""
+
+    def train(self, settings: Any, run_dir: RunDir) -> Trained | None:
+        """Fits the head, and writes the model into `model/` as that of step 1."""
+        task: Any = self.task
+        files = self.opened.files
+        if has_model(run_dir) and run_dir.end:
+            log.info("nothing to train: the head is fitted")
+            return Trained()
+        network = self._build(settings)
+        load_encoder(network.model, files)
+        self._train_encoder(network.model, settings)
+        weights = weights_by_name(network.model)
+        encoder = vectors_of(network.model, self.strategy, settings.eval_batch_size, self._is_trimmed)
+        vectors = last(encoder.outputs(task.train_features))["vectors"]
+        labels, of_classes = task.train_features["label_ids"], task.class_weights
+        kernel, bias = fit_head(vectors, labels, None if of_classes is None else np.array(of_classes)[labels])
+        weights["output_weights"].assign(kernel)
+        weights["output_bias"].assign(bias)
+        log.info("the head is fitted to the vectors of %s examples", f"{len(labels):,}")
+        has_evaluation = task.eval_features is not None
+        evaluation = finish(self._evaluator(network, settings)(), 1) if has_evaluation else None
+        write_model(run_dir, task, files, network.model, 1, evaluation.metrics if evaluation else {})
+        run_dir.finish(1, ALL_STEPS)
+        return Trained(None, network, 1, evaluation)
+
+    def _train_encoder(self, model: ClassifierModel, settings: ClassifierSettings) -> None:
+        """Makes the vectors of each class similar."""
+        if not settings.contrastive_epochs:
+            return
+        features: Any = self.task.train_features
+        if np.bincount(features["label_ids"]).max() < 2:
+            log.info("no class has two examples to compare, so the encoder stays as it is")
+            return
+        rows = contrastive_batches(features["label_ids"], settings.contrastive_epochs, settings.seed)
+        steps = dataclasses.replace(
+            settings,
+            learning_rate=_LEARNING_RATE,
+            num_train_steps=len(rows),
+            num_warmup_steps=len(rows) // 10,
+            adam_bias_correction=True,
+        )
+        loss = ClassesLoss(Encoder(model))
+        features = {name: features[name] for name in loss.feature_names}
+        rows, features = filled(rows, features, self.strategy.num_replicas_in_sync)
+        step = length_step(features["input_ids"].shape[-1], is_compiled(settings))
+        batches = iter(distribute(self.strategy, batches_of(features, rows, self._is_trimmed, step), is_endless=True))
+        trainer = make_trainer(loss, self.strategy, steps, is_trained=lambda name: not name.startswith(_FIXED))
+        num_batches = len(rows) // settings.contrastive_epochs
+        with explain_out_of_memory("max_seq_length"):
+            for epoch in range(settings.contrastive_epochs):
+                value = float(trainer.train(batches, tf.constant(num_batches))["loss"]) / num_batches
+                log.info("epoch %d of %d of the encoder: loss %.4g", epoch + 1, settings.contrastive_epochs, value)
+
+
+class Encoder:
+    """The vectors that the head of a classifier reads, as a model for `Inference` and `Trainer`."""
+
+    is_per_token = False
+
+    def __init__(self, model: ClassifierModel) -> None:
+        self.bert = model.bert
+        self.name, self.name_in_checkpoint = model.name, model.name_in_checkpoint
+        self.weights = self.variables = model.weights
+
+    def __call__(self, features: dict[str, Any], dropout_seed: Any = None) -> dict[str, Any]:
+        return {"vectors": self.bert(features, dropout_seed=dropout_seed)["pooled_output"]}
+
+
+def contrastive_batches(labels: np.ndarray, num_epochs: int, seed: int) -> np.ndarray:
+    """Returns the rows of each batch, int [steps, B].
+
+    Each epoch has as many batches of equal size as all examples need, and leaves out a random rest. The examples come
+    in groups of up to 4 of one class, because an example learns nothing in a batch without another one of its class.
+    """
+    num_batches = -(-len(labels) // _LARGEST_BATCH)
+    size = len(labels) // num_batches
+    draw, epochs = np.random.default_rng(seed), []
+    for _ in range(num_epochs):
+        rows = draw.permutation(len(labels))
+        rows = rows[np.argsort(labels[rows], kind="stable")]
+        places = np.arange(len(rows)) - np.searchsorted(labels[rows], labels[rows])  # within the class
+        _, groups = np.unique([labels[rows], places // 4], axis=1, return_inverse=True)
+        rows = rows[np.argsort(draw.permutation(len(rows))[groups.reshape(-1)], kind="stable")]
+        epochs.append(rows[: size * num_batches].reshape(num_batches, size))
+    return np.concatenate(epochs)
+
+
+def filled(
+    rows: np.ndarray, features: dict[str, np.ndarray], multiple_of: int
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Fills each batch to a size that the devices can share, so that their number does not change its examples.
+
+    The filling is a copy of the shortest example, as another example at the end, with a label that does not count.
+    """
+    num_examples, shortest = len(features["label_ids"]), features["input_mask"].sum(-1).argmin()
+    features = {name: np.concatenate([values, values[[shortest]]]) for name, values in features.items()}
+    features["label_ids"][-1] = NO_CLASS
+    filling = np.full((len(rows), -rows.shape[1] % multiple_of), num_examples)
+    return np.concatenate([rows, filling], axis=1), features
+
+
+def fit_head(
+    vectors: np.ndarray, labels: np.ndarray, example_weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Fits a logistic regression to vectors, and returns it as a linear head with one row a class.
+
+    Args:
+        vectors: float [N, H], of length 1.
+        labels: int [N], each class from 0 to C - 1 at least once.
+        example_weights: float [N], or None: all are equal.
+
+    Returns:
+        The kernel, float [C, H], and the bias, float [C].
+    """
+    model = regression().fit(vectors, labels, example_weights)
+    kernel, bias = model.coef_, model.intercept_
+    if len(kernel) == 1:  # of two classes, scikit-learn has the difference
+        kernel, bias = np.concatenate([-kernel, kernel]) / 2, np.concatenate([-bias, bias]) / 2
+    return kernel, bias
+
+
+def regression() -> "LogisticRegression":
+    """Returns the logistic regression for vectors of the length 1, before its fit."""
+    from sklearn.linear_model import LogisticRegression  # it loads only where it is needed
+
+    return LogisticRegression(C=_INVERSE_REGULARIZATION, max_iter=1000)
+
+
+# Vectors of the length 1 differ little in each number, so the default of scikit-learn, 1, keeps answers near 1 / C.
+_INVERSE_REGULARIZATION = 10.0
+# The pooler and the head, whose weights the fit of the head sets.
+_FIXED = ("bert/pooler", "output_")
+# Chosen with MiniLM, on the data of docs/explanation/results.md.
+_LEARNING_RATE = 1e-4
+_LARGEST_BATCH = 64

@@ -1,0 +1,181 @@
+"""Opens a fine-tuning run: its settings, checked, and its model."""
+
+import dataclasses
+import logging
+import math
+from collections.abc import Collection, Set
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from absl import flags
+
+from bert_keras.cli.flags import given_flags, require
+from bert_keras.engine.distribution.tpu import check_tpu
+from bert_keras.mistakes import Mistake, Setting
+from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.modeling.lora import check_lora
+from bert_keras.runs.run_dir import RunDir
+from bert_keras.settings.effects import check_effects
+from bert_keras.settings.groups import FineTuningSettings, TeacherSettings
+from bert_keras.tasks.settings.reading import (
+    check_given_checkpoint,
+    settings_of,
+    take_run_config,
+    take_settings_of_run,
+)
+
+if TYPE_CHECKING:
+    from bert_keras.tasks.distillation.teacher import Teacher
+
+log = logging.getLogger("bert_keras")
+
+S = TypeVar("S", bound=FineTuningSettings)
+
+
+@dataclasses.dataclass(frozen=True)
+class Opened(Generic[S]):
+    """The settings and the model of a fine-tuning program.
+
+    Attributes:
+        files: the model to train, evaluate or predict with.
+        stored: the task.json of the teacher, or of the model that a run without training uses; None without either.
+        given: names of the flags on the command line; others may come from an earlier run.
+        teacher: the model of --teacher if the run trains.
+    """
+
+    settings: S
+    files: ModelFolder
+    stored: dict[str, Any] | None
+    given: Set[str] = frozenset()
+    teacher: "Teacher | None" = None
+
+
+def open_fine_tuning(
+    flag_values: flags.FlagValues,
+    group: type[S],
+    program: str,
+    tasks: Collection[str],
+    settled: Collection[str],
+    fixed: Collection[str] = (),
+) -> Opened[S]:
+    """Turns flags into settings, checks those that all programs share, and opens the model files.
+
+    Args:
+        flag_values: the flags of the program, parsed.
+        group: the dataclass of its settings.
+        program: its name.
+        tasks: names of the program's tasks in task.json.
+        settled: names of flags that default to the value in the task.json of a trained model.
+        fixed: flags among `settled` that must not differ from that value.
+    """
+    check_tpu(flag_values)
+    take_run_config(flag_values, flag_values.run_config, program)
+    check_given_checkpoint(flag_values, program)
+    take_settings_of_run(flag_values, program)
+    actions = [Setting(name) for name in ("do_train", "do_eval", "do_predict") if name in flag_values]
+    if not any(flag_values[name].value for name in actions):
+        raise Mistake("nothing to do: give one or more of {}", actions)
+    require(flag_values, ("output_dir",))
+    settings, given = settings_of(group, flag_values), given_flags(flag_values)
+    check_effects(settings, given, {"program": program})
+    _check_choices(settings)
+    run_dir = RunDir(settings.output_dir, program)
+    files = _trained_model(settings, run_dir)
+    stored = files and files.task
+    if files and stored:
+        if stored["task"] not in tasks:
+            raise ValueError(f"the model in {files.folder} was trained for {stored['task']}; give one from {program}")
+        settings = dataclasses.replace(settings, **_settled(flag_values, stored, settled, fixed))
+    else:
+        files = _start(settings)
+    files.check()
+    check_length(settings.max_seq_length, files)
+    num_frozen, num_layers = settings.freeze_layers, files.config.num_layers_of_weights
+    if num_frozen is not None and num_frozen > num_layers:
+        raise Mistake("{freeze_layers}={0}, but the model has {1} layers; give {1} or less", num_frozen, num_layers)
+    _check_lora(settings, files.config.hidden_size)
+    if not (isinstance(settings, TeacherSettings) and settings.do_train and settings.teacher):
+        return Opened(settings, files, stored, given)
+    from bert_keras.tasks.distillation.teacher import open_teacher
+
+    teacher = open_teacher(settings, tasks, files, program)
+    return Opened(settings, files, teacher.settings, given, teacher)
+
+
+def check_length(length: int, files: ModelFolder) -> None:
+    """Checks that the model has a position for each token of a sequence."""
+    if length > (longest := files.config.max_position_embeddings):
+        raise Mistake(
+            "{max_seq_length}={0} is more than the {1} positions that the model has; give {1} or less", length, longest
+        )
+
+
+def _check_choices(settings: FineTuningSettings) -> None:
+    if not settings.do_train:
+        return
+    several = (settings.learning_rate, settings.train_batch_size, settings.num_train_epochs)
+    if settings.num_seeds * math.prod(map(len, several)) > 1 and not settings.do_eval:
+        raise Mistake("several seeds or settings are compared by an evaluation; give {do_eval} as well")
+    if settings.max_steps and len(settings.num_train_epochs) > 1:
+        raise Mistake(
+            "{max_steps}={} replaces the epochs, but {num_train_epochs} has several values; leave out one of the two",
+            settings.max_steps,
+        )
+
+
+def _check_lora(settings: FineTuningSettings, hidden_size: int) -> None:
+    rank, alpha, targets = settings.lora_rank, settings.lora_alpha, tuple(settings.lora_targets.split(","))
+    if rank and settings.do_train and not settings.init_checkpoint:
+        raise Mistake("{lora_rank} adapts a pre-trained model; give {init_checkpoint} as well")
+    if rank:
+        check_lora(rank, rank if alpha is None else alpha, targets, hidden_size, prefix="lora_")
+
+
+def _trained_model(settings: FineTuningSettings, run_dir: RunDir) -> ModelFolder | None:
+    """Returns the trained model to use, which has a task; None if the run trains or has none."""
+    if settings.do_train:
+        return None
+    own = run_dir.path if run_dir.in_use() else None
+    # A run that was interrupted before it wrote a model uses its own checkpoint, not --init_checkpoint.
+    given = settings.init_checkpoint if not run_dir.latest_checkpoint() else None
+    # If another library leaves the task of a model open, {kind} answers.
+    kind = getattr(settings, "kind", None)
+    task = kind if kind in ("regression", "multi_label", "rerank") else None
+    models = (ModelFolder(path, **_casing(settings)).with_answer(task) for path in (own, given) if path)
+    return next((model for model in models if model.task), None)
+
+
+def _casing(settings: FineTuningSettings) -> dict[str, Any]:
+    return {"do_lower_case": settings.do_lower_case, "strip_accents": settings.strip_accents}
+
+
+def _settled(
+    flag_values: flags.FlagValues, stored: dict[str, Any], settled: Collection[str], fixed: Collection[str]
+) -> dict[str, Any]:
+    """Returns the values in the task of flags that are not given; refuses other values of fixed flags."""
+    for name in (name for name in fixed if name in stored):
+        if flag_values[name].present and flag_values[name].value != stored[name]:
+            raise Mistake(
+                "{0}={1}, but the model has the {2} {3}; leave it out",
+                Setting(name),
+                flag_values[name].value,
+                name,
+                stored[name],
+            )
+    return {name: stored[name] for name in settled if stored.get(name) is not None and not flag_values[name].present}
+
+
+def _start(settings: FineTuningSettings) -> ModelFolder:
+    """Returns the model to start from: for a run folder the best one, which is complete."""
+    path = settings.init_checkpoint
+    if path is None:
+        if not settings.do_train:
+            raise Mistake(
+                "{output_dir}={} does not contain a model; train one with {do_train}, or give {init_checkpoint}",
+                settings.output_dir,
+            )
+        missing = [Setting(name) for name in ("bert_config_file", "vocab_file") if not getattr(settings, name)]
+        if missing:
+            raise Mistake(
+                "missing: {init_checkpoint}, the model to start from (or, to start from random numbers, {})", missing
+            )
+    return ModelFolder(path, settings.vocab_file, settings.bert_config_file, **_casing(settings))

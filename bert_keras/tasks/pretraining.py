@@ -1,0 +1,365 @@
+"""Executes a pre-training run: reads records, builds the network, trains, evaluates."""
+
+import dataclasses
+import logging
+import math
+from collections.abc import Callable, Iterable, Iterator, Set
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import rich.console
+import tensorflow as tf
+
+from bert_keras.data_prep.records.reading import (
+    PretrainingRecords,
+    check_same_vocabulary,
+    open_records,
+    vocabulary_size_of,
+)
+from bert_keras.data_prep.text.splitting import LONGEST_WORD_TO_SPLIT
+from bert_keras.data_prep.text.tokenization import load_vocab
+from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
+from bert_keras.engine.distribution.devices import distribute, strategy_of
+from bert_keras.engine.distribution.workers import Workers, open_run_dir
+from bert_keras.engine.evaluation_pass import Evaluation, Evaluator, finish, write_eval_results
+from bert_keras.engine.failures import explain_out_of_memory, explain_records
+from bert_keras.engine.input.packed_batches import PackedLoss, pack_examples
+from bert_keras.engine.input.pretraining_batches import (
+    evaluation_batches,
+    next_token_batches,
+    seeded_batches,
+    span_boundary_batches,
+    training_batches,
+)
+from bert_keras.engine.loop import Hooks, Progress, make_trainer, part_of_batch, train
+from bert_keras.engine.precision import take_jit
+from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Result
+from bert_keras.mistakes import Message, Mistake
+from bert_keras.model_folder.folder import given_config
+from bert_keras.model_folder.preparation import Preparation
+from bert_keras.modeling import (
+    BertConfig,
+    IncompleteMatchError,
+    PretrainingLoss,
+    PretrainingModel,
+    ReplacedTokenLoss,
+    ReplacedTokenModel,
+    SpanBoundaryLoss,
+    SpanBoundaryModel,
+    check_config,
+    check_vocabulary,
+    load_weights,
+    open_checkpoint,
+    weights_by_name,
+    with_vocab_size,
+)
+from bert_keras.modeling.checkpoints.loading import Checkpoint
+from bert_keras.modeling.layers import dtype_policy, initial_seed
+from bert_keras.modeling.losses import Loss
+from bert_keras.modeling.replaced_tokens import generator_config
+from bert_keras.runs.metrics_log import draw_learning_curves
+from bert_keras.runs.run_dir import ALL_STEPS, RunDir
+from bert_keras.settings.devices import PRECISIONS
+from bert_keras.settings.effects import check_effects
+from bert_keras.settings.groups import free_settings, values_of
+from bert_keras.storage import paths
+from bert_keras.storage.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes, vocabulary_digest
+from bert_keras.tasks.settings.pretraining import PretrainingSettings
+
+if TYPE_CHECKING:
+    from bert_keras.tasks.distillation.pretraining import PretrainingTeacher
+
+log = logging.getLogger("bert_keras")
+
+_PROGRAM = "run_pretraining"  # in run_config.json
+
+
+@dataclasses.dataclass(frozen=True)
+class Pretraining:
+    """A pre-training run: its settings, and the names of those on the command line."""
+
+    settings: PretrainingSettings
+    given: Set[str]
+    console: rich.console.Console
+    callbacks: Callbacks = NO_CALLBACKS
+
+    def execute(self) -> Result:
+        """Returns the metrics of the evaluation; none without one, or if a signal stopped training."""
+        settings = self.settings
+        if not settings.do_train and not settings.do_eval:
+            raise Mistake("nothing to do: give {do_train}, {do_eval} or both")
+        if settings.do_train and not 0 < settings.learning_rate < math.inf:
+            raise Mistake("{learning_rate}={:g} is not a number above 0", settings.learning_rate)
+        strategy = strategy_of(settings)
+        workers = Workers(strategy)
+        with open_run_dir(settings.output_dir, _PROGRAM, workers, values_of(settings)) as run_dir:
+            config, records, eval_records = _read_input(settings)
+            check_effects(settings, self.given, {"has_sentence_task": records.has_sentence_task})
+            checkpoint = _checkpoint_to_start_from(settings, run_dir)
+            if checkpoint is not None:
+                check_config(config, checkpoint)
+            if settings.deterministic:
+                tf.config.experimental.enable_op_determinism()
+            teacher = None
+            if settings.do_train:
+                part_of_batch(settings, strategy)
+                if settings.teacher:
+                    from bert_keras.tasks.distillation.pretraining import PretrainingTeacher
+
+                    teacher = PretrainingTeacher(settings, config)
+                num_tokens = settings.num_train_steps * settings.train_batch_size * settings.max_seq_length
+                if not settings.pack:  # a batch of packed rows may have any number of rows
+                    settings = take_jit(settings, num_tokens, config, strategy.num_replicas_in_sync)
+                _claim(run_dir, settings, config, records, workers, teacher)
+            with initial_seed(settings.seed):
+                loss = taught = _build(config, records, checkpoint, settings, strategy)
+                if teacher:
+                    with strategy.scope(), dtype_policy(PRECISIONS[settings.precision]):
+                        taught = teacher.teach(loss)
+            evaluate = None
+            if settings.do_eval:
+                evaluate = _make_evaluation(settings, loss, strategy, records, eval_records)
+            progress = Progress(run_dir.latest_step(), ALL_STEPS)
+            if settings.do_train:
+                hooks = Hooks(
+                    run_dir, settings, records.total_examples, self.console, workers, evaluate, callbacks=self.callbacks
+                )
+                trainer = make_trainer(PackedLoss(taught) if settings.pack else taught, strategy, settings)
+                with explain_records(records):
+                    progress = train(trainer, lambda start: _batches(settings, loss, strategy, records, start), hooks)
+                draw_learning_curves(run_dir)
+            metrics = None
+            if evaluate and progress.is_whole:
+                metrics = (progress.evaluation or finish(evaluate(), progress.step)).metrics
+                write_eval_results(run_dir, progress.step, {name: np.float32(metrics[name]) for name in metrics})
+            log.info("the run is in %s", run_dir.path)
+            return Result(metrics, is_complete=progress.is_whole and run_dir.is_writable)
+
+
+def _read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingRecords, PretrainingRecords | None]:
+    """Reads and checks the config, the records, and those to evaluate on."""
+    name = settings.bert_config_file
+    config = given_config(name)
+    if settings.max_seq_length > config.max_position_embeddings:
+        raise Mistake(
+            "{max_seq_length}={} is more than the {} positions of {}; build shorter records, or use a config "
+            "with more max_position_embeddings",
+            settings.max_seq_length,
+            config.max_position_embeddings,
+            name,
+        )
+    input_file = settings.input_file or settings.eval_file or ""
+    tokens = read_tokens(settings.vocab_file) if settings.vocab_file else None
+    if not settings.init_checkpoint and (vocabulary := vocabulary_size_of(input_file) or tokens):
+        config = with_vocab_size(config, vocabulary, settings.vocab_file or input_file)
+    lengths = (settings.max_seq_length, settings.max_predictions_per_seq, config.vocab_size)
+    records = open_records(input_file, *lengths)
+    eval_records = open_records(settings.eval_file, *lengths) if settings.eval_file else None
+    if eval_records:
+        check_same_vocabulary(records.files[0], records.metadata, eval_records.files[0], eval_records.metadata)
+        trained = {*map(paths.identity, records.files)}
+        seen = sorted(file for file in eval_records.files if paths.identity(file) in trained)
+        if seen and settings.input_file:
+            log.warning("%s is also training data; its metrics say little about other text", ", ".join(seen))
+    if tokens:
+        _check_vocabulary(tokens, config, records)
+    if config.is_decoder and settings.objective != "masked_lm":
+        raise Mistake(
+            "{} has is_decoder, but {objective}={} needs a model that sees all tokens; leave one of the two out",
+            settings.bert_config_file,
+            settings.objective,
+        )
+    if settings.objective == "span_boundary":
+        _check_spans(records, eval_records)
+    if settings.objective == "electra":
+        _check_generator(settings, config)
+    elif not settings.masked_lm_loss_weight and not (records.has_sentence_task and settings.next_sentence_loss_weight):
+        reason = "{next_sentence_loss_weight}=0" if records.has_sentence_task else "records without a sentence task"
+        raise Mistake("{masked_lm_loss_weight}=0 and " + reason + " leave nothing to learn; give a weight above 0")
+    return config, records, eval_records
+
+
+def _check_spans(*all_records: PretrainingRecords | None) -> None:
+    """Refuses records without masked spans in single segments, which --objective=span_boundary needs."""
+    for records in filter(None, all_records):
+        if not records.has_spans:
+            raise Mistake(
+                "{}: not all were built with {masked_spans} and {sentence_task}=none, which "
+                "{objective}=span_boundary needs; build them with {masked_spans}=geometric "
+                "{sentence_task}=none, and keep the .json files with them",
+                records.files,
+            )
+
+
+def _check_generator(settings: PretrainingSettings, config: BertConfig) -> None:
+    """Refuses settings with which a generator and a discriminator cannot be trained."""
+    if not settings.masked_lm_loss_weight and not settings.replaced_token_loss_weight:
+        raise Mistake(
+            "{masked_lm_loss_weight}=0 and {replaced_token_loss_weight}=0 leave nothing to learn; give a weight above 0"
+        )
+    try:
+        of_generator = generator_config(config, settings.generator_size)
+    except ValueError as error:
+        raise Mistake("{generator_size}: {}; give another size, such as 0.25", error) from None
+    log.info(
+        "generator: %d layers, width %d, %d attention heads",
+        of_generator.num_hidden_layers,
+        of_generator.hidden_size,
+        of_generator.num_attention_heads,
+    )
+
+
+def _check_vocabulary(tokens: Tokens, config: BertConfig, records: PretrainingRecords) -> None:
+    digest = vocabulary_digest(load_vocab(tokens))
+    if records.metadata.get("vocab_sha256", digest) != digest:
+        raise Mistake(
+            "{vocab_file}={} is not the vocabulary that the records of {input_file} were built with; give "
+            "that one, or build them again",
+            tokens.name,
+        )
+    check_vocabulary(tokens, config, records.metadata.get("do_lower_case"))
+
+
+def _checkpoint_to_start_from(settings: PretrainingSettings, run_dir: RunDir) -> Checkpoint | None:
+    """Opens the checkpoint to start from. As in the original BERT, the run's newest one has priority."""
+    if newest := run_dir.latest_checkpoint():
+        if settings.init_checkpoint:
+            log.info(Message("{} goes before {init_checkpoint}", newest))
+        # Training restores this checkpoint itself, with the optimizer's state.
+        return None if settings.do_train else open_checkpoint(newest)
+    if settings.init_checkpoint:
+        return open_checkpoint(settings.init_checkpoint)
+    if not settings.do_train:
+        raise Mistake(
+            "nothing to evaluate: {output_dir}={} holds no checkpoint; train first, or give {init_checkpoint}",
+            run_dir.path,
+        )
+    return None
+
+
+def _build(
+    config: BertConfig,
+    records: PretrainingRecords,
+    checkpoint: Checkpoint | None,
+    settings: PretrainingSettings,
+    strategy: tf.distribute.Strategy,
+) -> Loss:
+    """Returns the network with its losses; its weights are random, or from the checkpoint if there is one."""
+    with strategy.scope(), dtype_policy(PRECISIONS[settings.precision]):
+        loss = _make_loss(config, records, settings)
+    loss.model.bert.is_recomputed = settings.recompute
+    if config.is_decoder:
+        log.info("is_decoder in the config: the model reads left to right and learns the next tokens, without masks")
+    num_weights = sum(math.prod(weight.shape) for weight in loss.model.weights)
+    log.info("model: %d layers, width %d, %s weights", config.num_hidden_layers, config.hidden_size, f"{num_weights:,}")
+    if checkpoint is None:
+        return loss
+    try:
+        weights = {**weights_by_name(loss.model), **loss.own_weights}
+        report = load_weights(weights, checkpoint, settings.allow_partial_checkpoint)
+    except IncompleteMatchError as error:
+        raise Mistake(
+            "{}, or give {allow_partial_checkpoint} to initialize missing weights at random and ignore unknown ones",
+            error,
+        ) from None
+    log.info("%s", report)
+    return loss
+
+
+def _make_loss(config: BertConfig, records: PretrainingRecords, settings: PretrainingSettings) -> Loss:
+    """Returns the new network of the objective with its losses."""
+    weight = settings.masked_lm_loss_weight
+    if settings.objective == "electra":
+        sizes = settings.generator_size, weight, settings.replaced_token_loss_weight
+        loss = ReplacedTokenLoss(ReplacedTokenModel(config), *sizes)
+        loss.generator.bert.is_recomputed = settings.recompute
+        return loss
+    if settings.objective == "span_boundary":
+        return SpanBoundaryLoss(SpanBoundaryModel(config), weight)
+    sentence_weight = settings.next_sentence_loss_weight
+    return PretrainingLoss(PretrainingModel(config), records.has_sentence_task, weight, sentence_weight)
+
+
+def _with_labels(batches: tf.data.Dataset, settings: PretrainingSettings, config: BertConfig) -> tf.data.Dataset:
+    """Returns batches with the labels that the objective and the direction of reading need."""
+    if config.is_decoder:
+        return next_token_batches(batches)
+    return span_boundary_batches(batches) if settings.objective == "span_boundary" else batches
+
+
+def _batches(
+    settings: PretrainingSettings,
+    loss: Loss,
+    strategy: tf.distribute.Strategy,
+    records: PretrainingRecords,
+    start_step: int,
+) -> Iterable[dict[str, Any]]:
+    batches = training_batches(records, settings.train_batch_size, settings.seed, start_step)
+    batches = _with_labels(batches, settings, loss.model.config)
+    if settings.objective == "electra":
+        batches = seeded_batches(batches, settings.seed, start_step)
+    if settings.pack:
+        # A run that resumes does not read its data up to `start_step` to measure a few batches.
+        measured = training_batches(records, settings.train_batch_size, settings.seed)
+        batches = pack_examples(batches, measured, settings, strategy.num_replicas_in_sync)
+    return distribute(strategy, batches, is_endless=True)
+
+
+def _make_evaluation(
+    settings: PretrainingSettings,
+    loss: Loss,
+    strategy: tf.distribute.Strategy,
+    records: PretrainingRecords,
+    eval_records: PretrainingRecords | None,
+) -> Callable[[], Iterator[Evaluation | None]]:
+    """Returns a function that starts an evaluation of the model of a loss."""
+    batch_size, max_steps = settings.eval_batch_size, settings.max_eval_steps
+    if eval_records is None:
+        log.warning(
+            Message("no {eval_file}: evaluating on the training records ({input_file}), as the original BERT does")
+        )
+        batches = evaluation_batches(records, batch_size, max_steps)
+    else:
+        batches = evaluation_batches(eval_records, batch_size).take(max_steps)
+        seen = min(eval_records.total_examples, max_steps * batch_size)
+        log.info(Message("evaluation: {} of the {} examples of {eval_file}", seen, eval_records.total_examples))
+    batches = _with_labels(batches, settings, loss.model.config)
+    evaluator = Evaluator(loss, strategy, settings.jit is True)
+
+    def evaluate() -> Iterator[Evaluation | None]:
+        with explain_records(eval_records or records), explain_out_of_memory("eval_batch_size"):
+            yield from evaluator.evaluate(distribute(strategy, batches))
+
+    return evaluate
+
+
+def _claim(
+    run_dir: RunDir,
+    settings: PretrainingSettings,
+    config: BertConfig,
+    records: PretrainingRecords,
+    workers: Workers,
+    teacher: "PretrainingTeacher | None",
+) -> None:
+    """Claims the run folder, and writes the files into it that users of the weights need."""
+    facts = {
+        "bert_config": config.to_dict(),
+        "num_examples": dict(zip(records.files, records.num_examples, strict=True)),
+    }
+    if teacher:
+        facts["teacher_sha256"] = teacher.files.digest
+    workers.check_same(facts)
+    run_dir.claim(values_of(settings), facts, free_settings(settings))
+    run_dir.write_text("bert_config.json", config.to_json_string())
+    casing = records.metadata.get("do_lower_case")
+    if casing is not None:
+        # Stored here, because the records may change, or be on another machine, when the model is used.
+        is_from_nothing = not settings.init_checkpoint
+        longest = settings.max_seq_length if is_from_nothing else config.max_position_embeddings
+        longest_word = records.metadata.get("max_input_chars_per_word")
+        if longest_word == LONGEST_WORD_TO_SPLIT:
+            longest_word = None
+        preparation = Preparation(casing, records.metadata.get("strip_accents"), longest, longest_word)
+        run_dir.write_text(TOKENIZER_FILE, preparation.to_text())
+    if settings.vocab_file:
+        run_dir.write_text(VOCABULARY_FILE, vocabulary_bytes(settings.vocab_file))

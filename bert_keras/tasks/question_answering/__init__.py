@@ -1,0 +1,1 @@
+"""Answers from a text, as in SQuAD."""

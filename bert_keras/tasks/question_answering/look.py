@@ -1,0 +1,89 @@
+"""A look at the files of run_squad.py."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import flags
+
+from bert_keras.cli.flags import given_flags
+from bert_keras.data_prep.tasks.question_files import read_articles
+from bert_keras.data_prep.tasks.squad import SquadExample
+from bert_keras.data_prep.tasks.squad_files import check_answers, make_examples
+from bert_keras.evaluation.squad import questions_of
+from bert_keras.mistakes import Mistake, Setting
+from bert_keras.storage.json_rows import name_of
+from bert_keras.tasks.dry_run.findings import Findings
+from bert_keras.tasks.dry_run.opening import open_settings, stored_task, teacher_of
+from bert_keras.tasks.dry_run.statistics import (
+    Texts,
+    add_equal_texts,
+    add_examples,
+    add_shared_texts,
+    num_words,
+    shown,
+    spread,
+)
+from bert_keras.tasks.settings.programs import SquadSettings
+
+_ACTIONS = {"train_file": "do_train", "eval_file": None, "predict_file": "do_predict"}
+
+
+def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
+    """Looks at the files of run_squad.py; not `is_whole`: only for mistakes."""
+    together, files, texts = Findings(), [], []
+    with together.catching():
+        settings = open_settings(values, SquadSettings, "run_squad")
+        given, stored = given_flags(values), stored_task(settings, ["question_answering"])
+        if stored and teacher_of(settings):
+            if not is_whole and stored.get("version_2_with_negative", False) != settings.version_2_with_negative:
+                return []  # the run tells that the teacher does not fit
+        elif stored and "version_2_with_negative" not in given:
+            answers = stored.get("version_2_with_negative", settings.version_2_with_negative)
+            settings = dataclasses.replace(settings, version_2_with_negative=answers)
+        if not settings.do_train and "eval_file" not in given:
+            settings = dataclasses.replace(settings, eval_file=None)  # training has evaluated on it
+        if not (is_whole or settings.do_train or stored):
+            return []  # a model that is not in a folder here decides whether texts may lack answers
+        for name, action in _ACTIONS.items():
+            if action and getattr(settings, action) and not getattr(settings, name):
+                raise Mistake("{} needs {}, a file of SQuAD's JSON", Setting(action), Setting(name))
+            if getattr(settings, name) and (action is None or getattr(settings, action)):
+                files.append(Findings(getattr(settings, name), name))
+                texts += _read(files[-1], settings, is_whole)
+    add_shared_texts(together, texts)
+    return [*files, together]
+
+
+def _read(found: Findings, settings: SquadSettings, is_whole: bool) -> list[Texts]:
+    """Reads a file, and adds what it holds; returns its questions with their contexts."""
+    is_training, has_unanswered = found.setting == "train_file", settings.version_2_with_negative
+    with found.reading():
+        articles = read_articles(found.path)
+        examples = make_examples(articles, name_of(found.path), is_training, has_unanswered)
+        if found.setting == "eval_file":
+            check_answers(articles, name_of(found.path), has_unanswered)
+    if found.problems or not is_whole:
+        return []
+    answers = {question["id"]: question.get("answers") or [] for question in questions_of(articles)}
+    return [_describe(found, examples, answers)]
+
+
+def _describe(found: Findings, examples: Sequence[SquadExample], answers: Mapping[str, Sequence[Any]]) -> Texts:
+    pairs = [(example.question, example.passage.text) for example in examples]
+    texts = Texts(found.path, pairs, [f'question "{example.question_id}"' for example in examples])
+    first = (_shown(example, answers[example.question_id]) for example in examples[:3])
+    add_examples(found, first, len(examples), "questions")
+    num_answered = sum(bool(answers[example.question_id]) for example in examples)
+    found.add("answers", f"{num_answered:,} questions have an answer, {len(examples) - num_answered:,} have none")
+    passages = {id(example.passage): example.passage for example in examples}
+    found.add("contexts", f"{len(passages):,}, with {len(examples) / len(passages):.1f} questions each")
+    found.add("words", f"of contexts: {spread([len(passage.words) for passage in passages.values()])}")
+    found.add("", f"of questions: {spread([num_words(example.question) for example in examples], texts.sources)}")
+    add_equal_texts(found, texts)
+    return texts
+
+
+def _shown(example: SquadExample, answers: Sequence[Any]) -> str:
+    answer = shown(answers[0]["text"]) if answers else "no answer"
+    return f"{answer}: {shown(example.question)}"

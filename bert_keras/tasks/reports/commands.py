@@ -1,0 +1,82 @@
+"""Commands that can be copied: what to do with a model after its run."""
+
+import dataclasses
+import pathlib
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bert_keras.runs.run_dir import RUN_CONFIG
+from bert_keras.settings.model_files import ModelSettings
+from bert_keras.storage import paths
+from bert_keras.tasks.settings.programs import ColumnSettings
+
+_LINE_WIDTH = 110
+
+
+def commands_of_model(
+    folder: str, name: str, settings: Mapping[str, Any], texts: Sequence[str] = ()
+) -> Iterator[tuple[str, list[str]]]:
+    """Yields commands that use a fine-tuned model, after their purposes; `settings` are those of its task.json."""
+    from bert_keras.model_folder.tasks import TASKS  # the help does not need it
+
+    task = TASKS[settings["task"]]
+    names = (*task.texts[:1], "one text", "another text") if task.form == "choices" else task.texts
+    names = (*names, "second text") if settings.get("is_pair") else names
+    model = f"--model_dir={folder}"
+    arguments = [f"your {text}" for text in names]
+    if settings["task"] == "vectors":
+        arguments = ["--similarity", "one text", "another text"]
+    yield "Try the model:", ["predict.py", model, *(texts or arguments)]
+    yield "Serve it on a page:", ["serve.py", model]
+    yield "Export it:", ["export_model.py", model, f"--export_dir={name}_export"]
+
+
+def commands_of_classifier(
+    folder: str, name: str, settings: Mapping[str, Any], has_cut_texts: bool
+) -> Iterator[tuple[str, list[str]]]:
+    """Yields commands after the run of a classifier, each after its purpose; `settings` are in its run_config.json."""
+    kind, train_file, start = settings["kind"], settings["train_file"], settings["init_checkpoint"]
+    yield "Label a file:", ["run_classifier.py", "--do_predict", f"--output_dir={folder}", "--predict_file=your.csv"]
+    if kind in ("single_label", "few_shot") and train_file and start:
+        words = ["check_labels.py", f"--train_file={train_file}", f"--init_checkpoint={start}"]
+        words += [*_flags_of(settings, ColumnSettings, ModelSettings), f"--max_seq_length={settings['max_seq_length']}"]
+        yield "Find wrong labels, also among the texts to train on:", [*words, f"--output_dir={name}_labels"]
+    again = ["run_classifier.py", "--do_train", "--do_eval", f"--run_config={paths.join(folder, RUN_CONFIG)}"]
+    has_labels = train_file or settings["task_name"] or settings["tfds"]
+    is_calibrated = settings["calibrate"] or kind in ("regression", "multiple_choice")
+    if has_labels and not is_calibrated and not settings["lora_rank"]:
+        words = [*again, "--calibrate", f"--output_dir={name}_calibrated"]
+        yield "Train again, with probabilities that are as often right as they say:", words
+    if has_cut_texts and kind != "multiple_choice":
+        words = [*again, f"--doc_stride={settings['max_seq_length'] // 2}", f"--output_dir={name}_windows"]
+        yield "Train again, and read long texts to their ends:", words
+
+
+def _flags_of(settings: Mapping[str, Any], *groups: type) -> Iterator[str]:
+    """Yields the flags of the settings in some groups that do not have their defaults."""
+    for field in (field for group in groups for field in dataclasses.fields(group)):
+        if (value := settings.get(field.name, field.default)) != field.default:
+            value = ",".join(value) if isinstance(value, list | tuple) else value
+            yield f"--{field.name}={str(value).lower() if isinstance(value, bool) else value}"
+
+
+def shown_path(path: str) -> str:
+    """Returns the path as a user in the current folder would write it."""
+    absolute, here = pathlib.Path(path).absolute(), pathlib.Path.cwd()
+    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)
+
+
+def command_line(arguments: Iterable[str]) -> str:
+    """Returns the arguments of Python as a command that fits into lines."""
+    lines = ["  python"]
+    for argument in map(_quoted, arguments):
+        if len(lines[-1]) + len(argument) > _LINE_WIDTH:
+            lines[-1] += " \\"
+            lines.append("   ")
+        lines[-1] += f" {argument}"
+    return "\n".join(lines)
+
+
+def _quoted(argument: str) -> str:
+    return f'"{argument}"' if " " in argument and not set('"$`\\') & set(argument) else shlex.quote(argument)

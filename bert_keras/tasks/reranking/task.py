@@ -1,0 +1,210 @@
+"""Reranking as a fine-tuning run: a model reads a query and a text together and gives a score."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from bert_keras.evaluation.html_report import join, note, text_list
+from bert_keras.evaluation.intervals import interval_of_shares
+from bert_keras.evaluation.ranking import RANKING_METRICS, ranking_metrics
+from bert_keras.evaluation.tables import tab_separated
+from bert_keras.mistakes import Mistake, NotFinite, Setting
+from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.modeling import BertConfig, ClassifierModel, MultiLabelLoss, MultipleChoiceModel
+from bert_keras.modeling.losses import Loss
+from bert_keras.prediction import Vectorizer
+from bert_keras.runs.run_dir import RunDir
+from bert_keras.tasks.finetuning.task import Task
+from bert_keras.tasks.reports.page import Findings
+from bert_keras.tasks.reranking.data import Queries, check_trainable, list_features, pair_features, read_queries
+from bert_keras.tasks.reranking.losses import ListwiseLoss
+from bert_keras.tasks.reranking.mining import mine_negatives
+from bert_keras.tasks.settings.programs import ClassifierSettings
+
+log = logging.getLogger("bert_keras")
+
+_NUM_WORST_QUERIES = 20
+_FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
+
+
+class Reranking(Task):
+    """The task of run_classifier.py with --kind=rerank. The constructor reads and checks all queries.
+
+    With the loss "bce", an example is a query with one text, and the score is the sigmoid of the logit. With
+    "listwise", an example is a query with all of its texts, and the score is the logit.
+
+    Args:
+        settings: those of the program.
+        files: the model to train or to use.
+        stored: the task.json of the model if the run does not train; else None.
+    """
+
+    program = "run_classifier"
+    kind = "rerank"
+    metric_names = ("loss", *RANKING_METRICS)
+
+    def __init__(self, settings: ClassifierSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
+        for name, action in _FILES.items():
+            if getattr(settings, action) and not getattr(settings, name):
+                raise Mistake("{} needs {}; give the file", Setting(action), Setting(name))
+        self.metric = settings.metric or RANKING_METRICS[0]
+        if self.metric not in RANKING_METRICS:
+            raise Mistake("{metric}={} is not one of the metrics of such data: {}", self.metric, [*RANKING_METRICS])
+        of_model = {"sigmoid": "bce", "identity": "listwise"}
+        self._loss = of_model[stored["activation"]] if stored else settings.rerank_loss
+        if self._loss == "listwise":
+            self.cannot_pack = "the texts of a query are rows that are compared with each other"
+            self.cannot_smooth = "the listwise loss compares the texts of a query"
+        self.max_seq_length = settings.max_seq_length
+        self._tokenizer = files.tokenizer
+        self._read(settings)
+
+    def _read(self, settings: ClassifierSettings) -> None:
+        vectors = Vectorizer(settings.mine_negatives) if settings.mine_negatives else None
+
+        def read(name: str) -> Queries | None:
+            path = getattr(settings, name)
+            if not getattr(settings, _FILES[name]) or not path:
+                return None
+            queries = read_queries(path, settings, has_relevance=name != "predict_file")
+            # An evaluation has the texts of its file, unless all of them fit.
+            if vectors and (name == "train_file" or name == "eval_file" and not queries.has_wrong_texts):
+                queries = mine_negatives(queries, vectors, settings.num_mined_negatives)
+            return queries
+
+        self._eval, self._predict, train = read("eval_file"), read("predict_file"), read("train_file")
+        self.facts = {
+            f"{name}_sha256": queries.digest
+            for name, queries in (("train_file", train), ("eval_file", self._eval))
+            if queries
+        }
+        parts = (("train", train), ("eval", self._eval))
+        self.texts = {part: queries.placed for part, queries in parts if queries}
+        if train:
+            check_trainable(train)
+            self._prepare_training(train)
+        if self._eval:
+            self._check_evaluation(self._eval)
+            self.eval_features = self._rows(_pairs_of(self._eval), "the evaluation data")
+        if self._predict:
+            self.predict_features = self._rows(self._predict.rows, "the data to predict")
+
+    def _prepare_training(self, queries: Queries) -> None:
+        if self._loss == "listwise":
+            self.train_features = list_features(queries, self._tokenizer, self.max_seq_length, "the training data")
+            log.info(
+                "loss: listwise; an example is a query with up to %d texts",
+                self.train_features["label_values"].shape[1],
+            )
+        else:
+            relevance = np.array([value for texts in queries.texts.values() for value in texts.values()], np.float32)
+            self.train_features = self._rows(_pairs_of(queries), "the training data")
+            self.train_features["label_values"] = relevance[:, np.newaxis] / relevance.max()
+            log.info(
+                "loss: bce; an example is a query with a text, and a score of %g means that it fits", relevance.max()
+            )
+        self.num_train_examples = len(self.train_features["input_ids"])
+
+    def _check_evaluation(self, queries: Queries) -> None:
+        for query, texts in queries.texts.items():
+            if not any(texts.values()):
+                raise ValueError(
+                    f'{queries.path}: the query "{query}" has no text that fits; add one, or remove the query'
+                )
+        if not queries.has_wrong_texts:
+            raise Mistake(
+                "{}: all texts fit their queries, so every model would be perfect; give texts that do not fit, or "
+                "{mine_negatives}",
+                queries.path,
+            )
+
+    def _rows(self, rows: list[tuple[str, str]], what: str) -> dict[str, np.ndarray]:
+        features = pair_features(rows, self._tokenizer, self.max_seq_length, what)
+        if self._loss == "bce":
+            return features
+        return {name: values[:, np.newaxis] for name, values in features.items()}
+
+    def describe(self) -> dict[str, Any]:
+        activation = "sigmoid" if self._loss == "bce" else "identity"
+        return {"task": "rerank", "max_seq_length": self.max_seq_length, "activation": activation}
+
+    def make_network(self, config: BertConfig) -> Loss:
+        if self._loss == "listwise":
+            return ListwiseLoss(MultipleChoiceModel(config))
+        return MultiLabelLoss(ClassifierModel(config, 1))
+
+    def evaluate(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
+        found, relevance = self._by_query(outputs)
+        return {"loss": self._mean_loss(found, relevance), **ranking_metrics(relevance, found)}
+
+    def _by_query(self, outputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Returns the scores and the relevance of the texts of each query."""
+        relevance = [np.array(list(texts.values())) for texts in self._queries().values()]
+        return np.split(_scores(outputs), np.cumsum([len(gains) for gains in relevance])[:-1]), relevance
+
+    def _queries(self) -> dict[str, dict[str, float]]:
+        return self._eval.texts if self._eval else {}
+
+    def _mean_loss(self, scores: Sequence[np.ndarray], relevance: Sequence[np.ndarray]) -> float:
+        if self._loss == "bce":
+            labels, logits = np.concatenate(relevance), np.concatenate(scores)
+            return float(np.mean(np.logaddexp(0, logits) - logits * labels / labels.max()))
+        pairs = zip(relevance, scores, strict=True)
+        return float(np.mean([-(gains / gains.sum()) @ scipy.special.log_softmax(logits) for gains, logits in pairs]))
+
+    def write_evaluation(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> None:
+        """Writes eval_predictions.tsv: each text with its query, its relevance and its score."""
+        triples = [(query, *item) for query, texts in self._queries().items() for item in texts.items()]
+        rows = [
+            [query, text, f"{relevance:g}", f"{score:.6f}"]
+            for (query, text, relevance), score in zip(triples, self._shown(outputs), strict=True)
+        ]
+        run_dir.write_text("eval_predictions.tsv", tab_separated(["query", "text", "relevance", "score"], rows))
+
+    def findings(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> Findings:
+        found, relevance = self._by_query(outputs)
+        values = [ranking_metrics([gains], [scores]) for gains, scores in zip(relevance, found, strict=True)]
+        items = []
+        for (query, texts), gains, scores in zip(self._queries().items(), relevance, found, strict=True):
+            order, names = np.lexsort((gains, -scores)), list(texts)
+            rank = int((gains[order] > 0).argmax())
+            facts = f"the first text that fits has place {rank + 1} of {len(texts)}"
+            items.append((rank, ([facts], [query, f"1: {names[order[0]]}", f"{rank + 1}: {names[order[rank]]}"])))
+        worst = sorted((item for item in items if item[0]), key=lambda item: -item[0])[:_NUM_WORST_QUERIES]
+        message = "Each has its query, the text with the highest score, and the first text that fits."
+        return Findings(
+            num_rows=len(found),
+            unit="queries",
+            intervals={name: interval_of_shares(np.array([row[name] for row in values])) for name in RANKING_METRICS},
+            texts={"Worst queries": join(note(message), text_list(item for _, item in worst))},
+        )
+
+    def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> list[float]:
+        """Writes predictions.tsv: each text with its query and its score. Returns the scores."""
+        scores = self._shown(outputs)
+        pairs = self._predict.rows if self._predict else []
+        rows = [[*pair, f"{score:.6f}"] for pair, score in zip(pairs, scores, strict=True)]
+        run_dir.write_text("predictions.tsv", tab_separated(["query", "text", "score"], rows))
+        return scores.tolist()
+
+    def _shown(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
+        return scipy.special.expit(_scores(outputs)) if self._loss == "bce" else _scores(outputs)
+
+
+def _pairs_of(queries: Queries) -> list[tuple[str, str]]:
+    return [(query, text) for query, texts in queries.texts.items() for text in texts]
+
+
+def _scores(outputs: dict[str, np.ndarray]) -> np.ndarray:
+    """Returns the logits as float64 [N]; refuses numbers that are not finite."""
+    logits = outputs["logits"].astype(np.float64)[:, 0]
+    if not np.isfinite(logits).all():
+        raise NotFinite(
+            "the model's scores of {:,} of {:,} texts are not finite numbers; train again with a lower {learning_rate}",
+            np.sum(~np.isfinite(logits)),
+            len(logits),
+        )
+    return logits

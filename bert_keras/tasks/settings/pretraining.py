@@ -1,0 +1,71 @@
+"""The settings of pre-training."""
+
+import dataclasses
+
+from bert_keras.settings.fields import REQUIRED, free, setting
+from bert_keras.settings.groups import SOFT_LOSS, DistillationSettings, RunSettings
+from bert_keras.settings.numbers import NumberParser
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingSettings(DistillationSettings, RunSettings):
+    """The settings of run_pretraining.py."""
+
+    title = "Pre-training"
+
+    bert_config_file: str = free("Required. Config of the model: a file, or the name of a released model.", REQUIRED)
+    input_file: str | None = free("Records to train on: paths and patterns, separated by commas.", None)
+    eval_file: str | None = free("Records to evaluate on, instead of those of {input_file}.", None)
+    vocab_file: str | None = free("Vocabulary of the records; it is copied to {output_dir}.", None)
+    init_checkpoint: str | None = setting("Weights to start from: checkpoint, its folder, or hf://owner/name.", None)
+    allow_partial_checkpoint: bool = free("Accept an {init_checkpoint} that lacks weights of the model.", False)
+    max_seq_length: int = setting(
+        "Number of tokens in a record; the program refuses other records.", 128, lower_bound=1
+    )
+    max_predictions_per_seq: int = setting(
+        "Masked tokens in a record; the program refuses other records.", 20, lower_bound=1
+    )
+    do_eval: bool = free("Evaluate, after training if there is any.", False)
+    train_batch_size: int = setting("Examples in one update, over all devices.", 32, lower_bound=1)
+    eval_batch_size: int = free("Examples in a batch of evaluation.", 8, lower_bound=1)
+    learning_rate: float = setting("Highest learning rate.", 5e-5)
+    num_train_steps: int = setting("Step at which training ends.", 100000, lower_bound=1)
+    num_warmup_steps: int = setting("Steps in which the learning rate rises.", 10000, lower_bound=0)
+    eval_steps: int = free(
+        "Number of steps between evaluations during training. 0: one evaluation at the end.", 0, lower_bound=0
+    )
+    max_eval_steps: int = free("Maximum number of batches in an evaluation.", 100, lower_bound=1)
+    objective: str = setting(
+        "Task to learn. masked_lm: that of BERT. span_boundary: also predict masked spans from the tokens around them. "
+        "electra: find the tokens that a small masked LM, the generator, has replaced; the model is the discriminator.",
+        "masked_lm",
+        choices=("masked_lm", "span_boundary", "electra"),
+    )
+    masked_lm_loss_weight: float = setting(
+        "Factor of the loss of masked LM in the sum of both. 0: train without this loss.", 1.0, parser=NumberParser(0)
+    )
+    next_sentence_loss_weight: float = setting(
+        "Factor of the loss of the sentence task in the sum of both. 0: train without this loss.",
+        1.0,
+        parser=NumberParser(0),
+    )
+    generator_size: float = setting(
+        "ELECTRA: size of the generator as a share of the model's width, heads and inner width; published: 0.25 for "
+        "Small and Large, 0.3333 for Base.",
+        0.25,
+        parser=NumberParser(0),
+    )
+    replaced_token_loss_weight: float = setting(
+        "ELECTRA: factor of the discriminator's loss.", 50.0, parser=NumberParser(0)
+    )
+    pack: bool = setting("Train on rows that hold several examples each: less padding if examples are short.", False)
+    teacher: str | None = free(
+        "Pre-trained model that teaches a smaller one: a folder, a checkpoint, or hf://owner/name.", None
+    )
+    # The weights of DistilBERT; its masked LM has the weight 2.
+    soft_loss_weight: float = setting(SOFT_LOSS, 5.0, parser=NumberParser(0))
+    cosine_loss_weight: float = setting(
+        "Weight of 1 minus the cosine between the last hidden states of both models. 0: none.",
+        1.0,
+        parser=NumberParser(0),
+    )

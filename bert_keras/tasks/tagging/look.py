@@ -1,0 +1,83 @@
+"""A look at the files of run_ner.py."""
+
+import collections
+from collections.abc import Sequence
+
+from absl import flags
+
+from bert_keras.cli.flags import given_flags
+from bert_keras.data_prep.corpus.sentences import Sentence
+from bert_keras.data_prep.tasks.tagging.conll import read_conll
+from bert_keras.data_prep.tasks.tagging.features import check_tags, collect_tags
+from bert_keras.settings.effects import check_effects
+from bert_keras.storage.json_rows import has_json_rows
+from bert_keras.tasks.dry_run.findings import Findings
+from bert_keras.tasks.dry_run.opening import open_settings, stored_task, teacher_of
+from bert_keras.tasks.dry_run.pieces import add_pieces, open_tokenizer
+from bert_keras.tasks.dry_run.statistics import (
+    Texts,
+    add_equal_texts,
+    add_examples,
+    add_shared_texts,
+    counted,
+    spread,
+)
+from bert_keras.tasks.settings.programs import NerSettings
+from bert_keras.tasks.tagging.files import columns_of, find_files
+
+_WORDS_SHOWN = 16
+
+
+def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
+    """Looks at the files of run_ner.py; not `is_whole`: only for mistakes."""
+    together, files, read = Findings(), [], {}
+    settings = None
+    with together.catching():
+        settings = open_settings(values, NerSettings, "run_ner")
+        paths = find_files(settings)
+        without_columns = ", ".join(paths.values()) if all(map(has_json_rows, paths.values())) else ""
+        check_effects(settings, given_flags(values), {"without_columns": without_columns})
+        for name, path in paths.items():
+            files.append(Findings(path, name))
+            with files[-1].reading():
+                read[name] = read_conll(path, name != "predict_file", **columns_of(settings, path))
+        with together.reading():
+            stored = stored_task(settings, ["token_classification"])
+            tags = stored["labels"] if stored else None
+            if not stored and not teacher_of(settings) and "train_file" in read:
+                tags = collect_tags(read["train_file"])
+            for name in ("train_file", "eval_file"):
+                if tags and name in read:
+                    check_tags(read[name], tags)
+    if is_whole and settings:
+        texts = [_describe(found, read[found.setting]) for found in files if found.setting in read]
+        with together.catching():
+            tokenizer = open_tokenizer(settings, settings.init_checkpoint)
+            for found in files:
+                sentences = [[" ".join(sentence.words)] for sentence in read.get(found.setting, ())]
+                add_pieces(found, sentences, tokenizer, settings.max_seq_length)
+        add_shared_texts(together, texts)
+    return [*files, together]
+
+
+def _describe(found: Findings, sentences: Sequence[Sentence]) -> Texts:
+    texts = Texts(
+        found.path, ([" ".join(sentence.words)] for sentence in sentences), [each.place() for each in sentences]
+    )
+    add_examples(found, map(_shown, sentences[:3]), len(sentences), "sentences")
+    tags = [tag for sentence in sentences for tag in sentence.tags or ()]
+    if tags:
+        entities = collections.Counter(tag[2:] or "entity" for tag in tags if tag.startswith("B"))
+        found.add("entities", f"{sum(entities.values()):,} of {len(entities)} types: {counted(entities)}")
+        outside = tags.count("O")
+        found.add("tags", f"{outside:,} of {len(tags):,} words are in no entity ({100 * outside / len(tags):.1f} %)")
+    found.add("words", spread([len(sentence.words) for sentence in sentences], texts.sources))
+    labels = [" ".join(sentence.tags or ()) for sentence in sentences]
+    add_equal_texts(found, texts, labels if tags else None)
+    return texts
+
+
+def _shown(sentence: Sentence) -> str:
+    tags = sentence.tags or ["O"] * len(sentence.words)
+    words = [word if tag == "O" else f"{word}/{tag}" for word, tag in zip(sentence.words, tags, strict=True)]
+    return " ".join(words[:_WORDS_SHOWN]) + (" ..." if len(words) > _WORDS_SHOWN else "")

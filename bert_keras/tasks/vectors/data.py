@@ -1,0 +1,197 @@
+"""Reads the texts to train and evaluate vectors on: scored pairs, pairs and triplets, texts, and texts of classes."""
+
+import collections
+import dataclasses
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_keras.data_prep.tasks.column_names import CLASS_NAMES, SCORE_NAMES, TEXT_NAMES, VECTOR_PAIRS
+from bert_keras.data_prep.tasks.columns import Columns, find_header, list_columns, without_names
+from bert_keras.data_prep.tasks.examples import INFERENCES
+from bert_keras.data_prep.tasks.header import YES
+from bert_keras.data_prep.tasks.tables import Table
+from bert_keras.data_prep.tasks.user_data import read_own_file
+from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
+from bert_keras.data_prep.text.same_text import Placed, key_of
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.mistakes import Mistake
+from bert_keras.storage import paths
+from bert_keras.storage.text_files import is_blank
+from bert_keras.tasks.settings.programs import VectorSettings
+
+log = logging.getLogger("bert_keras")
+
+# Number of a missing text, which pads an example that has fewer texts than others.
+NO_TEXT = -1
+_ENTAILED, _CONTRADICTED = "entailment", "contradiction"
+
+
+@dataclasses.dataclass(frozen=True)
+class Texts:
+    """The texts of a file.
+
+    Attributes:
+        kind: "scores", two texts and how similar they are; "pairs", two texts that belong together, and optionally
+            further texts that do not; "texts"; or "classes", a text and its class.
+        rows: tuples of texts.
+        labels: float for "scores", str for "classes", else empty.
+        placed: the first two texts of each row of the file.
+    """
+
+    kind: str
+    rows: list[tuple[str, ...]]
+    labels: list[Any]
+    placed: list[Placed] = dataclasses.field(default_factory=list)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the content; the format of the file does not matter."""
+        return hashlib.sha256(json.dumps((self.kind, self.rows, self.labels)).encode("ascii")).hexdigest()
+
+
+def read_texts(settings: VectorSettings, name: str) -> Texts:
+    """Reads one of the files of a run, that of the setting `name`."""
+    path = getattr(settings, name)
+    columns = settings.text_columns, settings.score_column, settings.label_column
+    texts = read_file(Table(path), *columns, has_labels=name != "predict_file", has_header=settings.has_header)
+    log.info("%s: %s rows of %s", path, f"{len(texts.rows):,}", texts.kind)
+    return texts
+
+
+def read_file(
+    table: Table,
+    text_columns: Sequence[str] = (),
+    score: str | None = None,
+    label: str | None = None,
+    has_labels: bool = True,
+    has_header: str = "auto",
+) -> Texts:
+    """Reads a file of texts: .csv, .tsv or JSON lines with columns, or .txt with a text on each line.
+
+    Args:
+        table: the file; it is read to its end.
+        text_columns: the columns of the texts; empty: found by their usual names, as `score` and `label` then are.
+        score: column of the scores.
+        label: column of the classes of single texts; for pairs, of their inference: entailment, contradiction or
+            neutral. Such pairs become pairs and triplets, see `_from_inferences`.
+        has_labels: False: read only the texts.
+        has_header: one of `columns.HEADERS`.
+    """
+    path, texts = table.path, tuple(text_columns)
+    if path.endswith(".txt") and not texts and has_header == "auto":
+        texts, has_header = ("0",), "false"
+    named = Columns(*texts[:1], label=score or label, choices=texts[1:])
+    header = find_header(table, named, has_header)
+    if header.answer == YES and not texts:
+        texts, score, label = _find_columns(table, score, label)
+    elif not texts and len(table.names) == 1:
+        texts = ("0",)
+    elif not texts:
+        raise without_names(table, header, {"text_columns": ",".join(map(str, range(len(table.names))))})
+    if not has_labels:
+        score = label = None
+    if score is not None and len(texts) != 2:
+        raise ValueError(f"{path}: scores are for two texts, but there are {len(texts)}: {', '.join(texts)}")
+    if score is not None and label is not None:
+        raise ValueError(f'{path}: there are both scores, "{score}", and labels, "{label}"; name one column')
+    first, second, others = *(*texts, None, None)[:2], texts[2:]
+    columns = Columns(first, second, score or label, choices=others)
+    kind = "regression" if score is not None else "single_label"
+    examples = read_own_file(table, columns, kind, needs_label=columns.label is not None, has_header=header)
+    rows = [(each.text_a, *([each.text_b or ""] if second else []), *each.choices) for each in examples]
+    for each, row in zip(examples, rows, strict=True):
+        if any(map(is_blank, row)):
+            raise ValueError(f"{each.source}: a text is empty; give a text, or remove the row")
+    labels = [each.label for each in examples]
+    placed = [Placed(key_of(row[:2]), each.source) for each, row in zip(examples, rows, strict=True)]
+    if score is not None:
+        return Texts("scores", rows, labels, placed)
+    if second is None:
+        return Texts("texts" if label is None else "classes", rows, [] if label is None else labels, placed)
+    return Texts("pairs", rows if label is None else _from_inferences(path, label, rows, labels), [], placed)
+
+
+def _find_columns(table: Table, score: str | None, label: str | None) -> tuple[tuple[str, ...], str | None, str | None]:
+    """Returns the columns of the texts, the scores and the labels, by their usual names."""
+    path, names = table.path, table.names
+    by_name = {name.strip().lower(): name for name in names}
+    texts: tuple[str, ...] = ()
+    for first, second in VECTOR_PAIRS:
+        if not texts and first in by_name and second in by_name:
+            negatives = [name for lower, name in by_name.items() if lower.startswith("negative")]
+            texts = by_name[first], by_name[second], *negatives
+    if not texts:
+        texts = names if len(names) == 1 else tuple(by_name[name] for name in TEXT_NAMES if name in by_name)[:1]
+    if not texts:
+        raise Mistake(
+            "{}: no column could be a text among {}; name one or more with {text_columns}", path, list_columns(names)
+        )
+    if len(texts) == 2 and score is None and label is None:
+        score = next((by_name[name] for name in SCORE_NAMES if name in by_name), None)
+    if len(texts) < 3 and score is None and label is None:
+        label = next((by_name[name] for name in CLASS_NAMES if name in by_name), None)
+    roles = [f'"{name}" as a text' for name in texts]
+    roles += [f'"{name}" as the {role}' for name, role in ((score, "score"), (label, "label")) if name is not None]
+    log.info("%s: columns %s; using %s", path, list_columns(names), ", ".join(roles))
+    return texts, score, label
+
+
+def _from_inferences(
+    path: str, column: str, rows: Sequence[tuple[str, ...]], labels: Sequence[Any]
+) -> list[tuple[str, ...]]:
+    """Makes pairs and triplets of inferences, as Sentence-BERT does.
+
+    A premise and a hypothesis that it entails are a pair. A contradicted hypothesis of the same premise is the third
+    text, if there is one.
+    """
+    if unknown := sorted(set(labels) - INFERENCES):
+        raise Mistake(
+            '{}: the column "{}" has {}, but labels of pairs must be entailment, contradiction or neutral; '
+            "to take all pairs as similar, name the texts with {text_columns}",
+            path,
+            column,
+            unknown[0],
+        )
+    entailed, contradicted = collections.defaultdict(list), collections.defaultdict(list)
+    for row, label in zip(rows, labels, strict=True):
+        if label in (_ENTAILED, _CONTRADICTED):
+            (entailed if label == _ENTAILED else contradicted)[row[0]].append(row[1])
+    found = []
+    for premise, hypotheses in entailed.items():
+        others = contradicted[premise]
+        for number, hypothesis in enumerate(hypotheses):
+            found.append((premise, hypothesis, *([others[number % len(others)]] if others else [])))
+    if not found:
+        raise ValueError(f"{path} has no pair with the label entailment; give a file with such pairs")
+    told = "%s: %s entailed pairs of %s inferences, of which %s have a contradicted text"
+    num_triplets = sum(len(row) > 2 for row in found)
+    log.info(told, paths.name(path), f"{len(found):,}", f"{len(rows):,}", f"{num_triplets:,}")
+    return found
+
+
+def make_features(
+    rows: Sequence[Sequence[str]], tokenizer: FullTokenizer, max_seq_length: int, prefix: str, what: str
+) -> dict[str, np.ndarray]:
+    """Returns the features of N examples of up to K texts, each with the prefix before it.
+
+    The features are int32 "input_ids", int8 "input_mask" and "segment_ids" [N, K, T], and int32 "text_numbers" [N, K]:
+    equal texts of the file have one number, and a missing text has NO_TEXT. The log reports the share of cut texts.
+    """
+    numbers_of = {text: number for number, text in enumerate(dict.fromkeys(text for row in rows for text in row))}
+    num_texts = max(map(len, rows))
+    numbers = np.full((len(rows), num_texts), NO_TEXT, np.int32)
+    for found, row in zip(numbers, rows, strict=True):
+        found[: len(row)] = [numbers_of[text] for text in row]
+    encoded = [encode_pair(tokenizer, prefix + text, None, max_seq_length) for text in numbers_of]
+    if num_cut := sum(cut > 0 for _, _, cut in encoded):
+        share = f"{100 * num_cut / len(encoded):.1f} % of the {len(encoded):,} texts of {what}"
+        log.info("%s are longer than %d tokens and are cut", share, max_seq_length)
+    # NO_TEXT, -1, is the index of the last row.
+    sequences = [ids for ids, _, _ in encoded] + [[tokenizer.vocab["[CLS]"], tokenizer.vocab["[SEP]"]]]
+    features = pad_rows(sequences, list(map(len, sequences)), max_seq_length)
+    return {name: values[numbers] for name, values in features.items()} | {"text_numbers": numbers}

@@ -1,0 +1,173 @@
+"""Vectors of texts as a fine-tuning run: texts of similar meaning get similar vectors."""
+
+import io
+import logging
+from typing import Any
+
+import numpy as np
+
+from bert_keras.evaluation.sentence_vectors import (
+    CLUSTERING_METRICS,
+    RETRIEVAL_METRICS,
+    SIMILARITY_METRICS,
+    clustering_metrics,
+    cosines,
+    retrieval_metrics,
+    similarity_metrics,
+)
+from bert_keras.evaluation.tables import tab_separated
+from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.modeling import BertConfig, SentenceModel
+from bert_keras.modeling.heads import check_pooling
+from bert_keras.modeling.losses import Loss
+from bert_keras.runs.run_dir import RunDir
+from bert_keras.tasks.finetuning.task import Task
+from bert_keras.tasks.settings.programs import VectorSettings
+from bert_keras.tasks.vectors.data import make_features, read_texts
+from bert_keras.tasks.vectors.losses import NO_TEXT, CosineLoss, RankingLoss
+
+log = logging.getLogger("bert_keras")
+
+FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
+# The settings in task.json, in addition to those of every task.
+SETTLED = ("pooling", "normalize", "prefix", "max_seq_length")
+
+# For each kind of evaluation data: its metrics, and the one that selects models.
+_METRICS = {
+    "scores": (SIMILARITY_METRICS, "spearman"),
+    "pairs": (RETRIEVAL_METRICS, "mrr_at_10"),
+    "classes": (CLUSTERING_METRICS, "v_measure"),
+}
+
+
+class SentenceVectors(Task):
+    """Trains vectors of texts; the training data decide the loss, and the evaluation data the metrics."""
+
+    program = "run_sentence_vectors"
+    metric = "spearman"
+    has_head = False
+    cannot_pack = "an example of vectors is several texts"
+    cannot_smooth = "the loss of vectors has no labels"
+
+    def __init__(self, settings: VectorSettings, files: ModelFolder) -> None:
+        check_pooling(files.config, settings.pooling)
+        self._settings = {name: getattr(settings, name) for name in SETTLED}
+        self._scale = settings.scale
+        self.files = {"train_file": settings.train_file, "eval_file": settings.eval_file}
+        found = {name: read_texts(settings, name) for name, action in FILES.items() if getattr(settings, action)}
+        # None for each action that the run leaves out; the methods below run only where there is something.
+        texts: list[Any] = [found.get(name) for name in FILES]
+        self._train, self._eval, self._predict = texts
+        self.texts = {
+            part: found[name].placed for part, name in (("train", "train_file"), ("eval", "eval_file")) if name in found
+        }
+        self.kind = self._train.kind if self._train else ""
+        self.facts = {f"{name}_sha256": texts.digest for name, texts in found.items() if name != "predict_file"}
+
+        def features(name: str) -> dict[str, np.ndarray]:
+            rows = found[name].rows
+            return make_features(
+                rows, files.tokenizer, settings.max_seq_length, settings.prefix, getattr(settings, name)
+            )
+
+        if self._train:
+            self._prepare_training(settings, features("train_file"))
+        if self._eval:
+            if self._eval.kind not in _METRICS:
+                raise Mistake(
+                    "{eval_file}={} has only texts; give scored pairs, pairs, or texts and their classes",
+                    settings.eval_file,
+                )
+            self.metric_names, self.metric = _METRICS[self._eval.kind]
+            self.eval_features = features("eval_file")
+        if self._predict:
+            self.predict_features = features("predict_file")
+
+    def _prepare_training(self, settings: VectorSettings, features: dict[str, np.ndarray]) -> None:
+        self.num_train_examples = len(features["input_ids"])
+        if self._train.kind == "scores":
+            highest = settings.max_score or max(map(abs, self._train.labels))
+            if not highest:
+                raise ValueError(f"{settings.train_file}: all scores are 0; give pairs of different similarity")
+            log.info("loss: squared error of the cosine, and a score of %g is a cosine of 1", highest)
+            features["label_values"] = np.array(self._train.labels, np.float32) / np.float32(highest)
+        else:
+            if self._train.kind != "pairs":
+                # Dropout makes the two vectors of a text differ.
+                features = {name: np.repeat(values, 2, axis=1) for name, values in features.items()}
+            _check_others(settings, features["text_numbers"])
+            log.info(
+                "loss: %s, among the texts of %d examples",
+                "rank the second text of a pair first" if self._train.kind == "pairs" else "recognize the same text",
+                settings.train_batch_size[0],
+            )
+        self.train_features = features
+
+    def describe(self) -> dict[str, Any]:
+        return {"task": "vectors", "layer": -1, **self._settings}
+
+    def make_network(self, config: BertConfig) -> Loss:
+        model = SentenceModel(config, self._settings["pooling"], self._settings["normalize"])
+        is_scored = self._train is not None and self._train.kind == "scores"
+        return CosineLoss(model) if is_scored else RankingLoss(model, self._scale)
+
+    def evaluate(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
+        vectors, kind = outputs["vectors"], self._eval.kind
+        if kind == "scores":
+            return similarity_metrics(self._eval.labels, cosines(vectors[:, 0], vectors[:, 1]))
+        if kind == "classes":
+            return clustering_metrics(vectors[:, 0], self._eval.labels)
+        return _retrieval(vectors, self.eval_features["text_numbers"])
+
+    def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> np.ndarray | list[float]:
+        """Writes vectors.npy, float32 [N, H]; or for pairs predictions.tsv, the texts and their cosine.
+
+        Returns the vectors, or the cosines.
+        """
+        vectors = outputs["vectors"]
+        run_dir.remove("vectors.npy", "predictions.tsv")
+        if vectors.shape[1] == 1:
+            file = io.BytesIO()
+            np.save(file, vectors[:, 0])
+            run_dir.write_text("vectors.npy", file.getvalue())
+            return vectors[:, 0]
+        found = cosines(vectors[:, 0], vectors[:, 1])
+        rows = [[*row[:2], f"{value:.6f}"] for row, value in zip(self._predict.rows, found, strict=True)]
+        run_dir.write_text("predictions.tsv", tab_separated(["text", "text_pair", "cosine"], rows))
+        return found.tolist()
+
+
+def _check_others(settings: VectorSettings, numbers: np.ndarray) -> None:
+    """Refuses to rank if an example would have no other text to compare its second text with.
+
+    `numbers` is int32 [N, K], see `make_features`. A third text is such another text, even alone.
+    """
+    further = numbers[:, 2:]
+    is_other = (further != NO_TEXT) & (further != numbers[:, :1]) & (further != numbers[:, 1:2])
+    if is_other.any(axis=1).all():
+        return
+    if min(len(np.unique(numbers[:, 0])), len(np.unique(numbers[:, 1]))) < 2:
+        raise ValueError(
+            f"{settings.train_file}: all examples have the same first or the same second text; ranking needs others "
+            "to compare with"
+        )
+    if min(settings.train_batch_size) < 2:
+        raise Mistake(
+            "{train_batch_size}=1 leaves nothing to rank: each example is compared with the others of its "
+            "batch; give 2 or more, such as 32 ({gradient_accumulation_steps} splits a batch to save memory)"
+        )
+
+
+def _retrieval(vectors: np.ndarray, numbers: np.ndarray) -> dict[str, float]:
+    """Returns the metrics of finding the second text of each first text among the second and further texts."""
+    flat_numbers, flat = numbers[:, 1:].reshape(-1), vectors[:, 1:].reshape(-1, vectors.shape[-1])
+    documents, places = np.unique(flat_numbers[flat_numbers >= 0], return_index=True)
+    flat = flat[flat_numbers >= 0]
+    place_of = {number: place for place, number in enumerate(documents.tolist())}
+    queries, rows, inverse = np.unique(numbers[:, 0], return_index=True, return_inverse=True)
+    relevant = [set() for _ in queries]
+    for query, number in zip(inverse.tolist(), numbers[:, 1].tolist(), strict=True):
+        relevant[query].add(place_of[number])
+    own = [place_of.get(number, -1) for number in queries.tolist()]
+    return retrieval_metrics(vectors[rows, 0], flat[places], relevant, own)

@@ -1,1 +1,0 @@
-"""Training: devices, the update step, the training loop, progress and run folders."""

@@ -1,1 +1,0 @@
-"""The training programs as Python functions, with their flags."""

@@ -1,1 +1,0 @@
-"""Training with JAX in place of TensorFlow: the devices and the step."""
