@@ -9,10 +9,10 @@ from steps_on_backends import WAYS, assert_same, state_of, take_steps
 from tiny_bert import make_config, make_features
 from xla_functions import find_compiled
 
+from bert_keras.engine import precision
 from bert_keras.engine import step as training_step
 from bert_keras.engine.step import LossScale, Trainer
 from bert_keras.modeling import AdamWeightDecay, ClassificationLoss, ClassifierModel, LearningRateSchedule
-from bert_keras.training import precision
 
 CONFIG = make_config(num_hidden_layers=1, hidden_dropout_prob=0.2)
 ARITHMETIC = {"MatMul", "BatchMatMulV2", "Sqrt", "Rsqrt", "AssignVariableOp", "AssignAddVariableOp", "Erf"}

@@ -7,12 +7,12 @@ import types
 import pytest
 import tensorflow as tf
 
+from bert_keras.engine import precision
 from bert_keras.engine.distribution import devices
 from bert_keras.engine.distribution.devices import create_strategy, strategy_of, workers_of_tf_config
 from bert_keras.engine.precision import can_use_xla
 from bert_keras.modeling import BertConfig
 from bert_keras.settings.groups import RunSettings
-from bert_keras.training import precision
 
 
 def test_the_default_is_one_device():

@@ -24,8 +24,8 @@ from bert_keras.modeling import (
     TokenClassifierModel,
 )
 from bert_keras.settings.groups import RunSettings
+from bert_keras.tasks import pretraining
 from bert_keras.tasks.settings.pretraining import PretrainingSettings
-from bert_keras.training import pretraining
 
 NUM_STEPS = 5
 CONFIG = make_config(

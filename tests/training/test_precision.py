@@ -5,11 +5,11 @@ import types
 import pytest
 import tensorflow as tf
 
+from bert_keras.engine import precision
 from bert_keras.engine.precision import take_jit, take_precision
 from bert_keras.modeling.config import BertConfig
 from bert_keras.settings.groups import EvaluatedSettings, RunSettings
 from bert_keras.tasks.settings.reading import settings_of
-from bert_keras.training import precision
 from tests.training.test_settings import parsed, write_config
 
 SKYLAKE = "processor\t: 0\nflags\t\t: fpu avx2 avx512f\n"

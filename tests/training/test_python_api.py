@@ -22,7 +22,7 @@ from tiny_classes import run, texts, write_start, write_texts
 from training_runs import rows_of, stop_after
 
 from bert_keras import TextClassifier, pretrain, train_classifier, train_ner, train_sentence_vectors, train_squad
-from bert_keras.training.api import classifier, ner, pretraining, sentence_vectors, squad
+from bert_keras.programs import classifier, ner, pretraining, sentence_vectors, squad
 
 TRAIN, DEV = texts(48, 1), texts(20, 2)
 COLUMNS = [list(column) for column in zip(*TRAIN, strict=True)]

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from bert_keras.mistakes import Message
+from bert_keras.programs import classifier, ner, pretraining, sentence_vectors, squad
 from bert_keras.settings.effects import NO_EFFECT, Other, check_effects
 from bert_keras.settings.fields import setting
-from bert_keras.training.api import classifier, ner, pretraining, sentence_vectors, squad
 
 PROGRAMS = [each.define_flags() for each in (classifier, ner, pretraining, sentence_vectors, squad)]
 # The facts that are not settings, each with a value that no row has in its condition.
