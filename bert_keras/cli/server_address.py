@@ -28,7 +28,7 @@ def open_port(host: str, port: int) -> socket.socket:
         listener.bind(address)
     except OSError as error:
         listener.close()
-        raise ValueError(_reason(error, host, port)) from None
+        raise Mistake("{}", _reason(error, host, port)) from None
     return listener
 
 
@@ -42,7 +42,7 @@ def listen(listener: socket.socket, backlog: int) -> str:
     try:
         listener.listen(backlog)
     except OSError as error:
-        raise ValueError(_reason(error, host, port)) from None
+        raise Mistake("{}", _reason(error, host, port)) from None
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 

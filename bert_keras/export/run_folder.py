@@ -106,7 +106,7 @@ def _settings_of(run: dict, stored: dict) -> _AnySettings:
     names = [field.name for field in setting_fields(group)]
     for name in (name for name in names if name not in known):
         file = paths.join(run["folder"], RUN_CONFIG)
-        raise ValueError(f"{file} has no setting {name}; copy the file that the run wrote, or train again")
+        raise Mistake("{} has no setting {}; copy the file that the run wrote, or train again", file, name)
     return group(**{name: known[name] for name in names})
 
 

@@ -83,7 +83,7 @@ class Row:
 
     source: str
     text: Any
-    error: ValueError | None = None
+    error: Mistake | None = None
     encoded: Any = None
     is_cut: bool = False
     found: Found = dataclasses.field(default_factory=list)
@@ -138,7 +138,7 @@ class Predictor(LoadedModel[Text, Answer]):
     @overload
     def pipe(
         self,
-        texts: Iterable[Text | ValueError],
+        texts: Iterable[Text | Mistake],
         batch_size: int | None = None,
         *,
         on_error: Literal["stop"] = "stop",
@@ -148,7 +148,7 @@ class Predictor(LoadedModel[Text, Answer]):
     @overload
     def pipe(
         self,
-        texts: Iterable[Text | ValueError],
+        texts: Iterable[Text | Mistake],
         batch_size: int | None = None,
         *,
         on_error: str,
@@ -157,7 +157,7 @@ class Predictor(LoadedModel[Text, Answer]):
 
     def pipe(
         self,
-        texts: Iterable[Text | ValueError],
+        texts: Iterable[Text | Mistake],
         batch_size: int | None = None,
         *,
         sources: Iterable[str] | None = None,
@@ -171,7 +171,7 @@ class Predictor(LoadedModel[Text, Answer]):
         length, such as a generator over a large file.
 
         Args:
-            texts: iterable of texts in the form that the task takes. An item may also be a ValueError, the reason why a
+            texts: iterable of texts in the form that the task takes. An item may also be a Mistake, the reason why a
                 text could not be read.
             batch_size: maximum number of sequences in a batch; None: that of the object.
             sources: names of the texts for error messages, such as "reviews.txt line 7"; by default "row 0" and so on
@@ -197,7 +197,7 @@ class Predictor(LoadedModel[Text, Answer]):
 
     def _pipe(
         self,
-        texts: Iterable[Text | ValueError],
+        texts: Iterable[Text | Mistake],
         batch_size: int | None,
         sources: Iterable[str] | None,
         on_error: str,
@@ -244,10 +244,10 @@ class Predictor(LoadedModel[Text, Answer]):
             row = Row(source, text)
             counts["texts"] += 1
             try:
-                if isinstance(text, ValueError):
+                if isinstance(text, Mistake):
                     raise text
                 row.encoded = self._encode_row(row, counts, call.options, call.extra)
-            except ValueError as error:
+            except Mistake as error:
                 if call.is_stopping:
                     raise
                 row.error = error
@@ -291,12 +291,13 @@ class Predictor(LoadedModel[Text, Answer]):
                 raise row.error
             # JSON has no other numbers, and they have no meaning.
             if not all(np.isfinite(array).all() for _, arrays in row.found for array in arrays):
-                raise ValueError(
-                    f"{row.source}: the results of the model are not finite numbers, so its weights are broken; "
-                    f"{NOT_FINITE}"
+                raise Mistake(
+                    "{}: the results of the model are not finite numbers, so its weights are broken; {}",
+                    row.source,
+                    NOT_FINITE,
                 )
             return self._answer(row.text, row.encoded, row.found, **call.options)
-        except ValueError as error:
+        except Mistake as error:
             if call.is_stopping:
                 raise
             return Unanswered(row.source, str(error))
