@@ -21,6 +21,7 @@ import tensorflow as tf
 from bert_keras.engine.distribution.tpu import is_tpu
 from bert_keras.engine.input.packed_batches import PackedLoss
 from bert_keras.engine.precision import can_use_xla
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.loading import weights_by_name
 from bert_keras.modeling.losses import Loss
 from bert_keras.modeling.optimization import AdamWeightDecay, clip_by_global_norm
@@ -96,7 +97,7 @@ class Trainer:
         }
         self._units = {name: unit for name, unit in loss.weight_units.items() if name in self._weights}
         if not self._weights:
-            raise ValueError(_NOTHING_TO_TRAIN)
+            raise Mistake(_NOTHING_TO_TRAIN)
         self._is_reported = False
         self._prepare(is_compiled)
         with strategy.scope():
@@ -323,7 +324,7 @@ class Trainer:
     def _report_trained(self, names: Sequence[str]) -> None:
         """Logs how many numbers training changes, once; `names` are those of the weights with a gradient."""
         if not names:
-            raise ValueError(_NOTHING_TO_TRAIN)
+            raise Mistake(_NOTHING_TO_TRAIN)
         if self._is_reported:
             return
         self._is_reported = True

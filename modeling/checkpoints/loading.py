@@ -81,7 +81,7 @@ class Checkpoint:
             ValueError: the entry does not exist or is damaged.
         """
         if name not in self.names:
-            raise ValueError(f"{self.prefix} has no entry {name}; its {len(self.names)} entries are in `names`")
+            raise Mistake("{} has no entry {}; its {} entries are in `names`", self.prefix, name, len(self.names))
         return self._reader.read(name)
 
     @functools.cached_property
