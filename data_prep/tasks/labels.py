@@ -198,7 +198,7 @@ def to_label_name(value: Any, column: str | None) -> str:
     """Returns a label as text: "1" for 1, 1.0, "1" and "1.0", because tables write whole numbers in both ways."""
     name = to_name(value, column)
     whole = _WHOLE.fullmatch(name)
-    return name if whole is None else "0" if not int(whole[1]) and whole[1][:1] in "+-" else whole[1]
+    return name if whole is None else "0" if not float(whole[1]) and whole[1][:1] in "+-" else whole[1]
 
 
 def _to_flag(value: Any, column: str) -> bool:

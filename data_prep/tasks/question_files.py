@@ -113,7 +113,7 @@ def _values_of(table: Table, row: Row) -> dict[str, Any]:
 def _of_cell(name: str, cell: str, place: str) -> Any:
     """Returns the value of a cell: answers are JSON or Python, places are numbers."""
     if folded(name) in START_NAMES:
-        return int(cell) if cell.strip().isdecimal() else cell.strip() or None
+        return int(cell) if cell.strip().isdecimal() and len(cell) < 20 else cell.strip() or None
     if folded(name) not in ANSWERS_NAMES or not cell.strip():
         return cell
     for parse in (json.loads, ast.literal_eval):
