@@ -138,7 +138,7 @@ class Predictor(LoadedModel[Text, Answer]):
     @overload
     def pipe(
         self,
-        texts: Iterable[Text | Mistake],
+        texts: Iterable[Text | ValueError],
         batch_size: int | None = None,
         *,
         on_error: Literal["stop"] = "stop",
@@ -148,7 +148,7 @@ class Predictor(LoadedModel[Text, Answer]):
     @overload
     def pipe(
         self,
-        texts: Iterable[Text | Mistake],
+        texts: Iterable[Text | ValueError],
         batch_size: int | None = None,
         *,
         on_error: str,
@@ -157,7 +157,7 @@ class Predictor(LoadedModel[Text, Answer]):
 
     def pipe(
         self,
-        texts: Iterable[Text | Mistake],
+        texts: Iterable[Text | ValueError],
         batch_size: int | None = None,
         *,
         sources: Iterable[str] | None = None,
@@ -171,7 +171,7 @@ class Predictor(LoadedModel[Text, Answer]):
         length, such as a generator over a large file.
 
         Args:
-            texts: iterable of texts in the form that the task takes. An item may also be a Mistake, the reason why a
+            texts: iterable of texts in the form that the task takes. An item may also be a ValueError, the reason why a
                 text could not be read.
             batch_size: maximum number of sequences in a batch; None: that of the object.
             sources: names of the texts for error messages, such as "reviews.txt line 7"; by default "row 0" and so on
@@ -197,7 +197,7 @@ class Predictor(LoadedModel[Text, Answer]):
 
     def _pipe(
         self,
-        texts: Iterable[Text | Mistake],
+        texts: Iterable[Text | ValueError],
         batch_size: int | None,
         sources: Iterable[str] | None,
         on_error: str,
@@ -244,8 +244,8 @@ class Predictor(LoadedModel[Text, Answer]):
             row = Row(source, text)
             counts["texts"] += 1
             try:
-                if isinstance(text, Mistake):
-                    raise text
+                if isinstance(text, ValueError):
+                    raise text if isinstance(text, Mistake) else Mistake("{}", text)
                 row.encoded = self._encode_row(row, counts, call.options, call.extra)
             except Mistake as error:
                 if call.is_stopping:
