@@ -154,6 +154,7 @@ class Ours:
         import tensorflow as tf
 
         from bert_keras.engine.distribution.devices import distribute
+        from bert_keras.engine.input.feature_batches import in_parts
         from bert_keras.engine.loop import make_trainer
         from bert_keras.modeling import PretrainingLoss, PretrainingModel
         from bert_keras.modeling.layers import dtype_policy
@@ -163,7 +164,8 @@ class Ours:
             loss = PretrainingLoss(PretrainingModel(config))
         run = RunSettings(num_train_steps=10**6, seed=0, precision="bfloat16", jit=way.endswith("XLA"))
         trainer, num_steps = make_trainer(loss, self.strategy, run), tf.constant(NUM_STEPS["training"])
-        batches = iter(distribute(self.strategy, tf.data.Dataset.from_tensors(batch).repeat(), is_endless=True))
+        batches = in_parts(tf.data.Dataset.from_tensors(batch).repeat(), self.strategy.num_replicas_in_sync)
+        batches = iter(distribute(self.strategy, batches, is_endless=True))
         return lambda: float(trainer.train(batches, num_steps)["loss"])
 
     def prediction(self, config, batch, way):

@@ -7,6 +7,7 @@ import tensorflow as tf
 from bert_keras.engine import loop
 from bert_keras.engine.distribution.devices import create_strategy, distribute
 from bert_keras.engine.evaluation_pass import Evaluator, last
+from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.modeling import (
     BertConfig,
     PretrainingLoss,
@@ -158,7 +159,8 @@ def make_batch(kind, config, num_rows, num_tokens):
 
 
 def _batches(strategy, batch):
-    return iter(distribute(strategy, tf.data.Dataset.from_tensors(batch).repeat(), is_endless=True))
+    batches = in_parts(tf.data.Dataset.from_tensors(batch).repeat(), strategy.num_replicas_in_sync)
+    return iter(distribute(strategy, batches, is_endless=True))
 
 
 def _distance(gradients, expected):

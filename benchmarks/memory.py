@@ -102,6 +102,7 @@ def make_step(given):
     import tensorflow as tf
 
     from benchmarks.speed import read_config
+    from bert_keras.engine.input.feature_batches import in_parts
     from bert_keras.engine.loop import make_trainer
     from bert_keras.modeling import ClassificationLoss, ClassifierModel
     from bert_keras.modeling.layers import dtype_policy
@@ -128,7 +129,7 @@ def make_step(given):
         "segment_ids": np.zeros(shape, np.int32),
         "label_ids": random.integers(0, 2, shape[0]).astype(np.int32),
     }
-    batches = iter(tf.data.Dataset.from_tensors(batch).repeat())
+    batches = iter(in_parts(tf.data.Dataset.from_tensors(batch).repeat(), num_parts))
     return lambda: float(trainer.train(batches, tf.constant(1))["loss"])
 
 

@@ -39,11 +39,13 @@ class Loss:
         weight_units: dict of str to float, the units of weights by name; 1 for all others. Training computes a weight's
             update in its unit, so that a weight of any scale learns like one around 1.
         fixed_weights: list of keras.Variable, weights that the loss reads and training never changes: the teacher's.
+        compare: for a loss that compares all examples of a batch, see `tasks.vectors.losses.ComparingLoss`; else None.
     """
 
     metric_names: tuple[str, ...] = ("loss", "accuracy")
     label_names: tuple[str, ...] = ("label_ids",)
     label_smoothing = 0.0
+    compare: Callable[[Any, dict[str, Any]], dict[str, Any]] | None = None
     # Each loss has its own dicts.
     own_weights = functools.cached_property(lambda self: {})
     weight_units = functools.cached_property(lambda self: {})

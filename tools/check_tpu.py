@@ -212,7 +212,6 @@ def _config(settings):
 def loss_of(settings, config):
     """Returns the loss that a task trains, with random weights."""
     from bert_keras import modeling
-    from bert_keras.engine.input.packed_batches import PackedLoss
     from bert_keras.modeling.layers import dtype_policy
 
     task = settings["task"]
@@ -221,7 +220,7 @@ def loss_of(settings, config):
     with dtype_policy(PRECISIONS[settings["precision"]]):
         loss = of_loss(of_model(config, *num_labels))
     loss.model.bert.is_recomputed = settings["recompute"]
-    return PackedLoss(loss) if settings["pack"] else loss
+    return loss
 
 
 def compile_step(settings, config, part):
@@ -262,18 +261,18 @@ def features_of(settings, part, num_parts):
 
     from bert_keras.engine.input.packed_batches import pack_batches
 
-    num_rows = part * num_parts
     task, length, num_labels = settings["task"], settings["max_seq_length"], settings["num_labels"]
     if settings["pack"]:
         examples = features_of({**settings, "pack": False}, 1, 1)
-        zeros = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in examples.items()}
+        zeros = {name: tf.zeros(spec.shape[1:], spec.dtype) for name, spec in examples.items()}
         batches = tf.data.Dataset.from_tensors(zeros)
         return pack_batches(batches, num_parts, part, max(1, length // _SHORTEST_PACKED)).element_spec
-    rows = [num_rows, num_labels] if task == "multiple_choice" else [num_rows]
+    examples = [num_parts, part]
+    rows = [*examples, num_labels] if task == "multiple_choice" else examples
     shapes = {name: [*rows, length] for name in ("input_ids", "input_mask", "segment_ids")}
     floats = {}
     if task == "pretraining":
-        predictions = [num_rows, settings["max_predictions_per_seq"]]
+        predictions = [*examples, settings["max_predictions_per_seq"]]
         shapes |= {"masked_lm_positions": predictions, "masked_lm_ids": predictions, "next_sentence_labels": [*rows, 1]}
         floats = {"masked_lm_weights": predictions}
     elif task == "question_answering":
@@ -281,7 +280,7 @@ def features_of(settings, part, num_parts):
     elif task in ("regression", "multi_label"):
         floats = {"label_values": rows if task == "regression" else [*rows, num_labels]}
     else:
-        shapes["label_ids"] = [*rows, length] if task == "token_classification" else [num_rows]
+        shapes["label_ids"] = [*rows, length] if task == "token_classification" else examples
     specs = {name: tf.TensorSpec(shape, tf.int32) for name, shape in shapes.items()}
     return specs | {name: tf.TensorSpec(shape, tf.float32) for name, shape in floats.items()}
 

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.engine.distribution.jax_devices import errors_of_tensorflow
-from bert_keras.engine.step import Arrays, Trainer
+from bert_keras.engine.step import Arrays, Trainer, joined, part_of
 
 
 class JaxTrainer(Trainer):
@@ -44,7 +44,9 @@ class JaxTrainer(Trainer):
         state, totals, others = jax.device_put(self._start(), self.strategy.whole)
         first = int(self.global_step.numpy())
         for step in range(first, first + int(num_steps)):
-            features = self.strategy.rows_of_parts(next(iterator), self.num_micro_batches)
+            features = {name: np.asarray(values) for name, values in next(iterator).items()}
+            features = {name: values.reshape(self._shape_of_parts(values)) for name, values in features.items()}
+            features = jax.device_put(features, self.strategy.parts)
             seeds = self._seeds(tf.constant(step, tf.int64)).numpy().view(np.uint32)
             self._find_gradients(state[0], others, features, seeds)
             state, totals = self._step(state, totals, others, features, seeds, np.int32(step))
@@ -64,15 +66,16 @@ class JaxTrainer(Trainer):
             lambda value: jax.ShapeDtypeStruct(value.shape, value.dtype, sharding=whole), start
         )
         features = {
-            name: jax.ShapeDtypeStruct(
-                (num_parts, value.shape[0] // num_parts, *value.shape[1:]),
-                value.dtype,
-                sharding=self.strategy.parts,
-            )
+            name: jax.ShapeDtypeStruct(self._shape_of_parts(value), value.dtype, sharding=self.strategy.parts)
             for name, value in batch.items()
         }
         self._find_gradients(state[0], others, features, seeds)
         return self._step.lower(state, totals, others, features, seeds, step)
+
+    def _shape_of_parts(self, values: Any) -> tuple[int, ...]:
+        """Returns the shape of the parts that all devices compute together, in which each has some of the rows."""
+        num_devices = values.shape[0] // self.num_micro_batches
+        return (self.num_micro_batches, num_devices * values.shape[1], *values.shape[2:])
 
     def _start(self) -> tuple[list[Arrays], Arrays, Arrays]:
         """Returns the values of the state, totals of zero, and the values of the other weights."""
@@ -87,7 +90,7 @@ class JaxTrainer(Trainer):
     ) -> tuple[list[Arrays], Arrays]:
         """Returns the state after a step, and the totals with its sums added."""
         state = [dict(values) for values in state]
-        denominators = self.loss.denominators(_joined(features))
+        denominators = self.loss.denominators(joined(features))
         gradients, numerators = self._summed(state[0], others, features, seeds, denominators)
         gradients, norm = self.clipped({name: gradients[name] for name in self._has_gradient or ()})
         for name, values in self.new_values(gradients, step, lambda value: value, state):
@@ -101,21 +104,20 @@ class JaxTrainer(Trainer):
         self, weights: Arrays, others: Arrays, features: Arrays, seeds: Any, denominators: Arrays
     ) -> tuple[Arrays, Arrays]:
         """Returns the gradients and the numerators, summed over the micro-batches of features [parts, rows, ...]."""
-        if self.num_micro_batches > 1 and hasattr(self.loss, "compare"):
-            features = features | self._compared_parts(weights, others, features, seeds)
+        if self.loss.compare and self.num_micro_batches > 1:
+            features = features | self._compared(self.loss.compare, weights, others, features, seeds)
 
         def of_part(part: Arrays, seed: Any) -> tuple[Arrays, Arrays]:
             return self._of_part(weights, others, part, seed, denominators)
 
-        first = {name: values[0] for name, values in features.items()}
         if self.num_micro_batches == 1:
-            return of_part(first, seeds[0])
+            return of_part(part_of(features, 0), seeds[0])
         rest = {name: values[1:] for name, values in features.items()}
 
         def add(sums: Any, part: Any) -> tuple[Any, None]:
             return jax.tree.map(jnp.add, sums, of_part(*part)), None
 
-        return jax.lax.scan(add, of_part(first, seeds[0]), (rest, seeds[1:]))[0]
+        return jax.lax.scan(add, of_part(part_of(features, 0), seeds[0]), (rest, seeds[1:]))[0]
 
     def _of_part(
         self, weights: Arrays, others: Arrays, features: Arrays, seed: Any, denominators: Arrays
@@ -129,8 +131,8 @@ class JaxTrainer(Trainer):
 
         return jax.grad(value, has_aux=True)(weights)
 
-    def _compared_parts(self, weights: Arrays, others: Arrays, features: Arrays, seeds: Any) -> Arrays:
-        """Does what `Trainer._compared` describes, for features and results of shape [parts, rows, ...]."""
+    def _compared(self, compare: Any, weights: Arrays, others: Arrays, features: Arrays, seeds: Any) -> Arrays:
+        """Does what `TensorFlowTrainer._compared` describes."""
 
         def vectors_of(part: tuple[Arrays, Any]) -> Any:
             with self._scope(weights, others):
@@ -138,8 +140,8 @@ class JaxTrainer(Trainer):
 
         own = {name: features[name] for name in self.loss.label_names}
         own["vectors"] = jax.lax.map(vectors_of, (features, seeds))  # [parts, rows, K, H]
-        own = _joined(own)
-        compared = self.loss.compare(own.pop("vectors"), own)
+        own = joined(own)
+        compared = compare(own.pop("vectors"), own)
         return {name: jnp.reshape(value, (len(seeds), -1, *value.shape[1:])) for name, value in compared.items()}
 
     def _scope(self, weights: Arrays, others: Arrays) -> keras.StatelessScope:
@@ -156,8 +158,8 @@ class JaxTrainer(Trainer):
             return
 
         def gradients(weights: Arrays, others: Arrays, features: Arrays, seeds: Any) -> Arrays:
-            part = {name: values[0] for name, values in features.items()}
-            return self._of_part(weights, others, part, seeds[0], self.loss.denominators(_joined(features)))[0]
+            denominators = self.loss.denominators(joined(features))
+            return self._of_part(weights, others, part_of(features, 0), seeds[0], denominators)[0]
 
         program = jax.make_jaxpr(gradients)(weights, others, features, seeds).jaxpr
         reached = set(program.invars[: len(weights)])
@@ -177,8 +179,3 @@ class JaxTrainer(Trainer):
 def _values(variables: Any) -> Any:
     """Returns the values of a structure of dicts of variables."""
     return jax.tree.map(lambda variable: variable.value, variables, is_leaf=lambda x: isinstance(x, keras.Variable))
-
-
-def _joined(features: Arrays) -> Arrays:
-    """Joins the parts of a batch: [parts, rows, ...] -> [B, ...]."""
-    return {name: jnp.reshape(value, (-1, *value.shape[2:])) for name, value in features.items()}

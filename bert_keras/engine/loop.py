@@ -18,7 +18,6 @@ import tensorflow as tf
 from bert_keras.engine.distribution.workers import Workers
 from bert_keras.engine.evaluation_pass import Evaluation
 from bert_keras.engine.failures import explain_errors, explain_large_model, not_finite
-from bert_keras.engine.input.packed_batches import PackedLoss
 from bert_keras.engine.loss_scale import LossScale
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Report
 from bert_keras.engine.step import Trainer
@@ -114,7 +113,7 @@ class Hooks:
 
 @explain_large_model()
 def make_trainer(
-    loss: Loss | PackedLoss,
+    loss: Loss,
     strategy: tf.distribute.Strategy,
     settings: RunSettings,
     rate_factor: Callable[[str], float] | None = None,

@@ -18,7 +18,6 @@ import tensorflow as tf
 from bert_keras.settings.groups import RunSettings
 
 if TYPE_CHECKING:  # --help does not need them
-    from bert_keras.engine.input.packed_batches import PackedLoss
     from bert_keras.modeling.losses import Loss
     from bert_keras.runs.metrics_log import MetricsFile, TensorBoardEvents
 
@@ -80,7 +79,7 @@ class Report:
 
     def __init__(
         self,
-        loss: "Loss | PackedLoss",
+        loss: "Loss",
         learning_rate: Callable[[int], float],
         settings: RunSettings,
         start_step: int,

@@ -19,7 +19,6 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from bert_keras.engine.input.packed_batches import PackedLoss
 from bert_keras.engine.loss_scale import LossScale, new_variable
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.loading import weights_by_name
@@ -38,13 +37,10 @@ class Trainer:
     """A loss, its optimizer and everything that changes during training. Use the subclass of a backend.
 
     Args:
-        loss: if it compares the examples of a batch, it also has `compare`, see
-            `tasks.vectors.losses.RankingLoss`.
         optimizer: its learning rate is a schedule.
         strategy: the loss's model was built in its scope.
         seed: the seed of dropout.
-        num_micro_batches: number of equal parts of a replica's batch, which it must divide. More parts save memory and
-            change nothing else.
+        num_micro_batches: the parts of each replica. More parts save memory and change nothing else.
         is_trained: takes a weight's name and returns whether to train it; None: all weights are trained.
         loss_scale: without it, small gradients vanish in float16.
         is_compiled: whether XLA compiles the step, once for every shape of the features; None: see the subclasses.
@@ -55,8 +51,9 @@ class Trainer:
         ValueError: no weight is trained; the first step raises it if the loss depends on none of them.
 
     Attributes:
-        train: takes several steps with the batches of an iterator, and an int32 scalar tensor with their number,
-            because TensorFlow would trace a graph for each Python int. It returns a dict with `numerators` and
+        train: takes several steps with the batches [parts, rows, ...] of an iterator, see `in_parts`, and an int32
+            scalar tensor with their number, because TensorFlow would trace a graph for each Python int. Each replica
+            has its own parts, and each batch may have another number of rows. It returns a dict with `numerators` and
             `denominators` (dicts of float32 scalars by metric), `loss` and `gradient_norm` before clipping (float32
             scalars), each summed over the steps. With a loss scale also `num_skipped` and `loss_scale` after the last
             step. `num_skipped` counts steps whose gradients overflowed: they change no weight, and the sums leave them
@@ -67,7 +64,7 @@ class Trainer:
 
     def __init__(
         self,
-        loss: Loss | PackedLoss,
+        loss: Loss,
         optimizer: AdamWeightDecay,
         strategy: Any,
         seed: int,
@@ -77,7 +74,7 @@ class Trainer:
         is_compiled: bool | None = None,
         ema_decay: float = 0.0,
     ) -> None:
-        self.loss: Any = loss
+        self.loss = loss
         self.optimizer = optimizer
         self.strategy = strategy
         self.num_micro_batches = num_micro_batches
@@ -197,6 +194,16 @@ class Trainer:
             sum(math.prod(self._all_weights[name].shape) for name in group) for group in (names, self._all_weights)
         )
         log.info("training changes %s of %s numbers", f"{num_trained:,}", f"{num_all:,}")
+
+
+def joined(features: Mapping[str, Any]) -> Arrays:
+    """Joins the parts of a batch: [parts, rows, ...] -> [parts * rows, ...]."""
+    return {name: ops.reshape(value, (-1, *ops.shape(value)[2:])) for name, value in features.items()}
+
+
+def part_of(features: Mapping[str, Any], index: Any) -> Arrays:
+    """Returns a part of a batch: [parts, rows, ...] -> [rows, ...]."""
+    return {name: value[index] for name, value in features.items()}
 
 
 def average(old: Any, weight: Any, ema_decay: float, step: Any) -> Any:

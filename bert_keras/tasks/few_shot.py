@@ -18,7 +18,7 @@ from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.engine.distribution.devices import distribute, is_compiled
 from bert_keras.engine.evaluation_pass import Inference, finish, last, length_step
 from bert_keras.engine.failures import explain_out_of_memory
-from bert_keras.engine.input.feature_batches import batches_of
+from bert_keras.engine.input.feature_batches import batches_of, in_parts
 from bert_keras.engine.loop import make_trainer
 from bert_keras.engine.report import Callbacks
 from bert_keras.mistakes import Message, Mistake
@@ -153,7 +153,8 @@ class FewShotRun(FineTuning):
         features = {name: features[name] for name in loss.feature_names}
         rows, features = filled(rows, features, self.strategy.num_replicas_in_sync)
         step = length_step(features["input_ids"].shape[-1], is_compiled(settings))
-        batches = iter(distribute(self.strategy, batches_of(features, rows, self._is_trimmed, step), is_endless=True))
+        batches = in_parts(batches_of(features, rows, self._is_trimmed, step), self.strategy.num_replicas_in_sync)
+        batches = iter(distribute(self.strategy, batches, is_endless=True))
         trainer = make_trainer(loss, self.strategy, steps, is_trained=lambda name: not name.startswith(_FIXED))
         num_batches = len(rows) // settings.contrastive_epochs
         with explain_out_of_memory("max_seq_length"):

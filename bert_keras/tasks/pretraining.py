@@ -23,7 +23,8 @@ from bert_keras.engine.distribution.devices import distribute, strategy_of
 from bert_keras.engine.distribution.workers import Workers, open_run_dir
 from bert_keras.engine.evaluation_pass import Evaluation, Evaluator, finish, write_eval_results
 from bert_keras.engine.failures import explain_out_of_memory, explain_records
-from bert_keras.engine.input.packed_batches import PackedLoss, pack_examples
+from bert_keras.engine.input.feature_batches import in_parts
+from bert_keras.engine.input.packed_batches import pack_examples
 from bert_keras.engine.input.pretraining_batches import (
     evaluation_batches,
     next_token_batches,
@@ -124,7 +125,7 @@ class Pretraining:
                 hooks = Hooks(
                     run_dir, settings, records.total_examples, self.console, workers, evaluate, callbacks=self.callbacks
                 )
-                trainer = make_trainer(PackedLoss(taught) if settings.pack else taught, strategy, settings)
+                trainer = make_trainer(taught, strategy, settings)
                 with explain_records(records):
                     progress = train(trainer, lambda start: _batches(settings, loss, strategy, records, start), hooks)
                 draw_learning_curves(run_dir)
@@ -302,6 +303,8 @@ def _batches(
         # A run that resumes does not read its data up to `start_step` to measure a few batches.
         measured = training_batches(records, settings.train_batch_size, settings.seed)
         batches = pack_examples(batches, measured, settings, strategy.num_replicas_in_sync)
+    else:
+        batches = in_parts(batches, strategy.num_replicas_in_sync * settings.gradient_accumulation_steps)
     return distribute(strategy, batches, is_endless=True)
 
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.engine.distribution.devices import distribute
+from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
@@ -64,6 +65,7 @@ def train_lora(strategy):
     batch = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
     batch["label_ids"] = np.arange(8, dtype=np.int32) % 3
     batches = tf.data.Dataset.from_tensor_slices(batch).batch(8, drop_remainder=True).repeat()
+    batches = in_parts(batches, strategy.num_replicas_in_sync)
     trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(3))
     merged = {name: np.asarray(value) for name, value in merged_weights(classifier).items()}
     adapter = adapter_bytes(classifier)

@@ -8,6 +8,7 @@ import tensorflow as tf
 from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.engine.distribution.devices import create_strategy, distribute
+from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.input.pretraining_batches import seeded_batches
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
@@ -33,6 +34,7 @@ def train(strategy, examples, num_steps, seed=None, num_micro_batches=1):
     batches = tf.data.Dataset.from_tensors(examples).repeat()
     if seed is not None:
         batches = seeded_batches(batches, seed, 0)
+    batches = in_parts(batches, strategy.num_replicas_in_sync * num_micro_batches)
     totals = trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(num_steps))
     return tf.nest.map_structure(float, totals), {name: value.numpy() for name, value in trainer.state.items()}
 

@@ -9,6 +9,7 @@ from xla_functions import find_compiled
 
 from bert_keras.engine.distribution.devices import create_strategy, distribute
 from bert_keras.engine.evaluation_pass import Evaluator, last
+from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.loss_scale import LossScale
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
@@ -46,8 +47,7 @@ def make_trainer(strategy, policy="float32", start=None, is_compiled=False):
 
 
 def batches_for(strategy):
-    batches = tf.data.Dataset.from_tensors(make_examples()).repeat()
-    batches = batches.map(lambda rows: {name: tf.ensure_shape(v, [NUM_ROWS, *v.shape[1:]]) for name, v in rows.items()})
+    batches = in_parts(tf.data.Dataset.from_tensors(make_examples()).repeat(), strategy.num_replicas_in_sync)
     return distribute(strategy, batches, is_endless=True)
 
 

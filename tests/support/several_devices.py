@@ -13,8 +13,8 @@ from tiny_bert import make_config, make_features, with_random_weights
 from bert_keras.engine.distribution import replicas
 from bert_keras.engine.distribution.devices import create_strategy, distribute
 from bert_keras.engine.evaluation_pass import Evaluator, Inference, last
-from bert_keras.engine.input.feature_batches import training_batches
-from bert_keras.engine.input.packed_batches import PackedLoss, packed_training_batches
+from bert_keras.engine.input.feature_batches import in_parts, training_batches
+from bert_keras.engine.input.packed_batches import packed_training_batches
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
@@ -69,7 +69,7 @@ def train_evaluate_answer(strategy):
     features = make_sentences(13)
     trainer = make_trainer(tagging, strategy, 5e-5, num_micro_batches=2)
     pooler = {name: trainer.state[name].numpy() for name in POOLER}
-    batches = training_batches(features, 8, seed=5, is_trimmed=True)
+    batches = in_parts(training_batches(features, 8, seed=5, is_trimmed=True), 2 * strategy.num_replicas_in_sync)
     totals = trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(NUM_STEPS))
     totals = tf.nest.map_structure(float, totals)
     assert totals["gradient_norm"] > NUM_STEPS, totals  # otherwise no clipping would happen
@@ -94,7 +94,7 @@ def train_packed(strategy):
     tagging.model.head.dropout.rate = 0.0
     settings = RunSettings(train_batch_size=8, seed=5)
     batches = packed_training_batches(make_sentences(13), settings, strategy.num_replicas_in_sync)
-    trainer = make_trainer(PackedLoss(tagging), strategy, 5e-5)
+    trainer = make_trainer(tagging, strategy, 5e-5)
     trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(2))
     step = strategy.experimental_local_results(trainer.global_step)[0]
     return {name: value.numpy() for name, value in trainer.state.items()}, weakref.ref(step.handle)
@@ -110,7 +110,8 @@ def train_on_copies(strategy, num_rows):
     weights = np.stack([rows["masked_lm_weights"]] * 2)
     weights[1, -1] *= math.inf
     rows = {name: np.stack([values] * 2) for name, values in rows.items()} | {"masked_lm_weights": weights}
-    iterator = iter(distribute(strategy, tf.data.Dataset.from_tensor_slices(rows).repeat(), is_endless=True))
+    batches = in_parts(tf.data.Dataset.from_tensor_slices(rows).repeat(), strategy.num_replicas_in_sync)
+    iterator = iter(distribute(strategy, batches, is_endless=True))
     trainer = make_trainer(loss, strategy, 5e-5)
     first, second = (trainer.train(iterator, tf.constant(1)) for _ in range(2))
     return float(first["loss"]), float(first["gradient_norm"]), float(second["gradient_norm"])

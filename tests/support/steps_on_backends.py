@@ -12,7 +12,7 @@ from every_loss import CELLS, features_for
 from states import assert_states_close
 from tiny_bert import make_config
 
-from bert_keras.engine.input.packed_batches import PackedLoss
+from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.input.packing import pack
 from bert_keras.modeling import (
     AdamWeightDecay,
@@ -100,9 +100,10 @@ def take_steps(way, num_steps=4, num_copies=1, num_devices=1, **more):
     if way == "packed":
         packed = pack(features, row_length=16, max_sequences=3, row_multiple=num_copies)
         features = {name: values.reshape(num_copies, -1, *values.shape[1:]) for name, values in packed.items()}
-        loss = PackedLoss(loss)
     trainer = new_trainer(loss, LearningRateSchedule(1e-3, 100, 0), num_devices, **options, **more)
-    totals = trainer.train(iter(tf.data.Dataset.from_tensors(features).repeat()), tf.constant(num_steps))
+    batches = tf.data.Dataset.from_tensors(features)
+    batches = (batches if way == "packed" else in_parts(batches, trainer.num_micro_batches)).repeat()
+    totals = trainer.train(iter(batches), tf.constant(num_steps))
     return state_of(trainer) | {"loss": np.array(totals["loss"]), "norm": np.array(totals["gradient_norm"])}
 
 
@@ -139,7 +140,7 @@ def thirty_updates(folder, num_devices=1, **options):
         for number in range(3)
     ]
     stacked = {name: np.stack([batch[name] for batch in batches]) for name in batches[0]}
-    iterator, losses = iter(tf.data.Dataset.from_tensor_slices(stacked).repeat()), []
+    iterator, losses = iter(in_parts(tf.data.Dataset.from_tensor_slices(stacked).repeat())), []
     for step in range(30):
         is_kink = (folder.name, step) == ("pretraining_b", 24)
         with beside_the_kink(loss.model) if is_kink else contextlib.nullcontext():

@@ -11,6 +11,7 @@ from other_backends import run_on
 from states import assert_states_close
 from tiny_bert import make_config, make_features, with_random_weights
 
+from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
@@ -78,7 +79,7 @@ def test_fit_gives_the_numbers_of_the_training_step():
     optimizer = AdamWeightDecay(schedule)
     trainer = TensorFlowTrainer(ClassificationLoss(ours), optimizer, tf.distribute.get_strategy(), seed=0)
     batches = tf.data.Dataset.from_tensor_slices(inputs | {"label_ids": labels}).batch(4, drop_remainder=True)
-    trainer.train(iter(batches), tf.constant(3))
+    trainer.train(iter(in_parts(batches)), tf.constant(3))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     theirs.compile(optimizer=AdamWeightDecay(schedule), loss={"logits": loss})
     theirs.fit(inputs, {"logits": labels}, batch_size=4, shuffle=False, verbose=0)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import AdamWeightDecay, ClassifierModel, LearningRateSchedule, RegressionLoss, weights_by_name
 from bert_keras.modeling.layers import dtype_policy
@@ -28,7 +29,7 @@ def train(config, mean, std, ema_decay=0.0):
         "segment_ids": random.integers(0, 2, (32, 10)).astype(np.int32),
         "label_values": (mean + std * random.normal(size=32)).astype(np.float32),
     }
-    batches = iter(tf.data.Dataset.from_tensor_slices(features).batch(8, drop_remainder=True))
+    batches = iter(in_parts(tf.data.Dataset.from_tensor_slices(features).batch(8, drop_remainder=True)))
     losses = [float(trainer.train(batches, tf.constant(1))["loss"]) for _ in range(4)]
     return {name: variable.numpy() for name, variable in trainer.state.items()}, losses
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.loss_scale import LossScale, without_skipped
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import AdamWeightDecay, ClassificationLoss, ClassifierModel, LearningRateSchedule
@@ -48,7 +49,7 @@ def batches():
 
 
 def train(trainer, batches, num_steps):
-    totals = trainer.train(iter(batches), tf.constant(num_steps))
+    totals = trainer.train(iter(in_parts(batches)), tf.constant(num_steps))
     return tf.nest.map_structure(float, totals), state_of(trainer)
 
 

@@ -12,8 +12,8 @@ from tiny_bert import make_config, with_random_weights
 from training_runs import assert_near, rows_of, stop_after
 from xla import lower
 
-from bert_keras.engine.input.feature_batches import training_batches
-from bert_keras.engine.input.packed_batches import PackedLoss, packed_training_batches
+from bert_keras.engine.input.feature_batches import in_parts, training_batches
+from bert_keras.engine.input.packed_batches import packed_training_batches
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
@@ -55,9 +55,9 @@ def make_trainer(kind, num_parts=1, is_packed=False, is_fixed=False):
     features, settings = make_features(kind), {"train_batch_size": 6, "seed": 4, "num_train_steps": NUM_STEPS}
     settings = RunSettings(**settings, gradient_accumulation_steps=num_parts)
     if is_packed:
-        batches, loss = packed_training_batches(features, settings, 1, is_fixed=is_fixed), PackedLoss(loss)
+        batches = packed_training_batches(features, settings, 1, is_fixed=is_fixed)
     else:
-        batches = training_batches(features, 6, seed=4, is_trimmed=True)
+        batches = in_parts(training_batches(features, 6, seed=4, is_trimmed=True), num_parts)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-4, 100))
     return TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), 7, num_parts), batches
 

@@ -9,6 +9,7 @@ from states import assert_states_close
 from text_numbers import NUMBERS, make_examples
 from tiny_bert import make_config, with_random_weights
 
+from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.step import dropout_seed
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, SentenceModel, weights_by_name
@@ -20,6 +21,10 @@ def make_trainer(num_micro_batches=1, dropout=0.0):
     model = with_random_weights(SentenceModel(config), 1)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0))
     return TensorFlowTrainer(RankingLoss(model), optimizer, tf.distribute.get_strategy(), 5, num_micro_batches)
+
+
+def batch_of(examples, num_micro_batches):
+    return iter(in_parts(tf.data.Dataset.from_tensors(examples), num_micro_batches))
 
 
 def ranking_by_hand(vectors, numbers, scale):
@@ -66,7 +71,7 @@ def test_an_example_without_another_of_its_class_has_no_loss_of_its_own():
 def trained(num_micro_batches):
     trainer = make_trainer(num_micro_batches)
     with without_graphs():
-        trainer.totals = trainer.train(iter([make_examples()]), tf.constant(1))
+        trainer.totals = trainer.train(batch_of(make_examples(), num_micro_batches), tf.constant(1))
     return trainer
 
 
@@ -101,7 +106,7 @@ def test_the_gradient_is_that_of_the_vectors_with_their_dropout():
             parts.append(trainer.loss.model(part, dropout_seed=seed)["vectors"])
         loss = tf.reduce_mean(trainer.loss._values({"vectors": tf.concat(parts, 0)}, examples)["loss"])
     norm = tf.linalg.global_norm([x for x in tape.gradient(loss, list(weights.values())) if x is not None])
-    totals = trainer.train(iter([examples]), tf.constant(1))
+    totals = trainer.train(batch_of(examples, 2), tf.constant(1))
     np.testing.assert_allclose(totals["loss"], loss, rtol=1e-5)
     # The norm of dense gradients; that of the slices of a lookup differs where a token occurs twice.
     assert abs(float(totals["gradient_norm"]) - float(norm)) < 0.1 * float(norm)

@@ -15,6 +15,7 @@ from states import assert_states_close
 from steps_on_backends import thirty_updates
 
 from bert_keras.engine.evaluation_pass import Evaluator, last
+from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.loss_scale import LossScale
 from bert_keras.engine.step import dropout_seed
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
@@ -77,12 +78,12 @@ def test_many_steps_in_one_call_are_the_same_as_one_by_one(tiny_config, make_exa
     dataset = tf.data.Dataset.from_tensor_slices(features_of(make_examples(24))).batch(4, drop_remainder=True)
     trainer = make_trainer(tiny_config)
     start = state_of(trainer)
-    totals = trainer.train(iter(dataset), tf.constant(6))
+    totals = trainer.train(iter(in_parts(dataset, trainer.num_micro_batches)), tf.constant(6))
     together = state_of(trainer)
     assert together["global_step"] == 6
     for name, value in start.items():
         trainer.state[name].assign(value)
-    iterator = iter(dataset)
+    iterator = iter(in_parts(dataset, trainer.num_micro_batches))
     losses = [float(trainer.train(iterator, tf.constant(1))["loss"]) for _ in range(6)]
     assert_equal(together, state_of(trainer))
     assert float(totals["loss"]) == pytest.approx(sum(losses), rel=1e-6)
@@ -98,7 +99,7 @@ def test_dropout_is_a_function_of_seed_step_and_micro_batch(tiny_config, make_ex
         trainer = make_trainer(
             tiny_config, learning_rate=1e-30, is_trained="cls/predictions/output_bias".__eq__, **arguments
         )
-        iterator = iter(dataset)
+        iterator = iter(in_parts(dataset, trainer.num_micro_batches))
         return [float(trainer.train(iterator, tf.constant(1))["loss"]) for _ in range(2)]
 
     # At this rate the weights do not change, so any difference comes from the masks.
@@ -120,7 +121,8 @@ def train_lookup(scale, num_micro_batches=1):
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 10, 0))
     trainer = TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), 0, num_micro_batches)
     ids = tf.constant([[0, 0, 0], [0, 1, 2]], tf.int32)
-    trainer.train(iter(tf.data.Dataset.from_tensors({"input_ids": ids})), tf.constant(1))
+    batches = in_parts(tf.data.Dataset.from_tensors({"input_ids": ids}), num_micro_batches)
+    trainer.train(iter(batches), tf.constant(1))
     [(_, m)] = [(name, value) for name, value in state_of(trainer).items() if name.endswith("adam_m")]
     [(_, v)] = [(name, value) for name, value in state_of(trainer).items() if name.endswith("adam_v")]
     return m, v
@@ -140,6 +142,13 @@ def test_many_trainings_in_one_process_bring_no_warning_of_traces(monkeypatch, c
         for _ in range(5):
             train_lookup(scale=1.0)
     assert [record.getMessage() for record in caplog.records if "retracing" in record.getMessage()] == []
+
+
+def test_a_batch_with_other_parts_than_the_trainer_computes_is_refused(tiny_config, make_examples):
+    dataset = tf.data.Dataset.from_tensors(features_of(make_examples(4)))
+    trainer = make_trainer(tiny_config, num_micro_batches=2)
+    with pytest.raises(ValueError, match="^the batch has 4 parts for each device, but this trainer computes 2; see "):
+        trainer.train(iter(in_parts(dataset, 4)), tf.constant(1))
 
 
 def make_squad_trainer(config, policy="float32", **arguments):
@@ -172,7 +181,7 @@ def test_a_weight_that_the_loss_does_not_depend_on_keeps_its_bits(tiny_config, s
         arguments = {**arguments, "loss_scale": LossScale(arguments["loss_scale"])}
     trainer = make_squad_trainer(tiny_config, policy, **arguments)
     before = state_of(trainer)
-    totals = trainer.train(iter(squad_batches), tf.constant(4))
+    totals = trainer.train(iter(in_parts(squad_batches, trainer.num_micro_batches)), tf.constant(4))
     assert float(totals.get("num_skipped", 0)) == 0
     after = state_of(trainer)
     for name in after.keys() - {"loss_scale"}:
@@ -191,7 +200,7 @@ def test_without_a_sentence_task_its_weights_keep_their_bits(tiny_config, make_e
     examples = make_examples(16)
     examples["next_sentence_labels"][:] = -1
     dataset = tf.data.Dataset.from_tensor_slices(features_of(examples)).batch(4, drop_remainder=True)
-    totals = trainer.train(iter(dataset), tf.constant(4))
+    totals = trainer.train(iter(in_parts(dataset, trainer.num_micro_batches)), tf.constant(4))
     assert float(totals["numerators"]["next_sentence_loss"]) == 0
     after = state_of(trainer)
     same = {name for name in trainer.state if after[name].tobytes() == before[name].tobytes() and "/adam_" not in name}
@@ -228,7 +237,7 @@ def test_evaluation_weighs_examples_and_averages_the_loss_over_batches(tiny_conf
 def test_a_trainer_and_its_memory_are_freed(tiny_config, squad_batches, is_compiled):
     def references():
         trainer = make_squad_trainer(tiny_config, is_compiled=is_compiled)
-        trainer.train(iter(squad_batches), tf.constant(2))
+        trainer.train(iter(in_parts(squad_batches, trainer.num_micro_batches)), tf.constant(2))
         evaluator = Evaluator(trainer.loss, trainer.strategy, is_compiled)
         last(evaluator.evaluate(squad_batches.take(1)))
         slots = [variable for name, variable in trainer.state.items() if "/adam_" in name]

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from eager import without_graphs
 
+from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
@@ -50,7 +51,8 @@ def train_classifier(config, num_micro_batches=1, class_weights=None, rate_facto
     }
     dataset = tf.data.Dataset.from_tensor_slices({name: value.astype(np.int32) for name, value in features.items()})
     with without_graphs():
-        totals = trainer.train(iter(dataset.batch(8, drop_remainder=True)), tf.constant(num_steps))
+        batches = in_parts(dataset.batch(8, drop_remainder=True), num_micro_batches)
+        totals = trainer.train(iter(batches), tf.constant(num_steps))
     return before, state_of(trainer), totals
 
 
@@ -114,7 +116,7 @@ def train_tagger(config, is_trained):
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0))
     trainer = TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), 7, is_trained=is_trained)
     features = dict.fromkeys(("input_ids", "input_mask", "segment_ids", "label_ids"), tf.ones((2, 4), tf.int32))
-    trainer.train(iter(tf.data.Dataset.from_tensors(features)), tf.constant(1))
+    trainer.train(iter(in_parts(tf.data.Dataset.from_tensors(features))), tf.constant(1))
 
 
 @pytest.mark.usefixtures("no_graphs")

@@ -8,6 +8,7 @@ import tensorflow as tf
 from lookup_loss import LookupLoss
 from states import assert_bit_equal
 
+from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.loop import make_trainer
 from bert_keras.engine.loss_scale import LossScale
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
@@ -24,7 +25,8 @@ START = np.linspace(-1, 1, 8).reshape(4, 2)
 
 
 def take_steps(trainer, num_steps):
-    return trainer.train(iter(tf.data.Dataset.from_tensors({"input_ids": IDS}).repeat()), tf.constant(num_steps))
+    batches = in_parts(tf.data.Dataset.from_tensors({"input_ids": IDS}), trainer.num_micro_batches).repeat()
+    return trainer.train(iter(batches), tf.constant(num_steps))
 
 
 def state_of(trainer):

@@ -14,7 +14,7 @@ from states import assert_bit_equal, weights_in
 from training_runs import assert_near, rows_of
 
 from bert_keras.engine.evaluation_pass import Inference, last, length_step
-from bert_keras.engine.input.feature_batches import training_batches
+from bert_keras.engine.input.feature_batches import in_parts, training_batches
 from bert_keras.engine.loop import make_trainer
 from bert_keras.engine.loss_scale import LossScale
 from bert_keras.modeling import (
@@ -106,7 +106,7 @@ def test_batches_cut_to_few_lengths_train_as_padded_ones(tiny_config, monkeypatc
         trainer = make_trainer(ClassificationLoss(ClassifierModel(config, 2)), STRATEGY, settings)
         batches = training_batches(features, 4, 0, is_trimmed=jit, length_step=length_step(128, jit))
         shapes.append({batch["input_ids"].shape[1] for batch in batches.take(6)})
-        losses.append(float(trainer.train(iter(batches), tf.constant(6))["loss"]))
+        losses.append(float(trainer.train(iter(in_parts(batches)), tf.constant(6))["loss"]))
         states.append({name: variable.numpy() for name, variable in trainer.state.items()})
     assert shapes == [{128}, {16, 64}]
     assert losses[1] == pytest.approx(losses[0], rel=1e-6)

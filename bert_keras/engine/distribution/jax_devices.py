@@ -52,12 +52,6 @@ class JaxDevices:
         }
         return jax.device_put(arrays, self._rows)
 
-    def rows_of_parts(self, batch: Mapping[str, Any], num_parts: int) -> dict[str, Any]:
-        """Splits a batch into parts, [parts, B / parts, ...], and gives each device its rows of every part."""
-        arrays = {name: np.asarray(values) for name, values in batch.items()}
-        arrays = {name: values.reshape(num_parts, -1, *values.shape[1:]) for name, values in arrays.items()}
-        return jax.device_put(arrays, self.parts)
-
     def compiled(self, function: Callable[[Any], Any], variables: Callable[[], list[Any]]) -> Callable[[Any], Any]:
         """Returns a function of the features of a batch as a program with the values of the variables as arguments.
 

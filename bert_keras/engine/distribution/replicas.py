@@ -26,6 +26,15 @@ def sum_over_replicas(values: T) -> T:
     return tf.nest.pack_sequence_as(values, summed)
 
 
+def of_all_replicas(value: tf.Tensor, num_replicas: int) -> tf.Tensor:
+    """Returns the values of all replicas, [replicas, ...]: the sum of each at its place among zeros."""
+    if num_replicas == 1:
+        return value[tf.newaxis]
+    replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+    is_own = tf.reshape(tf.range(num_replicas) == replica, [-1, *[1] * value.shape.rank])
+    return sum_over_replicas(tf.where(is_own, value, tf.zeros([], value.dtype)))
+
+
 def local_values(strategy: tf.distribute.Strategy, result: T) -> T:
     """Returns the values of one replica. After a reduction every replica holds the same values."""
     return tf.nest.map_structure(lambda value: strategy.experimental_local_results(value)[0], result)

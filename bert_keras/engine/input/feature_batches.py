@@ -40,6 +40,17 @@ def training_batches(
     return _gather(features, rows, batch_size, length_step if is_trimmed else None)
 
 
+def in_parts(batches: tf.data.Dataset, num_parts: int = 1) -> tf.data.Dataset:
+    """Splits each batch [B, ...] into equal parts, [parts, rows, ...], as a training step takes it."""
+
+    def split(values: tf.Tensor) -> tf.Tensor:
+        parts = tf.reshape(values, tf.concat([[num_parts, -1], tf.shape(values)[1:]], 0))
+        num_rows = values.shape[0] and values.shape[0] // num_parts
+        return tf.ensure_shape(parts, [num_parts, num_rows, *values.shape[1:]])
+
+    return batches.map(lambda batch: {name: split(values) for name, values in batch.items()})
+
+
 def prediction_batches(
     features: Mapping[str, np.ndarray], batch_size: int, is_trimmed: bool = False, length_step: int = LENGTH_STEP
 ) -> tuple[tf.data.Dataset, np.ndarray]:

@@ -10,12 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 import keras
 import numpy as np
 import tensorflow as tf
-from keras import ops
 
 from bert_keras.engine.input.feature_batches import LENGTH_STEP, training_batches
 from bert_keras.engine.input.packing import first_fit, pack
 from bert_keras.engine.input.pretraining_batches import prefetched
-from bert_keras.modeling.losses import Loss
 from bert_keras.settings.groups import RunSettings
 
 log = logging.getLogger("bert_keras")
@@ -24,34 +22,6 @@ log = logging.getLogger("bert_keras")
 _NUM_MEASURED = 100
 # Coarse numbers of rows are multiples of the most rows divided by this, and those of places multiples of this.
 _NUM_SIZES = 8
-
-
-class PackedLoss:
-    """Wraps a loss, so that it takes features from packed batches: [parts, R, ...].
-
-    Each device and micro-batch gets whole parts, so the number of rows may differ between batches.
-    """
-
-    def __init__(self, loss: Loss) -> None:
-        self._loss = loss
-        self.model = loss.model
-        self.metric_names = loss.metric_names
-        self.value = loss.value
-        self.metrics = loss.metrics
-        self.own_weights = loss.own_weights
-        self.weight_units = loss.weight_units
-        self.fixed_weights = loss.fixed_weights
-
-    def denominators(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        return self._loss.denominators(_joined(features))
-
-    def numerators(self, features: dict[str, tf.Tensor], dropout_seed: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
-        return self._loss.numerators(_joined(features), dropout_seed=dropout_seed)
-
-
-def _joined(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Joins the parts: [parts, R, ...] -> [parts * R, ...]."""
-    return {name: ops.reshape(value, (-1, *ops.shape(value)[2:])) for name, value in features.items()}
 
 
 def packed_training_batches(

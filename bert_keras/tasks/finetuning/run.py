@@ -19,8 +19,8 @@ from bert_keras.engine.distribution.tpu import is_tpu
 from bert_keras.engine.distribution.workers import Workers, open_run_dir
 from bert_keras.engine.evaluation_pass import Evaluation, Inference, finish, last, length_step, write_eval_results
 from bert_keras.engine.failures import explain_large_model, explain_out_of_memory
-from bert_keras.engine.input.feature_batches import training_batches
-from bert_keras.engine.input.packed_batches import PackedLoss, is_worth_packing, packed_training_batches
+from bert_keras.engine.input.feature_batches import in_parts, training_batches
+from bert_keras.engine.input.packed_batches import is_worth_packing, packed_training_batches
 from bert_keras.engine.loop import Hooks, end_in_words, make_trainer, part_of_batch, train
 from bert_keras.engine.precision import setting_of_run, take_jit
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Result, in_words
@@ -318,19 +318,19 @@ class FineTuning:
             is_frozen = num_frozen is not None and layer_of(name, num_layers) <= num_frozen
             return name in trained and not is_frozen and not name.startswith(self.task.frozen)
 
-        loss = PackedLoss(network) if settings.pack else network
-        return make_trainer(loss, self.strategy, settings, None if decay == 1.0 else rate_factor, is_trained)
+        return make_trainer(network, self.strategy, settings, None if decay == 1.0 else rate_factor, is_trained)
 
     def _batches(self, network: Loss, settings: FineTuningSettings, start_step: int) -> Iterable:
         features = {name: self.task.train_features[name] for name in network.feature_names}
+        num_devices = self.strategy.num_replicas_in_sync
         if settings.pack:
             is_fixed = is_tpu(self.strategy) or is_compiled(settings)
-            num_devices = self.strategy.num_replicas_in_sync
             batches = packed_training_batches(features, settings, num_devices, start_step, self._is_trimmed, is_fixed)
         else:
             step = length_step(features["input_ids"].shape[-1], is_compiled(settings))
             batch_size, seed = settings.train_batch_size, settings.seed
             batches = training_batches(features, batch_size, seed, start_step, self._is_trimmed, step)
+            batches = in_parts(batches, num_devices * settings.gradient_accumulation_steps)
         return distribute(self.strategy, batches, is_endless=True)
 
     def _is_worth_packing(self, settings: FineTuningSettings) -> bool:
