@@ -62,12 +62,7 @@ class TensorFlowTrainer(Trainer):
 
         Every device runs it at the same time.
         """
-        num_parts = features["input_ids"].shape[0]
-        if num_parts not in (None, self.num_micro_batches):  # XLA would compute some of them twice
-            raise ValueError(
-                f"the batch has {num_parts} parts for each device, but this trainer computes {self.num_micro_batches}; "
-                "see in_parts"
-            )
+        self._check_parts(features["input_ids"].shape[0])
         replica_id = tf.distribute.get_replica_context().replica_id_in_sync_group
         # Not in what XLA compiles, because it would draw other numbers.
         seeds = self._dropout_seeds(self.global_step, replica_id)
