@@ -179,14 +179,6 @@ class Trainer:
         """Returns the seed of the dropout of each micro-batch: int32 [N, 2]."""
         return tf.stack([dropout_seed(self._seed, step, replica_id, index) for index in range(self.num_micro_batches)])
 
-    def _check_parts(self, num_parts: int | None) -> None:
-        """Refuses a batch of other parts, of which XLA would leave some out or compute some twice."""
-        if num_parts not in (None, self.num_micro_batches):
-            raise ValueError(
-                f"the batch has {num_parts} parts for each device, but this trainer computes {self.num_micro_batches}; "
-                "see in_parts"
-            )
-
     def _vectors(self, features: Arrays, seed: Any) -> Any:
         """Returns the vectors that a loss compares: float32 [B, ..., H]."""
         return self.loss.model(features, dropout_seed=seed)["vectors"]

@@ -62,7 +62,8 @@ class TensorFlowTrainer(Trainer):
 
         Every device runs it at the same time.
         """
-        self._check_parts(features["input_ids"].shape[0])
+        # Of a batch of other parts, XLA would leave some out or compute some twice.
+        features = {name: tf.ensure_shape(v, [self.num_micro_batches, *v.shape[1:]]) for name, v in features.items()}
         replica_id = tf.distribute.get_replica_context().replica_id_in_sync_group
         # Not in what XLA compiles, because it would draw other numbers.
         seeds = self._dropout_seeds(self.global_step, replica_id)

@@ -147,7 +147,7 @@ def test_many_trainings_in_one_process_bring_no_warning_of_traces(monkeypatch, c
 def test_a_batch_with_other_parts_than_the_trainer_computes_is_refused(tiny_config, make_examples):
     dataset = tf.data.Dataset.from_tensors(features_of(make_examples(4)))
     trainer = make_trainer(tiny_config, num_micro_batches=2)
-    with pytest.raises(ValueError, match="^the batch has 4 parts for each device, but this trainer computes 2; see "):
+    with pytest.raises(ValueError, match=r"must be equal, but are 4 and 2|\[4,.*\[2,"):
         trainer.train(iter(in_parts(dataset, 4)), tf.constant(1))
 
 
