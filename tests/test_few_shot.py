@@ -225,6 +225,7 @@ def test_the_layout_of_hugging_face_is_refused(trained, tmp_path):
     ("changes", "message"),
     [
         ({"learning_rate": 1e-4}, "Unknown command line flag 'learning_rate'"),
+        ({"pack": True}, "Unknown command line flag 'pack'"),
         ({"train_file": None}, "--do_train needs --train_file, or --class_names"),
         ({"eval_share": 0.2}, "--eval_share and --eval_file both say what to evaluate on"),
         ({"seed": 3}, "--seed is for --contrastive_epochs, which is 0; leave it out"),

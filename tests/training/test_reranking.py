@@ -84,6 +84,13 @@ def test_a_trained_model_is_evaluated_with_its_own_loss(train):
     assert again.metrics == pytest.approx(trained.metrics, abs=1e-5)
 
 
+def test_rows_may_be_tuples(train):
+    rows = [(row["query"], row["text"], row["score"]) for row in SCORES]
+    of_tuples, of_dicts = train(rows, None, [row[:2] for row in rows], max_steps=1), train(SCORES, max_steps=1)
+    assert len(of_tuples.predictions) == len(rows)
+    assert of_tuples.settings["train_file"] == of_dicts.settings["train_file"]
+
+
 def test_packed_rows_train_the_same(train, tmp_path):
     found = train(ROWS, ROWS, rerank_loss="bce", max_steps=4, pack=True)
     assert np.isfinite(found.metrics["loss"])
