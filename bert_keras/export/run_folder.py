@@ -26,7 +26,7 @@ from bert_keras.tasks.vectors.task import SentenceVectors
 
 log = logging.getLogger("bert_keras")
 
-_AnySettings = ClassifierSettings | FewShotSettings | NerSettings | RerankerSettings | SquadSettings | VectorSettings
+_AnySettings = ClassifierSettings | NerSettings | RerankerSettings | SquadSettings | VectorSettings
 _USUAL_TAGS_FILE = "dev.txt"
 _SETTINGS: dict[str, Any] = {
     "run_few_shot": FewShotSettings,
@@ -81,8 +81,6 @@ def reopen_evaluation(
     stored is the task.json of the model, and files its ModelFolder. eval_file must exist.
     """
     settings = _settings_of(run, stored)
-    if isinstance(settings, FewShotSettings):
-        settings = classifier_settings(settings)
     if eval_file:
         others = {"eval_share": 0.0, "task_name": None, "tfds": None} if hasattr(settings, "eval_share") else {}
         settings = dataclasses.replace(settings, eval_file=eval_file, **others)
@@ -118,7 +116,8 @@ def _settings_of(run: dict, stored: dict) -> _AnySettings:
     for name in (name for name in names if name not in known):
         file = paths.join(run["folder"], RUN_CONFIG)
         raise ValueError(f"{file} has no setting {name}; copy the file that the run wrote, or train again")
-    return group(**{name: known[name] for name in names})
+    settings = group(**{name: known[name] for name in names})
+    return classifier_settings(settings) if isinstance(settings, FewShotSettings) else settings
 
 
 def _evaluation_data(settings: _AnySettings) -> str | None:

@@ -232,10 +232,11 @@ def test_the_lists_show_what_their_titles_say(tmp_path, starts):
 
 def test_an_evaluation_later_writes_the_page_again(finished, monkeypatch):
     monkeypatch.setattr(Task, "shortfall", lambda *arguments: None)  # as in the run
-    _, folder, flags, _ = finished
+    kind, folder, flags, _ = finished
     before = (folder / "report.html").read_text()
     (folder / "report.html").unlink()
-    run({"output_dir": folder, "eval_file": flags["eval_file"]}, "do_eval")
+    program = PROGRAMS.get(kind, run_classifier)
+    run({"output_dir": folder, "eval_file": flags["eval_file"]}, "do_eval", program=program)
     after = (folder / "report.html").read_text()
     assert ReportPage(after).tables["Metrics"] == ReportPage(before).tables["Metrics"]
     assert after == before
