@@ -50,7 +50,7 @@ def test_a_killed_run_continues_bit_by_bit(flags, tmp_path, monkeypatch):
     whole, killed = (argv_of(flags, output_dir=tmp_path / name, jit=True) for name in ("whole", "killed"))
     run_on_jax(tmp_path, whole)
     run_on_jax(tmp_path, killed, step=6, number=signal.SIGKILL)
-    assert not (tmp_path / "killed" / "end.json").exists()
+    assert json.loads((tmp_path / "killed" / "state.json").read_text())["end"] is None
     run_on_jax(tmp_path, killed)
     assert_bit_equal(weights_in(tmp_path / "killed"), weights_in(tmp_path / "whole"))
     assert rows_of(tmp_path / "killed") == rows_of(tmp_path / "whole")

@@ -99,7 +99,7 @@ def test_the_chief_alone_tells_and_writes(files, two_workers):
     ]
     names = {name for name in os.listdir(folder) if not name.startswith("events")}
     assert names <= {".lock", "bert_config.json", "checkpoint", "eval", "eval_results.txt", "learning_curves.png"} | {
-        *("metrics.csv", "run_config.json", "end.json"),
+        *("metrics.csv", "run_config.json", "state.json"),
         *(f"model.ckpt-{step}.{end}" for step in (4, 8, 12) for end in ("index", "data-00000-of-00001")),
     }
 

@@ -56,7 +56,7 @@ def end_in_words(step: int, num_steps: int, reason: str | None) -> str:
 class Progress:
     """Where a run is: after `step`.
 
-    `end` is the reason if the run ends here, as in end.json; `stop` is the signal if only this process ends here, and
+    `end` is the reason if the run ends here, as in state.json; `stop` is the signal if only this process ends here, and
     the same command continues. `evaluation` is that of the step by this process. Each is None without such a thing.
     `seconds` is the duration of the last device call.
     """
@@ -104,9 +104,9 @@ class Hooks:
         function = getattr(self.callbacks, name)
         return function(*arguments) if function and self.run_dir.is_writable else None
 
-    def save(self, step: int, state: Mapping[str, tf.Variable]) -> None:
-        """Saves a checkpoint."""
-        self.run_dir.save(step, state, self.settings.keep_checkpoint_max)
+    def save(self, step: int, state: Mapping[str, tf.Variable], since_row: dict[str, Any] | None) -> None:
+        """Saves a checkpoint, and the sums of the steps that have no row in metrics.csv yet."""
+        self.run_dir.save_run(step, state, since_row, self.settings.keep_checkpoint_max)
         self.call("on_save", step, self.run_dir.file(f"model.ckpt-{step}"))
 
 
@@ -201,14 +201,14 @@ def train(
                 hooks.call("on_step", progress.step, report.row(progress.step))
             # Save before the evaluation, which may take long, so that nothing is lost if the run ends there.
             if is_due(settings, progress.step, "save_checkpoints_steps"):
-                hooks.save(progress.step, trainer.state)
+                hooks.save(progress.step, trainer.state, report.since_row)
             if progress.step == settings.num_train_steps:
                 progress.end = ALL_STEPS
             if hooks.evaluate and is_due(settings, progress.step, "eval_steps"):
                 _evaluate(hooks.evaluate(), progress, trainer, hooks, report, requests)
         # The last step of the schedule is saved already; an earlier end may be between two checkpoints.
         if progress.end != ALL_STEPS and progress.step != run_dir.latest_step():
-            hooks.save(progress.step, trainer.state)
+            hooks.save(progress.step, trainer.state, report.since_row)
         if stop := progress.stop:
             log.info("stopped by %s after step %d, which is saved; the same command continues", stop, progress.step)
             # The signal may have reached only another worker so far, and may still reach this one.
@@ -250,7 +250,7 @@ def _resume(trainer: Trainer, hooks: Hooks) -> tuple[Progress, bool]:
     is_evaluated = hooks.evaluate is not None and step > 0 and is_due(settings, step, "eval_steps")
     is_evaluation_missing = is_evaluated and step not in evaluated_steps(run_dir)
     reason = ALL_STEPS if step >= num_steps else None
-    if (stored := run_dir.end) and 0 < stored["step"] <= step:
+    if (stored := run_dir.state.end) and 0 < stored["step"] <= step:
         reason = reason or stored["reason"]
     batch_size, num_devices = settings.train_batch_size, trainer.strategy.num_replicas_in_sync
     part = part_of_batch(settings, trainer.strategy)
@@ -283,7 +283,8 @@ def _open_report(trainer: Trainer, hooks: Hooks, step: int) -> Report:
     if run_dir.is_writable:
         metrics_logs.append(MetricsFile(run_dir, names, step))
         metrics_logs += [TensorBoardEvents(run_dir)] if TensorBoardEvents.is_available() else []
-    return Report(trainer.loss, trainer.optimizer.schedule, settings, step, hooks.console, metrics_logs)
+    since_row = run_dir.state.since_row(step)
+    return Report(trainer.loss, trainer.optimizer.schedule, settings, step, hooks.console, metrics_logs, since_row)
 
 
 def _schedule(progress: Progress, hooks: Hooks, requests: list[str]) -> Iterator[int]:

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import logging
 import math
+import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,7 @@ class Report:
         start_step: int,
         console: rich.console.Console,
         metrics_logs: "Sequence[MetricsFile | TensorBoardEvents]",
+        since_row: dict[str, Any] | None = None,
     ) -> None:
         self._loss = loss
         self._learning_rate = learning_rate
@@ -93,7 +95,8 @@ class Report:
         self._screen = _Screen(console, start_step, settings.num_train_steps)
         self._calls: collections.deque[tuple[int, float]] = collections.deque(maxlen=_CALLS_REMEMBERED)
         self._is_first_call = True
-        self._since_row: list[dict[str, Any]] = []
+        # The sums of the steps that have no row yet: floats, which JSON keeps to the bit; None without such steps.
+        self.since_row = since_row
 
     def __enter__(self) -> "Report":
         if self._screen.live:
@@ -117,27 +120,26 @@ class Report:
                 step,
                 totals["loss_scale"],
             )
-        self._since_row.append(totals)
+        self.since_row = _sum(self.since_row, totals)
         self._calls.append((num_steps, seconds))
         if self._is_first_call:
             # The first call builds the graph, so its duration does not show the speed.
             self._calls.clear()
             self._is_first_call = False
         speed = self._speed() if self._calls else None
-        self._screen.show(step, {**self._metrics([totals]), "lr": self._rate_of(step)}, speed)
+        self._screen.show(step, {**self._metrics(totals), "lr": self._rate_of(step)}, speed)
 
     def row(self, step: int) -> dict[str, float]:
         """Writes the averages since the last row, and returns them."""
-        values = {"learning_rate": self._rate_of(step), **self._metrics(self._since_row)}
-        num_counted = sum(map(_num_counted, self._since_row))
-        if num_counted:
-            values["gradient_norm"] = sum(totals["gradient_norm"] for totals in self._since_row) / num_counted
-        if "loss_scale" in self._since_row[-1]:
-            values["loss_scale"] = self._since_row[-1]["loss_scale"]
-            values["skipped_steps"] = sum(totals["num_skipped"] for totals in self._since_row)
+        sums = self.since_row or {}
+        values = {"learning_rate": self._rate_of(step), **self._metrics(sums)}
+        if num_counted := _num_counted(sums):
+            values["gradient_norm"] = sums["gradient_norm"] / num_counted
+        if "loss_scale" in sums:
+            values["loss_scale"], values["skipped_steps"] = sums["loss_scale"], sums["num_skipped"]
         if self._calls:
             values["examples_per_second"] = self._speed()[0]
-        self._since_row = []
+        self.since_row = None
         self._write(step, "train", values)
         return values
 
@@ -153,12 +155,11 @@ class Report:
         # The update that led to `step` read the schedule before the step advanced.
         return float(self._learning_rate(step - 1))
 
-    def _metrics(self, parts: Sequence[dict[str, Any]]) -> dict[str, float]:
-        totals = tf.nest.map_structure(lambda *values: sum(values), *parts)
-        if not _num_counted(totals):
+    def _metrics(self, totals: Mapping[str, Any]) -> dict[str, float]:
+        if not (num_counted := _num_counted(totals)):
             return {}
         metrics = self._loss.metrics(totals["numerators"], totals["denominators"])
-        return {"loss": totals["loss"] / _num_counted(totals)} | {name: float(metrics[name]) for name in metrics}
+        return {"loss": totals["loss"] / num_counted} | {name: float(metrics[name]) for name in metrics}
 
     def _speed(self) -> tuple[float, float]:
         """Returns examples per second and steps per second."""
@@ -169,6 +170,14 @@ class Report:
 def _num_counted(totals: Mapping[str, Any]) -> float:
     """Returns the number of steps that were measured; in float16 some are skipped."""
     return totals["steps"] - totals.get("num_skipped", 0.0)
+
+
+def _sum(earlier: dict[str, Any] | None, totals: dict[str, Any]) -> dict[str, Any]:
+    """Returns the sums of two parts of the steps since a row, with the later loss scale."""
+    if earlier is None:
+        return totals
+    sums = tf.nest.map_structure(operator.add, earlier, totals)
+    return sums | {name: totals[name] for name in ("loss_scale",) if name in totals}
 
 
 class _Screen:

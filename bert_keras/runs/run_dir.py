@@ -2,7 +2,7 @@
 
 run_config.json       the settings of the run and facts about its input; `--run_config` reads it
 bert_config.json      the architecture; vocab.txt is next to it if the run knows its vocabulary
-end.json              after the end of the run: the last step and the reason, such as "early stopping"
+state.json            what the run has decided, how far it is, and how it ended; see `runs.state`
 checkpoint            names the newest checkpoint (as in the original BERT)
 model.ckpt-<step>.*   weights, Adam's slots and the step, under the names of the original BERT
 metrics.csv, eval_results.txt, learning_curves.png, events.out.tfevents.*
@@ -23,6 +23,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from bert_keras.mistakes import Mistake, SystemFailure
+from bert_keras.runs.state import STATE_FILE, RunState
 from bert_keras.settings.effects import check_same_run
 from bert_keras.storage import json_files, paths, writing
 
@@ -34,12 +35,11 @@ CURVES_FILE = "learning_curves.png"
 TRIES_FILE = "tries.tsv"
 TRIES_DIR = "tries"
 MODEL_DIR = "model"
-END_FILE = "end.json"
 ALL_STEPS, EARLY_STOPPING, CALLBACK = "all steps", "early stopping", "a callback"
 # For each reason of an end, the settings that decide it: with other values of these, the run goes further.
 _OF_THE_END = {EARLY_STOPPING: ("early_stopping",)}
 # Files that show that a folder is in use. Evaluation alone also writes eval_results.txt, so it is not among them.
-_FILES_OF_A_RUN = ("checkpoint", "*.index", "metrics.csv", "graph.pbtxt", "bert_config.json", END_FILE, TRIES_FILE)
+_FILES_OF_A_RUN = ("checkpoint", "*.index", "metrics.csv", "graph.pbtxt", "bert_config.json", STATE_FILE, TRIES_FILE)
 
 
 class RunDir:
@@ -58,6 +58,7 @@ class RunDir:
         self.path = path
         self.program = program
         self.is_writable = is_writable
+        self.state = RunState(path, is_writable)
         self._is_locked = False
         self._config: dict[str, Any] | None = None  # of the run that this object has claimed
         self._unlock = lambda: None
@@ -128,7 +129,9 @@ class RunDir:
             if self.is_ended(settings):
                 facts = earlier["facts"]  # those of its training; a later evaluation may have other data
             else:
-                self.remove(END_FILE)
+                self.state.end = None
+        else:
+            self.remove(STATE_FILE)  # of a command that was interrupted before it saved anything
         self._remove_left_over()
         config = {"program": self.program, "settings": settings, "facts": facts}
         self._config = {**config, "has_results": earlier is not None}
@@ -137,17 +140,9 @@ class RunDir:
     def _write_config(self) -> None:
         self.write_text(RUN_CONFIG, json.dumps(self._config, indent=2, sort_keys=True) + "\n")
 
-    @property
-    def end(self) -> dict[str, Any] | None:
-        """The end of the run: its last "step" and the "reason"; None before it."""
-        try:
-            return json_files.parse_json(paths.read_text(self.file(END_FILE)), self.file(END_FILE), "remove it")
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-
     def is_ended(self, settings: Mapping[str, Any]) -> bool:
         """Returns whether the run has ended, and a command with these settings does not continue it."""
-        end, stored = self.end, self._stored_config()
+        end, stored = self.state.end, self._stored_config()
         if end is None or stored is None:
             return False
         names = ("num_train_steps", *_OF_THE_END.get(end["reason"], ()))
@@ -155,13 +150,13 @@ class RunDir:
 
     def finish(self, step: int, reason: str) -> None:
         """Stores that the run has ended, so that the same command does not train further."""
-        self.write_text(END_FILE, json.dumps({"step": step, "reason": reason}) + "\n")
+        self.state.end = {"step": step, "reason": reason}
 
     @property
     def has_results(self) -> bool:
         """Whether a run has saved something here, whichever of its files are left."""
         stored = self._stored_config() or {}
-        has_files = self._steps() or self.end or self.within(MODEL_DIR).latest_step()
+        has_files = self._steps() or self.state.end or self.within(MODEL_DIR).latest_step()
         return bool(stored.get("has_results") or has_files) or paths.exists(self.file(TRIES_FILE))
 
     def release(self) -> None:
@@ -204,6 +199,11 @@ class RunDir:
                 f"{self.file('model.ckpt-*')} to start again"
             )
         return 0
+
+    def save_run(self, step: int, state: Mapping[str, Any], since_row: Mapping[str, Any] | None, num_kept: int) -> None:
+        """Writes a checkpoint of the run, see `save`, and before it the sums of `RunState.note`."""
+        self.state.note(step, since_row, self._steps())
+        self.save(step, state, num_kept)
 
     def save(self, step: int, state: Mapping[str, Any], num_kept: int = 5) -> None:
         """Writes a checkpoint of a dict of `tf.Variable`, and removes all but the newest `num_kept`; 0: keeps all.

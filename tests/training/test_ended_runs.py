@@ -41,7 +41,7 @@ def folder(whole, tmp_path):
 
 
 def end_of(folder):
-    return json.loads((folder / "end.json").read_text())
+    return json.loads((folder / "state.json").read_text())["end"]
 
 
 def remove(folder, *patterns):

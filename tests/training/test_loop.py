@@ -52,7 +52,8 @@ class Recorder:
     """A stand-in for the run folder and the report, which records its calls."""
 
     is_writable = has_results = False
-    end = None
+    since_row = None
+    state = types.SimpleNamespace(end=None, since_row=lambda step: None)
 
     def __init__(self):
         self.saved, self.rows, self.evaluated, self.steps_seen, self.order = [], [], [], 0, []
@@ -72,14 +73,14 @@ class Recorder:
     def latest_step(self):
         return self.saved[-1] if self.saved else 0
 
-    def save(self, step, state, num_kept):
+    def save_run(self, step, state, since_row, num_kept):
         assert num_kept == 3
         assert int(state["global_step"].numpy()) == step
         self.saved.append(step)
         self.order.append(f"saved {step}")
 
     def finish(self, step, reason):
-        self.end = {"step": step, "reason": reason}
+        self.ended = {"step": step, "reason": reason}
 
     def steps(self, step, num_steps, totals, seconds):
         self.steps_seen += num_steps

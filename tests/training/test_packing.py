@@ -9,7 +9,7 @@ import tensorflow as tf
 from made_up_task import MadeUp, run, write_start
 from states import weights_in
 from tiny_bert import make_config, with_random_weights
-from training_runs import assert_near, rows_of
+from training_runs import assert_near, rows_of, stop_after
 from xla import lower
 
 from bert_keras.engine.input.feature_batches import training_batches
@@ -141,6 +141,22 @@ def test_examples_share_rows_by_default_if_they_can_and_it_is_less_work(
     monkeypatch.setattr("bert_keras.tasks.finetuning.run.setting_of_run", lambda folder, name: earlier)
     run(kind(), tmp_path / "run", init_checkpoint=start, max_steps=1, do_eval=False, **given)
     assert ("\npacking: 8 examples fill" in capsys.readouterr().out) == is_packed
+
+
+@pytest.mark.usefixtures("no_graphs")
+@pytest.mark.parametrize("kind", [Short, MadeUp])
+def test_a_run_that_resumes_keeps_its_decision(start, tmp_path, capsys, kind):
+    flags = {"init_checkpoint": start, "num_train_epochs": 3, "do_eval": False}
+    with pytest.MonkeyPatch.context() as patch:
+        stop_after(patch, 1)
+        run(kind(), tmp_path / "run", **flags)
+    begun = "\npacking: 8 examples fill" in capsys.readouterr().out
+    assert begun == (kind is Short)
+    # Another choice, as with another number of devices.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bert_keras.tasks.finetuning.run.is_worth_packing", lambda *arguments: not begun)
+        run(kind(), tmp_path / "run", keep_checkpoint_max=2, **flags)
+    assert ("\npacking: 8 examples fill" in capsys.readouterr().out) == begun
 
 
 @pytest.mark.usefixtures("no_graphs")

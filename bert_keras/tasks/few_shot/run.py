@@ -104,7 +104,7 @@ class FewShotRun(FineTuning):
         """Fits the head, and writes the model into `model/` as that of step 1."""
         task: Any = self.task
         files = self.opened.files
-        if has_model(run_dir) and run_dir.end:
+        if has_model(run_dir) and run_dir.state.end:
             log.info("nothing to train: the head is fitted")
             return Trained()
         network = self._build(settings)

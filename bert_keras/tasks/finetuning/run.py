@@ -146,7 +146,8 @@ class FineTuning:
         task, files = self.task, self.opened.files
         settings = _count_steps(task, settings, self.strategy)
         if settings.pack == "auto":
-            settings = dataclasses.replace(settings, pack=self._is_worth_packing(settings))
+            is_packed = run_dir.state.decided("pack", lambda: self._is_worth_packing(settings))
+            settings = dataclasses.replace(settings, pack=is_packed)
 
         def keep(step: int, metrics: dict) -> None:
             write_model(run_dir, task, files, network.model, step, metrics)
@@ -199,7 +200,7 @@ class FineTuning:
             return False
         if selection.is_over:
             reason = f"{settings.early_stopping} evaluations did not improve {self.task.metric}"
-        elif end := run_dir.end:
+        elif end := run_dir.state.end:
             reason = end_in_words(end["step"], settings.num_train_steps, end["reason"])
         else:
             return False

@@ -1,0 +1,66 @@
+"""state.json: what a run has decided, how far it is, and how it ended. A resumed run reads it.
+
+decisions   the value of each setting that the run chose itself, such as pack
+at          for each kept checkpoint, "since_row": the sums over its last steps, which have no row in metrics.csv yet
+end         null, or the last "step" and the "reason", such as "early stopping"
+
+A checkpoint may be damaged, so the entries of the older ones stay, too. The entry of a step is written before its
+checkpoint: one without a checkpoint is not read, but a checkpoint without an entry would lose its sums.
+"""
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from bert_keras.storage import json_files, paths, writing
+
+STATE_FILE = "state.json"
+
+
+class RunState:
+    """The state in a run folder. Without `is_writable`, nothing is written."""
+
+    def __init__(self, folder: str, is_writable: bool) -> None:
+        self._file = paths.join(folder, STATE_FILE)
+        self._is_writable = is_writable
+
+    def decided(self, name: str, decide: Callable[[], Any]) -> Any:
+        """Returns the value that the run has chosen for a setting; at first, `decide` chooses it."""
+        state = self._read()
+        if name not in state["decisions"]:
+            state["decisions"][name] = decide()
+            self._write(state)
+        return state["decisions"][name]
+
+    def note(self, step: int, since_row: Mapping[str, Any] | None, kept: Collection[int]) -> None:
+        """Stores the sums of a step whose checkpoint follows; of earlier steps only those in `kept` stay."""
+        state = self._read()
+        state["at"] = {name: entry for name, entry in state["at"].items() if int(name) in kept}
+        state["at"][str(step)] = {"since_row": since_row}
+        self._write(state)
+
+    def since_row(self, step: int) -> dict[str, Any] | None:
+        """Returns the sums of a step, see `note`."""
+        return self._read()["at"].get(str(step), {}).get("since_row")
+
+    @property
+    def end(self) -> dict[str, Any] | None:
+        """The end of the run: its last "step" and the "reason"; None before it."""
+        return self._read()["end"]
+
+    @end.setter
+    def end(self, end: dict[str, Any] | None) -> None:
+        if end != self.end:
+            self._write(self._read() | {"end": end})
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            stored = json_files.parse_json(paths.read_text(self._file), self._file, "remove it")
+        except (FileNotFoundError, NotADirectoryError):
+            stored = {}
+        return {"decisions": {}, "at": {}, "end": None, **stored}
+
+    def _write(self, state: Mapping[str, Any]) -> None:
+        if self._is_writable:
+            text = json.dumps(state, indent=2) + "\n"
+            writing.write_bytes(self._file, text.encode("utf-8"))
