@@ -24,7 +24,7 @@ import torch
 from benchmarks import peers, speed
 from benchmarks.machine import torch_device
 from bert_keras.cli.flags import run_main
-from bert_keras.engine.step import Trainer
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, PretrainingLoss, PretrainingModel
 from bert_keras.modeling.layers import dtype_policy
 
@@ -63,7 +63,7 @@ def ours(config, batch, policy, is_compiled):
     with dtype_policy(policy):
         loss = PretrainingLoss(PretrainingModel(config))
     optimizer = AdamWeightDecay(LearningRateSchedule(peers.LEARNING_RATE, num_train_steps=10**6))
-    trainer = Trainer(loss, optimizer, tf.distribute.get_strategy(), seed=1, is_compiled=is_compiled)
+    trainer = TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), seed=1, is_compiled=is_compiled)
     batches = iter(tf.data.Dataset.from_tensors(batch).repeat().prefetch(1))
     one = tf.constant(1)
     return lambda: float(trainer.train(batches, one)["loss"])

@@ -14,9 +14,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.engine.distribution.devices import distribute
+from bert_keras.engine.distribution.replicas import graph_function, local_values, sum_over_replicas
 from bert_keras.engine.input.feature_batches import LENGTH_STEP, prediction_batches
 from bert_keras.engine.report import in_words
-from bert_keras.engine.step import graph_function, local_values, sum_over_replicas
 from bert_keras.modeling.losses import Loss
 from bert_keras.runs.run_dir import RunDir
 

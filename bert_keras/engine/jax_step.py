@@ -16,15 +16,14 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.engine.distribution.jax_devices import errors_of_tensorflow
-from bert_keras.engine.step import Trainer
-from bert_keras.modeling.optimization import clip_by_global_norm
-
-# Arrays by name.
-Arrays = dict[str, Any]
+from bert_keras.engine.step import Arrays, Trainer
 
 
 class JaxTrainer(Trainer):
-    """A `Trainer` whose `strategy` is a `JaxDevices`. It has no loss scale: bfloat16 needs none."""
+    """A `Trainer` whose `strategy` is a `JaxDevices`. It has no loss scale: bfloat16 needs none.
+
+    JAX compiles every step, so `is_compiled` has no effect.
+    """
 
     def _prepare(self, is_compiled: bool | None) -> None:
         self.train = self._take_steps
@@ -41,7 +40,7 @@ class JaxTrainer(Trainer):
 
     @errors_of_tensorflow()
     def _take_steps(self, iterator: Iterator[Mapping[str, Any]], num_steps: Any) -> dict[str, Any]:
-        """Does what `Trainer.take_steps` describes; it returns to Python between the steps, but does not wait there."""
+        """Does what `Trainer` says of `train`; it returns to Python between the steps, but does not wait there."""
         state, totals, others = jax.device_put(self._start(), self.strategy.whole)
         first = int(self.global_step.numpy())
         for step in range(first, first + int(num_steps)):
@@ -75,11 +74,6 @@ class JaxTrainer(Trainer):
         self._find_gradients(state[0], others, features, seeds)
         return self._step.lower(state, totals, others, features, seeds, step)
 
-    @property
-    def _groups(self) -> list[dict[str, keras.Variable]]:
-        """The variables that a step changes."""
-        return [self._weights, self._m, self._v, self._averages]
-
     def _start(self) -> tuple[list[Arrays], Arrays, Arrays]:
         """Returns the values of the state, totals of zero, and the values of the other weights."""
         fixed = {name: variable for name, variable in self._all_weights.items() if name not in self._weights}
@@ -92,25 +86,16 @@ class JaxTrainer(Trainer):
         self, state: list[Arrays], totals: Arrays, others: Arrays, features: Arrays, seeds: Any, step: Any
     ) -> tuple[list[Arrays], Arrays]:
         """Returns the state after a step, and the totals with its sums added."""
-        weights, m, v, averages = (dict(values) for values in state)
+        state = [dict(values) for values in state]
         denominators = self.loss.denominators(_joined(features))
-        gradients, numerators = self._summed(weights, others, features, seeds, denominators)
-        gradients = {name: gradients[name] * self._units.get(name, 1.0) for name in self._has_gradient or ()}
-        clipped, norm = clip_by_global_norm(list(gradients.values()), self.optimizer.clip_norm)
-        learning_rate = self.optimizer.schedule(step)
-        for name, gradient in zip(gradients, clipped, strict=True):
-            unit = self._units.get(name, 1.0)
-            value, m[name], v[name] = self.optimizer.update(
-                name, weights[name] / unit, gradient, m[name], v[name], learning_rate, step
-            )
-            weights[name] = value * unit
-            if averages:
-                t = jnp.float32(step)
-                decay = jnp.minimum(self._ema_decay, (1.0 + t) / (10.0 + t))  # see `Trainer._average`
-                averages[name] = averages[name] + (1.0 - decay) * (weights[name] - averages[name])
+        gradients, numerators = self._summed(state[0], others, features, seeds, denominators)
+        gradients, norm = self.clipped({name: gradients[name] for name in self._has_gradient or ()})
+        for name, values in self.new_values(gradients, step, lambda value: value, state):
+            for group, value in zip(state, values, strict=True):
+                group[name] = value
         loss = self.loss.value(numerators, denominators)
         result = {"numerators": numerators, "denominators": denominators, "loss": loss, "gradient_norm": norm}
-        return [weights, m, v, averages], jax.tree.map(jnp.add, totals, result)
+        return state, jax.tree.map(jnp.add, totals, result)
 
     def _summed(
         self, weights: Arrays, others: Arrays, features: Arrays, seeds: Any, denominators: Arrays

@@ -19,8 +19,10 @@ from bert_keras.engine.distribution.workers import Workers
 from bert_keras.engine.evaluation_pass import Evaluation
 from bert_keras.engine.failures import explain_errors, explain_large_model, not_finite
 from bert_keras.engine.input.packed_batches import PackedLoss
+from bert_keras.engine.loss_scale import LossScale
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Report
-from bert_keras.engine.step import LossScale, Trainer
+from bert_keras.engine.step import Trainer
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.modeling.losses import Loss
 from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule
@@ -137,7 +139,7 @@ def make_trainer(
     )
     with strategy.scope():
         loss_scale = LossScale() if settings.precision == "float16" else None
-    kind = Trainer
+    kind = TensorFlowTrainer
     if keras.backend.backend() == "jax":
         from bert_keras.engine.jax_step import JaxTrainer
 

@@ -1,14 +1,19 @@
 """What the hardware is fast in: resolves --precision=auto and --jit=auto, and warns about a slow choice."""
 
 import dataclasses
+import functools
 import logging
+import math
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import keras
 import tensorflow as tf
 
+from bert_keras.engine.distribution.tpu import is_tpu
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.optimization import AdamWeightDecay
 from bert_keras.runs.run_dir import RUN_CONFIG, read_run_config
 from bert_keras.settings.groups import RunSettings
 from bert_keras.storage import paths
@@ -28,6 +33,8 @@ _AMPERE = (8, 0)
 # The compute capability of the first GPUs that are newer than TensorFlow's compiler: XLA would end the process with an
 # error of LLVM (tensorflow#111958).
 _UNKNOWN_TO_XLA = (10, 0)
+# Minimum number of trained numbers for which compiling the update saves time.
+_LARGE = 2**20
 
 
 def take_precision(settings: S) -> S:
@@ -100,6 +107,34 @@ def check_jit(settings: RunSettings) -> None:
 def can_use_xla() -> bool:
     """Returns whether XLA knows all GPUs of TensorFlow; without GPUs, True."""
     return all(capability and capability < _UNKNOWN_TO_XLA for capability, _ in list_gpus())
+
+
+def can_compile_update(
+    optimizer: AdamWeightDecay, strategy: tf.distribute.Strategy, weights: Mapping[str, tf.Variable]
+) -> bool:
+    """Returns whether XLA can compile the update of a large model for the devices; if not, logs the reason.
+
+    Without XLA, TensorFlow makes a dozen passes over the memory of each weight, and keeps more of it.
+    """
+    is_large = sum(math.prod(weight.shape) for weight in weights.values()) >= _LARGE
+    # XLA compiles everything for a TPU. It ends the process for a GPU that it does not know.
+    if not is_large or is_tpu(strategy) or not can_use_xla():
+        return False
+    name = next(iter(weights))
+
+    def update() -> Any:
+        zeros = tf.zeros([1])
+        return optimizer.update(name, zeros, zeros, zeros, zeros, tf.zeros([]), tf.zeros([], tf.int64))
+
+    compiled = tf.function(update, autograph=False, jit_compile=True)
+    try:
+        # A graph, because TensorFlow warns of strategies that run anything else; a partial: see `graph_function`.
+        tf.function(functools.partial(strategy.run, lambda: compiled()), autograph=False)()
+    except tf.errors.OpError as error:
+        reason = error.message.strip().split("\n")[0]
+        log.warning("XLA cannot compile the update (%s); TensorFlow computes it without XLA, which is slower", reason)
+        return False
+    return True
 
 
 def setting_of_run(folder: str | None, name: str) -> Any:

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from bert_keras.engine.step import Trainer
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     BertConfig,
@@ -143,7 +143,7 @@ def test_anchors_of_the_loss_and_the_updates(anchor_model):
         ]
     )
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, num_train_steps=10, num_warmup_steps=3))
-    trainer = Trainer(PretrainingLoss(anchor_model), optimizer, tf.distribute.get_strategy(), seed=0)
+    trainer = TensorFlowTrainer(PretrainingLoss(anchor_model), optimizer, tf.distribute.get_strategy(), seed=0)
     batches = iter(tf.data.Dataset.from_tensors(ANCHOR_FEATURES).repeat())
     weights = weights_by_name(anchor_model)
     words = weights["bert/embeddings/word_embeddings"]

@@ -11,7 +11,7 @@ from states import weights_of
 from tiny_bert import make_config, make_features, with_random_weights
 from tiny_variants import make_variant
 
-from bert_keras.engine.step import Trainer
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     BertConfig,
@@ -217,7 +217,7 @@ def test_training_finds_tokens_that_the_text_does_not_have():
         "masked_lm_weights": np.ones((64, 2), np.float32),
     }
     optimizer = AdamWeightDecay(LearningRateSchedule(0.01, 100, 0))
-    trainer = Trainer(loss, optimizer, tf.distribute.get_strategy(), seed=1)
+    trainer = TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), seed=1)
     trainer.train(iter(tf.data.Dataset.from_tensors(features).repeat()), tf.constant(80))
     metrics = loss.metrics(loss.numerators(features), loss.denominators(features))
     assert float(metrics["replaced_share"]) > 0.2

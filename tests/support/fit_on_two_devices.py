@@ -8,7 +8,7 @@ import tensorflow as tf
 from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.engine.distribution.devices import distribute
-from bert_keras.engine.step import Trainer
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     ClassificationLoss,
@@ -57,7 +57,9 @@ def train_lora(strategy):
             weight.assign(np.ones(weight.shape))
     trained = {name for name, weight in weights_by_name(classifier).items() if weight.trainable}
     optimizer = AdamWeightDecay(LearningRateSchedule(0.01, 10))
-    trainer = Trainer(ClassificationLoss(classifier), optimizer, strategy, seed=0, is_trained=trained.__contains__)
+    trainer = TensorFlowTrainer(
+        ClassificationLoss(classifier), optimizer, strategy, seed=0, is_trained=trained.__contains__
+    )
     features = make_features(CONFIG, batch_size=8)
     batch = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
     batch["label_ids"] = np.arange(8, dtype=np.int32) % 3

@@ -9,7 +9,7 @@ from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.engine.distribution.devices import create_strategy, distribute
 from bert_keras.engine.input.pretraining_batches import seeded_batches
-from bert_keras.engine.step import Trainer
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     LearningRateSchedule,
@@ -29,7 +29,7 @@ def train(strategy, examples, num_steps, seed=None, num_micro_batches=1):
         config = dataclasses.replace(CONFIG, initializer_range=0.3)
         loss = ReplacedTokenLoss(with_random_weights(ReplacedTokenModel(config), seed=2), generator_size=0.5)
     optimizer = AdamWeightDecay(LearningRateSchedule(5e-5, 100))
-    trainer = Trainer(loss, optimizer, strategy, 7, num_micro_batches)
+    trainer = TensorFlowTrainer(loss, optimizer, strategy, 7, num_micro_batches)
     batches = tf.data.Dataset.from_tensors(examples).repeat()
     if seed is not None:
         batches = seeded_batches(batches, seed, 0)

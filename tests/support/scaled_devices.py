@@ -9,7 +9,8 @@ from xla_functions import find_compiled
 
 from bert_keras.engine.distribution.devices import create_strategy, distribute
 from bert_keras.engine.evaluation_pass import Evaluator, last
-from bert_keras.engine.step import LossScale, Trainer
+from bert_keras.engine.loss_scale import LossScale
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     LearningRateSchedule,
@@ -40,7 +41,8 @@ def make_trainer(strategy, policy="float32", start=None, is_compiled=False):
         loss_scale = LossScale(start) if start else None
     with_random_weights(loss.model, seed=2)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-3, 100), clip_norm=0)
-    return Trainer(loss, optimizer, strategy, 7, loss_scale=loss_scale, is_compiled=is_compiled, ema_decay=0.5)
+    options = {"loss_scale": loss_scale, "is_compiled": is_compiled, "ema_decay": 0.5}
+    return TensorFlowTrainer(loss, optimizer, strategy, 7, **options)
 
 
 def batches_for(strategy):

@@ -6,7 +6,8 @@ from text_numbers import make_examples
 from tiny_bert import make_config, with_random_weights
 
 from bert_keras.engine.distribution.devices import create_strategy, distribute
-from bert_keras.engine.step import LossScale, Trainer
+from bert_keras.engine.loss_scale import LossScale
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, SentenceModel
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.tasks.vectors.losses import RankingLoss
@@ -21,7 +22,7 @@ def train(strategy, policy="float32", scale=None, num_micro_batches=1):
             loss = RankingLoss(with_random_weights(SentenceModel(CONFIG), 1))
         loss_scale = LossScale(scale) if scale else None
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-3, 100))
-    trainer = Trainer(loss, optimizer, strategy, 5, num_micro_batches, loss_scale=loss_scale)
+    trainer = TensorFlowTrainer(loss, optimizer, strategy, 5, num_micro_batches, loss_scale=loss_scale)
     batches = tf.data.Dataset.from_tensors(make_examples()).repeat()
     totals = trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(3))
     return tf.nest.map_structure(float, totals), {name: value.numpy() for name, value in trainer.state.items()}

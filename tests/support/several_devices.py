@@ -10,12 +10,12 @@ import numpy as np
 import tensorflow as tf
 from tiny_bert import make_config, make_features, with_random_weights
 
-from bert_keras.engine import step as training_step
+from bert_keras.engine.distribution import replicas
 from bert_keras.engine.distribution.devices import create_strategy, distribute
 from bert_keras.engine.evaluation_pass import Evaluator, Inference, last
 from bert_keras.engine.input.feature_batches import training_batches
 from bert_keras.engine.input.packed_batches import PackedLoss, packed_training_batches
-from bert_keras.engine.step import Trainer
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     LearningRateSchedule,
@@ -56,7 +56,8 @@ def set_weights(model):
 
 
 def make_trainer(loss, strategy, learning_rate, num_micro_batches=1):
-    return Trainer(loss, AdamWeightDecay(LearningRateSchedule(learning_rate, 100)), strategy, 7, num_micro_batches)
+    optimizer = AdamWeightDecay(LearningRateSchedule(learning_rate, 100))
+    return TensorFlowTrainer(loss, optimizer, strategy, 7, num_micro_batches)
 
 
 def train_evaluate_answer(strategy):
@@ -117,7 +118,7 @@ def train_on_copies(strategy, num_rows):
 
 def compare_training(one_device, devices):
     # Small enough to split the gradients of each layer.
-    training_step._COMMUNICATION = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=300)
+    replicas._COMMUNICATION = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=300)
     one, several = train_evaluate_answer(one_device), train_evaluate_answer(devices)
     for expected, value in zip(tf.nest.flatten(one), tf.nest.flatten(several), strict=True):
         scale = max(1.0, np.abs(expected).max())

@@ -64,9 +64,9 @@ def new_trainer(loss, schedule, num_devices=1, **options):
     """Returns the trainer of this backend; on JAX for a number of devices."""
     optimizer = AdamWeightDecay(schedule)
     if keras.backend.backend() == "tensorflow":
-        from bert_keras.engine.step import Trainer
+        from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 
-        return Trainer(loss, optimizer, tf.distribute.get_strategy(), 7, **options)
+        return TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), 7, **options)
     import jax
 
     from bert_keras.engine.distribution.jax_devices import JaxDevices

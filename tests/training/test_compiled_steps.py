@@ -10,8 +10,8 @@ from tiny_bert import make_config, make_features
 from xla_functions import find_compiled
 
 from bert_keras.engine import precision
-from bert_keras.engine import step as training_step
-from bert_keras.engine.step import LossScale, Trainer
+from bert_keras.engine.loss_scale import LossScale
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import AdamWeightDecay, ClassificationLoss, ClassifierModel, LearningRateSchedule
 
 CONFIG = make_config(num_hidden_layers=1, hidden_dropout_prob=0.2)
@@ -29,7 +29,8 @@ class UncompilableAdam(AdamWeightDecay):
 def make_trainer(is_compiled, optimizer=AdamWeightDecay, strategy=None, **options):
     loss = ClassificationLoss(ClassifierModel(CONFIG, 3))
     strategy = strategy or tf.distribute.get_strategy()
-    return Trainer(loss, optimizer(LearningRateSchedule(1e-2, 100)), strategy, 7, is_compiled=is_compiled, **options)
+    adam = optimizer(LearningRateSchedule(1e-2, 100))
+    return TensorFlowTrainer(loss, adam, strategy, 7, is_compiled=is_compiled, **options)
 
 
 def make_batches():
@@ -86,7 +87,7 @@ def test_all_of_a_step_is_one_compiled_function(options):
     ],
 )
 def test_without_jit_xla_compiles_at_most_the_update(monkeypatch, is_compiled, size, capability, num_functions):
-    monkeypatch.setattr(training_step, "_LARGE", size)
+    monkeypatch.setattr(precision, "_LARGE", size)
     monkeypatch.setattr(precision, "list_gpus", lambda: [((8, 0), "a GPU"), (capability, "another")])
     trainer = make_trainer(is_compiled)
     compiled, outside = find_compiled(trainer.train, iter(make_batches()), tf.constant(2))
@@ -98,7 +99,7 @@ def test_without_jit_xla_compiles_at_most_the_update(monkeypatch, is_compiled, s
 
 
 def test_an_update_that_xla_cannot_compile_is_left_to_tensorflow(monkeypatch, messages):
-    monkeypatch.setattr(training_step, "_LARGE", 1)
+    monkeypatch.setattr(precision, "_LARGE", 1)
     strategy, seen = tf.distribute.OneDeviceStrategy("/CPU:0"), []
     run = strategy.run
     monkeypatch.setattr(strategy, "run", lambda function: seen.append(tf.executing_eagerly()) or run(function))
@@ -115,5 +116,5 @@ def test_an_update_that_xla_cannot_compile_is_left_to_tensorflow(monkeypatch, me
 def test_the_compiled_update_equals_the_plain_one(monkeypatch):
     with without_graphs():
         expected = take_steps("masked words and sentences")
-    monkeypatch.setattr(training_step, "_LARGE", 1)
+    monkeypatch.setattr(precision, "_LARGE", 1)
     assert_same(take_steps("masked words and sentences"), expected, "")

@@ -12,7 +12,7 @@ from reference_bert import ReferenceBert, softmax
 from states import assert_bit_equal, weights_of
 from tiny_bert import make_config, make_features, with_random_weights
 
-from bert_keras.engine.step import Trainer
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     ClassificationLoss,
@@ -209,7 +209,7 @@ def test_training_changes_only_what_the_losses_depend_on(recipe, unchanged):
     before, of_teacher = weights_of(loss.model), weights_of(teacher)
     projections = {name: weight.numpy() for name, weight in loss.own_weights.items()}
     optimizer = AdamWeightDecay(LearningRateSchedule(0.01, 30, 0))
-    trainer = Trainer(loss, optimizer, tf.distribute.get_strategy(), 1)
+    trainer = TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), 1)
     first = means_of(loss, features)[1]
     trainer.train(iter(tf.data.Dataset.from_tensors(features).repeat()), tf.constant(1))
     assert means_of(loss, features)[1] < first

@@ -11,7 +11,7 @@ from other_backends import run_on
 from states import assert_states_close
 from tiny_bert import make_config, make_features, with_random_weights
 
-from bert_keras.engine.step import Trainer
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     BertModel,
@@ -75,7 +75,8 @@ def test_fit_gives_the_numbers_of_the_training_step():
         return model
 
     ours, theirs = make_model(), make_model()
-    trainer = Trainer(ClassificationLoss(ours), AdamWeightDecay(schedule), tf.distribute.get_strategy(), seed=0)
+    optimizer = AdamWeightDecay(schedule)
+    trainer = TensorFlowTrainer(ClassificationLoss(ours), optimizer, tf.distribute.get_strategy(), seed=0)
     batches = tf.data.Dataset.from_tensor_slices(inputs | {"label_ids": labels}).batch(4, drop_remainder=True)
     trainer.train(iter(batches), tf.constant(3))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

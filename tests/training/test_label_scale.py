@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.engine.step import Trainer
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import AdamWeightDecay, ClassifierModel, LearningRateSchedule, RegressionLoss, weights_by_name
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.tasks.distillation.loss import _soft_losses
@@ -20,7 +20,7 @@ def train(config, mean, std, ema_decay=0.0):
     loss = RegressionLoss(ClassifierModel(config, 1), mean, std)
     loss.model.head.dropout.rate = 0.0  # the original BERT has a fixed rate
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0), weight_decay_rate=0.1)
-    trainer = Trainer(loss, optimizer, tf.distribute.get_strategy(), 7, ema_decay=ema_decay)
+    trainer = TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), 7, ema_decay=ema_decay)
     random = np.random.default_rng(0)
     features = {
         "input_ids": random.integers(1, 40, (32, 10)).astype(np.int32),

@@ -232,7 +232,7 @@ def test_a_model_that_is_larger_than_the_memory_is_explained(monkeypatch):
     def fail(*arguments):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM")
 
-    monkeypatch.setattr(loop, "Trainer", fail)
+    monkeypatch.setattr(loop, "TensorFlowTrainer", fail)
     with pytest.raises(ValueError, match="^the device's memory does not hold the model's weights .* freeze_layers"):
         loop.make_trainer(None, tf.distribute.get_strategy(), RunSettings(num_train_steps=1))
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.engine.step import LossScale, Trainer
+from bert_keras.engine.loss_scale import LossScale, without_skipped
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import AdamWeightDecay, ClassificationLoss, ClassifierModel, LearningRateSchedule
 from bert_keras.modeling.layers import dtype_policy
 
@@ -30,7 +31,7 @@ def make_trainer(config, policy, loss_scale=None, loss=ClassificationLoss):
         loss = loss(ClassifierModel(config, 3))
     loss.model.head.dropout.rate = 0.0
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100))
-    return Trainer(loss, optimizer, STRATEGY, 7, loss_scale=loss_scale)
+    return TensorFlowTrainer(loss, optimizer, STRATEGY, 7, loss_scale=loss_scale)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +130,7 @@ def test_the_scale_doubles_after_good_steps_and_halves_after_a_bad_one():
 @pytest.mark.parametrize(("value", "num_skipped"), [(2.0, 1.0), (1.0, 0.0)])
 def test_what_is_not_finite_at_the_lowest_scale_is_told(value, num_skipped):
     result = {"loss": math.inf, "gradient_norm": 1.0, "numerators": {"a": 3.0}}
-    told = LossScale().without_skipped(tf.nest.map_structure(tf.constant, result), tf.constant(value))
+    told = without_skipped(tf.nest.map_structure(tf.constant, result), tf.constant(value))
     told = tf.nest.map_structure(float, told)
     expected = tf.nest.map_structure(lambda value: 0, result) if num_skipped else result
     assert told == {**expected, "num_skipped": num_skipped}

@@ -14,7 +14,7 @@ from xla import lower
 
 from bert_keras.engine.input.feature_batches import training_batches
 from bert_keras.engine.input.packed_batches import PackedLoss, packed_training_batches
-from bert_keras.engine.step import Trainer
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     ClassificationLoss,
@@ -59,7 +59,7 @@ def make_trainer(kind, num_parts=1, is_packed=False, is_fixed=False):
     else:
         batches = training_batches(features, 6, seed=4, is_trimmed=True)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-4, 100))
-    return Trainer(loss, optimizer, tf.distribute.get_strategy(), 7, num_parts), batches
+    return TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), 7, num_parts), batches
 
 
 def train(*arguments, **more):

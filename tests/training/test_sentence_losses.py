@@ -9,7 +9,8 @@ from states import assert_states_close
 from text_numbers import NUMBERS, make_examples
 from tiny_bert import make_config, with_random_weights
 
-from bert_keras.engine.step import Trainer, dropout_seed
+from bert_keras.engine.step import dropout_seed
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, SentenceModel, weights_by_name
 from bert_keras.tasks.vectors.losses import NO_TEXT, ClassesLoss, RankingLoss
 
@@ -18,7 +19,7 @@ def make_trainer(num_micro_batches=1, dropout=0.0):
     config = make_config(num_hidden_layers=1, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
     model = with_random_weights(SentenceModel(config), 1)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0))
-    return Trainer(RankingLoss(model), optimizer, tf.distribute.get_strategy(), 5, num_micro_batches)
+    return TensorFlowTrainer(RankingLoss(model), optimizer, tf.distribute.get_strategy(), 5, num_micro_batches)
 
 
 def ranking_by_hand(vectors, numbers, scale):

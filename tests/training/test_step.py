@@ -15,7 +15,9 @@ from states import assert_states_close
 from steps_on_backends import thirty_updates
 
 from bert_keras.engine.evaluation_pass import Evaluator, last
-from bert_keras.engine.step import LossScale, Trainer, dropout_seed
+from bert_keras.engine.loss_scale import LossScale
+from bert_keras.engine.step import dropout_seed
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     LearningRateSchedule,
@@ -39,7 +41,7 @@ def make_trainer(config, num_micro_batches=1, seed=7, learning_rate=1e-2, is_tra
     keras.utils.set_random_seed(3)
     loss = PretrainingLoss(PretrainingModel(config))
     optimizer = AdamWeightDecay(LearningRateSchedule(learning_rate, 100, 0))
-    return Trainer(loss, optimizer, tf.distribute.get_strategy(), seed, num_micro_batches, is_trained)
+    return TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), seed, num_micro_batches, is_trained)
 
 
 def state_of(trainer):
@@ -116,7 +118,7 @@ def test_seeds_of_dropout_differ_in_the_element_that_no_layer_adds_to():
 def train_lookup(scale, num_micro_batches=1):
     loss = LookupLoss(scale)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 10, 0))
-    trainer = Trainer(loss, optimizer, tf.distribute.get_strategy(), 0, num_micro_batches)
+    trainer = TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), 0, num_micro_batches)
     ids = tf.constant([[0, 0, 0], [0, 1, 2]], tf.int32)
     trainer.train(iter(tf.data.Dataset.from_tensors({"input_ids": ids})), tf.constant(1))
     [(_, m)] = [(name, value) for name, value in state_of(trainer).items() if name.endswith("adam_m")]
@@ -132,7 +134,7 @@ def test_rows_that_a_batch_names_twice_are_summed_before_they_are_squared():
 
 
 def test_many_trainings_in_one_process_bring_no_warning_of_traces(monkeypatch, caplog):
-    monkeypatch.setattr("bert_keras.engine.step._LARGE", 1)  # as for the weights of a usable model
+    monkeypatch.setattr("bert_keras.engine.precision._LARGE", 1)  # as for the weights of a usable model
     monkeypatch.setattr(tf.get_logger(), "propagate", True)
     with caplog.at_level("WARNING"):
         for _ in range(5):
@@ -146,7 +148,7 @@ def make_squad_trainer(config, policy="float32", **arguments):
     with dtype_policy(policy):
         loss = SquadLoss(SquadModel(config))
     schedule = LearningRateSchedule(1e-2, 100, 0)
-    return Trainer(loss, AdamWeightDecay(schedule), tf.distribute.get_strategy(), 7, **arguments)
+    return TensorFlowTrainer(loss, AdamWeightDecay(schedule), tf.distribute.get_strategy(), 7, **arguments)
 
 
 @pytest.fixture
@@ -184,7 +186,7 @@ def test_without_a_sentence_task_its_weights_keep_their_bits(tiny_config, make_e
     keras.utils.set_random_seed(3)
     loss = PretrainingLoss(PretrainingModel(tiny_config), has_sentence_task=False)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0))
-    trainer = Trainer(loss, optimizer, tf.distribute.get_strategy(), 7, num_micro_batches=2)
+    trainer = TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), 7, num_micro_batches=2)
     before = state_of(trainer)
     examples = make_examples(16)
     examples["next_sentence_labels"][:] = -1

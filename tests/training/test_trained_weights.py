@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from eager import without_graphs
 
-from bert_keras.engine.step import Trainer
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     ClassificationLoss,
@@ -39,7 +39,7 @@ def train_classifier(config, num_micro_batches=1, class_weights=None, rate_facto
     loss = ClassificationLoss(ClassifierModel(config, 3), class_weights)
     loss.model.head.dropout.rate = 0.0  # the original BERT has a fixed rate
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0), rate_factor=rate_factor)
-    trainer = Trainer(loss, optimizer, tf.distribute.get_strategy(), 7, num_micro_batches, is_trained)
+    trainer = TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), 7, num_micro_batches, is_trained)
     before = {name: weight.numpy() for name, weight in weights_by_name(loss.model).items()}
     random = np.random.default_rng(0)
     features = {
@@ -112,7 +112,7 @@ def test_micro_batches_change_nothing_where_classes_weigh_differently(tiny_confi
 def train_tagger(config, is_trained):
     loss = TokenClassificationLoss(TokenClassifierModel(config, 3))
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0))
-    trainer = Trainer(loss, optimizer, tf.distribute.get_strategy(), 7, is_trained=is_trained)
+    trainer = TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), 7, is_trained=is_trained)
     features = dict.fromkeys(("input_ids", "input_mask", "segment_ids", "label_ids"), tf.ones((2, 4), tf.int32))
     trainer.train(iter(tf.data.Dataset.from_tensors(features)), tf.constant(1))
 

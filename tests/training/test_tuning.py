@@ -9,7 +9,8 @@ from lookup_loss import LookupLoss
 from states import assert_bit_equal
 
 from bert_keras.engine.loop import make_trainer
-from bert_keras.engine.step import LossScale, Trainer
+from bert_keras.engine.loss_scale import LossScale
+from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule
 from bert_keras.settings.groups import RunSettings, values_of
 
@@ -125,7 +126,7 @@ def test_the_model_gets_the_averages_and_its_weights_back():
 def test_a_step_that_overflows_does_not_count_for_the_averages():
     loss = LookupLoss(scale=1e38)
     optimizer = AdamWeightDecay(LearningRateSchedule(0.1, 10))
-    trainer = Trainer(loss, optimizer, STRATEGY, 0, loss_scale=LossScale(2.0**15), ema_decay=0.9)
+    trainer = TensorFlowTrainer(loss, optimizer, STRATEGY, 0, loss_scale=LossScale(2.0**15), ema_decay=0.9)
     before = state_of(trainer)
     totals = take_steps(trainer, 2)
     assert float(totals["num_skipped"]) == 2
