@@ -32,6 +32,7 @@ from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.model_list import print_models
 from bert_keras.data_prep.text.vocabulary import extend_vocabulary
 from bert_keras.export.converted_task import describe_head, open_input, task_of, write_task, write_vocabulary
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling import read_config
@@ -91,12 +92,12 @@ def main(argv: list[str]) -> float | str | None:
     preparation, tokens = model.preparation if vocab_file else None, None
     if values.extend_vocab:
         if not vocab_file or not preparation:
-            raise ValueError(f"--extend_vocab: no vocabulary is next to {checkpoint.prefix}; give --vocab_file")
+            raise Mistake("--extend_vocab: no vocabulary is next to {}; give --vocab_file", checkpoint.prefix)
         do_lower_case, strip_accents = preparation.do_lower_case, preparation.strip_accents
         extended = extend_vocabulary(vocab_file, values.extend_vocab, do_lower_case, strip_accents)
         if not extended.added:
-            raise ValueError(
-                f"--extend_vocab: {vocab_file} has all words of {values.extend_vocab} already; give other words"
+            raise Mistake(
+                "--extend_vocab: {} has all words of {} already; give other words", vocab_file, values.extend_vocab
             )
         contents, tokens = conversion.extend(contents, extended), extended.tokens
     computed = run_network(contents)  # before writing, to refuse weights that do not fit a BERT network
@@ -119,7 +120,7 @@ def _get_model(values: flags.FlagValues, console: rich.console.Console) -> str |
     """Lists the released models, or downloads one."""
     action = "list" if values.list else "download"
     if others := given_flags(values) - {action} - ({"output"} if values.download else set()):
-        raise ValueError(f"--{action} goes without --{min(others)}; convert in a second command")
+        raise Mistake("--{} goes without --{}; convert in a second command", action, min(others))
     if values.list:
         return print_models(console, released_models())
     if not console.is_terminal:

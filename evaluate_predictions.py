@@ -24,6 +24,7 @@ from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS
 from bert_keras.data_prep.tasks.benchmarks.minimal_pairs import score_minimal_pairs
 from bert_keras.data_prep.tasks.benchmarks.scoring import score_entities, score_glue, score_squad
 from bert_keras.evaluation.squad import LANGUAGES
+from bert_keras.mistakes import Mistake
 from bert_keras.storage.checks import check_output_file
 from bert_keras.storage.writing import write_text
 
@@ -84,7 +85,7 @@ def main(argv: list[str]) -> None:
     require(flag_values, ("task", "predictions_file") if task == "ner" else ("task", "data_file", "predictions_file"))
     for name, task_of_flag in _FLAGS_OF_TASKS.items():
         if task != task_of_flag and name in given:
-            raise ValueError(f"--{name} is for --task={task_of_flag}; leave it out for --task={flag_values.task}")
+            raise Mistake("--{} is for --task={}; leave it out for --task={}", name, task_of_flag, flag_values.task)
     if flag_values.output_file:
         inputs = {name: flag_values[name].value for name in ("data_file", "predictions_file", "na_prob_file")}
         check_output_file(flag_values.output_file, "output_file", inputs)
@@ -108,7 +109,7 @@ def main(argv: list[str]) -> None:
         if task not in GLUE_TASKS:
             # A task may have several names; show one of them.
             scored = dict.fromkeys(task.name for task in GLUE_TASKS.values() if "dev" in task.files)
-            raise ValueError(f"--task={flag_values.task} is not one of squad, ner, minimal_pairs, {', '.join(scored)}")
+            raise Mistake("--task={} is not one of squad, ner, minimal_pairs, {}", flag_values.task, ", ".join(scored))
         metrics, report = score_glue(GLUE_TASKS[task], data_file, predictions_file, flag_values.xnli_language)
 
     answer = json.dumps(metrics, indent=2) + "\n" if flag_values.json else report
@@ -122,13 +123,14 @@ def _take_official_arguments(flag_values: flags.FlagValues, arguments: Sequence[
     names = ("data_file", "predictions_file", "answer_language")
     given = given_flags(flag_values)
     if given & {"task", *names} or not 2 <= len(arguments) <= 3:
-        raise ValueError(
-            f'"{arguments[0]}" is not a flag; give only flags, or only the answer file and the predictions file as for '
-            "SQuAD's official script (--help lists all flags)"
+        raise Mistake(
+            '"{}" is not a flag; give only flags, or only the answer file and the predictions file as for '
+            "SQuAD's official script (--help lists all flags)",
+            arguments[0],
         )
     if len(arguments) == 3 and arguments[2] not in LANGUAGES:
-        raise ValueError(
-            f'the third argument, "{arguments[2]}", is not one of MLQA\'s languages {", ".join(LANGUAGES)}'
+        raise Mistake(
+            'the third argument, "{}", is not one of MLQA\'s languages {}', arguments[2], ", ".join(LANGUAGES)
         )
     flag_values.task = "squad"
     for name, argument in zip(names, arguments, strict=False):

@@ -24,6 +24,7 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.progress import Progress, ProgressBar
 from bert_keras.cli.start import start_tensorflow
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.tasks import POOLINGS
 from bert_keras.prediction.arguments import Limits, parse_layers
 from bert_keras.prediction.feature_files import FORMATS, count_lines, format_of, open_feature_file, read_lines
@@ -121,11 +122,10 @@ def _extract(values: flags.FlagValues, console: rich.console.Console) -> None:
 
 def _files_of_model(init_checkpoint: str, extractor: "prediction.FeatureExtractor") -> dict[str, str | list[str]]:
     """Returns the model's files, by the setting that named them or their folder."""
-    files = extractor.files
-    prefix = files.checkpoint and files.checkpoint.prefix
+    prefix = extractor.files.checkpoint and extractor.files.checkpoint.prefix
     beside = paths.glob(paths.join(glob.escape(paths.parent(prefix) if prefix else init_checkpoint), "*.json"))
     of_checkpoint = [prefix, f"{prefix}.index", *paths.glob(f"{glob.escape(prefix)}.data-*-of-*")] if prefix else []
-    return {"vocab_file": files.vocab_file, "init_checkpoint": [*of_checkpoint, *beside]}
+    return {"vocab_file": extractor.files.vocab_file, "init_checkpoint": [*of_checkpoint, *beside]}
 
 
 def _strategy(values: flags.FlagValues) -> Any:
@@ -136,9 +136,10 @@ def _strategy(values: flags.FlagValues) -> Any:
 
     num_workers = len(workers_of_tf_config()[0]) if values.strategy == "auto" else 1
     if num_workers > 1:
-        raise ValueError(
-            f"the environment variable TF_CONFIG names {num_workers} workers, but vectors are extracted on one "
-            "machine; unset it, and give each machine a part of the texts"
+        raise Mistake(
+            "the environment variable TF_CONFIG names {} workers, but vectors are extracted on one "
+            "machine; unset it, and give each machine a part of the texts",
+            num_workers,
         )
     num_cores = values.num_tpu_cores if "num_tpu_cores" in given_flags(values) else None
     strategy = create_strategy(values.strategy, values.use_tpu, values.master, num_tpu_cores=num_cores)

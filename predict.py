@@ -26,6 +26,7 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.data_prep.tasks.columns import HEADERS
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.tasks import FINE_TUNED_TASKS, PRETRAINED_TASKS, TASKS
 from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, PLL_CHOICES, LimitSettings
 from bert_keras.prediction.input_texts import is_table, read_sentences, read_table, read_texts
@@ -81,7 +82,7 @@ def main(argv: list[str]) -> None:
     arguments = parse(values, argv, __doc__, takes_texts=True)
     open_console(stderr=True)
     if values.model_dir and values.init_checkpoint:
-        raise ValueError("there are both --model_dir and --init_checkpoint; give one of them")
+        raise Mistake("there are both --model_dir and --init_checkpoint; give one of them")
     if not values.model_dir:
         _check_pretrained(values)
     check_backend(os.environ.get("KERAS_BACKEND") or "tensorflow")
@@ -95,36 +96,35 @@ def main(argv: list[str]) -> None:
         _check_fine_tuned(values, settings["task"])
     rows = itertools.tee(_read_rows(values, arguments, model, settings))
     sources, texts = (source for source, _ in rows[0]), (text for _, text in rows[1])
-    answer = _open(values, model).pipe
-    for line in answer_lines(answer(texts, sources=sources, on_error=values.on_error), values.json):
+    for line in answer_lines(_open(values, model).pipe(texts, sources=sources, on_error=values.on_error), values.json):
         print(line, flush=True)
 
 
 def _check_pretrained(values: flags.FlagValues) -> None:
     if values.task is None and not values.init_checkpoint:
-        raise ValueError("missing: --model_dir, or --task and --init_checkpoint (--help says what each is for)")
+        raise Mistake("missing: --model_dir, or --task and --init_checkpoint (--help says what each is for)")
     of_fine_tuned = (*FINE_TUNED_TASKS, True, False)
     if wrong := [f"--{name}={value}" for name in ("task", "is_pair") if (value := values[name].value) in of_fine_tuned]:
-        raise ValueError(f"{wrong[0]} is for fine-tuned models; give one's folder as --model_dir")
+        raise Mistake("{} is for fine-tuned models; give one's folder as --model_dir", wrong[0])
     require(values, ("task", "init_checkpoint"))
 
 
 def _check_fine_tuned(values: flags.FlagValues, task: str) -> None:
     allowed = ("long",) if task in PRETRAINED_TASKS else ()
     if wrong := [f"--{name}" for name in _OF_PRETRAINED if name in given_flags(values) and name not in allowed]:
-        raise ValueError(f"{', '.join(wrong)}: a fine-tuned model or an export sets this; leave it out")
+        raise Mistake("{}: a fine-tuned model or an export sets this; leave it out", ", ".join(wrong))
 
 
 def _read_rows(values: flags.FlagValues, arguments: list[str], model: Any, settings: dict) -> Iterator[tuple[str, Any]]:
     """Returns the name of each text for errors, and the text."""
     if values.similarity and settings["task"] != "vectors":
-        raise ValueError(f"--similarity is for vectors, and this model is for {settings['task']}; leave it out")
+        raise Mistake("--similarity is for vectors, and this model is for {}; leave it out", settings["task"])
     form = "pair" if settings.get("is_pair") or values.similarity else TASKS[settings["task"]].form
     given = {name: values[name].value for name in _OF_TABLES if values[name].value}
     if values.input_file and not arguments and is_table(values.input_file):
         return read_table(values.input_file, form, given, model.settings_of_run)
     if given:
-        raise ValueError(f"--{next(iter(given))} is for a table as --input_file (.csv, .tsv, .jsonl); leave it out")
+        raise Mistake("--{} is for a table as --input_file (.csv, .tsv, .jsonl); leave it out", next(iter(given)))
     if values.task == "score" and values.input_file and not arguments and is_dir(values.input_file):
         return read_sentences(values.input_file)
     called = f"--model_dir={values.model_dir}" if values.model_dir else f"--task={values.task}"

@@ -29,6 +29,7 @@ from bert_keras.cli.flags import parse, run_main
 from bert_keras.cli.served_models import define_served_models, folders_by_name, read_token
 from bert_keras.cli.server_address import hosts_of, listen, open_port
 from bert_keras.cli.start import start_tensorflow
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.tasks import FINE_TUNED_TASKS, PRETRAINED_TASKS
 from bert_keras.prediction.arguments import Limits
 from bert_keras.settings.fields import define_group, read_flags, setting
@@ -85,15 +86,13 @@ def main(argv: list[str]) -> None:
     open_console(stderr=True)
     settings, folders = read_flags(Serving, values), folders_by_name(values)
     if wrong := [task for task in settings.task if task not in (*_TASKS, *FINE_TUNED_TASKS)]:
-        raise ValueError(
-            f"--task has {wrong[0]}, but the tasks are {', '.join(_TASKS)} and {', '.join(FINE_TUNED_TASKS)}"
-        )
+        raise Mistake("--task has {}, but the tasks are {} and {}", wrong[0], [*_TASKS], [*FINE_TUNED_TASKS])
     token = read_token(settings.token_file)
     try:
         import orjson  # noqa: F401 (the newest package of the extra)
         import uvicorn  # noqa: F401
     except ImportError:
-        raise ValueError("serve.py needs other packages; install them with pip install 'bert-keras[serve]'") from None
+        raise Mistake("serve.py needs other packages; install them with pip install 'bert-keras[serve]'") from None
     with open_port(settings.host, settings.port) as listener:
         start_tensorflow()
         # In a thread, so that a signal ends the program while a long step runs.

@@ -36,7 +36,7 @@ class Message:
 
     `Message("{eval_share}={} is not a share; give less than 1", 2)`: a name in braces is the name of a setting, and
     `{}` is the place of the next value. A value may be a `Setting`, `Given`, another `Message`, a `Mistake`, or a list
-    of values, which appear with commas between them.
+    of values, which appear with commas between them; `{!r}` and `{!s}` show a value as Python does.
     """
 
     def __init__(self, text: str, /, *values: Any) -> None:
@@ -117,7 +117,10 @@ class _Formatter(string.Formatter):
         self._spelling = spelling
 
     def get_value(self, key: int | str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        return self._spelling(key) if isinstance(key, str) else _in_text(args[key], self._spelling)
+        return self._spelling(key) if isinstance(key, str) else args[key]
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        return super().convert_field(value, conversion) if conversion else _in_text(value, self._spelling)
 
 
 def _in_text(value: Any, spelling: Spelling) -> Any:

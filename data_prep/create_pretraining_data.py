@@ -77,7 +77,7 @@ def build(values: flags.FlagValues, start_workers: Callable | None = None) -> di
     # The machines of a Beam runner share the folder of the output, but not the system's temporary folder.
     folder = files.work_dir or (paths.parent(files.output_file) if start_workers else None)
     if folder and (files.dry_run or "-" in found_files) and not os.path.isdir(folder):
-        raise ValueError(f"the folder {folder} does not exist; create it, because the text is copied there first")
+        raise Mistake("the folder {} does not exist; create it, because the text is copied there first", folder)
     console = open_console()
     tokenizer = FullTokenizer(files.vocab_file, **casing_of(values))
     if not files.dry_run:

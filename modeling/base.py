@@ -10,6 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.hub import model_of_run
 from bert_keras.modeling.checkpoints.loading import (
     Checkpoint,
@@ -118,18 +119,25 @@ class BaseModel(keras.Model):
             raise cls._without_head(checkpoint, [bias])
         [found] = checkpoint.shape(bias)
         if given not in (None, found):
-            raise ValueError(
-                f"{checkpoint.prefix} has a head of {found} classes, but num_classes is {given}; leave out "
-                "num_classes, or give has_new_head=True for a head with random weights"
+            raise Mistake(
+                "{} has a head of {} classes, but num_classes is {}; leave out "
+                "num_classes, or give has_new_head=True for a head with random weights",
+                checkpoint.prefix,
+                found,
+                given,
             )
         return found
 
     @classmethod
-    def _without_head(cls, checkpoint: Checkpoint, missing: list[str]) -> ValueError:
+    def _without_head(cls, checkpoint: Checkpoint, missing: list[str]) -> Mistake:
         held = f"the heads {', '.join(checkpoint.heads)}" if checkpoint.heads else "no head"
-        return ValueError(
-            f"{checkpoint.prefix} has {held}, but {cls.__name__} needs {', '.join(missing)}; take a checkpoint with "
-            "this head, or give has_new_head=True for a head with random weights"
+        return Mistake(
+            "{} has {}, but {} needs {}; take a checkpoint with "
+            "this head, or give has_new_head=True for a head with random weights",
+            checkpoint.prefix,
+            held,
+            cls.__name__,
+            ", ".join(missing),
         )
 
     def _load(self, checkpoint: Checkpoint, has_new_head: bool) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection
 from typing import Any
 
-from bert_keras.mistakes import closest
+from bert_keras.mistakes import Mistake, closest
 from bert_keras.modeling.released import find_released, released_models
 from bert_keras.storage import json_files, text_files, writing
 
@@ -120,31 +120,33 @@ class BertConfig:
             if name == "embedding_size" and value is None:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{name} is {value!r}, but must be a whole number of at least {least}")
+                raise Mistake("{} is {!r}, but must be a whole number of at least {}", name, value, least)
         if self.num_hidden_layers > MAX_LAYERS:
-            raise ValueError(f"num_hidden_layers is {self.num_hidden_layers}, but must be at most {MAX_LAYERS}")
+            raise Mistake("num_hidden_layers is {}, but must be at most {}", self.num_hidden_layers, MAX_LAYERS)
         for name in _PROBABILITIES:
             value = getattr(self, name)
             value = 0 if value is None else value  # null in a file means no dropout, as in the original BERT
             if not _is_number(value) or not 0 <= value < 1:
-                raise ValueError(f"{name} is {value!r}, but must be a number from 0 up to, not including, 1")
+                raise Mistake("{} is {!r}, but must be a number from 0 up to, not including, 1", name, value)
             object.__setattr__(self, name, float(value))
         for name in _POSITIVE_NUMBERS:
             value = getattr(self, name)
             if not _is_number(value) or not value > 0:
-                raise ValueError(f"{name} is {value!r}, but must be a number above 0")
+                raise Mistake("{} is {!r}, but must be a number above 0", name, value)
         for name in ("has_shared_layers", "is_decoder"):
             if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} is {getattr(self, name)!r}, but must be true or false")
+                raise Mistake("{} is {!r}, but must be true or false", name, getattr(self, name))
         for field, (known, default) in _CHOICES.items():
             name = default if getattr(self, field) in (None, "") else getattr(self, field)
             if not isinstance(name, str) or name.lower() not in known:
-                raise ValueError(f"{field} is {name!r}, but must be one of {', '.join(known)}")
+                raise Mistake("{} is {!r}, but must be one of {}", field, name, ", ".join(known))
             object.__setattr__(self, field, name.lower())
         if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads "
-                f"{self.num_attention_heads}; every head needs the same whole number of columns"
+            raise Mistake(
+                "hidden_size {} is not a multiple of num_attention_heads "
+                "{}; every head needs the same whole number of columns",
+                self.hidden_size,
+                self.num_attention_heads,
             )
 
     @property
@@ -172,9 +174,9 @@ class BertConfig:
         fields = [field.name for field in dataclasses.fields(cls) if field.name != "released_extras"]
         for key in values:
             if key not in fields and key not in RELEASED_EXTRA_KEYS:
-                raise ValueError(f'{source} has an unknown key "{key}"; {_suggestion(key, fields)}')
+                raise Mistake('{} has an unknown key "{}"; {}', source, key, _suggestion(key, fields))
         if "vocab_size" not in values:
-            raise ValueError(f"{source} has no vocab_size; give it the number of lines of the vocabulary file")
+            raise Mistake("{} has no vocab_size; give it the number of lines of the vocabulary file", source)
         known = {key: value for key, value in values.items() if key in fields}
         if "type_vocab_size" not in known:
             log.warning(
@@ -192,8 +194,8 @@ class BertConfig:
         extras = tuple((key, values[key]) for key in RELEASED_EXTRA_KEYS if key in values)
         try:
             return cls(**known, released_extras=extras)
-        except ValueError as error:
-            raise ValueError(f"{source}: {error}") from None
+        except Mistake as error:
+            raise Mistake("{}: {}", source, error) from None
 
     @classmethod
     def from_json_file(cls, json_file: str | os.PathLike) -> "BertConfig":
@@ -214,7 +216,7 @@ class BertConfig:
         """
         model = find_released(name)
         if model is None:
-            raise ValueError(f'no released model is called "{name}"; {_suggestion(name, released_names())}')
+            raise Mistake('no released model is called "{}"; {}', name, _suggestion(name, released_names()))
         return cls(
             vocab_size=model.vocab_size,
             hidden_size=model.hidden_size,
@@ -259,8 +261,8 @@ def read_json_object(json_file: str | os.PathLike) -> dict[str, Any]:
     needed = "give the file that belongs to the model"
     values = json_files.parse_json(text_files.read_text(json_file, needed), os.fspath(json_file), needed)
     if not isinstance(values, dict):
-        raise ValueError(
-            f"{os.fspath(json_file)} line 1: a JSON {type(values).__name__} where an object {{...}} is needed"
+        raise Mistake(
+            "{} line 1: a JSON {} where an object {{...}} is needed", os.fspath(json_file), type(values).__name__
         )
     return values
 

@@ -164,7 +164,7 @@ def load_lora(model: keras.Model, file: str | os.PathLike) -> dict[str, Any]:
     with open_tensors(file) as tensors:
         metadata = tensors.metadata() or {}
         if _METADATA not in metadata:
-            raise ValueError(f"{file} is not an adapter: it has no metadata {_METADATA!r}; give a file of save_lora")
+            raise Mistake("{} is not an adapter: it has no metadata {!r}; give a file of save_lora", file, _METADATA)
         facts = json.loads(metadata[_METADATA])
         held = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 (not a dict)
     weights = weights_by_name(model)
@@ -238,15 +238,21 @@ def _check_fit(
     for name in sorted(needed | set(held)):
         theirs, ours = (list(held[name].shape) if name in held else None), shapes.get(name)
         if theirs != ours:
-            raise ValueError(
-                f"{file} does not fit {model.name}: {name} {'is ' + str(theirs) if theirs else 'is missing'} in the "
-                f"file, and {'is ' + str(ours) if ours else 'is missing'} in the model; make the model as in training"
+            raise Mistake(
+                "{} does not fit {}: {} {} in the file, and {} in the model; make the model as in training",
+                file,
+                model.name,
+                name,
+                "is " + str(theirs) if theirs else "is missing",
+                "is " + str(ours) if ours else "is missing",
             )
     if _digest(weights, kernels) != facts["base_sha256"]:
         base = f" ({facts['base']})" if facts["base"] else ""
-        raise ValueError(
-            f"{file} was trained on other weights than {model.name} has now; load the checkpoint of its base{base} "
-            "first"
+        raise Mistake(
+            "{} was trained on other weights than {} has now; load the checkpoint of its base{} first",
+            file,
+            model.name,
+            base,
         )
 
 

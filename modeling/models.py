@@ -27,6 +27,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.base import TOKEN_INPUTS, BaseModel
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.checkpoints.loading import Checkpoint
@@ -276,9 +277,10 @@ class SentenceModel(BaseModel):
     @classmethod
     def _sizes_of_head(cls, checkpoint: Checkpoint, options: dict[str, Any]) -> dict[str, Any]:
         if "pooling" not in options:
-            raise ValueError(
-                f'the weights in {checkpoint.prefix} do not say how vectors are made; give pooling="cls", "mean" or '
-                '"max", and is_normalized, as in their training'
+            raise Mistake(
+                'the weights in {} do not say how vectors are made; give pooling="cls", "mean" or '
+                '"max", and is_normalized, as in their training',
+                checkpoint.prefix,
             )
         return {}
 

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.checkpoints.names import LOSS_PREFIX
 from bert_keras.modeling.config import BertConfig
@@ -47,8 +48,8 @@ def generator_config(config: BertConfig, size: float) -> BertConfig:
             intermediate_size=round(size * config.intermediate_size),
             embedding_size=None if width == hidden_size else width,
         )
-    except ValueError as error:
-        raise ValueError(f"a generator of {size:g} times the discriminator's size is not possible: {error}") from None
+    except Mistake as error:
+        raise Mistake("a generator of {:g} times the discriminator's size is not possible: {}", size, error) from None
 
 
 class Generator:

@@ -22,6 +22,7 @@ from absl import flags
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.cli.start import start_tensorflow
+from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import define_group
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths
@@ -50,10 +51,10 @@ def main(argv):
     open_console(stderr=True)
     require(values, ("model_dir",))
     if len(texts) not in (1, 2):
-        raise ValueError(f"{len(texts)} texts were given, but one is needed, or two for a pair; quote each text")
+        raise Mistake("{} texts were given, but one is needed, or two for a pair; quote each text", len(texts))
     check_output_file(values.output_file, "output_file")
     if paths.exists(values.output_file):
-        raise ValueError(f"--output_file={values.output_file} exists; give a new name, or remove it")
+        raise Mistake("--output_file={} exists; give a new name, or remove it", values.output_file)
     start_tensorflow()
     from studies.inside.attention import AttentionReader, attention_page, attention_tables
 

@@ -25,6 +25,7 @@ from absl import flags
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
 from bert_keras.cli.start import start_tensorflow
+from bert_keras.mistakes import Mistake
 
 _ALL = "all"
 NAMES = (
@@ -63,12 +64,12 @@ def main(argv):
     names = parse(values, argv, __doc__, takes_texts=True)
     if len(names) != 1 or names[0] not in (*NAMES, _ALL):
         found = " ".join(names) or "nothing"
-        raise ValueError(f"the study is {found}, but one of these is needed: {', '.join((*NAMES, _ALL))}")
+        raise Mistake("the study is {}, but one of these is needed: {}", found, ", ".join((*NAMES, _ALL)))
     for flag in ("variants", "probes", "model_dir"):
         if names == [_ALL] and values[flag].present:
-            raise ValueError(f"--{flag} is for one study, but the study is {_ALL}; name one, or leave --{flag} out")
+            raise Mistake("--{} is for one study, but the study is {}; name one, or leave --{} out", flag, _ALL, flag)
     if values.scale == "full" and not values.model_dir:
-        raise ValueError("--scale=full needs --model_dir: its rates are too low for a new small model; give night")
+        raise Mistake("--scale=full needs --model_dir: its rates are too low for a new small model; give night")
     open_console()
     start_tensorflow()
     from studies.catalog import STUDIES
@@ -129,13 +130,13 @@ def run_at(values, name, study, scale, command, needs_results=True):
 def _chosen(given, known, flag):
     """Returns the given names in the order of all; all if none is given."""
     if wrong := [name for name in given if name not in known]:
-        raise ValueError(f'--{flag} has "{wrong[0]}", but the {flag} of this study are: {"; ".join(known)}')
+        raise Mistake('--{} has "{}", but the {} of this study are: {}', flag, wrong[0], flag, "; ".join(known))
     return tuple(name for name in known if name in given or not given)
 
 
 def _number(text):
     if not text.isdecimal():
-        raise ValueError(f'--seeds has "{text}", which is not a whole number; give numbers such as 0,1,2')
+        raise Mistake('--seeds has "{}", which is not a whole number; give numbers such as 0,1,2', text)
     return int(text)
 
 

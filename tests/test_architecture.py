@@ -54,6 +54,13 @@ LIGHT = (
     *("data_prep.text.characters",),
     *("data_prep.text.splitting", "data_prep.text.tokenization", "data_prep.text.vocabulary_files"),
 )
+# Building blocks for programmers: a wrong argument is a bug of the caller, and not a mistake of the user.
+BUILDING_BLOCKS = (
+    *("evaluation.classification", "evaluation.entities", "evaluation.glue", "evaluation.ranking", "evaluation.tables"),
+    *("data_prep.tasks.squad_answers", "data_prep.text.graph.layer", "data_prep.text.graph.tokenization"),
+    *("data_prep.text.model_inputs", "data_prep.text.splitting", "data_prep.text.tokenization", "storage.vocabulary"),
+    *("modeling.base", "modeling.checkpoints.loading", "modeling.lora", "modeling.losses", "modeling.optimization"),
+)
 # Help texts of flags, and the commands of the demo and of a model card.
 WITH_COMMAND_LINES = (
     *("programs.command", "programs.demo"),
@@ -204,6 +211,12 @@ def test_text_below_the_programs_does_not_spell_flags():
 
 def _calls(tree, name):
     return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and name in ast.unparse(node.func)]
+
+
+def test_only_building_blocks_raise_a_plain_value_error():
+    """The edge of a program shows a `Mistake` as one sentence, and every other ValueError as a bug."""
+    assert sorted(module for module, text in modules().items() if "raise ValueError" in text) == sorted(BUILDING_BLOCKS)
+    assert [path for path in PROGRAMS if "raise ValueError" in sources()[path]] == []
 
 
 def test_messages_name_settings_that_exist_and_have_all_their_values():

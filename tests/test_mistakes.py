@@ -18,6 +18,7 @@ CASES = (
     (("{:,} of {!r}", 1000, "{eval_share}"), "1,000 of '{eval_share}'", "1,000 of '{eval_share}'"),
     (("{0} and {jit}: {0}", Setting("seed")), "seed and jit: seed", "--seed and --jit: --seed"),
     (("give {}", [Setting("seed"), "{x}"]), "give seed, {x}", "give --seed, {x}"),
+    (("{!s} is not {!r}", [2, 3], [Setting("seed")]), "[2, 3] is not ['seed']", "[2, 3] is not ['seed']"),
     (("{}!", Message("a {seed} of {}", 3)), "a seed of 3!", "a --seed of 3!"),
     (("a.txt: {}", Mistake("no {seed}")), "a.txt: no seed", "a.txt: no --seed"),
     (("{}", ValueError("{seed}")), "{seed}", "{seed}"),

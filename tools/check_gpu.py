@@ -24,6 +24,7 @@ from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
+from bert_keras.mistakes import Mistake
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # The packages that the check of each needs; with JAX, TensorFlow reads the data.
@@ -56,9 +57,9 @@ def main(argv):
     parse(values, argv, __doc__)
     open_console(stderr=True)
     if unknown := set(values.library) - set(LIBRARIES):
-        raise ValueError(f"--library={min(unknown)} is not one of {', '.join(LIBRARIES)}")
+        raise Mistake("--library={} is not one of {}", min(unknown), ", ".join(LIBRARIES))
     if not all(length.isdecimal() and int(length) >= 16 for length in values.max_seq_length):
-        raise ValueError(f"--max_seq_length={','.join(values.max_seq_length)} is not a list of numbers from 16 up")
+        raise Mistake("--max_seq_length={} is not a list of numbers from 16 up", ",".join(values.max_seq_length))
     print("\n".join(describe_machine()), flush=True)
     failed = []
     for library in values.library:
@@ -71,7 +72,7 @@ def main(argv):
         if subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode:
             failed.append(library)
     if failed:
-        raise ValueError(f"the checks of {', '.join(failed)} failed; please open an issue with this report")
+        raise Mistake("the checks of {} failed; please open an issue with this report", ", ".join(failed))
     print("all checks passed", flush=True)
 
 

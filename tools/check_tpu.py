@@ -30,6 +30,7 @@ from absl import flags
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
 from bert_keras.cli.start import start_tensorflow
+from bert_keras.mistakes import Mistake
 from bert_keras.settings.devices import ACCUMULATION, PRECISIONS, RECOMPUTE
 
 log = logging.getLogger("bert_keras")
@@ -164,23 +165,27 @@ def missing_packages():
 def _part_of_batch(settings):
     """Checks the settings, and returns the number of examples that a core processes at a time."""
     if missing := missing_packages():
-        raise ValueError(
-            f"the compiler of the TPU is missing ({', '.join(missing)}): pip install 'bert-keras[tpu-check]'"
+        raise Mistake(
+            "the compiler of the TPU is missing ({}): pip install 'bert-keras[tpu-check]'", ", ".join(missing)
         )
     if not settings["bert_config_file"] and not settings["init_checkpoint"]:
-        raise ValueError("missing: --bert_config_file or --init_checkpoint, which say how large the model is")
+        raise Mistake("missing: --bert_config_file or --init_checkpoint, which say how large the model is")
     if settings["pack"] and settings["task"] not in _PACKABLE:
-        raise ValueError(f"--pack is not for --task={settings['task']}, but for {', '.join(_PACKABLE)}; leave it out")
+        raise Mistake("--pack is not for --task={}, but for {}; leave it out", settings["task"], ", ".join(_PACKABLE))
     num_cores = settings["num_tpu_cores"]
     if num_cores not in TOPOLOGIES:
-        raise ValueError(f"--num_tpu_cores={num_cores}: no TPU has that many; give one of {[*TOPOLOGIES]}")
+        raise Mistake("--num_tpu_cores={}: no TPU has that many; give one of {}", num_cores, [*TOPOLOGIES])
     num_parts = num_cores * settings["gradient_accumulation_steps"]
     part, rest = divmod(settings["train_batch_size"], num_parts)
     if rest:
-        raise ValueError(
-            f"--train_batch_size={settings['train_batch_size']} cannot be divided evenly by --num_tpu_cores="
-            f"{num_cores} x --gradient_accumulation_steps={settings['gradient_accumulation_steps']}; "
-            f"give a multiple of {num_parts}"
+        raise Mistake(
+            "--train_batch_size={} cannot be divided evenly by --num_tpu_cores="
+            "{} x --gradient_accumulation_steps={}; "
+            "give a multiple of {}",
+            settings["train_batch_size"],
+            num_cores,
+            settings["gradient_accumulation_steps"],
+            num_parts,
         )
     return part
 
@@ -194,11 +199,12 @@ def _config(settings):
     else:
         config = open_checkpoint(settings["init_checkpoint"]).config
     if config is None:
-        raise ValueError(f"{settings['init_checkpoint']} has no config in its folder; give --bert_config_file")
+        raise Mistake("{} has no config in its folder; give --bert_config_file", settings["init_checkpoint"])
     if settings["max_seq_length"] > config.max_position_embeddings:
-        raise ValueError(
-            f"--max_seq_length={settings['max_seq_length']} is more than the {config.max_position_embeddings} "
-            "positions that the model has; give that many or fewer"
+        raise Mistake(
+            "--max_seq_length={} is more than the {} positions that the model has; give that many or fewer",
+            settings["max_seq_length"],
+            config.max_position_embeddings,
         )
     return config
 
@@ -247,7 +253,7 @@ def compile_step(settings, config, part):
     except jax.errors.JaxRuntimeError as error:
         line = str(error).strip().splitlines()[0]
         line += "; fewer examples on a core need less memory" * line.startswith("RESOURCE_EXHAUSTED")
-        raise ValueError(f"the compiler of the TPU refuses it: {line}") from error
+        raise Mistake("the compiler of the TPU refuses it: {}", line) from error
 
 
 def features_of(settings, part, num_parts):

@@ -12,7 +12,6 @@ import os
 import pathlib
 import signal
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from absl import flags
@@ -163,10 +162,9 @@ def ending_at_sigterm() -> Iterator[None]:
 def run_main(main: Callable[[list[str]], object], argv: list[str]) -> int:
     """Runs an entry point and turns the user's mistakes into one sentence on standard error.
 
-    An OSError is a message for the user (a missing file, a full disk), and so is a ValueError that this project's own
-    code raised. A ValueError from a library keeps its traceback. Returns the exit status: 0, 1 after a mistake or if
-    standard output cannot be written, 130 after Ctrl-C, 141 if the reader of a pipe has closed it. SIGTERM ends the
-    program with 143.
+    A `Mistake` is a message for the user, and so is an OSError (a missing file, a full disk). Every other exception is
+    a bug and keeps its traceback. Returns the exit status: 0, 1 after a mistake or if standard output cannot be
+    written, 130 after Ctrl-C, 141 if the reader of a pipe has closed it. SIGTERM ends the program with 143.
     """
     open_streams()
     status, message = 0, ""
@@ -177,11 +175,9 @@ def run_main(main: Callable[[list[str]], object], argv: list[str]) -> int:
         status, message = 130, "interrupted"
     except BrokenPipeError:  # a closed pipe (`| head`) is not a mistake
         status = 141
-    except (ValueError, OSError) as error:
+    except (Mistake, OSError) as error:
         if isinstance(error, Mistake):
             error.spell(flag_name)
-        elif not isinstance(error, OSError) and not _raised_by_us(error, main):
-            raise
         status, message = 1, str(error)
         if isinstance(error, OSError) and error.errno in FULL and error.filename:
             message = f"{error.filename} cannot be written ({error.strerror}); make room there"
@@ -197,12 +193,6 @@ def run_main(main: Callable[[list[str]], object], argv: list[str]) -> int:
         print(f"{pathlib.Path(argv[0]).name}: {message}", file=Messages("stderr"))
         Messages("stderr").flush()
     return status
-
-
-def _raised_by_us(error: BaseException, main: Callable) -> bool:
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    module = frame.f_globals["__name__"]
-    return module == main.__module__ or module.partition(".")[0] == "bert_keras"
 
 
 def programs_dir() -> str:

@@ -26,7 +26,7 @@ def folders_by_name(values: flags.FlagValues) -> dict[str, str]:
         if not name or not folder:
             raise Mistake("{model}={}, but NAME=FOLDER is needed, such as {model}=reviews=output", entry)
         if name in folders:
-            raise ValueError(f"there are two models with the name {name}; give each its own name")
+            raise Mistake("there are two models with the name {}; give each its own name", name)
         folders[name] = folder
     if not folders:
         raise Mistake("missing: {model_dir} or {model} ({help} says what each is for)")
@@ -39,5 +39,5 @@ def read_token(file: str | None) -> str | None:
         return None
     token = pathlib.Path(file).read_text(encoding="utf-8").strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise ValueError(f"{file} must have one word of ASCII characters, the token; take a long random one")
+        raise Mistake("{} must have one word of ASCII characters, the token; take a long random one", file)
     return token

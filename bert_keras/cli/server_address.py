@@ -28,7 +28,7 @@ def open_port(host: str, port: int) -> socket.socket:
         listener.bind(address)
     except OSError as error:
         listener.close()
-        raise ValueError(_reason(error, host, port)) from None
+        raise _refusal(error, host, port) from None
     return listener
 
 
@@ -42,17 +42,18 @@ def listen(listener: socket.socket, backlog: int) -> str:
     try:
         listener.listen(backlog)
     except OSError as error:
-        raise ValueError(_reason(error, host, port)) from None
+        raise _refusal(error, host, port) from None
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _reason(error: OSError, host: str, port: int) -> str:
-    """Returns the sentence for an error of the system."""
+def _refusal(error: OSError, host: str, port: int) -> Mistake:
+    """Returns the mistake behind an error of the system."""
     if error.errno == errno.EADDRINUSE:
-        return f"another program listens at port {port} of {host}; stop it, or choose another --port (0: a free one)"
+        text = "another program listens at port {} of {}; stop it, or choose another {port} (0: a free one)"
+        return Mistake(text, port, host)
     if error.errno == errno.EACCES:
-        return f"--port={port} needs more rights; choose one above 1023"
-    return f"--host is {host}, which is not an address of this machine ({error.strerror})"
+        return Mistake("{port}={} needs more rights; choose one above 1023", port)
+    return Mistake("{host} is {}, which is not an address of this machine ({})", host, error.strerror)
 
 
 def hosts_of(host: str) -> tuple[str, ...]:

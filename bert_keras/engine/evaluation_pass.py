@@ -17,6 +17,7 @@ from bert_keras.engine.distribution.devices import distribute
 from bert_keras.engine.distribution.replicas import graph_function, local_values, sum_over_replicas
 from bert_keras.engine.input.feature_batches import LENGTH_STEP, prediction_batches
 from bert_keras.engine.report import in_words
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.losses import Loss
 from bert_keras.runs.run_dir import RunDir
 
@@ -86,7 +87,7 @@ class Evaluator:
                 numerators[name] = numerators.get(name, 0.0) + float(result["numerators"][name])
                 denominators[name] = denominators.get(name, 0.0) + float(result["denominators"][name])
         if not losses:
-            raise ValueError("evaluation found no batch; give records that hold examples")
+            raise Mistake("evaluation found no batch; give records that hold examples")
         metrics = {name: float(value) for name, value in self.loss.metrics(numerators, denominators).items()}
         yield Evaluation({"loss": sum(losses) / len(losses), **metrics})
 

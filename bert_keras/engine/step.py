@@ -21,6 +21,7 @@ from keras import ops
 
 from bert_keras.engine.input.packed_batches import PackedLoss
 from bert_keras.engine.loss_scale import LossScale, new_variable
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.loading import weights_by_name
 from bert_keras.modeling.losses import Loss
 from bert_keras.modeling.optimization import AdamWeightDecay, clip_by_global_norm
@@ -90,7 +91,7 @@ class Trainer:
         }
         self._units = {name: unit for name, unit in loss.weight_units.items() if name in self._weights}
         if not self._weights:
-            raise ValueError(_NOTHING_TO_TRAIN)
+            raise Mistake(_NOTHING_TO_TRAIN)
         self._is_reported = False
         self._prepare(is_compiled)
         with strategy.scope():
@@ -188,7 +189,7 @@ class Trainer:
     def _report_trained(self, names: Sequence[str]) -> None:
         """Logs how many numbers training changes, once; `names` are those of the weights with a gradient."""
         if not names:
-            raise ValueError(_NOTHING_TO_TRAIN)
+            raise Mistake(_NOTHING_TO_TRAIN)
         if self._is_reported:
             return
         self._is_reported = True

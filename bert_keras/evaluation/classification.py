@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bert_keras.evaluation.tables import tab_separated, text_table
+from bert_keras.mistakes import Mistake
 
 CLASSIFICATION_METRICS = ("accuracy", "f1", "f1_macro", "matthews")
 
@@ -36,7 +37,7 @@ def _classification_metric(name: str, labels: np.ndarray, predicted: np.ndarray)
         return float(np.mean(labels == predicted))
     highest = int(max(labels.max(), predicted.max()))
     if name == "f1" and highest > 1:
-        raise ValueError(f"f1 is for classes 0 and 1, but there is a class {highest}; use f1_macro for more classes")
+        raise Mistake("f1 is for classes 0 and 1, but there is a class {}; use f1_macro for more classes", highest)
     counts = right, truth, answers = _counts(labels, predicted, max(highest, 1) + 1)
     if name == "matthews":
         truth, answers, total = truth.astype(np.float64), answers.astype(np.float64), len(labels)
@@ -75,7 +76,9 @@ def regression_metrics(labels: ArrayLike | Sequence[Any], predicted: ArrayLike) 
     for what, values in (("label", labels), ("prediction", predicted)):
         if not np.isfinite(values).all():
             place = int(np.argmin(np.isfinite(values)))
-            raise ValueError(f"{what} {place + 1} of {len(values)} is {values[place]}, but numbers have to be finite")
+            raise Mistake(
+                "{} {} of {} is {}, but numbers have to be finite", what, place + 1, len(values), values[place]
+            )
     mae, rmse = np.abs(labels - predicted).mean(), np.sqrt(np.square(labels - predicted).mean())
     errors = {"mae": float(mae), "rmse": float(rmse)}
     if np.ptp(labels) == 0 or np.ptp(predicted) == 0:
@@ -166,7 +169,7 @@ def _in_step(labels: ArrayLike | Sequence[Any], predicted: ArrayLike) -> tuple[n
         shapes = [" x ".join(map(str, values.shape)) for values in (labels, predicted)]
         raise ValueError(f"there are {shapes[0]} labels, but {shapes[1]} predictions; give one for each")
     if not labels.size:
-        raise ValueError("0 examples were given; give at least one with its label")
+        raise Mistake("0 examples were given; give at least one with its label")
     return labels, predicted
 
 

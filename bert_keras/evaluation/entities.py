@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from bert_keras.evaluation.tables import text_table
+from bert_keras.mistakes import Mistake
 
 NEEDED_TAGS = "tags O, B-<type> and I-<type>"
 
@@ -69,7 +70,7 @@ def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     spans, begun = [], None
     for place, tag in enumerate([*tags, "O"]):
         if not _TAG.fullmatch(tag):
-            raise ValueError(f'tag "{tag}" is not O, B-TYPE or I-TYPE; give the tags as BIO or IOB1')
+            raise Mistake('tag "{}" is not O, B-TYPE or I-TYPE; give the tags as BIO or IOB1', tag)
         mark, type_ = tag[0], tag[2:]
         if begun and (mark != "I" or type_ != begun[0]):
             spans.append((*begun, place))
@@ -142,13 +143,13 @@ def _count(
             )
         try:
             truth, found = set(entities(tags)), set(entities(predicted))
-        except ValueError as error:
-            raise ValueError(f"sentence {number}: {error}") from None
+        except Mistake as error:
+            raise Mistake("sentence {}: {}", number, error) from None
         for name, spans in (("entities", truth), ("predicted", found), ("right", truth & found)):
             for type_, _, _ in spans:
                 counts[type_][name] += 1
     if not any(map(len, true_tags)):
-        raise ValueError("0 tags were given; give at least one sentence")
+        raise Mistake("0 tags were given; give at least one sentence")
     return counts
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bert_keras.mistakes import Mistake
+
 log = logging.getLogger("bert_keras")
 
 _BINARY, _TWO_WAY = {"0", "1"}, {"entailment", "not_entailment"}
@@ -53,9 +55,11 @@ def submission_text(task: str, predictions: Any, labels: Sequence[str] | None = 
         values = [labels[class_id] for class_id in predictions]
     else:
         given = ", ".join(labels) if labels else "none"
-        raise ValueError(
-            f"the labels of {task} are {', '.join(sorted(accepted))}, but {given} were given; "
-            "a submission needs predictions of a model for this task"
+        raise Mistake(
+            "the labels of {} are {}, but {} were given; a submission needs predictions of a model for this task",
+            task,
+            ", ".join(sorted(accepted)),
+            given,
         )
     if len(values) != num_examples:
         needed = f"the test.tsv of the task has {num_examples} examples"
@@ -89,5 +93,5 @@ def _clipped(predictions: ArrayLike) -> list[str]:
     values = np.asarray(predictions, np.float64)
     if np.isnan(values).any():
         place = int(np.argmax(np.isnan(values))) + 1
-        raise ValueError(f"prediction {place} of {len(values)} is nan; a file for GLUE's site needs numbers")
+        raise Mistake("prediction {} of {} is nan; a file for GLUE's site needs numbers", place, len(values))
     return [f"{value:.3f}" for value in np.clip(values, 0, 5)]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bert_keras.mistakes import NotFinite
+from bert_keras.mistakes import Mistake, NotFinite
 
 RANKING_METRICS = ("mrr_at_10", "ndcg_at_10", "recall_at_10")
 
@@ -32,9 +32,9 @@ def ranking_metrics(relevance: Sequence[ArrayLike], scores: Sequence[ArrayLike])
         if gains.shape != values.shape:
             raise ValueError(f"query {number} has {gains.size} texts, but {values.size} scores; give one for each")
         if not np.isfinite(values).all() or not (np.isfinite(gains) & (gains >= 0)).all():
-            raise ValueError(f"query {number} has a relevance below 0, or a number that is not finite")
+            raise Mistake("query {} has a relevance below 0, or a number that is not finite", number)
         if not gains.any():
-            raise ValueError(f"query {number} has no relevant text; give one, or leave the query out")
+            raise Mistake("query {} has no relevant text; give one, or leave the query out", number)
         first.append(gains[np.lexsort((gains, -values))[:_MOST]])
         relevant.append(gains[gains > 0])
     found = metrics_of_first(first, relevant)

@@ -12,6 +12,7 @@ from sklearn import cluster, metrics
 
 from bert_keras.evaluation.classification import regression_metrics
 from bert_keras.evaluation.ranking import metrics_of_first, unit_vectors
+from bert_keras.mistakes import Mistake
 
 SIMILARITY_METRICS = ("pearson", "spearman")
 RETRIEVAL_METRICS = ("recall_at_1", "recall_at_10", "mrr_at_10")
@@ -50,7 +51,7 @@ def retrieval_metrics(
         ValueError: a vector has a number that is not finite, or a query has no relevant document.
     """
     if missing := [row for row, wanted in enumerate(relevant) if not wanted]:
-        raise ValueError(f"query {missing[0]} has no relevant document; give one, or leave the query out")
+        raise Mistake("query {} has no relevant document; give one, or leave the query out", missing[0])
     unit_queries, unit_documents = unit_vectors(queries), unit_vectors(documents)
     first, step = [], max(1, _SCORES_AT_A_TIME // len(unit_documents))
     for start in range(0, len(unit_queries), step):

@@ -181,16 +181,16 @@ def _gold_answers(dataset: dict[str, Any] | list[dict[str, Any]]) -> dict[str, t
         if isinstance(id_, int) and not isinstance(id_, bool):
             id_ = str(id_)  # predictions have str keys
         if not isinstance(id_, str):
-            raise ValueError(f'the gold file has a question without an id ("{entry.get("question")}"); give it one')
+            raise Mistake('the gold file has a question without an id ("{}"); give it one', entry.get("question"))
         if id_ in gold:
-            raise ValueError(f"the gold file has two questions with the id {id_}; every question needs its own")
+            raise Mistake("the gold file has two questions with the id {}; every question needs its own", id_)
         if answers is None and entry.get("is_impossible") is True:
             answers = []
         if not isinstance(answers, list) or not all(map(_has_text, answers)):
-            raise ValueError(f'question {id_} of the gold file has no "answers" with a "text"; give both keys')
+            raise Mistake('question {} of the gold file has no "answers" with a "text"; give both keys', id_)
         gold[id_] = tuple(answer["text"] for answer in answers)
     if not gold:
-        raise ValueError("the gold file has no questions; give one with questions")
+        raise Mistake("the gold file has no questions; give one with questions")
     return gold
 
 
@@ -198,7 +198,7 @@ def _members(parent: dict[str, Any], key: str, where: str) -> list[dict[str, Any
     members = parent.get(key)
     if not isinstance(members, list) or not all(isinstance(member, dict) for member in members):
         title = f' ("{parent["title"]}")' if "title" in parent else ""
-        raise ValueError(f'{where}{title} has no list "{key}"; a SQuAD file has data, paragraphs and qas')
+        raise Mistake('{}{} has no list "{}"; a SQuAD file has data, paragraphs and qas', where, title, key)
     return members
 
 
@@ -206,7 +206,7 @@ def _answered(gold: Mapping[str, Sequence[str]], predictions: Mapping[str, str],
     """Returns the predictions of the questions of the gold file; logs those missing, and those for no question."""
     answered = {id_: predictions[id_] for id_ in gold if id_ in predictions}
     if not answered:
-        raise ValueError("no question of the gold file has a prediction; give the predictions for this file")
+        raise Mistake("no question of the gold file has a prediction; give the predictions for this file")
     missing = [id_ for id_ in gold if id_ not in predictions]
     if missing:
         count = f"{len(missing)} of {len(gold)} questions have no prediction"
@@ -215,7 +215,7 @@ def _answered(gold: Mapping[str, Sequence[str]], predictions: Mapping[str, str],
         log.warning("%d predictions have ids that are not in the gold file", len(predictions) - len(answered))
     for id_, text in answered.items():
         if not isinstance(text, str):
-            raise ValueError(f"the prediction for question {id_} is {_shown(text)}, but has to be a text")
+            raise Mistake("the prediction for question {} is {}, but has to be a text", id_, _shown(text))
     return answered
 
 
@@ -256,7 +256,7 @@ def _finite_odds(ids: Iterable[str], na_probs: Mapping[str, float]) -> np.ndarra
         is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         if not is_number or not math.isfinite(value):
             told = "missing" if id_ not in na_probs else str(value) if is_number else _shown(value)
-            raise ValueError(f"the na_prob of question {id_} is {told}, but has to be a finite number")
+            raise Mistake("the na_prob of question {} is {}, but has to be a finite number", id_, told)
     return np.array([na_probs[id_] for id_ in ids], np.float64)
 
 

@@ -115,7 +115,7 @@ def _settings_of(run: dict, stored: dict) -> _AnySettings:
     names = [field.name for field in setting_fields(group)]
     for name in (name for name in names if name not in known):
         file = paths.join(run["folder"], RUN_CONFIG)
-        raise ValueError(f"{file} has no setting {name}; copy the file that the run wrote, or train again")
+        raise Mistake("{} has no setting {}; copy the file that the run wrote, or train again", file, name)
     settings = group(**{name: known[name] for name in names})
     return classifier_settings(settings) if isinstance(settings, FewShotSettings) else settings
 

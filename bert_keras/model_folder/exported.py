@@ -104,8 +104,8 @@ def open_saved_model(folder: str | os.PathLike) -> ExportedNetwork:
         signature = loaded.signatures["ids"]
     except (KeyError, OSError, tf.errors.OpError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(
-            f"{folder} is not a valid SavedModel of an export: {reason}; export the model again"
+        raise Mistake(
+            "{} is not a valid SavedModel of an export: {}; export the model again", folder, reason
         ) from error
     names = signature.structured_input_signature[1]
 
@@ -126,7 +126,7 @@ def open_onnx(file: str | os.PathLike) -> ArrayNetwork:
         session = onnxruntime.InferenceSession(os.fspath(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exception classes are not public
         reason = str(error).splitlines()[0]
-        raise ValueError(f"ONNX Runtime cannot load {file}: {reason}; export the model again") from error
+        raise Mistake("ONNX Runtime cannot load {}: {}; export the model again", file, reason) from error
     output_names = [output.name for output in session.get_outputs()]
 
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -147,7 +147,7 @@ def open_litert(file: str | os.PathLike) -> ArrayNetwork:
         runner(**dict.fromkeys(runner.get_input_details(), _TWO_TOKENS))
     except (ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"LiteRT cannot load {file}: {reason}; export the model again") from error
+        raise Mistake("LiteRT cannot load {}: {}; export the model again", file, reason) from error
 
     lock = threading.Lock()
 
@@ -163,8 +163,8 @@ def _import_extra(module: str, extra: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ValueError(
-            f"{module.partition('.')[0]} is not installed; run pip install 'bert-keras[{extra}]'"
+        raise Mistake(
+            "{} is not installed; run pip install 'bert-keras[{}]'", module.partition(".")[0], extra
         ) from error
 
 
@@ -183,8 +183,8 @@ def _files_of_formats(folder: pathlib.Path) -> dict[str, pathlib.Path]:
     try:
         found = {name: os.fspath(values["path"]) for name, values in formats.items()}
     except (AttributeError, KeyError, TypeError):
-        raise ValueError(
-            f'{file} does not give the "path" of each of its "formats"; take the file that export_model.py wrote'
+        raise Mistake(
+            '{} does not give the "path" of each of its "formats"; take the file that export_model.py wrote', file
         ) from None
     return {name: pathlib.Path(paths.inside(folder, path, str(file))) for name, path in found.items()}
 

@@ -167,7 +167,7 @@ class ModelFolder(os.PathLike[str]):
         file = paths.join(self.folder, TASK_FILE)
         values = read_json_object(file)
         if not isinstance(values.get("task"), str):
-            raise ValueError(f"{file} does not name its task; take the file that the training wrote")
+            raise Mistake("{} does not name its task; take the file that the training wrote", file)
         return values
 
     @functools.cached_property
@@ -195,7 +195,7 @@ class ModelFolder(os.PathLike[str]):
         values = None if is_other_file else self.task
         if values is None and paths.is_file(self._place):
             of_export = " of an export" if self.is_export else ""
-            raise ValueError(f"{self} is a file{of_export}; give its folder, {self.folder}")
+            raise Mistake("{} is a file{}; give its folder, {}", self, of_export, self.folder)
         if values is None and self._of_other_library:
             return self._of_other_library
         if values is None:
@@ -206,19 +206,25 @@ class ModelFolder(os.PathLike[str]):
         file, task = paths.join(self.folder, TASK_FILE), values["task"]
         tasks = EXPORTED_TASKS if self.is_export else FINE_TUNED_TASKS
         if task not in tasks:
-            raise ValueError(
-                f'{file}: the task is "{task}", but must be one of {", ".join(tasks)}; '
-                "give a model that was fine-tuned by a program of this project"
+            raise Mistake(
+                '{}: the task is "{}", but must be one of {}; '
+                "give a model that was fine-tuned by a program of this project",
+                file,
+                task,
+                ", ".join(tasks),
             )
         for name, (needed, is_right) in {"max_seq_length": LENGTH, **(TASKS[task].settings or {})}.items():
             if name not in values:
-                raise ValueError(
-                    f"{file} has no {name}, which the task {task} needs; take the file that the training wrote"
+                raise Mistake(
+                    "{} has no {}, which the task {} needs; take the file that the training wrote", file, name, task
                 )
             if not is_right(values[name]):
-                raise ValueError(
-                    f"{file}: {name} is {json.dumps(values[name])}, but must be {needed}; take the file that the "
-                    "training wrote"
+                raise Mistake(
+                    "{}: {} is {}, but must be {}; take the file that the training wrote",
+                    file,
+                    name,
+                    json.dumps(values[name]),
+                    needed,
                 )
         return values
 
@@ -339,8 +345,8 @@ class ModelFolder(os.PathLike[str]):
             source, advice = paths.join(self.folder, TASK_FILE), "take the file that the training wrote"
             if not self.has_task_file:
                 source, advice = self.folder, "correct the length in sentence_bert_config.json"
-            raise ValueError(
-                f"{source}: max_seq_length is {length}, but the model has {num_positions} positions; {advice}"
+            raise Mistake(
+                "{}: max_seq_length is {}, but the model has {} positions; {}", source, length, num_positions, advice
             )
         return length
 
@@ -359,9 +365,10 @@ class ModelFolder(os.PathLike[str]):
             return []
         examples = read_json(file, "give a JSON list")
         if not isinstance(examples, list) or not all(map(_is_example, examples)):
-            raise ValueError(
-                f'{file}: a list of objects with texts is needed, such as [{{"text": "..."}}]; '
-                "correct the file, or delete it"
+            raise Mistake(
+                '{}: a list of objects with texts is needed, such as [{{"text": "..."}}]; '
+                "correct the file, or delete it",
+                file,
             )
         if examples:
             log.info("the page shows texts of the training data, those in %s; delete the file to leave them out", file)

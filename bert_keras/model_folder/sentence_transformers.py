@@ -17,6 +17,7 @@ from types import EllipsisType
 from typing import Any
 
 from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.config import BertConfig, read_json_object
 from bert_keras.storage import json_files, paths, text_files
 
@@ -98,7 +99,7 @@ class Modules:
                 kind.rpartition(".")[2] if kind.startswith("sentence_transformers.") else kind for kind, _ in named
             ]
         except (AttributeError, KeyError, TypeError):
-            raise ValueError(f"{self._file} does not list modules with their type and path; {_NEEDED}") from None
+            raise Mistake("{} does not list modules with their type and path; {}", self._file, _NEEDED) from None
         places = [paths.inside(folder, path, self._file) for _, path in named]
         self._places = dict(zip(self._kinds, places, strict=True))
         self.encoder = self._places.get("Transformer", folder).rstrip("/")
@@ -118,9 +119,11 @@ class Modules:
             ValueError: the model has other parts than an encoder, a pooling of one kind and a normalisation.
         """
         if self._kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
-            raise ValueError(
-                f"{self._file} has the modules {', '.join(self._kinds)}; bert-keras reads Transformer, Pooling and "
-                "Normalize, in this order, so take a model with these"
+            raise Mistake(
+                "{} has the modules {}; bert-keras reads Transformer, Pooling and "
+                "Normalize, in this order, so take a model with these",
+                self._file,
+                ", ".join(self._kinds),
             )
         _of_encoder(self.encoder, _KEYS_OF_ENCODER | _KEYS_OF_VECTORS)
         return {
@@ -191,7 +194,7 @@ def _pooling(file: str) -> str:
     found = config.get("pooling_mode") or [name for key, name in _POOLINGS.items() if config.get(key)] or ["mean"]
     found = [found] if isinstance(found, str) else list(found)
     if len(found) != 1 or found[0] not in ("cls", "mean", "max"):
-        raise ValueError(f"{file}: the pooling is {' and '.join(map(str, found))}, but must be one of cls, mean, max")
+        raise Mistake("{}: the pooling is {}, but must be one of cls, mean, max", file, " and ".join(map(str, found)))
     return found[0]
 
 
@@ -199,7 +202,7 @@ def _prefix(file: str) -> str:
     config = _optional(file, _KEYS_OF_MODEL)
     name, prompts = config.get("default_prompt_name"), config.get("prompts") or {}
     if name and name not in prompts:
-        raise ValueError(f"{file}: default_prompt_name is {json.dumps(name)}, which is not in prompts; {_NEEDED}")
+        raise Mistake("{}: default_prompt_name is {}, which is not in prompts; {}", file, json.dumps(name), _NEEDED)
     return prompts[name] or "" if name else ""
 
 
@@ -213,7 +216,7 @@ def _checked(values: dict[str, Any], file: str, keys: _Keys) -> dict[str, Any]:
     for key, value in values.items():
         harmless = keys.get(key, ())
         if harmless is not ... and value is not None and value not in harmless:
-            raise ValueError(
-                f"{file}: {key} is {json.dumps(value)}, which bert-keras does not support; take a model without it"
+            raise Mistake(
+                "{}: {} is {}, which bert-keras does not support; take a model without it", file, key, json.dumps(value)
             )
     return values

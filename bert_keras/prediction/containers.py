@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.mistakes import Mistake
+
 
 def is_one(texts: Any, takes_pairs: bool) -> bool:
     """Returns whether the argument of a call is one text, and not several.
@@ -28,5 +30,5 @@ def several(texts: Any) -> Iterator[Any]:
     is_table = isinstance(texts, Mapping) or hasattr(texts, "columns")
     if isinstance(texts, str | bytes) or is_table or not isinstance(texts, Iterable):
         advice = "give a column, or zip two columns for pairs" if is_table else "give a list"
-        raise ValueError(f"texts is of type {type(texts).__name__}, but an iterable of texts is needed; {advice}")
+        raise Mistake("texts is of type {}, but an iterable of texts is needed; {}", type(texts).__name__, advice)
     return (tuple(text.tolist()) if isinstance(text, np.ndarray) and text.ndim else text for text in texts)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, text_files, writing
 
 if TYPE_CHECKING:  # both load much
@@ -38,11 +39,11 @@ def count_lines(path: str | os.PathLike) -> int:
         try:
             line.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{path} line {number}: not UTF-8 (byte 0x{line[error.start]:02x}); save it as UTF-8"
+            raise Mistake(
+                "{} line {}: not UTF-8 (byte 0x{:02x}); save it as UTF-8", path, number, line[error.start]
             ) from None
     if not number:
-        raise ValueError(f"{path} is empty; give one text a line")
+        raise Mistake("{} is empty; give one text a line", path)
     return number
 
 

@@ -26,7 +26,7 @@ log = logging.getLogger("bert_keras")
 _BYTES_A_CHAR = 16
 
 # A text as a predictor takes it, or the reason why it could not be read.
-Text = str | tuple[str, str] | tuple[str, list[str]] | ValueError
+Text = str | tuple[str, str] | tuple[str, list[str]] | Mistake
 
 
 def read_texts(
@@ -97,7 +97,7 @@ def _begun(rows: Iterator[tuple[str, Text]], message: str) -> Iterator[tuple[str
     """Reads the first item of an iterator, and returns an iterator over all items; no item is an error."""
     for first in rows:
         return itertools.chain([first], rows)
-    raise ValueError(message)
+    raise Mistake("{}", message)
 
 
 def _of_arguments(arguments: Sequence[str], form: str, called: str) -> list[tuple[str, Text]]:
@@ -105,21 +105,25 @@ def _of_arguments(arguments: Sequence[str], form: str, called: str) -> list[tupl
     for number, argument in enumerate(arguments, 1):
         bad = next((char for char in argument if "\ud800" <= char <= "\udfff"), None)
         if bad:  # Python's form of a byte that is not UTF-8
-            raise ValueError(f"argument {number}: not UTF-8 (byte 0x{ord(bad) & 0xFF:02x}); give it as UTF-8")
+            raise Mistake("argument {}: not UTF-8 (byte 0x{:02x}); give it as UTF-8", number, ord(bad) & 0xFF)
     if form == "text" or any("\t" in argument for argument in arguments):
         sources = [f"argument {number}" for number in range(1, len(arguments) + 1)]
         return [(source, _split(source, argument, form)) for source, argument in zip(sources, arguments, strict=True)]
     if form == "choices":
         if len(arguments) < 3:
-            raise ValueError(
-                f"{called} takes a text and two or more choices, but {len(arguments)} arguments were given; give the "
-                "text and each choice as an argument, or several texts with tabs between them and their choices"
+            raise Mistake(
+                "{} takes a text and two or more choices, but {} arguments were given; give the "
+                "text and each choice as an argument, or several texts with tabs between them and their choices",
+                called,
+                len(arguments),
             )
         return [("the question", (arguments[0], list(arguments[1:])))]
     if len(arguments) % 2:
-        raise ValueError(
-            f"{called} takes two texts for each pair, but {len(arguments)} were given; "
-            "give an even number, or each pair as one argument with a tab between its texts"
+        raise Mistake(
+            "{} takes two texts for each pair, but {} were given; "
+            "give an even number, or each pair as one argument with a tab between its texts",
+            called,
+            len(arguments),
         )
     pairs = zip(arguments[::2], arguments[1::2], strict=True)
     return [(f"pair {number}", pair) for number, pair in enumerate(pairs, 1)]
@@ -130,12 +134,14 @@ def _split(source: str, line: str, form: str) -> str | tuple[str, str] | tuple[s
     first, *others = line.split("\t")
     if form == "pair":
         if len(others) != 1:
-            raise ValueError(f"{source} has {len(others)} tabs, but a pair is two texts with one tab between them")
+            raise Mistake("{} has {} tabs, but a pair is two texts with one tab between them", source, len(others))
         return first, others[0]
     if form == "choices":
         if len(others) < 2:
-            raise ValueError(
-                f"{source} has {len(others)} tabs, but a text and two or more choices with tabs between them are needed"
+            raise Mistake(
+                "{} has {} tabs, but a text and two or more choices with tabs between them are needed",
+                source,
+                len(others),
             )
         return first, others
     return line
@@ -165,7 +171,7 @@ def _of_lines(name: str, lines: Iterable[bytes | None], form: str, most_bytes: i
             num_blank += 1
             continue
         for blank in range(number - num_blank, number):
-            yield f"{name} line {blank}", ValueError(f"{name} line {blank} is blank; give a text, or remove the line")
+            yield f"{name} line {blank}", Mistake("{} line {} is blank; give a text, or remove the line", name, blank)
         num_blank = 0
         yield f"{name} line {number}", text
     if num_blank:
@@ -173,7 +179,7 @@ def _of_lines(name: str, lines: Iterable[bytes | None], form: str, most_bytes: i
 
 
 def _text_of_line(source: str, line: bytes | None, form: str, most_bytes: int) -> Text:
-    """Returns the text of a line, or the ValueError that says why it is not valid; a blank line is a str."""
+    """Returns the text of a line, or the Mistake that says why it is not valid; a blank line is a str."""
     if line is None:
         return Mistake(
             "{} has more than {:,} bytes; make it shorter, or raise {max_chars} (a line may have {} bytes for each)",
@@ -185,8 +191,8 @@ def _text_of_line(source: str, line: bytes | None, form: str, most_bytes: int) -
         text = line.decode("utf-8")
         return text if text_files.is_blank(text) else _split(source, text, form)
     except UnicodeDecodeError as error:
-        return ValueError(f"{source}: not UTF-8 (byte 0x{line[error.start]:02x}); save it as UTF-8")
-    except ValueError as error:
+        return Mistake("{}: not UTF-8 (byte 0x{:02x}); save it as UTF-8", source, line[error.start])
+    except Mistake as error:
         return error
 
 

@@ -150,9 +150,10 @@ class LoadedModel(Generic[Text, Answer]):
             return answer
         texts = list(itertools.islice(several(texts), self.limits.max_texts + 1))
         if len(texts) > self.limits.max_texts:
-            raise ValueError(
-                f"there are more texts than limits.max_texts, which is {self.limits.max_texts:,}; take the method "
-                "pipe, which yields the answers to any number of texts, or raise the limit"
+            raise Mistake(
+                "there are more texts than limits.max_texts, which is {:,}; take the method "
+                "pipe, which yields the answers to any number of texts, or raise the limit",
+                self.limits.max_texts,
             )
         return list(self.pipe(texts, batch_size, **options))
 
@@ -180,21 +181,23 @@ class LoadedModel(Generic[Text, Answer]):
         """
         for weight in getattr(self.model, "weights", ()):
             if not np.isfinite(keras.ops.convert_to_numpy(weight)).all():
-                raise ValueError(
-                    f"{self.folder}: the weight {weight.path} has values that are not finite numbers; {NOT_FINITE}"
+                raise Mistake(
+                    "{}: the weight {} has values that are not finite numbers; {}", self.folder, weight.path, NOT_FINITE
                 )
         chosen, longest = list(self.network.lengths if lengths is None else lengths), self.network.lengths[-1]
         for length in chosen:
             if type(length) is not int or not 1 <= length <= longest:
-                raise ValueError(
-                    f"lengths has {length!r}, but must be whole numbers from 1 to {longest}, which the model takes"
+                raise Mistake(
+                    "lengths has {!r}, but must be whole numbers from 1 to {}, which the model takes", length, longest
                 )
         for length in chosen:
             found = self.network.answer(self._warmup_questions(length), **self._extra(self.options))
             if not all(np.isfinite(array).all() for row in found for array in row):
-                raise ValueError(
-                    f"{self.folder}: the results for sequences of {length} tokens are not finite numbers, so its "
-                    f"weights are broken; {NOT_FINITE}"
+                raise Mistake(
+                    "{}: the results for sequences of {} tokens are not finite numbers, so its weights are broken; {}",
+                    self.folder,
+                    length,
+                    NOT_FINITE,
                 )
         return self
 
@@ -218,9 +221,12 @@ class LoadedModel(Generic[Text, Answer]):
         settings = self.files.settings
         if not self.is_for(settings["task"]):
             tasks = [name for name, task in TASKS.items() if task.settings is not None and self.is_for(name)]
-            raise ValueError(
-                f"{self.files.folder} is a model for {settings['task']}, and {type(self).__name__} is for "
-                f"{', '.join(tasks) or 'checkpoints of pre-training'}; open it with bert_keras.open_model"
+            raise Mistake(
+                "{} is a model for {}, and {} is for {}; open it with bert_keras.open_model",
+                self.files.folder,
+                settings["task"],
+                type(self).__name__,
+                ", ".join(tasks) or "checkpoints of pre-training",
             )
         return settings
 

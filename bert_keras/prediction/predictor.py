@@ -83,7 +83,7 @@ class Row:
 
     source: str
     text: Any
-    error: ValueError | None = None
+    error: Mistake | None = None
     encoded: Any = None
     is_cut: bool = False
     found: Found = dataclasses.field(default_factory=list)
@@ -245,9 +245,9 @@ class Predictor(LoadedModel[Text, Answer]):
             counts["texts"] += 1
             try:
                 if isinstance(text, ValueError):
-                    raise text
+                    raise text if isinstance(text, Mistake) else Mistake("{}", text)
                 row.encoded = self._encode_row(row, counts, call.options, call.extra)
-            except ValueError as error:
+            except Mistake as error:
                 if call.is_stopping:
                     raise
                 row.error = error
@@ -291,12 +291,13 @@ class Predictor(LoadedModel[Text, Answer]):
                 raise row.error
             # JSON has no other numbers, and they have no meaning.
             if not all(np.isfinite(array).all() for _, arrays in row.found for array in arrays):
-                raise ValueError(
-                    f"{row.source}: the results of the model are not finite numbers, so its weights are broken; "
-                    f"{NOT_FINITE}"
+                raise Mistake(
+                    "{}: the results of the model are not finite numbers, so its weights are broken; {}",
+                    row.source,
+                    NOT_FINITE,
                 )
             return self._answer(row.text, row.encoded, row.found, **call.options)
-        except ValueError as error:
+        except Mistake as error:
             if call.is_stopping:
                 raise
             return Unanswered(row.source, str(error))

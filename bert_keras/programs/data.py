@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.mistakes import Mistake
 from bert_keras.runs.run_dir import RUN_CONFIG
 from bert_keras.storage import paths, writing
 
@@ -36,7 +37,7 @@ class DataFiles:
             writing.write_bytes(path, data)
             self._new.append(path)
         elif paths.read_bytes(path) != data:
-            raise ValueError(f"{path} has changed since it was written; remove it")
+            raise Mistake("{} has changed since it was written; remove it", path)
         return path
 
     def path(self, name: str, content: bytes, ending: str) -> str:
@@ -82,11 +83,11 @@ def rows_of(data: Any, name: str, columns: Mapping[int, tuple[str, ...]], rank: 
                 parts = (*parts[0], *parts[1:])
             if len(parts) not in columns:
                 known = "".join(f", or ({', '.join(names)})" for names in columns.values())
-                raise ValueError(f"{where} has {len(parts)} value(s) and no names; give a dict{known}")
+                raise Mistake("{} has {} value(s) and no names; give a dict{}", where, len(parts), known)
             row = dict(zip(columns[len(parts)], parts, strict=True))
         yield {str(column): to_json(value, f'{where}: the column "{column}"') for column, value in row.items()}
     if number < 0:
-        raise ValueError(f"{name} has no rows; give at least one")
+        raise Mistake("{} has no rows; give at least one", name)
 
 
 def iterate(data: Any, name: str, rank: int) -> Iterable[Any]:
@@ -119,13 +120,13 @@ def _rows_of_columns(columns: Iterable[Iterable[Any]], names: Sequence[Any], nam
     counts = {column: len(values) for column, values in zip(names, columns, strict=True)}
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{column}: {count}" for column, count in counts.items())
-        raise ValueError(f"{name} has columns of different lengths ({found}); give each row a value in every column")
+        raise Mistake("{} has columns of different lengths ({}); give each row a value in every column", name, found)
     return zip(*columns, strict=True)
 
 
 def _iterate_dataset(data: tf.data.Dataset, name: str, rank: int) -> Iterator[Any]:
     if data.cardinality() == tf.data.INFINITE_CARDINALITY:
-        raise ValueError(f"{name} is a dataset without an end; limit it, for example with take(1000)")
+        raise Mistake("{} is a dataset without an end; limit it, for example with take(1000)", name)
     ranks = [spec.shape.rank for spec in tf.nest.flatten(data.element_spec)]
     if None not in ranks and min(ranks) > rank:
         data = data.unbatch()
@@ -148,4 +149,4 @@ def to_json(value: Any, where: str) -> Any:
         return {str(key): to_json(each, where) for key, each in value.items()}
     if isinstance(value, Iterable):
         return [to_json(each, where) for each in value]
-    raise ValueError(f"{where} is of the type {type(value).__name__}; give a text, a number or a list of them")
+    raise Mistake("{} is of the type {}; give a text, a number or a list of them", where, type(value).__name__)

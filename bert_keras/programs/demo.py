@@ -14,6 +14,7 @@ from bert_keras.cli.console import open_console
 from bert_keras.data_prep import sample
 from bert_keras.data_prep.records.writing import read_metadata
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.config import BertConfig
 from bert_keras.programs.command import run_command
 from bert_keras.tasks.reports.commands import command_line, shown_path
@@ -64,7 +65,7 @@ def run_demo(
         define_flags, open_run: see `run_command`.
     """
     if os.path.isfile(_DEMO_DIR):
-        raise ValueError(f"{_DEMO_DIR} is a file, but the demo needs a folder of this name; rename the file")
+        raise Mistake("{} is a file, but the demo needs a folder of this name; rename the file", _DEMO_DIR)
     open_console()
     program_file = shown_path(program_file)
     demo = _DEMOS[os.path.basename(program_file)]

@@ -107,10 +107,10 @@ def to_file(data: Any, name: str) -> tuple[bytes, str]:
         if isinstance(document, list) and all(isinstance(sentence, str) for sentence in document):
             document = "\n".join(" ".join(sentence.split()) for sentence in document)
         if not isinstance(document, str):
-            raise ValueError(f"{where} is not a text or a list of sentences; give one of them")
+            raise Mistake("{} is not a text or a list of sentences; give one of them", where)
         documents.append(document.strip("\n") + "\n")
     if not documents:
-        raise ValueError(f"{name} has no document; give at least one")
+        raise Mistake("{} has no document; give at least one", name)
     return "\n".join(documents).encode("utf-8", "surrogatepass"), ".txt"
 
 
@@ -118,8 +118,8 @@ def _build_records(of_text: dict[str, Any], path: str, name: str, values: flags.
     """Builds the examples of text files, and returns the path of their records; a path of records stays."""
     if not _TEXT.search(path):
         if of_text:
-            raise ValueError(
-                f"{min(of_text)} is for texts, but {name} are records that were built before; leave it out"
+            raise Mistake(
+                "{} is for texts, but {} are records that were built before; leave it out", min(of_text), name
             )
         return path
     # Imported here, because training on records does not need the builder of examples.

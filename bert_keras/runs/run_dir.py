@@ -194,9 +194,11 @@ class RunDir:
                 return step
             damages.append(damage)
         if damages:
-            raise ValueError(
-                f"no checkpoint in {self.path} can be read: {damages[0]}; copy its files again, or remove "
-                f"{self.file('model.ckpt-*')} to start again"
+            raise Mistake(
+                "no checkpoint in {} can be read: {}; copy its files again, or remove {} to start again",
+                self.path,
+                damages[0],
+                self.file("model.ckpt-*"),
             )
         return 0
 
@@ -353,5 +355,5 @@ def read_run_config(path: str) -> dict[str, Any]:
     """Reads a run_config.json: a dict with "program" (str), "settings" (dict by flag name) and "facts" (dict)."""
     config = json_files.parse_json(paths.read_text(path), path, "give a run_config.json that a run has written")
     if not isinstance(config, dict) or not isinstance(config.get("settings"), dict) or "program" not in config:
-        raise ValueError(f"{path} was not written by a run: it needs the keys program and settings")
+        raise Mistake("{} was not written by a run: it needs the keys program and settings", path)
     return {"facts": {}, **config}  # --run_config takes a file without facts

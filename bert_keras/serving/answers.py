@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.tasks import TASKS
 from bert_keras.serving import forms
 from bert_keras.serving.batching import Ticket
@@ -62,8 +63,9 @@ def _written(answers: Iterable[dict[str, Any]], ticket: Ticket) -> list[orjson.F
         parts.append(orjson.Fragment(content := body_of(answer)))
         num_bytes += len(content)
         if num_bytes > _MOST_ANSWER_BYTES:
-            raise ValueError(
-                f"the answers are larger than {_MOST_ANSWER_BYTES:,} bytes; send fewer texts, or choose a smaller top_k"
+            raise Mistake(
+                "the answers are larger than {:,} bytes; send fewer texts, or choose a smaller top_k",
+                _MOST_ANSWER_BYTES,
             )
     return parts
 

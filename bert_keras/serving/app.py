@@ -164,7 +164,7 @@ class Server:
                     return
                 folder.start(self._start)
         except Exception as error:  # /livez and /readyz report it
-            told = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            told = error if isinstance(error, Mistake) else f"{type(error).__name__}: {error}"
             self.failure = f"the warm-up failed: {told}"
             log.error(self.failure)
             return
@@ -270,9 +270,8 @@ class Server:
                 except ModelError as error:
                     log.error("%s: %s", model.name, error)
                     raise RefusedError(500, f"the model {model.name} failed: {error}") from error
-                except ValueError as error:  # of the predictor: a mistake in a text or an option
-                    if isinstance(error, Mistake):
-                        error.spell(_field_name)
+                except Mistake as error:  # of the predictor: in a text or an option
+                    error.spell(_field_name)
                     raise RefusedError(422, str(error)) from error
 
 

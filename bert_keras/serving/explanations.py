@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling import BertModel
 from bert_keras.prediction.attention import HEAD_COLUMNS, looks_at
 from bert_keras.prediction.network import Question
@@ -53,16 +54,19 @@ def attention_answer(
     """
     encoder = encoder_of(model)
     if encoder is None:
-        raise ValueError(f"{model.name} is an export, which gives no attention; serve the run or the checkpoint")
+        raise Mistake("{} is an export, which gives no attention; serve the run or the checkpoint", model.name)
     num_heads = encoder.config.num_attention_heads
     layers = {"type": "integer", "minimum": 0, "maximum": encoder.config.num_hidden_layers - 1}
     _, fields = read_form([explained_form([model], layer=layers)], body)
     tokens, question = _read(model, fields["item"])[0]
     num_values = num_heads * len(tokens) ** 2
     if num_values > _MOST_VALUES:
-        raise ValueError(
-            f"the attention of {len(tokens)} tokens in {num_heads} heads has {num_values:,} values, but at most "
-            f"{_MOST_VALUES:,} are allowed; give a shorter text"
+        raise Mistake(
+            "the attention of {} tokens in {} heads has {:,} values, but at most {:,} are allowed; give a shorter text",
+            len(tokens),
+            num_heads,
+            num_values,
+            _MOST_VALUES,
         )
     ids, segment_ids = (np.array([values], np.int32) for values in (question.input_ids, question.segment_ids))
     with model.predictor.network.turn():

@@ -167,9 +167,10 @@ def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> 
         raise Mistake("{task}={} has more than one task of a fine-tuned model; give one", [*tasks])
     path, model = pathlib.Path(folder), ModelFolder(folder, task=of_head[0] if of_head else None)
     if (path / _SAVED_MODEL).is_file() and not model.is_export:
-        raise ValueError(
-            f"{folder} is a SavedModel alone; give the folder of an export, which has an export.json, or serve the "
-            "SavedModel with TensorFlow Serving (docs/guides/serve.md shows how)"
+        raise Mistake(
+            "{} is a SavedModel alone; give the folder of an export, which has an export.json, or serve the "
+            "SavedModel with TensorFlow Serving (docs/guides/serve.md shows how)",
+            folder,
         )
     is_fine_tuned = _has_task(model) or of_head or (path.exists() and model.task and not model.has_modules)
     if is_fine_tuned or not tasks and (model.has_head or not path.exists()):

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.prediction.arguments import Limits
 from bert_keras.serving.batching import ModelError
@@ -119,9 +120,12 @@ class ServedFolder:
         try:
             tasks, needed = ([model.task for model in models] for models in (loaded, self.models))
             if tasks != needed:
-                raise ValueError(
-                    f"its tasks are {', '.join(tasks)}, but those of version {self.number} are {', '.join(needed)}; "
-                    "give a model for other tasks its own name and start the server again"
+                raise Mistake(
+                    "its tasks are {}, but those of version {} are {}; "
+                    "give a model for other tasks its own name and start the server again",
+                    ", ".join(tasks),
+                    self.number,
+                    ", ".join(needed),
                 )
             _start(loaded, path, start)
         except BaseException:
@@ -166,19 +170,19 @@ def _start(models: Sequence[ServedModel], path: pathlib.Path, start: Callable[[S
     if (file := path / CANARY_FILE).is_file():
         lines = file.read_bytes().splitlines()
         if not lines:
-            raise ValueError(f"{file} is empty; write a request and its answer on each line, or delete it")
+            raise Mistake("{} is empty; write a request and its answer on each line, or delete it", file)
         for number, line in enumerate(lines, 1):
             try:
                 _check_canary(models, line)
-            except (RefusedError, ModelError, ValueError) as error:
-                raise ValueError(f"{file} line {number}: {getattr(error, 'detail', error)}") from error
+            except (RefusedError, ModelError, Mistake) as error:
+                raise Mistake("{} line {}: {}", file, number, getattr(error, "detail", error)) from error
 
 
 def _check_canary(models: Sequence[ServedModel], line: bytes) -> None:
     """Asks a model, and refuses an answer that differs from the expected one.
 
     Raises:
-        RefusedError, ValueError: the line is not valid, or the answer differs.
+        RefusedError, Mistake: the line is not valid, or the answer differs.
         ModelError: the model fails.
     """
     tasks = [model.task for model in models]
@@ -186,7 +190,7 @@ def _check_canary(models: Sequence[ServedModel], line: bytes) -> None:
     form = Form({"request": {"type": "object"}, "answer": {"type": "object"}}, optional)
     _, given = read_form([form], read_json(line))
     if "task" not in given and len(tasks) > 1:
-        raise ValueError(f'"task" is missing; the tasks of the model are: {", ".join(tasks)}')
+        raise Mistake('"task" is missing; the tasks of the model are: {}', ", ".join(tasks))
     model = models[tasks.index(given.get("task", tasks[0]))]
     check(given["request"], one_form(model, 1).schema, "request")
     fields = without_null(given["request"])
@@ -196,7 +200,7 @@ def _check_canary(models: Sequence[ServedModel], line: bytes) -> None:
     if problem := _difference(
         json.loads(body_of(answer)), given["answer"], given.get("tolerance", _TOLERANCE), "answer"
     ):
-        raise ValueError(problem)
+        raise Mistake("{}", problem)
 
 
 def _difference(found: Any, expected: Any, tolerance: float, place: str) -> str | None:

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import free, setting
 from bert_keras.settings.numbers import SwitchParser
 
@@ -65,8 +66,9 @@ def check_backend(backend: str, is_training: bool = False) -> None:
     if backend == "jax" and is_training:
         return
     if backend != "tensorflow":
-        raise ValueError(
-            f"Keras is set to run on {backend} (by KERAS_BACKEND or ~/.keras/keras.json), but prediction needs "
+        raise Mistake(
+            "Keras is set to run on {} (by KERAS_BACKEND or ~/.keras/keras.json), but prediction needs "
             "TensorFlow, and training TensorFlow or JAX; set KERAS_BACKEND=tensorflow (only the network, `modeling`, "
-            "also runs on PyTorch)"
+            "also runs on PyTorch)",
+            backend,
         )

@@ -5,6 +5,8 @@ from typing import Any
 
 from absl import flags
 
+from bert_keras.mistakes import Mistake
+
 
 class NumberParser(flags.ArgumentParser):
     """Parses a float from `lowest` to below `limit`, never NaN or infinity."""
@@ -20,10 +22,10 @@ class NumberParser(flags.ArgumentParser):
         try:
             number = float(argument)
         except ValueError:
-            raise ValueError(f"{argument!r} is not a number") from None
+            raise Mistake("{!r} is not a number", argument) from None
         if not self._lowest <= number < self._limit:
             end = "" if self._limit == math.inf else f" to below {self._limit}"
-            raise ValueError(f"{number:g} is not a number from {self._lowest:g}{end}")
+            raise Mistake("{:g} is not a number from {:g}{}", number, self._lowest, end)
         return number
 
     def flag_type(self) -> str:
@@ -51,7 +53,7 @@ class NumbersParser(flags.ArgumentParser):
         parts = parts if isinstance(parts, (list, tuple)) else [parts]
         numbers = tuple(self._number(part) for part in parts)
         if not self._may_repeat and len(set(numbers)) < len(numbers):
-            raise ValueError(f"a number occurs twice: {argument}")
+            raise Mistake("a number occurs twice: {!s}", argument)
         return numbers
 
     def _number(self, part: str | float) -> float:
@@ -59,11 +61,11 @@ class NumbersParser(flags.ArgumentParser):
             number = self._kind(part)
         except ValueError:
             name = "a whole number" if self._kind is int else "a number"
-            raise ValueError(f"{str(part).strip()!r} is not {name}") from None
+            raise Mistake("{!r} is not {}", str(part).strip(), name) from None
         if not math.isfinite(number):
-            raise ValueError(f"{number} is not a finite number")
+            raise Mistake("{} is not a finite number", number)
         if not (number > self._lower_bound if self._is_open else number >= self._lower_bound):
-            raise ValueError(f"{number} is not {'above' if self._is_open else 'at least'} {self._lower_bound}")
+            raise Mistake("{} is not {} {}", number, "above" if self._is_open else "at least", self._lower_bound)
         return number
 
     def flag_type(self) -> str:
@@ -79,4 +81,4 @@ class SwitchParser(flags.BooleanParser):
         try:
             return argument if argument == "auto" else super().parse(argument)
         except (TypeError, ValueError):
-            raise ValueError(f"{argument!r} is not true, false or auto") from None
+            raise Mistake("{!r} is not true, false or auto", argument) from None

@@ -10,6 +10,8 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 
+from bert_keras.mistakes import Mistake
+
 _SECONDS_TO_ANSWER = 15
 _CHUNK = 1 << 16
 
@@ -45,8 +47,8 @@ def download(address: str, folder: str | os.PathLike) -> str:
             None, address, file_hash=md5, hash_algorithm="md5", cache_dir=os.fspath(folder), cache_subdir=""
         )
     except ValueError as error:
-        raise ValueError(
-            f"{address} arrived damaged: its MD5 is not the one that the server announced; run the same command again"
+        raise Mistake(
+            "{} arrived damaged: its MD5 is not the one that the server announced; run the same command again", address
         ) from error
     except Exception as error:  # of Keras, without a class of its own; the cause is in its context
         raise _failed(address, error.__context__ or error) from error
@@ -91,7 +93,7 @@ def unpack(zip_file: str | os.PathLike, folder: str | os.PathLike, name: str) ->
                 with archive.open(member) as source, open(target, "wb") as file:
                     shutil.copyfileobj(source, file, _CHUNK)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
-        raise ValueError(f"{name} is damaged ({error}); download it again") from error
+        raise Mistake("{} is damaged ({}); download it again", name, error) from error
 
 
 def _is_junk(name: str) -> bool:
@@ -105,9 +107,10 @@ def _check_members(members: Sequence[zipfile.ZipInfo], name: str) -> None:
         parts = re.split(r"[/\\]", member.filename)
         is_link = member.external_attr >> 28 == 0xA
         if ".." in parts or not parts[0] or ":" in parts[0] or is_link or member.flag_bits & 1:
-            raise ValueError(
-                f'{name} holds "{member.filename}", which is not a plain file inside a folder, so it is not the '
-                "released file"
+            raise Mistake(
+                '{} holds "{}", which is not a plain file inside a folder, so it is not the released file',
+                name,
+                member.filename,
             )
     if len({member.filename.rpartition("/")[0] for member in members}) > 1:
-        raise ValueError(f"{name} holds several folders; unpack it yourself, and give the folder of one model")
+        raise Mistake("{} holds several folders; unpack it yourself, and give the folder of one model", name)

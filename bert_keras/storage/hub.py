@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from bert_keras.mistakes import Mistake
+
 SCHEME = "hf://"
 _NAME = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 
@@ -12,7 +14,7 @@ def split_name(name: str) -> tuple[str, str | None]:
     """Returns the repository and the revision in a name; None: the newest revision."""
     match = _NAME.fullmatch(name)
     if match is None:
-        raise ValueError(f"{name} is not the name of a model; give hf://owner/name or hf://owner/name@revision")
+        raise Mistake("{} is not the name of a model; give hf://owner/name or hf://owner/name@revision", name)
     return match[1], match[2]
 
 
@@ -40,7 +42,7 @@ def fetch(name: str, patterns: Sequence[str], commit: str | None = None, is_quie
         import huggingface_hub.errors
         import huggingface_hub.utils
     except ImportError:
-        raise ValueError(f"{name} needs a package: pip install 'bert-keras[hf]' (or huggingface_hub)") from None
+        raise Mistake("{} needs a package: pip install 'bert-keras[hf]' (or huggingface_hub)", name) from None
 
     class Bar(hub.utils.tqdm):
         def __init__(self, *arguments: Any, **options: Any):

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -157,16 +158,19 @@ def unpacked(content: Any, form: FileForm, size: int = _BLOCK) -> Iterator[bytes
             while block := text.read(size):
                 yield block.encode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{form.file} has a byte order mark of {form.encoding.upper()}, but is not valid {form.encoding.upper()} "
-            f"({error.reason}); save it as UTF-8"
+        raise Mistake(
+            "{} has a byte order mark of {}, but is not valid {} ({}); save it as UTF-8",
+            form.file,
+            form.encoding.upper(),
+            form.encoding.upper(),
+            error.reason,
         ) from None
     except damage as error:
         # bz2 raises a bare OSError. File errors have an errno, or TensorFlow's error as their cause.
         if isinstance(error, OSError) and (error.errno is not None or error.__cause__):
             raise OSError(f'the input file "{form.file}" cannot be read: {error.strerror or error}') from error
-        raise ValueError(
-            f"{form.file} cannot be unpacked ({error}); it may be cut short, so copy or make it again"
+        raise Mistake(
+            "{} cannot be unpacked ({}); it may be cut short, so copy or make it again", form.file, error
         ) from None
 
 
@@ -181,7 +185,7 @@ def check_is_text(head: bytes, name: str, content: Any = None) -> None:
     if found == _NOT_TEXT[b"PK\x03\x04"]:
         found = _in_zip(content) or found
     if found:
-        raise ValueError(f"{name} is not text but {found[0]}; {found[1]}")
+        raise Mistake("{} is not text but {}; {}", name, found[0], found[1])
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
         is_utf8 = True
@@ -192,16 +196,22 @@ def check_is_text(head: bytes, name: str, content: Any = None) -> None:
     (encoding, most), (_, fewest) = sorted(zeros.items(), key=lambda item: -item[1])
     is_utf16 = most >= max(2, 10 * fewest, len(head) / 200)
     if is_utf16 and (most > len(head) / 5 or not is_utf8):
-        raise ValueError(
-            f"{name} is {encoding} without a byte order mark, judged by its zero bytes, but UTF-8 is needed; convert "
-            f"it: iconv -f {encoding} -t UTF-8 OLD > NEW (in Excel: File > Save As > CSV UTF-8)"
+        raise Mistake(
+            "{} is {} without a byte order mark, judged by its zero bytes, but UTF-8 is needed; convert "
+            "it: iconv -f {} -t UTF-8 OLD > NEW (in Excel: File > Save As > CSV UTF-8)",
+            name,
+            encoding,
+            encoding,
         )
     num_controls = len(head) - len(head.translate(None, _CONTROLS))
     # Text in an old encoding has no control characters, and UTF-8 may have some.
     if head.count(0) > len(head) / 5 or (num_controls > max(2, len(head) / 50) and not is_utf8):
-        raise ValueError(
-            f"{name} is not text but binary data: {num_controls:,} of its first {len(head):,} bytes are control "
-            "characters; give a text file in UTF-8"
+        raise Mistake(
+            "{} is not text but binary data: {:,} of its first {:,} bytes are control "
+            "characters; give a text file in UTF-8",
+            name,
+            num_controls,
+            len(head),
         )
 
 
@@ -222,7 +232,8 @@ def _zstd(file: str) -> Any:
     for name in ("compression.zstd", "backports.zstd"):  # the first since Python 3.14
         with contextlib.suppress(ImportError):
             return importlib.import_module(name)
-    raise ValueError(
-        f"{file} is compressed with Zstandard, which this Python cannot unpack; run pip install backports.zstd, or "
-        "unpack the file with zstd -d"
+    raise Mistake(
+        "{} is compressed with Zstandard, which this Python cannot unpack; run pip install backports.zstd, or "
+        "unpack the file with zstd -d",
+        file,
     )

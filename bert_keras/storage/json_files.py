@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, text_files
 
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
@@ -37,8 +38,8 @@ def parse_json(text: str, name: str, needed: str = "write valid JSON") -> Any:
 
 def iterate_objects(
     lines: Iterable[str], place: Callable[[int], str], needed: str
-) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
-    """Yields the number, from 1, and the JSON object of each line that is not blank; a ValueError if it has none.
+) -> Iterator[tuple[int, dict[str, Any] | Mistake]]:
+    """Yields the number, from 1, and the JSON object of each line that is not blank; a Mistake if it has none.
 
     `place` returns file and line for a message, given the number of a line.
     """
@@ -48,8 +49,8 @@ def iterate_objects(
         try:
             value = _parse(line, lambda _, number=number: place(number), needed)
             if not isinstance(value, dict):
-                raise ValueError(f"{place(number)}: a JSON {type(value).__name__} instead of an object; {needed}")
-        except ValueError as error:
+                raise Mistake("{}: a JSON {} instead of an object; {}", place(number), type(value).__name__, needed)
+        except Mistake as error:
             value = error
         yield number, value
 
@@ -70,23 +71,25 @@ def decode(text: str, start: int, place: Callable[[int | None], str], needed: st
     except json.JSONDecodeError as error:
         raise not_valid(error, place, needed) from None
     except RecursionError:
-        raise ValueError(f"{place(None)}: JSON is nested too deeply; {needed}") from None
+        raise Mistake("{}: JSON is nested too deeply; {}", place(None), needed) from None
     except ValueError:
         limit = sys.get_int_max_str_digits()
         number = next(re.compile(rf"[0-9]{{{limit + 1},}}").finditer(text, start)).start()
-        raise ValueError(f"{place(number)}: a number of more than {limit:,} digits; {needed}") from None
+        raise Mistake("{}: a number of more than {:,} digits; {}", place(number), limit, needed) from None
     if _MAY_BE_SURROGATE.search(text, start, end):
         half = next((match for match in _ESCAPE.finditer(text, start, end) if match[1]), None)
         if half is not None:
-            raise ValueError(
-                f"{place(half.start())}: {half[0]} is half of a surrogate pair, which is not a character; write the "
-                "character itself, or leave it out"
+            raise Mistake(
+                "{}: {} is half of a surrogate pair, which is not a character; write the "
+                "character itself, or leave it out",
+                place(half.start()),
+                half[0],
             )
     return value, end
 
 
-def not_valid(error: json.JSONDecodeError, place: Callable[[int | None], str], needed: str) -> ValueError:
-    return ValueError(f"{place(error.pos)}: not valid JSON ({error.msg}, column {error.colno}); {needed}")
+def not_valid(error: json.JSONDecodeError, place: Callable[[int | None], str], needed: str) -> Mistake:
+    return Mistake("{}: not valid JSON ({}, column {}); {}", place(error.pos), error.msg, error.colno, needed)
 
 
 def skip_blanks(text: str, start: int) -> int:

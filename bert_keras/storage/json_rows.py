@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import inspection, paths, text_files
 from bert_keras.storage.json_files import decode, iterate_objects, not_valid, skip_blanks
 
@@ -25,7 +26,7 @@ class JsonRows:
 
     The content decides its form, not the ending of its name: an object on each line, objects over several lines, a list
     of objects, or an object whose "data" is such a list. The call reads the whole file; iterating parses its rows one
-    by one. A row that is not an object, or a line that is not JSON, is a ValueError. `text` is the content of the file
+    by one. A row that is not an object, or a line that is not JSON, is a Mistake. `text` is the content of the file
     if it is read already.
 
     Attributes:
@@ -48,14 +49,14 @@ class JsonRows:
         """Returns the user's words for a line: "line 4", or for data in memory "row 3", from 0."""
         return f"{self.unit} {line - (self.unit == 'row')}"
 
-    def __iter__(self) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
+    def __iter__(self) -> Iterator[tuple[int, dict[str, Any] | Mistake]]:
         text, start = self._text, skip_blanks(self._text, 0)
         if text.startswith("[", start):
             return self._of_list(start, is_whole=True)
         first = text[start:].split("\n", 1)[0].rstrip()
         try:
             value, end = decode(text, start, self._place_at, self._needed)
-        except ValueError:
+        except Mistake:
             if first.endswith(("{", "[")):
                 raise
             return self._of_lines()
@@ -68,7 +69,7 @@ class JsonRows:
             return self._of_list(self._find_value(start, "data"), is_whole=False)
         return self._of_objects(start) if "\n" in text[start:end] else self._of_lines()
 
-    def _of_lines(self) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
+    def _of_lines(self) -> Iterator[tuple[int, dict[str, Any] | Mistake]]:
         count, number = 0, 0
         lines = self._text.split("\n")
         for number, value in iterate_objects(lines, lambda line: f"{self.name} {self.place(line)}", self._needed):
@@ -78,7 +79,7 @@ class JsonRows:
             blank = "1 blank line is" if number - count == 1 else f"{number - count:,} blank lines are"
             log.info("%s: %s skipped", self.name, blank)
 
-    def _of_objects(self, start: int) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
+    def _of_objects(self, start: int) -> Iterator[tuple[int, dict[str, Any] | Mistake]]:
         """Yields the values that follow one another."""
         line, last = 1, 0
         while start < len(self._text):
@@ -87,14 +88,14 @@ class JsonRows:
             yield line, self._check(value, line)
             start = skip_blanks(self._text, end)
 
-    def _of_list(self, start: int, is_whole: bool) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
+    def _of_list(self, start: int, is_whole: bool) -> Iterator[tuple[int, dict[str, Any] | Mistake]]:
         """Yields the items of the list that begins at an index; after one that `is_whole`, the text must end."""
         text, line, last, count = self._text, 1, 0, 0
         place = skip_blanks(text, start + 1)
         if "\n" not in text[place:].rstrip() and self.unit == "line":
             self.unit = f"line {text.count(chr(10), 0, place) + 1} object"
         if text.startswith("]", place):
-            raise ValueError(f"{self.name}: the list of objects is empty; {self._needed}")
+            raise Mistake("{}: the list of objects is empty; {}", self.name, self._needed)
         while not text.startswith("]", place):
             value, end = decode(text, place, self._place_at, self._needed)
             line, last = line + text.count("\n", last, place), place
@@ -121,11 +122,11 @@ class JsonRows:
                 place = skip_blanks(self._text, place)
         return value
 
-    def _check(self, value: Any, line: int) -> dict[str, Any] | ValueError:
+    def _check(self, value: Any, line: int) -> dict[str, Any] | Mistake:
         if isinstance(value, dict):
             return value
         found = f"a JSON {type(value).__name__} instead of an object"
-        return ValueError(f"{self.name} {self.place(line)}: {found}; {self._needed}")
+        return Mistake("{} {}: {}; {}", self.name, self.place(line), found, self._needed)
 
     def _place_at(self, index: int | None) -> str:
         if index is None:
@@ -133,7 +134,7 @@ class JsonRows:
         line = self._text.count("\n", 0, index) + 1
         return f"{self.name} {self.place(line) if self.unit == 'row' else f'line {line}'}"
 
-    def _not_valid(self, problem: str, index: int) -> ValueError:
+    def _not_valid(self, problem: str, index: int) -> Mistake:
         return not_valid(json.JSONDecodeError(problem, self._text, index), self._place_at, self._needed)
 
 

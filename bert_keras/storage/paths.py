@@ -2,7 +2,7 @@
 
 Local paths use Python's own functions, so programs that read only local files do not load TensorFlow. Remote paths use
 `tf.io.gfile`, which supports the same addresses as TensorFlow's record and checkpoint operations. Both raise `OSError`
-or a subclass; an address that TensorFlow does not support raises `ValueError`.
+or a subclass; an address that TensorFlow does not support raises a `Mistake`.
 """
 
 import contextlib
@@ -86,9 +86,10 @@ def inside(folder: str | os.PathLike, name: object, source: str) -> str:
     """
     parts = pathlib.PureWindowsPath(str(name))  # splits at both kinds of slashes
     if not isinstance(name, str) or parts.anchor or ".." in parts.parts or is_remote(name) or "\0" in name:
-        raise ValueError(
-            f"{source} names {json.dumps(name)}, but a model names only files in its own folder; take the model from "
-            "somebody you trust"
+        raise Mistake(
+            "{} names {}, but a model names only files in its own folder; take the model from somebody you trust",
+            source,
+            json.dumps(name),
         )
     return join(folder, name)
 
@@ -330,14 +331,15 @@ def _as_os_errors(path: str | os.PathLike) -> Iterator[None]:
     except tf.errors.OpError as error:
         scheme = os.fspath(path).partition("://")[0]
         if isinstance(error, tf.errors.UnimplementedError) and f"scheme '{scheme}'" in (error.message or ""):
-            raise ValueError(
-                f"{os.fspath(path)}: TensorFlow has no file system for {scheme}:// here, only for local files and "
-                "gs://; copy the files to a local folder, or mount their place as one"
+            raise Mistake(
+                "{}: TensorFlow has no file system for {}:// here, only for local files and "
+                "gs://; copy the files to a local folder, or mount their place as one",
+                os.fspath(path),
+                scheme,
             ) from error
         kinds = {
             tf.errors.NotFoundError: FileNotFoundError,
             tf.errors.PermissionDeniedError: PermissionError,
             tf.errors.UnauthenticatedError: PermissionError,
-            tf.errors.UnimplementedError: ValueError,
         }
         raise kinds.get(type(error), OSError)(f"{os.fspath(path)}: {reason_of(error)}") from error

@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 from bert_keras.storage.inspection import FileForm, look_at, unpacked
 
@@ -32,7 +33,7 @@ def read_text(path: str | os.PathLike, needed: str = "give a text file") -> str:
     """
     name = os.fspath(path)
     if paths.is_dir(name):
-        raise ValueError(f'"{name}" is a folder; {needed}')
+        raise Mistake('"{}" is a folder; {}', name, needed)
     try:
         content = io.BytesIO(paths.read_bytes(name))
     except FileNotFoundError:
@@ -43,19 +44,21 @@ def read_text(path: str | os.PathLike, needed: str = "give a text file") -> str:
         text = found.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line, byte = found.count(b"\n", 0, error.start) + 1, found[error.start]
-        raise ValueError(
-            f"{form.file} line {line}: not UTF-8 (byte 0x{byte:02x}); save it as UTF-8 (in Excel: File > Save As > CSV "
-            "UTF-8)"
+        raise Mistake(
+            "{} line {}: not UTF-8 (byte 0x{:02x}); save it as UTF-8 (in Excel: File > Save As > CSV UTF-8)",
+            form.file,
+            line,
+            byte,
         ) from None
     if not text.strip():
-        raise ValueError(f"{name} is empty; {needed}")
+        raise Mistake("{} is empty; {}", name, needed)
     return text
 
 
 def _look_at_text(content: Any, name: str) -> FileForm:
     form = look_at(content, name)
     if form.encoding == "bytes":
-        raise ValueError(f"{name} is not text but {form.format.capitalize()}; save it as CSV, for example with pandas")
+        raise Mistake("{} is not text but {}; save it as CSV, for example with pandas", name, form.format.capitalize())
     return form
 
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import json_files, paths, text_files
 
 VOCABULARY_FILE = "vocab.txt"
@@ -79,8 +80,8 @@ class Tokens(list[str]):
                 values = {_LONGEST_WORD: _LONGEST_WORD_OF_OTHERS, **tokenizer["model"]}
         found = values.get(_LONGEST_WORD)
         if found is not None and (type(found) is not int or found < 1):
-            raise ValueError(
-                f"{folder}: {_LONGEST_WORD} is {json.dumps(found)}, but must be a whole number above 0; correct it"
+            raise Mistake(
+                "{}: {} is {}, but must be a whole number above 0; correct it", folder, _LONGEST_WORD, json.dumps(found)
             )
         return found
 
@@ -104,7 +105,7 @@ def read_tokens(vocab_file: str | os.PathLike | Sequence[str]) -> Tokens:
         return vocab_file if isinstance(vocab_file, Tokens) else Tokens(_checked(vocab_file))
     name = os.fspath(vocab_file)
     if paths.is_dir(name):
-        raise ValueError(f'the vocabulary file "{name}" is a folder; give the vocab.txt itself')
+        raise Mistake('the vocabulary file "{}" is a folder; give the vocab.txt itself', name)
     try:
         tokens = _tokens_of_json(name) if _is_json(name) else _tokens_of_lines(name)
     except FileNotFoundError:
@@ -112,7 +113,7 @@ def read_tokens(vocab_file: str | os.PathLike | Sequence[str]) -> Tokens:
             f'the vocabulary file "{name}" does not exist; give the vocab.txt that came with the model'
         ) from None
     if not any(tokens):
-        raise ValueError(f'the vocabulary file "{name}" has no tokens; it needs one token a line')
+        raise Mistake('the vocabulary file "{}" has no tokens; it needs one token a line', name)
     return Tokens(tokens, name)
 
 
@@ -161,10 +162,12 @@ def _check_added(file: str, tokens: Iterable[Any]) -> None:
         raise _unsupported(file, f"the added tokens {', '.join(added[:5])}{more}, which bert-keras would split")
 
 
-def _unsupported(file: str, found: str) -> ValueError:
-    return ValueError(
-        f"{file} has {found}; bert-keras makes the tokens of a plain BERT, so take another model, or remove this from "
-        "the file if your texts never need it"
+def _unsupported(file: str, found: str) -> Mistake:
+    return Mistake(
+        "{} has {}; bert-keras makes the tokens of a plain BERT, so take another model, or remove this from "
+        "the file if your texts never need it",
+        file,
+        found,
     )
 
 
@@ -191,7 +194,7 @@ def read_tokenizer_json(path: str | os.PathLike) -> dict[str, Any]:
     values = json_files.parse_json(text_files.read_text(path, needed), os.fspath(path), needed)
     model = values.get("model") if isinstance(values, dict) else None
     if not isinstance(model, dict) or not isinstance(model.get("vocab"), dict | list):
-        raise ValueError(f"{path} is not a tokenizer.json; {needed}")
+        raise Mistake("{} is not a tokenizer.json; {}", path, needed)
     return values
 
 
@@ -207,17 +210,17 @@ def _has_word_pieces(values: Mapping[str, Any]) -> bool:
 def _tokens_of_json(name: str) -> list[str]:
     values = read_tokenizer_json(name)
     if not _has_word_pieces(values):
-        raise ValueError(f"{name} has tokens of {values['model'].get('type')}, but a BERT has word pieces")
+        raise Mistake("{} has tokens of {}, but a BERT has word pieces", name, values["model"].get("type"))
     prefix = values["model"].get("continuing_subword_prefix", "##")
     if prefix != "##":
-        raise ValueError(f'{name} marks the later pieces of a word with "{prefix}", but a BERT needs ##')
+        raise Mistake('{} marks the later pieces of a word with "{}", but a BERT needs ##', name, prefix)
     _check_added(name, values.get("added_tokens") or ())
     ids = dict(values["model"]["vocab"])
     for token in values.get("added_tokens") or ():
         ids[token.get("content")] = token.get("id")
     # Some ids may have no token, but their number stays in proportion.
     if not all(type(id_) is int and 0 <= id_ < 10 * len(ids) for id_ in ids.values()):
-        raise ValueError(f"{name} has tokens with wrong ids; give the tokenizer.json that came with the model")
+        raise Mistake("{} has tokens with wrong ids; give the tokenizer.json that came with the model", name)
     tokens = [""] * (1 + max(ids.values(), default=-1))
     for token, id_ in ids.items():
         tokens[id_] = token
@@ -230,8 +233,11 @@ def _tokens_of_lines(name: str) -> list[str]:
         lines = content.decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{name} line {line}: the vocabulary is not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8"
+        raise Mistake(
+            "{} line {}: the vocabulary is not UTF-8 (byte 0x{:02x}); save it as UTF-8",
+            name,
+            line,
+            content[error.start],
         ) from None
     return [line.strip() for line in lines]
 

@@ -199,7 +199,7 @@ def _check_generator(settings: PretrainingSettings, config: BertConfig) -> None:
         )
     try:
         of_generator = generator_config(config, settings.generator_size)
-    except ValueError as error:
+    except Mistake as error:
         raise Mistake("{generator_size}: {}; give another size, such as 0.25", error) from None
     log.info(
         "generator: %d layers, width %d, %d attention heads",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.corpus.workers import WorkFolder
+from bert_keras.mistakes import Mistake
 
 log = logging.getLogger("bert_keras")
 
@@ -26,12 +27,12 @@ class BeamWorkers(contextlib.AbstractContextManager):
             import apache_beam as beam  # pyright: ignore[reportMissingImports] (an extra)
             from apache_beam.options.pipeline_options import PipelineOptions  # pyright: ignore[reportMissingImports] (an extra)
         except ImportError:
-            raise ValueError("apache-beam is not installed; run pip install 'bert-keras[beam]'") from None
+            raise Mistake("apache-beam is not installed; run pip install 'bert-keras[beam]'") from None
         self._options, self._context = PipelineOptions(list(options)), context
         try:
             beam.Pipeline(options=self._options)
         except (ValueError, ImportError) as error:
-            raise ValueError(f"Apache Beam rejects {' '.join(options)}: {error}") from error
+            raise Mistake("Apache Beam rejects {}: {}", " ".join(options), error) from error
 
     def __exit__(self, *exception: object) -> None:
         pass

@@ -162,7 +162,7 @@ def _files_of(folder: str, above: Collection[object] = ()) -> list[str]:
             state = json.loads(paths.read_text(paths.join(folder, "state.json")))
             return [paths.join(folder, part["filename"]) for part in state["_data_files"]]
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise ValueError(f"{folder}/state.json does not list the dataset's files; save it again") from None
+            raise Mistake("{}/state.json does not list the dataset's files; save it again", folder) from None
     found = []
     for each in (paths.join(folder, name) for name in names):
         if not paths.is_dir(each):
@@ -181,21 +181,21 @@ def inspect_texts(files: Sequence[str], options: TextOptions = RELEASE) -> list[
     that fit none of the files are an error, too.
     """
     if not files:
-        raise ValueError("no input file is given; name at least one text file")
+        raise Mistake("no input file is given; name at least one text file")
     forms = []
     for file in files:
         if paths.is_dir(file):
-            raise ValueError(f'the input "{file}" is a folder; name its files, for example "{paths.join(file, "*")}"')
+            raise Mistake('the input "{}" is a folder; name its files, for example "{}"', file, paths.join(file, "*"))
         if paths.is_special(file):
-            raise ValueError(
-                f'the input "{file}" is not an ordinary file, but a pipe or a device; write its text to a file first'
+            raise Mistake(
+                'the input "{}" is not an ordinary file, but a pipe or a device; write its text to a file first', file
             )
         try:
             forms.append(inspect_text(file, options))
         except FileNotFoundError:
             raise FileNotFoundError(f'the input file "{file}" does not exist; check the path') from None
         except OSError as error:
-            raise ValueError(f'the input file "{file}" cannot be read: {error.strerror or error}') from error
+            raise Mistake('the input file "{}" cannot be read: {}', file, error.strerror or error) from error
         if forms[-1].format != "text":
             log.info("%s: read as %s", file, _FORMATS[forms[-1].format])
     formats = {form.format for form in forms}

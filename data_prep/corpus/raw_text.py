@@ -159,7 +159,7 @@ def _convert_rows(texts: Iterable[str], options: TextOptions) -> Iterator[str]:
 def _json_texts(lines: Iterable[str], where: Callable[[int], str], options: TextOptions) -> Iterator[str]:
     field = options.text_field or "text"
     for number, row in iterate_objects(lines, where, f'each line needs an object such as {{"{field}": "..."}}'):
-        if isinstance(row, ValueError):
+        if isinstance(row, Mistake):
             raise UnusableTextError("{}", str(row))
         yield _text_of(row, field, where, number)
 
@@ -247,7 +247,7 @@ def _arrow(file: str) -> tuple[Any, Any]:
         import pyarrow.ipc
         import pyarrow.parquet as parquet
     except ImportError:
-        raise ValueError(
-            f"{file} is a Parquet or Arrow file, which needs pyarrow; run pip install 'bert-keras[parquet]'"
+        raise Mistake(
+            "{} is a Parquet or Arrow file, which needs pyarrow; run pip install 'bert-keras[parquet]'", file
         ) from None
     return pyarrow, parquet

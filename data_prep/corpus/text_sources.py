@@ -37,7 +37,7 @@ def inspect_text(file: str, options: TextOptions = RELEASE) -> FileForm:
     if not form.head:
         raise UnusableTextError('the input file "{}" is empty; leave it out, or look at how it was made', file)
     if form.encoding == "bytes" and form.compression:
-        raise ValueError(f"{file} is a {form.format.capitalize()} file inside {form.compression}; unpack it first")
+        raise Mistake("{} is a {} file inside {}; unpack it first", file, form.format.capitalize(), form.compression)
     form = form._replace(format=format_of(form, options))
     if form.format == "json":
         lines = iterate_lines([form.head.rpartition(b"\n")[0]])  # the last line may go on after the head
@@ -153,7 +153,8 @@ def _copy(context: object, folder: WorkFolder, name: str, task: Sequence[tuple])
             copies.append(copy)
     except ValueError as error:
         mistake = error if isinstance(error, Mistake) else Mistake("{}", str(error))
-        return folder.finish(name, {"mistake": (mistake.message.text, *mistake.message.values)}, copies)
+        values = [value if isinstance(value, int | float | list) else str(value) for value in mistake.message.values]
+        return folder.finish(name, {"mistake": (mistake.message.text, *values)}, copies)
     return folder.finish(name, {}, copies)
 
 

@@ -15,6 +15,7 @@ from bert_keras.data_prep.corpus.tokenized_corpus import Chunk, cut
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder, temporary_work
 from bert_keras.data_prep.text.same_text import hash_of
 from bert_keras.data_prep.text.splitting import BasicTokenizer
+from bert_keras.mistakes import Mistake
 from bert_keras.storage.inspection import FileForm
 
 log = logging.getLogger("bert_keras")
@@ -70,7 +71,7 @@ def count_words(
     if rare:
         log.warning("more than %d different words; dropped those found at most %d times so far", _MOST_WORDS, rare)
     if not words.all:
-        raise ValueError(f"no word was found in {', '.join(form.file for form in forms)}; give text")
+        raise Mistake("no word was found in {}; give text", ", ".join(form.file for form in forms))
     return words
 
 

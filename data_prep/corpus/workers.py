@@ -17,7 +17,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from bert_keras.mistakes import SystemFailure
+from bert_keras.mistakes import Mistake, SystemFailure
 from bert_keras.storage import paths, writing
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ class WorkFolder:
                     if not os.path.samestat(os.fstat(self._lock.fileno()), os.stat(self._lock.name)):
                         raise FileNotFoundError
             except (BlockingIOError, FileNotFoundError):
-                raise ValueError(
-                    f"another process is building the same files in {self.path} now; wait for it, or stop it"
+                raise Mistake(
+                    "another process is building the same files in {} now; wait for it, or stop it", self.path
                 ) from None
             self._forget_damaged()
             stack.pop_all()

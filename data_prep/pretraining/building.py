@@ -30,6 +30,7 @@ from bert_keras.data_prep.pretraining.instances import count_documents, summariz
 from bert_keras.data_prep.pretraining.plan import Build
 from bert_keras.data_prep.records.writing import code_digest, created_folders, publish
 from bert_keras.data_prep.text.chinese_words import check_words
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, writing
 
 log = logging.getLogger("bert_keras")
@@ -118,7 +119,7 @@ def check_corpus(documents: Documents, build: Build) -> None:
     check_documents(documents, build.input_files, build.settings, build.text_options.split_sentences)
     try:
         check_words(documents.tokens, build.tools.tokenizer)
-    except ValueError as error:
+    except Mistake as error:
         raise UnusableTextError("{}", error) from None
 
 

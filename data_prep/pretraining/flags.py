@@ -99,9 +99,10 @@ def is_gzip(output_files: list[str], values: flags.FlagValues) -> bool:
     """Returns whether to compress the record files."""
     is_named_so = [name.endswith(".gz") for name in output_files]
     if any(is_named_so) and not all(is_named_so):
-        raise ValueError(
-            f'the output "{output_files[is_named_so.index(True)]}" is compressed (.gz), but '
-            f'"{output_files[is_named_so.index(False)]}" is not; give all outputs the same ending'
+        raise Mistake(
+            'the output "{}" is compressed (.gz), but "{}" is not; give all outputs the same ending',
+            output_files[is_named_so.index(True)],
+            output_files[is_named_so.index(False)],
         )
     if values["compression"].present and values.compression == "none" and any(is_named_so):
         raise Mistake(

@@ -47,8 +47,8 @@ def count_records(path: str, is_compressed: bool, progress: Progress | None = No
                     progress.advance(done - told)
                     told = done
         except (EOFError, zlib.error, gzip.BadGzipFile):
-            raise ValueError(
-                f"{path} is not a whole TFRecord file: it ends or is damaged in example {count + 1}; build it again"
+            raise Mistake(
+                "{} is not a whole TFRecord file: it ends or is damaged in example {}; build it again", path, count + 1
             ) from None
     return count
 
@@ -83,7 +83,7 @@ def check_example(
         values = features[name].int64_list.value
         if not first <= min(values) <= max(values) < end:
             wrong = max(values) if max(values) >= end else min(values)
-            raise ValueError(f"{path} example {number}: {_out_of_range(name, wrong, end)}")
+            raise Mistake("{} example {}: {}", path, number, _out_of_range(name, wrong, end))
 
 
 def _read_record(path: str, is_compressed: bool, number: int) -> bytes:
@@ -95,7 +95,7 @@ def _read_record(path: str, is_compressed: bool, number: int) -> bytes:
                 file.seek(position)
                 header = file.read(_HEADER)
                 if not header:
-                    raise ValueError(f"{path} now has at most {place} examples; it changed while it was read")
+                    raise Mistake("{} now has at most {} examples; it changed while it was read", path, place)
                 if len(header) < _HEADER or not _is_intact(header):
                     raise damaged(path, position)
                 length = struct.unpack("<Q", header[:_LENGTH])[0]
@@ -115,8 +115,8 @@ def _is_intact(content: bytes) -> bool:
 
 def find_damage(
     files: Sequence[str], compression_types: Sequence[str], error: tf.errors.DataLossError, seconds: float = 60.0
-) -> ValueError | tf.errors.OpError:
-    """Returns a ValueError with the damaged file, which TensorFlow reports without its name, or the error itself.
+) -> Mistake | tf.errors.OpError:
+    """Returns a Mistake with the damaged file, which TensorFlow reports without its name, or the error itself.
 
     TensorFlow reports the position in the file. A record at this position with a valid length and a wrong checksum
     identifies the file. Otherwise the files are read again, for `seconds` at most.
@@ -130,10 +130,14 @@ def find_damage(
         try:
             for _ in tf.data.TFRecordDataset(path, compression).batch(_RECORDS_AT_ONCE):
                 if time.monotonic() > deadline:
-                    return ValueError(
-                        f"a record file is damaged at byte {position}, and TensorFlow does not say which; the first "
-                        f"{number} of {len(files)} files were read again and are whole, so build {path} and those "
-                        "after it again"
+                    return Mistake(
+                        "a record file is damaged at byte {}, and TensorFlow does not say which; the first "
+                        "{} of {} files were read again and are whole, so build {} and those "
+                        "after it again",
+                        position,
+                        number,
+                        len(files),
+                        path,
                     )
         except tf.errors.DataLossError as found:
             return damaged(path, _position(found))
@@ -145,25 +149,27 @@ def find_other_record(
     compression_types: Sequence[str],
     error: UnicodeDecodeError | tf.errors.OpError,
     seconds: float = 60.0,
-) -> ValueError | tf.errors.OpError:
+) -> Mistake | tf.errors.OpError:
     """Finds the record that is not a `tf.train.Example`; returns an error like `find_damage`."""
     deadline = time.monotonic() + seconds
     for path, compression in zip(files, compression_types, strict=True):
         for number, serialized in enumerate(tf.data.TFRecordDataset(path, compression).as_numpy_iterator(), 1):
             try:
                 _read_example(path, number, serialized, ())
-            except ValueError as found:
+            except Mistake as found:
                 return found
             if time.monotonic() > deadline:
-                return ValueError(
-                    f"a record is not a tf.train.Example, and TensorFlow does not say which; it comes after record "
-                    f"{number} of {path}, so build that file and those after it again"
+                return Mistake(
+                    "a record is not a tf.train.Example, and TensorFlow does not say which; it comes after record "
+                    "{} of {}, so build that file and those after it again",
+                    number,
+                    path,
                 )
     return error
 
 
-def damaged(path: str, position: int | None) -> ValueError:
-    return ValueError(f"{path} is damaged at byte {position}; build it again")
+def damaged(path: str, position: int | None) -> Mistake:
+    return Mistake("{} is damaged at byte {}; build it again", path, position)
 
 
 def _position(error: tf.errors.OpError) -> int | None:
@@ -198,8 +204,8 @@ def _read_example(path: str, number: int, serialized: bytes, names: Iterable[str
     try:
         features = tf.train.Example.FromString(serialized).features.feature
     except DecodeError as error:
-        raise ValueError(
-            f"{path} does not hold pre-training examples: record {number} is not a tf.train.Example"
+        raise Mistake(
+            "{} does not hold pre-training examples: record {} is not a tf.train.Example", path, number
         ) from error
     missing = [name for name in names if name not in features]
     if missing and all(name.startswith("masked_lm_") for name in missing):
@@ -210,5 +216,5 @@ def _read_example(path: str, number: int, serialized: bytes, names: Iterable[str
             metadata_file(path),
         )
     if missing:
-        raise ValueError(f"{path} does not hold pre-training examples: record {number} has no {', '.join(missing)}")
+        raise Mistake("{} does not hold pre-training examples: record {} has no {}", path, number, ", ".join(missing))
     return features

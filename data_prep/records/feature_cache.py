@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.data_prep.records import writing
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -45,7 +46,7 @@ def _stored_note(path: str) -> dict[str, Any] | None:
     """Returns the note of a file; None if it is missing or damaged."""
     try:
         return writing.read_metadata(path)
-    except ValueError:
+    except Mistake:
         log.warning("%s is damaged; making %s again", writing.metadata_file(path), path)
         return None
 

@@ -96,7 +96,7 @@ def open_records(
         ),
     )
     if not records.total_examples:
-        raise ValueError(f"{input_file} holds no examples; the text it was built from may have been empty")
+        raise Mistake("{} holds no examples; the text it was built from may have been empty", input_file)
     for number, count in enumerate(records.num_examples):
         if count:
             _check(records, number, 0)
@@ -121,8 +121,8 @@ def check_same_vocabulary(
 
 def explain_failure(
     records: PretrainingRecords, error: UnicodeDecodeError | tf.errors.OpError
-) -> ValueError | tf.errors.OpError:
-    """Returns a ValueError with the file and example that made reading fail; `error` if it is not about the records.
+) -> Mistake | tf.errors.OpError:
+    """Returns a Mistake with the file and example that made reading fail; `error` if it is not about the records.
 
     Takes seconds, or at most about a minute. `error` is the `tf.errors.OpError` of a step, or a UnicodeDecodeError if
     TensorFlow's message quotes a record.
@@ -137,7 +137,7 @@ def explain_failure(
     if place:
         try:
             _check(records, *divmod(int(place[1]), PLACES_PER_FILE))
-        except ValueError as found:
+        except Mistake as found:
             return found
     return error
 
@@ -168,7 +168,7 @@ def _find_files(patterns: str) -> list[str]:
     files = []
     for pattern in (part.strip() for part in patterns.split(",")):
         if not pattern:
-            raise ValueError(f"{patterns!r} has an empty name next to a comma; remove the comma")
+            raise Mistake("{!r} has an empty name next to a comma; remove the comma", patterns)
         names = ((path, paths.name(path)) for path in paths.find(pattern))
         # Unfinished files and metadata are not records.
         matches = [path for path, name in names if not name.startswith(".") and not name.endswith(".json")]
@@ -178,8 +178,8 @@ def _find_files(patterns: str) -> list[str]:
             )
         folders = [path for path in matches if paths.is_dir(path)]
         if folders:
-            raise ValueError(
-                f"{folders[0]} is a folder; name the record files in it, for example {folders[0]}/*.tfrecord"
+            raise Mistake(
+                "{} is a folder; name the record files in it, for example {}/*.tfrecord", folders[0], folders[0]
             )
         files += matches
     return files
@@ -208,9 +208,12 @@ def _check_metadata(
                 value,
             )
     if metadata.get("vocab_size", vocab_size) > vocab_size:
-        raise ValueError(
-            f"{path} was built with a vocabulary of {metadata['vocab_size']} entries, but the model's vocab_size is "
-            f"{vocab_size}; use the bert_config_file that belongs to that vocabulary"
+        raise Mistake(
+            "{} was built with a vocabulary of {} entries, but the model's vocab_size is "
+            "{}; use the bert_config_file that belongs to that vocabulary",
+            path,
+            metadata["vocab_size"],
+            vocab_size,
         )
 
 
@@ -229,8 +232,8 @@ def _count_examples(
     for path, compression, metadata, noted in zip(files, compression_types, stored, is_noted, strict=True):
         count = metadata["num_examples"] if noted else count_records(path, bool(compression), progress)
         if metadata.get("num_examples", count) != count:
-            raise ValueError(
-                f"{path} holds {count} examples, but {metadata['num_examples']} were written to it; build it again"
+            raise Mistake(
+                "{} holds {} examples, but {} were written to it; build it again", path, count, metadata["num_examples"]
             )
         counts.append(count)
     return tuple(counts)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.records.tfrecord_format import frame
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, writing
 from bert_keras.storage.checks import check_can_create
 
@@ -92,9 +93,9 @@ def read_metadata(record_file: str) -> dict | None:
     except ValueError:
         metadata = None
     if not isinstance(metadata, dict):
-        raise ValueError(
-            f"{metadata_file(record_file)} is damaged: it is not a JSON object; build the records again, or delete it "
-            "to skip its checks"
+        raise Mistake(
+            "{} is damaged: it is not a JSON object; build the records again, or delete it to skip its checks",
+            metadata_file(record_file),
         )
     return metadata
 
@@ -111,7 +112,7 @@ def code_digest() -> str:
 def check_record_files(files: Sequence[str], input_files: Sequence[str] = (), vocab_file: str | None = None) -> None:
     """Raises ValueError unless the files can be written without replacing an input or the vocabulary."""
     if not files or not all(files):
-        raise ValueError("an output file has no name; give at least one, and remove extra commas")
+        raise Mistake("an output file has no name; give at least one, and remove extra commas")
     taken = {paths.real(file): f'the input "{file}"' for file in input_files}
     if vocab_file is not None:
         taken[paths.real(vocab_file)] = f'the vocabulary file "{vocab_file}"'
@@ -121,13 +122,13 @@ def check_record_files(files: Sequence[str], input_files: Sequence[str] = (), vo
         for file in (record_file, metadata_file(record_file)):
             path = paths.real(file)
             if path in seen:
-                raise ValueError(f'the output file "{file}" is given twice; the outputs need different names')
+                raise Mistake('the output file "{}" is given twice; the outputs need different names', file)
             if path in taken:
-                raise ValueError(f'the output file "{file}" is {taken[path]}; choose another name')
+                raise Mistake('the output file "{}" is {}; choose another name', file, taken[path])
             if paths.exists(path) and not paths.is_file(path):
-                raise ValueError(f'the output "{file}" exists and is not an ordinary file; choose another name')
+                raise Mistake('the output "{}" exists and is not an ordinary file; choose another name', file)
             if file != record_file and paths.is_file(path) and b'"num_examples"' not in paths.read_bytes(path):
-                raise ValueError(f'the metadata of "{record_file}" would replace "{file}"; choose another name')
+                raise Mistake('the metadata of "{}" would replace "{}"; choose another name', record_file, file)
             seen.add(path)
         if not paths.is_remote(paths.real(record_file)):
             folder = os.path.dirname(paths.real(record_file))
@@ -184,8 +185,8 @@ def created_folders(files: Sequence[str]) -> Iterator[None]:
                     paths.make_dirs(folder)
                     log.info("created the folder %s", folder)
             except OSError as error:
-                raise ValueError(
-                    f'cannot write into the output folder "{folder}": {error.strerror or error}'
+                raise Mistake(
+                    'cannot write into the output folder "{}": {}', folder, error.strerror or error
                 ) from error
         yield
     finally:

@@ -186,7 +186,7 @@ def read_table(
     places = _find_places(needed + optional, names, is_counting)
     for name in needed:
         if not name.isdecimal() and names.count(name) > 1:
-            raise ValueError(f'{path} has more than one column "{name}"; rename all but one of them')
+            raise Mistake('{} has more than one column "{}"; rename all but one of them', path, name)
     if not header.is_given and (header.answer == NO or is_counting):
         shown = (table.name, list_columns(names), header.reason)
         text = "{}: no header, the first row is {}, because {} ({has_header}=true skips it)"
@@ -198,7 +198,7 @@ def read_table(
     if header.answer == NO:
         return places, itertools.chain([table.header], _check_rows(table, has_header=False))
     if not table.first_rows:
-        raise ValueError(f"{path} has a header and no rows; give a file with at least one")
+        raise Mistake("{} has a header and no rows; give a file with at least one", path)
     return places, _check_rows(table)
 
 

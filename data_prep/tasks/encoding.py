@@ -46,7 +46,7 @@ def make_features(
     _check_lengths(max_seq_length, doc_stride, kind)
     check_special_tokens(tokenizer.vocab, ("[CLS]", "[SEP]"))
     if not examples:
-        raise ValueError(f"{what} has no examples; give at least one")
+        raise Mistake("{} has no examples; give at least one", what)
     num_choices = _num_choices(examples) if kind == "multiple_choice" else None
     if doc_stride is None:
         rows, num_long = _cut_rows(examples, tokenizer, max_seq_length, num_choices)
@@ -99,9 +99,11 @@ def _num_choices(examples: Sequence[Example]) -> int:
     num_choices = len(examples[0].choices)
     for example in examples:
         if len(example.choices) != num_choices or num_choices < 2:
-            raise ValueError(
-                f"{example.source}: {len(example.choices)} choices; all examples need the same number, at least two "
-                f"(the first example has {num_choices})"
+            raise Mistake(
+                "{}: {} choices; all examples need the same number, at least two (the first example has {})",
+                example.source,
+                len(example.choices),
+                num_choices,
             )
     return num_choices
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data_prep.text.same_text import Key, Placed, key_of
-from bert_keras.mistakes import closest
+from bert_keras.mistakes import Mistake, closest
 from bert_keras.storage import text_files
 
 log = logging.getLogger("bert_keras")
@@ -102,17 +102,20 @@ def learn_labels(examples: Sequence[Example], kind: str) -> tuple[str, ...]:
     counts, places = collections.Counter(), {}
     for example in examples:
         if example.label is None:
-            raise ValueError(f"{example.source}: no label, but labels are learnt from this file; add it")
+            raise Mistake("{}: no label, but labels are learnt from this file; add it", example.source)
         for label in _names_in(example.label, kind):
             counts[label] += 1
             places.setdefault(label, example.source)
     name = _PLACE.sub("", examples[0].source) or "the training data"
     if not counts:
-        raise ValueError(f"{name} has no example with a label; check the column of the labels")
+        raise Mistake("{} has no example with a label; check the column of the labels", name)
     if len(counts) == 1 and kind == "single_label":
-        raise ValueError(
-            f'{name} has one class only, "{next(iter(counts))}" in all {len(examples):,} examples; '
-            "training needs examples of two or more, so check the column of the labels"
+        raise Mistake(
+            '{} has one class only, "{}" in all {:,} examples; '
+            "training needs examples of two or more, so check the column of the labels",
+            name,
+            next(iter(counts)),
+            len(examples),
         )
     check_spellings(places, "label", "labels")
     if all(map(_INTEGER.fullmatch, counts)):
@@ -133,9 +136,15 @@ def check_spellings(places: Mapping[str, str], what: str, kinds: str) -> None:
         alike = [group for group in groups.values() if len(group) > 1]
         if alike and is_error:
             first, second = alike[0][:2]
-            raise ValueError(
-                f'{places[second]}: the {what} "{second}" looks like "{first}" in {places[first]}, but it is '
-                f"{ascii(second)} and not {ascii(first)}; write both in the same way"
+            raise Mistake(
+                '{}: the {} "{}" looks like "{}" in {}, but it is {} and not {}; write both in the same way',
+                places[second],
+                what,
+                second,
+                first,
+                places[first],
+                ascii(second),
+                ascii(first),
             )
         if alike:
             shown = "; ".join(", ".join(f'"{name}" ({places[name]})' for name in group) for group in alike[:3])
@@ -173,20 +182,26 @@ def learn_scale(examples: Sequence[Example]) -> dict[str, float]:
     name = _PLACE.sub("", examples[0].source) or "the training data"
     lowest, highest = f"{values.min():.10g}", f"{values.max():.10g}"
     if lowest == highest or np.ptp(values) == 0:
-        raise ValueError(
-            f"{name} has one number only, {lowest} in all {len(values):,} examples; a regression needs different "
-            "numbers, so check the column of the labels"
+        raise Mistake(
+            "{} has one number only, {} in all {:,} examples; a regression needs different "
+            "numbers, so check the column of the labels",
+            name,
+            lowest,
+            len(values),
         )
     largest = np.abs(values).max()
     if not _LEAST < largest < _MOST:
-        raise ValueError(
-            f"{name} has labels from {lowest} to {highest}, which float32 cannot hold; write them in another unit"
+        raise Mistake(
+            "{} has labels from {} to {}, which float32 cannot hold; write them in another unit", name, lowest, highest
         )
     mean, std = float(values.mean()), float(values.std())
     if std < _LEAST_SPREAD * largest:
-        raise ValueError(
-            f"the labels of {name} differ too little for float32: they are from {lowest} to {highest}; subtract "
-            f"{mean:.10g} from each"
+        raise Mistake(
+            "the labels of {} differ too little for float32: they are from {} to {}; subtract {:.10g} from each",
+            name,
+            lowest,
+            highest,
+            mean,
         )
     return {"mean": mean, "std": std}
 
@@ -203,14 +218,18 @@ def check_labels(examples: Sequence[Example], labels: Sequence[str], kind: str) 
             continue
         if kind == "regression":
             if isinstance(label, bool) or not isinstance(label, (int, float)) or not math.isfinite(label):
-                raise ValueError(f'{example.source}: label "{label}" is not a finite number, as regression needs')
+                raise Mistake('{}: label "{}" is not a finite number, as regression needs', example.source, label)
             continue
         for name in _names_in(label, kind):
             if name not in known:
                 rest = f" and {len(labels) - 20} more" if len(labels) > 20 else ""
-                raise ValueError(
-                    f'{example.source}: label "{name}" is not one of {", ".join(labels[:20])}{rest}'
-                    f"{did_you_mean(name, labels)}"
+                raise Mistake(
+                    '{}: label "{}" is not one of {}{}{}',
+                    example.source,
+                    name,
+                    ", ".join(labels[:20]),
+                    rest,
+                    did_you_mean(name, labels),
                 )
 
 

@@ -65,7 +65,7 @@ def _may_be_label(cells: Sequence[str]) -> bool:
 
 
 def _counts_rows(cells: Sequence[str]) -> bool:
-    numbers = [int(cell) for cell in cells if cell.isdecimal()]
+    numbers = [int(cell) for cell in cells if cell.isdecimal() and len(cell) < 20]
     return len(numbers) == len(cells) > 2 and numbers == [*range(numbers[0], numbers[0] + len(cells))]
 
 

@@ -64,7 +64,7 @@ class LabelReader:
     def read(self, cells: Mapping[str, Any], place: str, needs_label: bool) -> Label | None:
         """Returns the label of a row, whose `cells` are by column; None without a label, unless it `needs_label`.
 
-        The caller adds file and line to a ValueError; `place` is the line, for messages about other rows.
+        The caller adds file and line to a Mistake; `place` is the line, for messages about other rows.
         """
         if len(self._parts) > 1:
             if any(part not in cells for part in self._parts):
@@ -79,7 +79,7 @@ class LabelReader:
         if label == () and not needs_label:
             label = None
         if label is None and needs_label:
-            raise ValueError(f'the column "{column}" is empty; every example needs a label here')
+            raise Mistake('the column "{}" is empty; every example needs a label here', column)
         return label
 
     def _to_label(self, value: Any) -> Label | None:
@@ -116,7 +116,7 @@ class LabelReader:
             found = items
         shown = value if isinstance(value, str) else json.dumps(value)
         if any(map(_is_blank, found)):
-            raise ValueError(f'the labels "{shown}" include an empty label; remove it')
+            raise Mistake('the labels "{}" include an empty label; remove it', shown)
         names = [to_label_name(item, self._columns.label) for item in found]
         # 0 and 1 in this order may be two labels.
         if len(names) > 1 and {*names} <= set(_BITS) and names != ["0", "1"]:
@@ -128,9 +128,13 @@ class LabelReader:
         first, other = self._places.setdefault(form, (place, value)), "a list" if form == "no list" else "no list"
         if other in self._places:
             other_place, other_value = self._places[other]
-            raise ValueError(
-                f"the labels {value[:40]} are {form}, but those of {other_place}, {other_value[:40]}, are {other}; "
-                "write all of them in the same way"
+            raise Mistake(
+                "the labels {} are {}, but those of {}, {}, are {}; write all of them in the same way",
+                value[:40],
+                form,
+                other_place,
+                other_value[:40],
+                other,
             )
         if form == "a list" and first == (place, value) and self._columns.label_separator:
             log.info(Message("the labels are lists ({}), so {label_separator} is not used", place))
@@ -143,9 +147,11 @@ class LabelReader:
             form, other = ("boolean", "number") if isinstance(item, bool) else ("number", "boolean")
             if other in self._places:
                 other_place, other_item = self._places[other]
-                raise ValueError(
-                    f"the label is {json.dumps(item)}, but that of {other_place} is {json.dumps(other_item)}; "
-                    "write all labels as numbers, or all as true and false"
+                raise Mistake(
+                    "the label is {}, but that of {} is {}; write all labels as numbers, or all as true and false",
+                    json.dumps(item),
+                    other_place,
+                    json.dumps(other_item),
                 )
             self._places.setdefault(form, (place, item))
 
@@ -178,11 +184,11 @@ def to_name(value: Any, column: str | None) -> str:
     if isinstance(value, str) and not text_files.is_blank(value):
         return value.strip()
     if value is None or isinstance(value, str):
-        raise ValueError(f'the column "{column}" is empty; every row needs one')
+        raise Mistake('the column "{}" is empty; every row needs one', column)
     if isinstance(value, (list, tuple, set, dict)):
-        raise ValueError(f'the column "{column}" is {str(value)[:40]}, but a name or a number is needed')
+        raise Mistake('the column "{}" is {}, but a name or a number is needed', column, str(value)[:40])
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f'the column "{column}" is {json.dumps(value)}, but a name or a finite number is needed')
+        raise Mistake('the column "{}" is {}, but a name or a finite number is needed', column, json.dumps(value))
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)  # JSON has one number type: 1 and 1.0 are the same
     return json.dumps(value)
@@ -192,7 +198,7 @@ def to_label_name(value: Any, column: str | None) -> str:
     """Returns a label as text: "1" for 1, 1.0, "1" and "1.0", because tables write whole numbers in both ways."""
     name = to_name(value, column)
     whole = _WHOLE.fullmatch(name)
-    return name if whole is None else "0" if not int(whole[1]) and whole[1][:1] in "+-" else whole[1]
+    return name if whole is None else "0" if not float(whole[1]) and whole[1][:1] in "+-" else whole[1]
 
 
 def _to_flag(value: Any, column: str) -> bool:
@@ -200,7 +206,7 @@ def _to_flag(value: Any, column: str) -> bool:
     flag = None if _is_blank(value) else _BITS.get(to_label_name(value, column).lower())
     if flag is None:
         found = "empty" if _is_blank(value) else f'"{str(value)[:40]}"'
-        raise ValueError(f'the column "{column}" is {found}, but columns of several labels have 0 or 1')
+        raise Mistake('the column "{}" is {}, but columns of several labels have 0 or 1', column, found)
     return flag
 
 
@@ -209,7 +215,7 @@ def _to_finite(value: Any) -> float:
     if number is None:
         has_comma = isinstance(value, str) and re.fullmatch(r"[+-]?[0-9.]*[0-9],[0-9]+", value.strip())
         hint = "; write a decimal point instead of the comma" if has_comma else ""
-        raise ValueError(f'the label "{value}" is not a finite number, as regression needs{hint}')
+        raise Mistake('the label "{}" is not a finite number, as regression needs{}', value, hint)
     return number
 
 

@@ -24,6 +24,7 @@ from bert_keras.data_prep.tasks.column_names import (
 )
 from bert_keras.data_prep.tasks.tables import Row, Table, without_bad_rows
 from bert_keras.data_prep.text.characters import utf16_places
+from bert_keras.mistakes import Mistake
 from bert_keras.storage.json_rows import JsonRows, look_for_rows
 
 log = logging.getLogger("bert_keras")
@@ -62,7 +63,7 @@ def read_articles(path: str) -> list[dict]:
             paragraphs.append({"context": context, "qas": []})
         paragraphs[-1]["qas"].append(question)
     if not num_questions:
-        raise ValueError(f"{name} has no question; {_SHAPE}")
+        raise Mistake("{} has no question; {}", name, _SHAPE)
     if num_found:
         message = "%s: answers without answer_start that their context has more than once, the first counts: %d"
         log.warning(message, name, num_found)
@@ -79,9 +80,11 @@ def _rows_of(path: str) -> tuple[str, Iterator[tuple[str, dict[str, Any]]]]:
     table = Table(path, text)
     names = tuple(name for name in table.names if folded(name) in QUESTION_NAMES)
     if not names:
-        raise ValueError(
-            f"{path} has the columns {', '.join(table.names)[:200]}, but questions need columns such as context, "
-            "question, answer; rename them, or give SQuAD's JSON"
+        raise Mistake(
+            "{} has the columns {}, but questions need columns such as context, "
+            "question, answer; rename them, or give SQuAD's JSON",
+            path,
+            ", ".join(table.names)[:200],
         )
     rows = without_bad_rows(table.name, table.rows())
     return path, ((f"{path} {table.place(row.line)}", _values_of(table, row)) for row in rows)
@@ -89,16 +92,19 @@ def _rows_of(path: str) -> tuple[str, Iterator[tuple[str, dict[str, Any]]]]:
 
 def _objects_of(rows: JsonRows) -> Iterator[tuple[str, dict[str, Any]]]:
     for line, row in rows:
-        if isinstance(row, ValueError):
+        if isinstance(row, Mistake):
             raise row
         yield f"{rows.path} {rows.place(line)}", row
 
 
 def _values_of(table: Table, row: Row) -> dict[str, Any]:
     if len(row.cells) != len(table.names):
-        raise ValueError(
-            f"{table.path} line {row.line}: {len(row.cells)} cells, but the header has {len(table.names)}; look for a "
-            "missing separator, or one that needs quotes"
+        raise Mistake(
+            "{} line {}: {} cells, but the header has {}; look for a missing separator, or one that needs quotes",
+            table.path,
+            row.line,
+            len(row.cells),
+            len(table.names),
         )
     values = dict(zip(table.names, row.cells, strict=True))
     return {name: _of_cell(name, cell, f"{table.path} line {row.line}") for name, cell in values.items()}
@@ -107,7 +113,7 @@ def _values_of(table: Table, row: Row) -> dict[str, Any]:
 def _of_cell(name: str, cell: str, place: str) -> Any:
     """Returns the value of a cell: answers are JSON or Python, places are numbers."""
     if folded(name) in START_NAMES:
-        return int(cell) if cell.strip().isdecimal() else cell.strip() or None
+        return int(cell) if cell.strip().isdecimal() and len(cell) < 20 else cell.strip() or None
     if folded(name) not in ANSWERS_NAMES or not cell.strip():
         return cell
     for parse in (json.loads, ast.literal_eval):
@@ -115,8 +121,10 @@ def _of_cell(name: str, cell: str, place: str) -> Any:
             return parse(cell)
         except (ValueError, SyntaxError):
             pass
-    raise ValueError(
-        f'{place}: the answers are {_shown(cell)}, but must be JSON such as {{"text": ["1954"], "answer_start": [36]}}'
+    raise Mistake(
+        '{}: the answers are {}, but must be JSON such as {{"text": ["1954"], "answer_start": [36]}}',
+        place,
+        _shown(cell),
     )
 
 
@@ -130,7 +138,7 @@ def _question_of(row: Mapping[str, Any], place: str, number: int) -> tuple[str, 
     texts = {"context": value(CONTEXT_NAMES), "question": value(QUESTION_NAMES)}
     for name, text in texts.items():
         if not isinstance(text, str):
-            raise ValueError(f'{place} has no text "{name}"; every question needs it')
+            raise Mistake('{} has no text "{}"; every question needs it', place, name)
     context = texts["context"]
     id_ = value(ID_NAMES)
     question = {"id": str(number) if id_ is None else id_, "question": texts["question"], "is_complete": True}
@@ -141,7 +149,7 @@ def _question_of(row: Mapping[str, Any], place: str, number: int) -> tuple[str, 
         is_found = start is None and context.count(answer) > 1
         start = context.find(answer) if start is None else start
         if start == -1:
-            raise ValueError(f'{place}: the answer "{answer}" is not in the context; give its exact words')
+            raise Mistake('{}: the answer "{}" is not in the context; give its exact words', place, answer)
         given = [{"text": answer, "answer_start": start}]
     elif given is None and isinstance(answer, list | Mapping):
         given = answer
@@ -162,9 +170,10 @@ def _answers_of(answers: Any, where: str) -> Any:
         return [answers]
     texts, starts = lists
     if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
-        raise ValueError(
-            f'{where} has {_shown(answers)} for "answers", which must be a list, or lists "text" and "answer_start" of '
-            "the same length"
+        raise Mistake(
+            '{} has {} for "answers", which must be a list, or lists "text" and "answer_start" of the same length',
+            where,
+            _shown(answers),
         )
     return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
 
@@ -173,7 +182,7 @@ def _check_article(article: dict[str, Any], name: str, place: str, number: int) 
     """Checks an article or a paragraph and returns its number of questions."""
     if "paragraphs" not in article and "qas" not in article:
         found = ", ".join(map(str, article)) or "nothing"
-        raise ValueError(f"{place} is neither an article nor a question, but has {found[:80]}; {_SHAPE}")
+        raise Mistake("{} is neither an article nor a question, but has {}; {}", place, found[:80], _SHAPE)
     where = f"{name} article {number}"
     title = article.get("title")
     where += f' ("{title}")' if isinstance(title, str) else ""
@@ -239,12 +248,12 @@ def _use_whole_number(holder: Any, key: str) -> None:
 def _value(holder: Any, key: str, kind: type, where: str) -> Any:
     """Returns the value of a key, after checking that it exists and has the right type."""
     if not isinstance(holder, dict):
-        raise ValueError(f'{where} is {_shown(holder)} where an object with the key "{key}" is needed; {_SHAPE}')
+        raise Mistake('{} is {} where an object with the key "{}" is needed; {}', where, _shown(holder), key, _SHAPE)
     if key not in holder:
-        raise ValueError(f'{where} lacks "{key}"; {_SHAPE}')
+        raise Mistake('{} lacks "{}"; {}', where, key, _SHAPE)
     value = holder[key]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ValueError(f'{where} has {_shown(value)} for "{key}", which must be {_TYPE_NAMES[kind]}')
+        raise Mistake('{} has {} for "{}", which must be {}', where, _shown(value), key, _TYPE_NAMES[kind])
     return value
 
 

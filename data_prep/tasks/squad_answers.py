@@ -15,6 +15,7 @@ import numpy as np
 from bert_keras.data_prep.tasks.squad import Passage, PassageTokens, SquadExample
 from bert_keras.data_prep.text.splitting import BasicTokenizer
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.mistakes import Mistake
 
 log = logging.getLogger("bert_keras")
 
@@ -104,9 +105,12 @@ def find_answers(
         logits = np.stack((start_logits[start:stop], end_logits[start:stop]), axis=1).astype(np.float64)
         num_broken = np.count_nonzero(~np.isfinite(logits))
         if num_broken:
-            raise ValueError(
-                f'{num_broken} of the {logits.size} logits of question "{example.question_id}" are not finite: the '
-                "weights of the model are broken; take an earlier checkpoint, or train with a lower learning rate"
+            raise Mistake(
+                '{} of the {} logits of question "{}" are not finite: the '
+                "weights of the model are broken; take an earlier checkpoint, or train with a lower learning rate",
+                num_broken,
+                logits.size,
+                example.question_id,
             )
         answers.append(_answer(example, rows, logits, tokenizer, settings))
     return answers

@@ -63,9 +63,11 @@ def make_examples(
     if misplaced:
         shown = ", ".join(misplaced[:5]) + (", ..." if len(misplaced) > 5 else "")
         if not examples:
-            raise ValueError(
-                f"{path}: no answer is at its answer_start ({shown}), so no question is left to train on; "
-                "answer_start counts the characters of the context from 0"
+            raise Mistake(
+                "{}: no answer is at its answer_start ({}), so no question is left to train on; "
+                "answer_start counts the characters of the context from 0",
+                path,
+                shown,
             )
         count = f"{len(misplaced)} of {len(misplaced) + len(examples)} questions are left out"
         log.warning("%s: %s, because their answer is not at its answer_start: %s", path, count, shown)
@@ -76,9 +78,11 @@ def _check_ids(articles: list[dict], path: str, is_training: bool) -> None:
     counts = collections.Counter(question["id"] for question in questions_of(articles))
     repeated = [id_ for id_, count in counts.items() if count > 1]
     if repeated and not is_training:
-        raise ValueError(
-            f'{path} has more than one question with the id "{repeated[0]}", but predictions need unique ids; '
-            "give each question its own id"
+        raise Mistake(
+            '{} has more than one question with the id "{}", but predictions need unique ids; '
+            "give each question its own id",
+            path,
+            repeated[0],
         )
     if repeated:
         log.warning("%s: %d ids occur more than once; training uses all their questions", path, len(repeated))
@@ -107,13 +111,15 @@ def _with_answer(
             advice = 'set its "is_impossible" to true'
         raise Mistake("{} has no answer; to train on it, " + advice + ", or take it out", name)
     if len(answers) > 1:
-        raise ValueError(
-            f"{name} has {len(answers)} answers, but training needs exactly one; train on a training file, "
-            "as those for evaluation have several, or keep one of them"
+        raise Mistake(
+            "{} has {} answers, but training needs exactly one; train on a training file, "
+            "as those for evaluation have several, or keep one of them",
+            name,
+            len(answers),
         )
     text, offset = answers[0]["text"], answers[0]["answer_start"]
     if is_blank(text):
-        raise ValueError(f"{name} has an answer without text; give its text, or take the question out")
+        raise Mistake("{} has an answer without text; give its text, or take the question out", name)
     passage = example.passage
     if not 0 <= offset <= offset + len(text) <= len(passage.text):
         return None

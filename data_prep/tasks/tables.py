@@ -49,7 +49,7 @@ class BadRow(NamedTuple):
     """An unusable row: its place, such as "a.csv line 3", and what is wrong with it."""
 
     source: str
-    problem: str | ValueError
+    problem: str | Mistake
 
     @property
     def error(self) -> Mistake:
@@ -107,7 +107,7 @@ def keeping_bad_rows() -> Iterator[list[BadRow]]:
 
 
 def without_bad_rows(name: str, rows: Iterable[Any], is_skipping: bool | None = None) -> list[Any]:
-    """Returns all rows but each BadRow: the log counts them, or they are a ValueError unless `is_skipping`.
+    """Returns all rows but each BadRow: the log counts them, or they are a Mistake unless `is_skipping`.
 
     `is_skipping` is None for programs without the flag --skip_bad_rows; the error then does not advise it.
     """
@@ -163,7 +163,7 @@ def _table_of(json_rows: JsonRows) -> tuple[tuple[str, ...], Iterator[Row | BadR
     values = list(json_rows)
     keys = tuple(dict.fromkeys(key for _, value in values if isinstance(value, dict) for key in value))
 
-    def row(line: int, value: dict[str, Any] | ValueError) -> Row | BadRow:
+    def row(line: int, value: dict[str, Any] | Mistake) -> Row | BadRow:
         if isinstance(value, dict):
             return Row(line, [value.get(key) for key in keys])
         source = f"{json_rows.name} {json_rows.place(line)}"
@@ -187,7 +187,7 @@ def _ending_of(path: str | os.PathLike) -> str:
     if ending not in _ENDINGS:
         if paths.is_file(path):
             text_files.read_text(path, _NEEDED)  # raises an error with the format, such as an Excel workbook
-        raise ValueError(f'the name of "{os.fspath(path)}" must end with one of {", ".join(_ENDINGS)}; rename the file')
+        raise Mistake('the name of "{}" must end with one of {}; rename the file', os.fspath(path), ", ".join(_ENDINGS))
     return ending
 
 
@@ -296,9 +296,9 @@ def _split_quoted(text: str, name: str, delimiter: str, lines_before: int = 0) -
             problem = f"a blank follows a closing quote, as in [{cell}]; remove the blank"
         if "end of data" in str(error):
             problem = "a quote is opened and never closed; close it, or double quotes that are text"
-        raise ValueError(f"{name} line {start}: {problem}") from None
+        raise Mistake("{} line {}: {}", name, start, problem) from None
     if not num_rows:
-        raise ValueError(f"{name} has only empty cells; check how it was made")
+        raise Mistake("{} has only empty cells; check how it was made", name)
     _tell_blank_lines(name, num_blank)
 
 

@@ -35,13 +35,13 @@ def read_own_file(
 ) -> list[Example]:
     """Reads the examples of a user's table of texts; see `iterate_own_file`.
 
-    An unreadable row is a ValueError, with file and line; `skip_bad_rows` leaves such rows out and logs their number.
+    An unreadable row is a Mistake, with file and line; `skip_bad_rows` leaves such rows out and logs their number.
     None is for programs that do not have this flag.
     """
     rows = iterate_own_file(table, columns, kind, needs_label, has_header)
     examples = without_bad_rows(table.name, rows, skip_bad_rows)
     if not examples:
-        raise ValueError(f"{table.path}: no row can be read; correct the file")
+        raise Mistake("{}: no row can be read; correct the file", table.path)
     return without_undecided(examples, table.name) if needs_label and kind == "single_label" else examples
 
 
@@ -78,9 +78,9 @@ def iterate_own_file(
             example = _own_example(cells, number, columns, label, source)
             other = where if columns.id is None else places_of_ids.setdefault(example.id, where)
             if other != where:
-                raise ValueError(f'the id "{example.id}" is also in {other}; ids must be unique')
+                raise Mistake('the id "{}" is also in {}; ids must be unique', example.id, other)
             missing[example.text_a.strip()] += is_missing(example.text_a)
-        except ValueError as error:
+        except Mistake as error:
             example = BadRow(source, error)
         yield example
         number += 1
@@ -97,7 +97,7 @@ def _find_columns(table: Table, given: Columns, needs_label: bool, header: Heade
         try:
             texts = find_columns(table, dataclasses.replace(given, label=None, id=None), False, header)
             rows = [row for row in iterate_own_file(table, texts, has_header=header) if isinstance(row, BadRow)]
-        except ValueError:
+        except Mistake:
             rows = []
         if rows:
             raise Mistake("{}; besides, {}", mistake, list_bad_rows(rows)) from None
@@ -116,8 +116,8 @@ def _check_places(path: str, columns: Columns, places: dict[str, int]) -> None:
     for role, column in roles:
         other = taken.setdefault(places[column], role) if column in places else role
         if other != role:
-            raise ValueError(
-                f'{path}: the column "{column}" is both the {other} and the {role}; give each its own column'
+            raise Mistake(
+                '{}: the column "{}" is both the {} and the {}; give each its own column', path, column, other, role
             )
 
 
@@ -147,7 +147,7 @@ _ODD_TEXTS: dict[tuple[str, str], Callable[[str], Any]] = {
 
 
 def _own_example(cells: dict[str, Any], number: int, columns: Columns, label: Label | None, source: str) -> Example:
-    """Returns the example of a row, whose `cells` are by column; the caller adds file and line to a ValueError."""
+    """Returns the example of a row, whose `cells` are by column; the caller adds file and line to a Mistake."""
     return Example(
         id=str(number) if columns.id is None else to_name(cells[columns.id], columns.id),
         text_a=_to_text(cells, cast(str, columns.text)),
@@ -166,11 +166,11 @@ def _to_text(cells: Mapping[str, Any], column: str, may_be_empty: bool = False) 
         joined = " ".join(text for text in texts if not text_files.is_blank(text))
         if not joined and not may_be_empty:
             listed = ", ".join(map(json.dumps, parts))
-            raise ValueError(f"the columns {listed} are empty; give a text, or remove the row")
+            raise Mistake("the columns {} are empty; give a text, or remove the row", listed)
         return joined
     value = cells[column]
     if value is not None and not isinstance(value, str):
-        raise ValueError(f'the column "{column}" is {json.dumps(value)[:40]}, but a text is needed')
+        raise Mistake('the column "{}" is {}, but a text is needed', column, json.dumps(value)[:40])
     if value is None or (not may_be_empty and text_files.is_blank(value)):
-        raise ValueError(f'the column "{column}" is empty; give a text, or remove the row')
+        raise Mistake('the column "{}" is empty; give a text, or remove the row', column)
     return value

@@ -178,14 +178,14 @@ def _read_words(file: str) -> frozenset[str]:
     for number, line in enumerate(read_text(file, "give a file with one word a line").splitlines(), 1):
         word = line.strip()
         if len(word.split()) > 1:
-            raise ValueError(f'{file} line {number}: "{word}" is more than one word; give one word a line')
+            raise Mistake('{} line {}: "{}" is more than one word; give one word a line', file, number, word)
         if _RUN.fullmatch(word):
             words.add(word)
         elif word:
             others.append(f'line {number}, "{word}"')
     if not any(len(word) > 1 for word in words):
-        raise ValueError(
-            f"{file} has no word of two or more Chinese characters; give a list of Chinese words, one a line"
+        raise Mistake(
+            "{} has no word of two or more Chinese characters; give a list of Chinese words, one a line", file
         )
     if others:
         log.warning(

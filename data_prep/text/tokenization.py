@@ -28,6 +28,7 @@ from bert_keras.data_prep.text.vocabulary_files import (
     tokenizer_config_text,
     tokenizer_file_of,
 )
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, writing
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_digest
 
@@ -170,7 +171,7 @@ class FullTokenizer:
         """
         files = [paths.join(folder, name) for name in (VOCABULARY_FILE, TOKENIZER_FILE)]
         if found := [file for file in files if paths.exists(file)]:
-            raise ValueError(f"{found[0]} is there already; nothing is overwritten, so give another folder")
+            raise Mistake("{} is there already; nothing is overwritten, so give another folder", found[0])
         paths.make_dirs(folder)
         writing.write_text(files[1], tokenizer_config_text(*self.casing, longest_word=self.longest_word))
         writing.write_text(files[0], "".join(f"{token}\n" for token in self.tokens))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from bert_keras.data_prep.text.splitting import BasicTokenizer, WordpieceTokenizer
 from bert_keras.data_prep.text.tokenization import convert_tokens_to_ids
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import text_files
 from bert_keras.storage.vocabulary import read_tokens
 
@@ -85,8 +86,12 @@ def _normalised(words: Mapping[str, int], words_file: str | os.PathLike, tokeniz
             refused.append(f'line {line} "{word[:40]}" ({reason[:60]})')
     if refused:
         more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
-        raise ValueError(
-            f"{words_file}: the tokenizer would never find {'; '.join(refused[:5])}{more}, because it splits text at "
-            f"white space and punctuation and takes words of at most {_MAX_CHARS} characters; give single words"
+        raise Mistake(
+            "{}: the tokenizer would never find {}{}, because it splits text at "
+            "white space and punctuation and takes words of at most {} characters; give single words",
+            words_file,
+            "; ".join(refused[:5]),
+            more,
+            _MAX_CHARS,
         )
     return list(normalised)

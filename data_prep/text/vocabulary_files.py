@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import json_files, paths, text_files
 from bert_keras.storage.casing import is_cased
 from bert_keras.storage.hub import SCHEME, fetch
@@ -77,7 +78,7 @@ def check_special_tokens(
     """Raises ValueError if a vocabulary lacks tokens; the message names all of them and ends with the advice."""
     missing = [token for token in tokens if token not in vocab]
     if missing:
-        raise ValueError(f"{name} lacks {', '.join(missing)}; {advice}")
+        raise Mistake("{} lacks {}; {}", name, ", ".join(missing), advice)
 
 
 def tokenizer_file_of(vocab_file: str | os.PathLike) -> str:
@@ -108,10 +109,10 @@ def _read_config(path: str | os.PathLike) -> dict[str, Any]:
     needed = "give JSON with do_lower_case, or delete it"
     values = json_files.parse_json(text_files.read_text(path, needed), os.fspath(path), needed)
     if not isinstance(values, dict):
-        raise ValueError(f"{path} is not a JSON object; {needed}")
+        raise Mistake("{} is not a JSON object; {}", path, needed)
     for name in _CASING:
         if not isinstance(values.get(name), bool | None):
-            raise ValueError(f"{path}: {name} is {json.dumps(values[name])}, but must be true or false; correct it")
+            raise Mistake("{}: {} is {}, but must be true or false; correct it", path, name, json.dumps(values[name]))
     kind = values.get("tokenizer_class")
     if isinstance(kind, str) and "BertTokenizer" not in kind and kind not in _ANY_TOKENIZER:
         _warn_about_preparation(path, "tokenizer_class", kind, "BertTokenizer")
@@ -185,9 +186,15 @@ def check_casing(told: Mapping[str, Any], do_lower_case: bool | None, strip_acce
         ("strip_accents", strip_accents, accents),
     ):
         if None not in (given, is_set) and given != is_set:
-            raise ValueError(
-                f"{name}={given} was given, but {told['casing_file']} sets {name}={is_set} for its vocabulary; leave "
-                f"out {name}, or correct the file if it is wrong"
+            raise Mistake(
+                "{}={} was given, but {} sets {}={} for its vocabulary; leave "
+                "out {}, or correct the file if it is wrong",
+                name,
+                given,
+                told["casing_file"],
+                name,
+                is_set,
+                name,
             )
 
 

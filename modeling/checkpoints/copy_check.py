@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.checkpoints.conversion import LINEAR_HEADS, Contents
 from bert_keras.modeling.checkpoints.loading import Checkpoint, load_weights, open_checkpoint, weights_by_name
@@ -34,9 +35,9 @@ def check_copy(folder: str | os.PathLike, contents: Contents, computed: Mapping[
     """
     checkpoint = open_checkpoint(folder)
     if differing := _differing_entries(contents.checkpoint, checkpoint):
-        raise ValueError(f"the written entries differ from the input in {', '.join(differing[:5])}; nothing is kept")
+        raise Mistake("the written entries differ from the input in {}; nothing is kept", ", ".join(differing[:5]))
     if checkpoint.config != contents.config:
-        raise ValueError(f"the written config is {checkpoint.config}, not {contents.config}; nothing is kept")
+        raise Mistake("the written config is {}, not {}; nothing is kept", checkpoint.config, contents.config)
     # The heads of the input: a TensorFlow checkpoint does not tell top-level heads apart.
     copy = Contents(checkpoint, contents.heads, contents.config)
     difference = largest_difference(computed, run_network(copy))
@@ -47,7 +48,7 @@ def check_copy(folder: str | os.PathLike, contents: Contents, computed: Mapping[
         difference,
     )
     if not difference <= _TOLERANCE:  # so that NaN fails, too
-        raise ValueError(f"the outputs of the written network differ by {difference:g}; nothing is kept")
+        raise Mistake("the outputs of the written network differ by {:g}; nothing is kept", difference)
     return difference
 
 
@@ -121,9 +122,12 @@ def _check_head(head: str, contents: Contents) -> None:
     needed = [(num_classes, contents.config.hidden_size), (num_classes,)]
     if shapes != needed:
         found = [f"{name} is {_in_words(shape)}" for name, shape in zip(names, shapes, strict=True)]
-        raise ValueError(
-            f"{checkpoint.prefix} has no head {head} that can be converted: {' and '.join(found)}, and they must be "
-            f"{' and '.join(_in_words(shape) for shape in needed)}; get the checkpoint again"
+        raise Mistake(
+            "{} has no head {} that can be converted: {}, and they must be {}; get the checkpoint again",
+            checkpoint.prefix,
+            head,
+            " and ".join(found),
+            " and ".join(_in_words(shape) for shape in needed),
         )
 
 

@@ -69,12 +69,12 @@ def _unpack_model(zip_file: str, folder: pathlib.Path, source: str, model: Relea
     """Unpacks a zip file from a source, a file or an address; raises ValueError unless it has the released model."""
     unpack(zip_file, folder, source)
     if missing := [name for name in _FILES if not paths.is_file(folder / name)]:
-        raise ValueError(f"{source} has no {' and no '.join(missing)}, so it is not the released model {model.name}")
+        raise Mistake("{} has no {}, so it is not the released model {}", source, " and no ".join(missing), model.name)
     try:
         _check_contents(folder, model)
     except (ValueError, OSError) as error:
         reason = str(error).replace(f"{folder}{os.sep}", "")
-        raise ValueError(f"{source} is not the released model {model.name}: {reason}") from error
+        raise Mistake("{} is not the released model {}: {}", source, model.name, reason) from error
 
 
 def _check_contents(folder: pathlib.Path, model: ReleasedModel) -> None:
@@ -82,8 +82,8 @@ def _check_contents(folder: pathlib.Path, model: ReleasedModel) -> None:
     for field in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"):
         found, needed = getattr(config, field), getattr(released, field)
         if found != needed:
-            raise ValueError(f"{field} in {RELEASED_FILE} is {found}, not {needed}")
+            raise Mistake("{} in {} is {}, not {}", field, RELEASED_FILE, found, needed)
     check_vocabulary(folder / "vocab.txt", config, model.do_lower_case)
     shape = open_checkpoint(folder / RELEASED_PREFIX).shape(_WORD_EMBEDDINGS)
     if shape != (config.vocab_size, config.hidden_size):
-        raise ValueError(f"{_WORD_EMBEDDINGS} in {RELEASED_PREFIX} is {list(shape)}")
+        raise Mistake("{} in {} is {!s}", _WORD_EMBEDDINGS, RELEASED_PREFIX, list(shape))

@@ -211,19 +211,23 @@ FAMILIES = {family.model_type: family for family in (BERT, DISTILBERT, ELECTRA, 
 def family_of(config: BertConfig) -> Family:
     """Returns the family that has a model with this config; raises ValueError if there is none."""
     if config.pooling != "cls" or config.pooler_act == "unit_length":
-        raise ValueError(
-            f"the Hugging Face layout has no classes for the pooler of this model (pooling {config.pooling}, "
-            f"pooler_act {config.pooler_act} in its config); write a TensorFlow checkpoint, or export the "
-            "model with export_model.py"
+        raise Mistake(
+            "the Hugging Face layout has no classes for the pooler of this model (pooling {}, "
+            "pooler_act {} in its config); write a TensorFlow checkpoint, or export the "
+            "model with export_model.py",
+            config.pooling,
+            config.pooler_act,
         )
     for family in FAMILIES.values():
         if family.fits(config):
             return family
     names = ("hidden_act", "type_vocab_size", "layer_norm_eps", *_SWITCHES)
     values = ", ".join(f"{name} {getattr(config, name)}" for name in names)
-    raise ValueError(
-        f"no model of the Hugging Face layout has {values} together; write a TensorFlow checkpoint, or take the "
-        f"config of one of {', '.join(FAMILIES)}"
+    raise Mistake(
+        "no model of the Hugging Face layout has {} together; write a TensorFlow checkpoint, or take the "
+        "config of one of {}",
+        values,
+        ", ".join(FAMILIES),
     )
 
 

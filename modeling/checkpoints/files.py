@@ -4,6 +4,7 @@ import logging
 import os
 import re
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING
 from bert_keras.modeling.released import ReleasedModel, find_on_hugging_face, find_released
 from bert_keras.storage import paths
@@ -37,7 +38,7 @@ def find_in_folder(folder: str) -> str:
     stale = f"its file checkpoint names {newest}, which does not exist" if newest is not None else ""
     if len(prefixes) > 1:
         held = f"{', '.join(prefixes)}{', and ' if stale else ''}{stale}"
-        raise ValueError(f"the folder {folder} holds several checkpoints: {held}; name one")
+        raise Mistake("the folder {} holds several checkpoints: {}; name one", folder, held)
     if not prefixes:
         raise _nothing_to_open(folder, stale)
     if stale:
@@ -54,7 +55,7 @@ def _named_by_state_file(folder: str) -> str | None:
     return paths.name(named[1]) if named else None
 
 
-def _nothing_to_open(folder: str, stale: str) -> FileNotFoundError | ValueError:
+def _nothing_to_open(folder: str, stale: str) -> FileNotFoundError | Mistake:
     names = paths.list_dir(folder)
     for name in names:
         if _SHARD.search(name):
@@ -79,17 +80,19 @@ def _prefixes(folder: str) -> list[str]:
     return sorted(prefixes + files)
 
 
-def pickle_refusal(path: str) -> ValueError:
+def pickle_refusal(path: str) -> Mistake:
     """Makes the error for a PyTorch file, with a command that converts it and its shards to safetensors."""
     name = paths.name(path)
     match = _PICKLED_MODEL.match(name)
     files = "glob.glob('pytorch_model-*-of-*.bin')" if match and match[1] else f"['{name}']"
-    return ValueError(
-        f"{path} is a pickle, which can run any program when it is opened, so it is not read; where PyTorch is "
-        f'installed, run in its folder: python -c "import glob, torch, safetensors.torch as s; '
-        f"w = {{k: v.clone() for f in {files} "
-        "for k, v in torch.load(f, map_location='cpu', weights_only=True).items()}; "
-        "s.save_file(w, 'model.safetensors')\""
+    return Mistake(
+        "{} is a pickle, which can run any program when it is opened, so it is not read; where PyTorch is "
+        'installed, run in its folder: python -c "import glob, torch, safetensors.torch as s; '
+        "w = {{k: v.clone() for f in {} "
+        "for k, v in torch.load(f, map_location='cpu', weights_only=True).items()}}; "
+        "s.save_file(w, 'model.safetensors')\"",
+        path,
+        files,
     )
 
 

@@ -5,6 +5,7 @@ import logging
 import os
 import re
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, RELEASED_FILE, read_config
 from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING
 from bert_keras.modeling.released import find_on_hugging_face
@@ -46,8 +47,8 @@ def local_model(path: str | os.PathLike) -> str:
     path = os.path.expanduser(path) if path.startswith("~/") else path
     if web := _WEB_ADDRESS.match(path):
         given = f"{SCHEME}{web[1]}" if web[1] else f"{SCHEME}owner/name for a model on Hugging Face"
-        raise ValueError(
-            f"{path} is an address on the web, not a model; give {given}, or download the model and give its folder"
+        raise Mistake(
+            "{} is an address on the web, not a model; give {}, or download the model and give its folder", path, given
         )
     return _download(path.rstrip("/")) if path.startswith(SCHEME) else path
 

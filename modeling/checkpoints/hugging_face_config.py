@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_keras.mistakes import check_names
+from bert_keras.mistakes import Mistake, check_names
 from bert_keras.modeling.checkpoints.families import BERT, ELECTRA, FAMILIES, check_pooled_token, family_of
 from bert_keras.modeling.checkpoints.names import heads_of
 from bert_keras.modeling.config import RELEASED_EXTRA_KEYS, BertConfig, read_json_object
@@ -90,8 +90,8 @@ def config_of_folder(held: Mapping[str, dict[str, Any]]) -> BertConfig:
         and (first := getattr(configs[0], field.name)) != (second := getattr(configs[-1], field.name))
     ]
     if differing:
-        raise ValueError(
-            f"{files[0]} and {paths.name(files[-1])} disagree ({'; '.join(differing)}); remove the wrong one"
+        raise Mistake(
+            "{} and {} disagree ({}); remove the wrong one", files[0], paths.name(files[-1]), "; ".join(differing)
         )
     return configs[0]
 
@@ -102,12 +102,12 @@ def labels_of(values: Mapping[str, Any], json_file: str) -> list[str] | None:
     if labels is None:
         return None
     if not isinstance(labels, dict) or set(labels) != {str(i) for i in range(len(labels))}:
-        raise ValueError(f'{json_file}: id2label must name the classes "0", "1", ... without a gap')
+        raise Mistake('{}: id2label must name the classes "0", "1", ... without a gap', json_file)
     names = [str(labels[str(i)]) for i in range(len(labels))]
     check_names(names, f"{json_file}: id2label")
     if (num_labels := values.get("num_labels")) not in (None, len(names)):
-        raise ValueError(
-            f"{json_file}: num_labels is {num_labels}, but id2label names {len(names)} classes; correct one"
+        raise Mistake(
+            "{}: num_labels is {}, but id2label names {} classes; correct one", json_file, num_labels, len(names)
         )
     return names
 
@@ -116,8 +116,8 @@ def problem_type_of(values: Mapping[str, Any], json_file: str) -> str | None:
     """Returns the problem type in the values of a `config.json`: how a classifier makes probabilities, or None."""
     problem_type = values.get("problem_type")
     if problem_type not in (None, *PROBLEM_TYPES):
-        raise ValueError(
-            f"{json_file}: problem_type is {problem_type!r}, but must be one of {', '.join(PROBLEM_TYPES)}"
+        raise Mistake(
+            "{}: problem_type is {!r}, but must be one of {}", json_file, problem_type, ", ".join(PROBLEM_TYPES)
         )
     return problem_type
 
@@ -156,12 +156,14 @@ def _config_of(values: dict[str, Any], path: str) -> BertConfig:
     family = FAMILIES.get(values.get("model_type") or "bert")
     if family is None:
         known = ", ".join(map(repr, FAMILIES))
-        raise ValueError(
-            f"{path} is not a BERT config: model_type is {values['model_type']!r}, but only {known} are supported"
+        raise Mistake(
+            "{} is not a BERT config: model_type is {!r}, but only {} are supported", path, values["model_type"], known
         )
     for key, needed in (_NEEDED | family.needed).items():
         if values.get(key) not in (None, needed):
-            raise ValueError(f"{path} is not a BERT config: {key} is {values[key]!r}, but only {needed!r} is supported")
+            raise Mistake(
+                "{} is not a BERT config: {} is {!r}, but only {!r} is supported", path, key, values[key], needed
+            )
     names = {field.name for field in dataclasses.fields(BertConfig)} - set(_OWN_FIELDS) | set(RELEASED_EXTRA_KEYS)
     names |= set(family.defaults)
     held = {name: values[key] for name in names if (key := family.config_keys.get(name, name)) in values}
@@ -170,7 +172,7 @@ def _config_of(values: dict[str, Any], path: str) -> BertConfig:
         known = known | {name: value for name, value in family.switches.items() if name != "hidden_act"}
     hidden_act = str(known["hidden_act"])
     if hidden_act not in _ACTIVATIONS:
-        raise ValueError(f'{path}: hidden_act is "{hidden_act}", but must be one of {", ".join(_ACTIVATIONS)}')
+        raise Mistake('{}: hidden_act is "{}", but must be one of {}', path, hidden_act, ", ".join(_ACTIVATIONS))
     known["hidden_act"] = _ACTIVATIONS[hidden_act]
     if known.get("classifier_dropout") is None:
         known["classifier_dropout"] = known.get("hidden_dropout_prob", BertConfig.hidden_dropout_prob)

@@ -12,6 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.files import PICKLE_ENDINGS, find_in_folder, not_found, pickle_refusal
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.modeling.checkpoints.hugging_face_config import (
@@ -46,7 +47,7 @@ _FIELDS_WITHOUT_SHAPE = (
 )
 
 
-class IncompleteMatchError(ValueError):
+class IncompleteMatchError(Mistake):
     """The checkpoint lacks weights of the model or has additional weights, and the caller did not allow that."""
 
 
@@ -80,7 +81,7 @@ class Checkpoint:
             ValueError: the entry does not exist or is damaged.
         """
         if name not in self.names:
-            raise ValueError(f"{self.prefix} has no entry {name}; its {len(self.names)} entries are in `names`")
+            raise Mistake("{} has no entry {}; its {} entries are in `names`", self.prefix, name, len(self.names))
         return self._reader.read(name)
 
     @functools.cached_property
@@ -232,9 +233,11 @@ def check_config(config: BertConfig, checkpoint: Checkpoint) -> None:
         if getattr(config, name) != getattr(beside, name)
     ]
     if differing:
-        raise ValueError(
-            f"the given config does not match that of {checkpoint.prefix}: {'; '.join(differing)}; "
-            "give the config in its folder, or remove it if it is wrong"
+        raise Mistake(
+            "the given config does not match that of {}: {}; "
+            "give the config in its folder, or remove it if it is wrong",
+            checkpoint.prefix,
+            "; ".join(differing),
         )
 
 
@@ -264,9 +267,12 @@ def check_sizes(config: BertConfig, checkpoint: Checkpoint) -> None:
     """
     layers = {int(match[1]) for name in checkpoint.names if (match := _LAYER.match(name))}
     if layers and len(layers) < config.num_layers_of_weights:
-        raise ValueError(
-            f"{checkpoint.prefix} has {len(layers)} encoder layers, but num_hidden_layers in the config is "
-            f"{config.num_hidden_layers}; take the config file that belongs to the checkpoint"
+        raise Mistake(
+            "{} has {} encoder layers, but num_hidden_layers in the config is "
+            "{}; take the config file that belongs to the checkpoint",
+            checkpoint.prefix,
+            len(layers),
+            config.num_hidden_layers,
         )
     width, layer = config.embedding_width, "bert/encoder/layer_0"
     shapes = {
@@ -333,7 +339,7 @@ def _check_shapes(report: LoadReport, checkpoint: Checkpoint, variables_by_name:
         reason = "it has none of the model's weights"
         if _OBJECT_GRAPH in checkpoint.names:
             reason = "it is an object-based checkpoint of TensorFlow 2, but a name-based one is needed"
-        raise ValueError(f"{checkpoint.prefix} cannot be loaded: {reason}")
+        raise Mistake("{} cannot be loaded: {}", checkpoint.prefix, reason)
     _refuse_other_shapes(checkpoint, {name: tuple(variables_by_name[name].shape) for name in report.loaded})
 
 
@@ -344,9 +350,10 @@ def _refuse_other_shapes(checkpoint: Checkpoint, shapes: Mapping[str, tuple[int,
         if checkpoint.shape(name) != shape
     ]
     if mismatches:
-        raise ValueError(
-            f"{checkpoint.prefix} does not fit the config: {_some(mismatches, '; ')}; "
-            "take the config file that belongs to the checkpoint"
+        raise Mistake(
+            "{} does not fit the config: {}; take the config file that belongs to the checkpoint",
+            checkpoint.prefix,
+            _some(mismatches, "; "),
         )
 
 
@@ -354,21 +361,27 @@ def _check_types(report: LoadReport, checkpoint: Checkpoint) -> None:
     """Rejects weights that are not of a floating type, such as those of a quantised model."""
     wrong = [f"{name} is {dtype}" for name in report.loaded if (dtype := checkpoint.dtype(name)) not in _FLOATING_TYPES]
     if wrong:
-        raise ValueError(
-            f"{checkpoint.prefix} cannot be loaded: {_some(wrong)}, and a weight "
-            f"must be one of {', '.join(_FLOATING_TYPES)}; get the checkpoint in one of these types"
+        raise Mistake(
+            "{} cannot be loaded: {}, and a weight must be one of {}; get the checkpoint in one of these types",
+            checkpoint.prefix,
+            _some(wrong),
+            ", ".join(_FLOATING_TYPES),
         )
 
 
 def _check_complete(report: LoadReport, num_weights: int, new_allowed: Sequence[str], ignored: Sequence[str]) -> None:
     if missing := _unmatched(report.new, new_allowed):
         raise IncompleteMatchError(
-            f"{report.prefix} lacks {len(missing)} of the model's {num_weights} weights: {_some(missing)}; "
-            "take a checkpoint that has them, or the config file that belongs to this one"
+            "{} lacks {} of the model's {} weights: {}; take a checkpoint that has them, or the config file that "
+            "belongs to this one",
+            report.prefix,
+            len(missing),
+            num_weights,
+            _some(missing),
         )
     if left := _unmatched(report.unused, ignored):
         raise IncompleteMatchError(
-            f"{report.prefix} has {len(left)} weights that the model lacks: {_some(left)}; {_advice_on(left)}"
+            "{} has {} weights that the model lacks: {}; {}", report.prefix, len(left), _some(left), _advice_on(left)
         )
 
 

@@ -7,6 +7,7 @@ has the names of BERT; `families` derives those of its variants.
 import re
 from collections.abc import Collection, Iterable, Sequence
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.families import BERT, FAMILIES, Family
 
 # Original -> Hugging Face; {i} is the number of a layer.
@@ -183,10 +184,10 @@ def find_heads(names: Collection[str], architecture: str | None = None) -> tuple
 def architecture_of(heads: Sequence[str], family: Family = BERT) -> str:
     """Returns the Hugging Face class that has exactly these heads; raises ValueError if there is none."""
     if len(heads) == 1 and tuple(heads) not in family.classes:
-        raise ValueError(f"no {family.class_prefix} class of the Hugging Face layout has the head {heads[0]}")
+        raise Mistake("no {} class of the Hugging Face layout has the head {}", family.class_prefix, heads[0])
     if tuple(heads) not in family.classes:
-        raise ValueError(
-            f"no class of the Hugging Face layout has the heads {', '.join(heads)} together; leave out all but one"
+        raise Mistake(
+            "no class of the Hugging Face layout has the heads {} together; leave out all but one", ", ".join(heads)
         )
     return family.classes[tuple(heads)]
 
@@ -195,7 +196,7 @@ def heads_of(architecture: str | None, family: Family = BERT) -> tuple[str, ...]
     """Returns the heads of a Hugging Face class; raises ValueError if the class is not supported."""
     heads = {name: heads for heads, name in family.classes.items()}
     if architecture not in heads:
-        raise ValueError(f'the class "{architecture}" is not one of {", ".join(heads)}')
+        raise Mistake('the class "{}" is not one of {}', architecture, ", ".join(heads))
     return heads[architecture]
 
 

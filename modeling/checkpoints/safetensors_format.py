@@ -17,6 +17,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.families import FAMILIES, check_pooled_token, family_of
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, to_hugging_face_config
 from bert_keras.modeling.checkpoints.names import (
@@ -92,7 +93,7 @@ class SafetensorsReader:
         file, stored = self._entries[name]
         dtype, _ = self._headers[name]
         if dtype not in _FLOATS and not is_training_state(name):
-            raise ValueError(f"{file}: {stored} is of type {dtype}; only {', '.join(_FLOATS)} can be read")
+            raise Mistake("{}: {} is of type {}; only {} can be read", file, stored, dtype, ", ".join(_FLOATS))
         with open_tensors(file) as tensors:
             value = tensors.get_tensor(stored)
         if dtype in _FLOATS:
@@ -134,11 +135,11 @@ def save_safetensors(
     architecture = architecture or architecture_of(heads, family)
     missing = [head for head in heads_of(architecture, family) if head not in heads]
     if missing:
-        raise ValueError(f"{architecture} has the head {' and '.join(missing)}, but its weights were not given")
+        raise Mistake("{} has the head {}, but its weights were not given", architecture, " and ".join(missing))
     unknown = [name for name in tensors_by_name if to_hugging_face(name) is None]
     if unknown:
         advice = ", or call merge_lora on the model first" if "lora_kernel" in unknown[0] else ""
-        raise ValueError(f"the Hugging Face layout has no place for {', '.join(unknown)}; leave that out{advice}")
+        raise Mistake("the Hugging Face layout has no place for {}; leave that out{}", ", ".join(unknown), advice)
     if "output_weights" in tensors_by_name:
         labels = _checked_labels(labels, tensors_by_name["output_weights"].shape[0])
     arrays = {
@@ -172,9 +173,10 @@ def warn_about_pooler(config: BertConfig, names: Iterable[str]) -> None:
 
 def _check_local(path: str | os.PathLike) -> None:
     if paths.is_remote(path):
-        raise ValueError(
-            f"{path} is remote, and a safetensors checkpoint is read and written on a local disk only; copy the folder "
-            "to this machine"
+        raise Mistake(
+            "{} is remote, and a safetensors checkpoint is read and written on a local disk only; copy the folder "
+            "to this machine",
+            path,
         )
 
 
@@ -182,7 +184,7 @@ def _checked_labels(labels: Sequence[str] | None, num_labels: int) -> list[str]:
     if labels is None:
         return [f"LABEL_{i}" for i in range(num_labels)]
     if len(labels) != num_labels:
-        raise ValueError(f"{len(labels)} labels were given, but the head has {num_labels} rows; give one for each")
+        raise Mistake("{} labels were given, but the head has {} rows; give one for each", len(labels), num_labels)
     return list(labels)
 
 
@@ -204,7 +206,7 @@ def open_tensors(file: str | os.PathLike) -> Iterator[safe_open]:
         with open(file, "rb") as content:
             if content.read(len(_LFS_POINTER)) == _LFS_POINTER:
                 reason = "is only a pointer of Git LFS; run `git lfs pull` to get the file itself"
-        raise ValueError(f"{file} {reason}") from None
+        raise Mistake("{} {}", file, reason) from None
 
 
 def _stored_tensors(path: str) -> dict[tuple[str, str], tuple[str, tuple[int, ...]]]:
@@ -216,11 +218,11 @@ def _stored_tensors(path: str) -> dict[tuple[str, str], tuple[str, tuple[int, ..
             held = list(tensors.keys())
             listed = held if names is None else names
             if lacking := sorted(set(listed) - set(held)):
-                raise ValueError(
-                    f"{path} lists {', '.join(lacking)} in {paths.name(file)}, which lacks it; get both again"
+                raise Mistake(
+                    "{} lists {} in {}, which lacks it; get both again", path, ", ".join(lacking), paths.name(file)
                 )
             if unlisted := sorted(name for name in set(held) - set(listed) if not name.endswith(_COMPUTED)):
-                raise ValueError(f"{path} does not list {', '.join(unlisted)} of {paths.name(file)}; get both again")
+                raise Mistake("{} does not list {} of {}; get both again", path, ", ".join(unlisted), paths.name(file))
             for name in listed:
                 if not name.endswith(_COMPUTED):
                     header = tensors.get_slice(name)
@@ -234,8 +236,11 @@ def _prefix(names: Iterable[str], path: str) -> str:
     if "" in found or not found:
         return ""
     if len(found) > 1:
-        raise ValueError(
-            f"{path} has {len(found)} encoders, whose names begin with {', '.join(found)}; write each to its own file"
+        raise Mistake(
+            "{} has {} encoders, whose names begin with {}; write each to its own file",
+            path,
+            len(found),
+            ", ".join(found),
         )
     log.info('the names of the weights in %s begin with "%s", which other trainers add', path, found[0])
     return found[0]
@@ -245,7 +250,7 @@ def _read_index(path: str) -> dict[str, list[str]]:
     """Returns a dict from the path of each shard to the names of its tensors."""
     weight_map = read_json_object(path).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
-        raise ValueError(f'{path} has no "weight_map" of names to files; get it again')
+        raise Mistake('{} has no "weight_map" of names to files; get it again', path)
     shards = {}
     for name, shard in weight_map.items():
         shards.setdefault(paths.inside(paths.parent(path), shard, path), []).append(name)

@@ -13,6 +13,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, writing
 
 # Endings of the data files; some original models have several.
@@ -20,7 +21,7 @@ DATA_FILES = ".data-*-of-*"
 _DATA, _INDEX = ".data-00000-of-00001", ".index"
 
 
-class DamagedCheckpointError(ValueError):
+class DamagedCheckpointError(Mistake):
     """A file of a checkpoint is damaged or truncated. The message names the other checkpoints of its folder.
 
     Attributes:
@@ -28,7 +29,7 @@ class DamagedCheckpointError(ValueError):
     """
 
     def __init__(self, prefix: str, damage: str) -> None:
-        super().__init__(f"{damage}, get it again{others_of(prefix)}")
+        super().__init__("{}, get it again{}", damage, others_of(prefix))
         self.damage = damage
 
 
@@ -45,8 +46,8 @@ class TensorFlowReader:
 
     def __init__(self, prefix: str) -> None:
         if "[" in prefix:
-            raise ValueError(
-                f"{prefix}: TensorFlow takes the bracket in this path for a pattern; rename the file or folder"
+            raise Mistake(
+                "{}: TensorFlow takes the bracket in this path for a pattern; rename the file or folder", prefix
             )
         import tensorflow as tf
 

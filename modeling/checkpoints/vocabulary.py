@@ -46,9 +46,12 @@ def check_vocabulary(
             if len(tokens) < num_rows
             else "or a model with a row for each token, such as one that convert_checkpoint.py --extend_vocab writes"
         )
-        raise ValueError(
-            f"{vocab_file} has {len(tokens)} tokens, but the model has {num_rows} rows of word embeddings; "
-            f"give the model's own vocabulary, {more}"
+        raise Mistake(
+            "{} has {} tokens, but the model has {} rows of word embeddings; give the model's own vocabulary, {}",
+            vocab_file,
+            len(tokens),
+            num_rows,
+            more,
         )
     if do_lower_case and is_cased(tokens, strip_accents):
         raise Mistake(

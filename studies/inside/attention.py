@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data_prep.text.model_inputs import encode_pair
+from bert_keras.mistakes import Mistake
 from bert_keras.prediction import FeatureExtractor
 from bert_keras.prediction.attention import HEAD_COLUMNS, looks_at
 
@@ -59,7 +60,7 @@ class AttentionReader:
         self.extractor = FeatureExtractor(path, layers=[-1], max_seq_length=max_seq_length, **files)
         self.longest = max_seq_length or min(_LONGEST, self.extractor.max_seq_length)
         if self.extractor.settings:
-            raise ValueError(f"{path} is an export, which gives no attention; give the run that it was made from")
+            raise Mistake("{} is an export, which gives no attention; give the run that it was made from", path)
 
     def read(self, text: str, text_pair: str | None = None) -> Attention:
         """Returns the attention of all heads on a text or a pair.
@@ -70,13 +71,14 @@ class AttentionReader:
         tokenizer = self.extractor.tokenizer
         input_ids, segment_ids, num_cut = encode_pair(tokenizer, text, text_pair, self.longest)
         if num_cut:
-            raise ValueError(
-                f"the text has {len(input_ids) + num_cut} tokens, but only {self.longest} are allowed; make it "
-                "shorter, or raise --max_seq_length"
+            raise Mistake(
+                "the text has {} tokens, but only {} are allowed; make it shorter, or raise --max_seq_length",
+                len(input_ids) + num_cut,
+                self.longest,
             )
         tokens = tokenizer.convert_ids_to_tokens(input_ids)
         if set(tokens) == {"[CLS]", "[SEP]"}:
-            raise ValueError("the text has no word; give one to look at")
+            raise Mistake("the text has no word; give one to look at")
         ids, segments = np.array([input_ids], np.int32), np.array([segment_ids], np.int32)
         model = self.extractor.model
         shares = np.stack([np.asarray(layer)[0] for layer in model.attention_probabilities(ids, segment_ids=segments)])
@@ -84,9 +86,7 @@ class AttentionReader:
         states = [outputs["embedding_output"], *outputs["all_encoder_layers"]]
         states = np.stack([np.asarray(state)[0] for state in states]).astype(np.float64)  # [1 + L, T, H]
         if not np.isfinite(shares).all():
-            raise ValueError(
-                "the attention is not made of finite numbers, so the weights are broken; give another model"
-            )
+            raise Mistake("the attention is not made of finite numbers, so the weights are broken; give another model")
         shares = shares.astype(np.float32)
         heads = looks_at(shares, tokens)
         return Attention(tokens, shares, heads, _layer_table(states, heads))

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage.writing import lock, write_text
 
 log = logging.getLogger("bert_keras")
@@ -56,7 +57,7 @@ class Cells:
         try:
             held = lock(folder / "lock")
         except BlockingIOError:
-            raise ValueError(f"another process computes {folder}; wait for it, or choose other --variants") from None
+            raise Mistake("another process computes {}; wait for it, or choose other --variants", folder) from None
         try:
             write_text(folder / _SETTINGS, json.dumps({"kind": kind, **settings}, indent=2, sort_keys=True) + "\n")
             start = time.monotonic()

@@ -18,6 +18,7 @@ from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.text.learning import learn_vocabulary
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
+from bert_keras.mistakes import Mistake
 from bert_keras.storage.writing import write_text
 from studies.runner.cells import Cells
 
@@ -49,8 +50,8 @@ def read_documents(patterns: str) -> list[str]:
         for warning in text_warnings(dropped, []):
             log.warning("%s", warning)
     if len(documents) < 2:
-        raise ValueError(
-            f"{patterns} has {len(documents)} documents, but a study needs two or more; separate them by blank lines"
+        raise Mistake(
+            "{} has {} documents, but a study needs two or more; separate them by blank lines", patterns, len(documents)
         )
     return documents
 

@@ -15,6 +15,7 @@ from bert_keras.data_prep.corpus.documents import find_text_files
 from bert_keras.data_prep.tasks.columns import Columns
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.programs.classifier import train_classifier
 from bert_keras.programs.pretraining import pretrain
@@ -44,10 +45,13 @@ def read_task(
     train, test = (_read_rows(file, Columns(text=text_column, label=label_column)) for file in (train_file, eval_file))
     classes = {label for _, label in train}
     if len(classes) < 2:
-        raise ValueError(f'{train_file} has only the class "{min(classes)}"; give texts of two or more')
+        raise Mistake('{} has only the class "{}"; give texts of two or more', train_file, min(classes))
     if unknown := sorted({label for _, label in test} - classes):
-        raise ValueError(
-            f'{eval_file} has the class "{unknown[0]}", which {train_file} does not have; correct it, or add such texts'
+        raise Mistake(
+            '{} has the class "{}", which {} does not have; correct it, or add such texts',
+            eval_file,
+            unknown[0],
+            train_file,
         )
     return train, test
 

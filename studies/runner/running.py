@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import writing
 from studies.runner.cells import Cells
 from studies.runner.corpus import Corpus
@@ -70,7 +71,7 @@ class Run:
         """
         results = self.results()
         if not results:
-            raise ValueError(f"{self._cells.folder} has no result of {self.name} at this scale; run it first")
+            raise Mistake("{} has no result of {} at this scale; run it first", self._cells.folder, self.name)
         all_results = [result for by_seed in results.values() for result in by_seed.values()]
         processors = sorted({result["processor"] for result in all_results})
         dates = sorted({result["date"] for result in all_results})
@@ -168,7 +169,7 @@ _MOST_SEEDS = 20
 def check_seeds(seeds: Sequence[int]) -> None:
     """Checks the seeds of a run."""
     if wrong := [seed for seed in seeds if not 0 <= seed < _MOST_SEEDS]:
-        raise ValueError(f"the seed {wrong[0]} is not from 0 to {_MOST_SEEDS - 1}; give other --seeds")
+        raise Mistake("the seed {} is not from 0 to {}; give other --seeds", wrong[0], _MOST_SEEDS - 1)
 
 
 def check_probes(study: Study, data_dir: str) -> None:
@@ -176,9 +177,12 @@ def check_probes(study: Study, data_dir: str) -> None:
     for probe in study.probes:
         for file in PROBES[probe].files:
             if not os.path.exists(os.path.join(data_dir, file)):
-                raise ValueError(
-                    f"--data_dir={data_dir} has no {file}, which the probe {probe} needs; put it there, or choose "
-                    f"other --probes of {', '.join(study.probes)}"
+                raise Mistake(
+                    "--data_dir={} has no {}, which the probe {} needs; put it there, or choose other --probes of {}",
+                    data_dir,
+                    file,
+                    probe,
+                    ", ".join(study.probes),
                 )
 
 
@@ -187,9 +191,9 @@ def check_model_dir(name: str, study: Study) -> None:
     for row, variant in study.variants.items():
         changes = (variant.config, variant.records, variant.training, variant.share < 1, variant.more_text)
         if any(changes) or not variant.is_trained:
-            raise ValueError(f"--model_dir is for one model, but {name} trains several ({row}); leave it out")
+            raise Mistake("--model_dir is for one model, but {} trains several ({}); leave it out", name, row)
     if "bits_per_byte" in study.probes:
-        raise ValueError(f"--model_dir: the probe bits_per_byte of {name} needs the text of pre-training; leave it out")
+        raise Mistake("--model_dir: the probe bits_per_byte of {} needs the text of pre-training; leave it out", name)
 
 
 def _versions():

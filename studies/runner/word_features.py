@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from bert_keras.data_prep.tasks.tagging.conll import Sentence
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.prediction import FeatureExtractor
 from bert_keras.prediction.network import Question
@@ -34,7 +35,7 @@ def tag_with_features(
         combine: "concatenate" the vectors of the layers, or learn the weights of a "weighted_sum".
     """
     if combine not in COMBINATIONS:
-        raise ValueError(f'combine is "{combine}", but must be one of {", ".join(COMBINATIONS)}')
+        raise Mistake('combine is "{}", but must be one of {}', combine, ", ".join(COMBINATIONS))
     if layers == "all":
         layers = range(ModelFolder(model).config.num_hidden_layers)
     extractor = FeatureExtractor(model, layers=layers, max_seq_length=None, batch_size=64)

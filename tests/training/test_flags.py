@@ -6,6 +6,7 @@ import pytest
 from absl import flags
 
 from bert_keras.cli.flags import given_flags, parse, require, run_main, tell_unused
+from bert_keras.evaluation.tables import tab_separated
 
 
 @pytest.fixture
@@ -83,9 +84,18 @@ def test_a_file_that_cannot_be_made_has_no_traceback_wherever_it_happens(tmp_pat
     assert "Not a directory" in capsys.readouterr().err
 
 
-def test_an_error_inside_a_library_keeps_its_traceback():
-    with pytest.raises(ValueError, match="invalid literal"):
-        run_main(lambda argv: flags.IntegerParser().convert("seven"), ["program.py"])
+@pytest.mark.parametrize(
+    ("message", "bug"),
+    [
+        ("^invalid literal", lambda argv: flags.IntegerParser().convert("seven")),
+        ("^row 1 has 2 values", lambda argv: tab_separated(["text"], [["a", "b"]])),
+        ("^not enough values", lambda argv: [name for name, _ in argv[1:]]),
+    ],
+    ids=["of a library", "of a wrong call", "of Python"],
+)
+def test_every_other_error_is_a_bug_and_keeps_its_traceback(message, bug):
+    with pytest.raises(ValueError, match=message):
+        run_main(bug, ["program.py", "x"])
 
 
 def test_an_interrupt_has_no_traceback(capsys):

@@ -173,7 +173,7 @@ def _multi_worker(
     except RuntimeError as error:
         if "program startup" not in str(error):
             raise
-        raise ValueError(
+        raise Mistake(
             "TensorFlow has already computed something in this process, but workers must connect before that; "
             "start a new process"
         ) from error

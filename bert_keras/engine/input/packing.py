@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from bert_keras.mistakes import Mistake
+
 # Number of rows that first fit searches; more take longer and hardly fill rows better.
 _NUM_OPEN_ROWS = 64
 _PREDICTIONS = "masked_lm_"
@@ -22,8 +24,11 @@ def first_fit(lengths: Iterable[int], row_length: int, max_sequences: int | None
     rows, open_rows, room = [], [], []
     for number, length in enumerate(lengths):
         if length > row_length:
-            raise ValueError(
-                f"sequence {number} has {length} tokens, but a packed row has {row_length}; give longer rows, or cut it"
+            raise Mistake(
+                "sequence {} has {} tokens, but a packed row has {}; give longer rows, or cut it",
+                number,
+                length,
+                row_length,
             )
         place = next((place for place, left in enumerate(room) if left >= length), None)
         if place is None:
@@ -70,7 +75,7 @@ def pack(
     mask = features["input_mask"]
     lengths = mask.sum(-1)
     if not lengths.all() or not np.array_equal(mask, np.arange(mask.shape[1]) < lengths[:, None]):
-        raise ValueError(
+        raise Mistake(
             "input_mask has a row without a token or with padding before one; only sequences that are followed by "
             "their padding can be packed"
         )
@@ -121,8 +126,10 @@ def _pack_predictions(
     counts = np.bincount(target_row, minlength=num_rows)
     num_columns = -(-int(counts.max()) // multiple) * multiple if max_predictions is None else max_predictions
     if counts.max() > num_columns:
-        raise ValueError(
-            f"a packed row has {counts.max()} predictions, but max_predictions is {num_columns}; give at least as many"
+        raise Mistake(
+            "a packed row has {} predictions, but max_predictions is {}; give at least as many",
+            counts.max(),
+            num_columns,
         )
     column = np.arange(len(target_row)) - np.repeat(np.cumsum(counts) - counts, counts)
     packed = {}

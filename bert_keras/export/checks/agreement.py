@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.export.graph.networks import IdsNetwork
+from bert_keras.mistakes import Mistake
 
 # Maximum distance of an export. LIMITS[None] applies to each number, because only rounding may differ. The others apply
 # to the root mean square: single numbers may be far off in 8 or 16 bits. Measured distances: docs/guides/export.md.
@@ -55,7 +56,7 @@ def judge(
     asked = questions(network)
     expected = [{name: value.numpy() for name, value in network(features).items()} for features in asked]
     if not all(np.isfinite(value).all() for outputs in expected for value in outputs.values()):
-        raise ValueError("the scores of the model are not finite: its weights are broken; take another checkpoint")
+        raise Mistake("the scores of the model are not finite: its weights are broken; take another checkpoint")
     largest, farthest = 0.0, 0.0
     for name, many in expected[0].items():
         # Nobody uses the outputs at padding, and rounding to 8 bits can change them much.
@@ -74,9 +75,13 @@ def judge(
             distance = error / variation if variation > rounding else 0.0
             farthest = max(farthest, distance)
             if not error <= LIMITS[quantize] * variation + rounding:
-                raise ValueError(
-                    f"{called}: {name} differs from that of the network by {distance:.2g} of its variation between "
-                    f"sequences, but at most {LIMITS[quantize]:g} is allowed"
+                raise Mistake(
+                    "{}: {} differs from that of the network by {:.2g} of its variation between "
+                    "sequences, but at most {:g} is allowed",
+                    called,
+                    name,
+                    distance,
+                    LIMITS[quantize],
                 )
     return {"largest_difference": largest, "distance": farthest}
 
@@ -93,7 +98,7 @@ def largest_difference(
     for name in sorted(expected):
         first, second = np.asarray(expected[name]), np.asarray(found[name])
         if first.shape != second.shape:
-            raise ValueError(f"{called}: {name} has the shape {second.shape}, but {first.shape} is expected")
+            raise Mistake("{}: {} has the shape {!s}, but {!s} is expected", called, name, second.shape, first.shape)
         if np.issubdtype(first.dtype, np.floating):
             difference = np.abs(first.astype(np.float64) - second)
             # Written this way so that NaN counts as wrong.
@@ -103,16 +108,21 @@ def largest_difference(
             is_wrong = first != second
         if np.any(is_wrong):
             place = tuple(int(index) for index in np.argwhere(is_wrong)[0])
-            raise ValueError(
-                f"{called}: {name}{list(place)} is {_shown(second[place])}, but {_shown(first[place])} is expected "
-                f"(numbers to within {tolerance:g})"
+            raise Mistake(
+                "{}: {}{!s} is {}, but {} is expected (numbers to within {:g})",
+                called,
+                name,
+                list(place),
+                _shown(second[place]),
+                _shown(first[place]),
+                tolerance,
             )
     return largest
 
 
 def _check_names(called: str, found: Iterable[str], expected: Iterable[str]) -> None:
     if set(found) != set(expected):
-        raise ValueError(f"{called} gives {', '.join(sorted(found))}, but {', '.join(sorted(expected))} are expected")
+        raise Mistake("{} gives {}, but {} are expected", called, ", ".join(sorted(found)), ", ".join(sorted(expected)))
 
 
 def _root_mean_square(values: np.ndarray) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 from bert_keras.export.checks.agreement import judge, largest_difference, questions
 from bert_keras.export.graph.networks import IdsNetwork
 from bert_keras.export.graph.text_model import TextModel
+from bert_keras.mistakes import Mistake
 from bert_keras.prediction import Classification, FilledText, MultiLabel, QuestionAnswer, TaggedText
 from bert_keras.prediction.predictor import Predictor
 from bert_keras.storage.text_files import is_blank
@@ -101,7 +102,7 @@ def run_in_new_process(
         )
         if process.returncode:
             last = (process.stderr.decode(errors="replace").strip() or "no message").splitlines()[-1]
-            raise ValueError(f"the SavedModel does not run in a new process: {last}")
+            raise Mistake("the SavedModel does not run in a new process: {}", last)
         return pickle.load(file)
 
 
@@ -139,7 +140,7 @@ def compare_with_python(
                 expected, found, allowed, f"serving_default, against Python, text {row + 1}"
             )
             largest = max(largest, difference)
-        except ValueError:
+        except Mistake:
             if not is_quantized:
                 raise
             num_other += 1

@@ -62,8 +62,13 @@ def read_check_texts(path: str, settings: Mapping[str, Any]) -> dict[str, np.nda
     for number, parts in rows:
         if len(parts) != num_parts:
             shape = f"a {names[0]} and its {names[1]}, the same number in all lines" if has_choices else "two texts"
-            raise ValueError(
-                f"{path} line {number} has {len(parts) - 1} tabs, but needs {num_parts - 1}: {shape}, with tabs between"
+            raise Mistake(
+                "{} line {} has {} tabs, but needs {}: {}, with tabs between",
+                path,
+                number,
+                len(parts) - 1,
+                num_parts - 1,
+                shape,
             )
     firsts = [parts[0] for _, parts in rows]
     others = [parts[1:] if has_choices else parts[1] for _, parts in rows]

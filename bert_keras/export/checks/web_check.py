@@ -14,6 +14,7 @@ import numpy as np
 
 from bert_keras.export.checks.texts import built_in_texts
 from bert_keras.export.choices import PLACES
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import WEB_MODEL
 from bert_keras.prediction import open_model
 from bert_keras.prediction.predictor import Predictor, given_fields
@@ -34,7 +35,7 @@ def compare_in_node(
     log reports how many answers change.
 
     Returns a dict: "answers", the largest difference, "num_texts", and "num_other", the number of answers that the
-    quantized network changes. Without Node, {} and a warning. Raises ValueError if answers differ.
+    quantized network changes. Without Node, {} and a warning. Raises a Mistake if answers differ.
     """
     if not shutil.which("node"):
         log.warning(
@@ -52,14 +53,14 @@ def compare_in_node(
     for number, (first, second) in enumerate(zip(expected, found, strict=True), 1):
         try:
             largest = max(largest, difference_of(first, second))
-        except ValueError as error:
-            raise ValueError(
-                f"the web export answers the check text {number} differently from Python: {error}"
+        except Mistake as error:
+            raise Mistake(
+                "the web export answers the check text {} differently from Python: {}", number, error
             ) from None
     for number, (first, second) in enumerate(zip(tokens, tokens_in_node(web, items), strict=True), 1):
         if isinstance(first, list) and first != second:
             told = next((pair for pair in zip(_places(first), _places(second), strict=False) if pair[0] != pair[1]), "")
-            raise ValueError(f"the web export reads other tokens in the check text {number} than Python: {told}")
+            raise Mistake("the web export reads other tokens in the check text {} than Python: {}", number, told)
     log.info("web, in Node: the largest difference from Python is %.2g for %d texts", largest, len(items))
     num_other = 0
     if quantized:
@@ -101,7 +102,7 @@ def answers_of_python(
             [(answer, is_cut)] = predictor.pipe_with_cuts(iter([value]), **options)
             length = {"num_tokens": predictor.num_tokens(value), "is_cut": is_cut}
             found.append(json.loads(json.dumps(given_fields(answer), default=vars)) | length)
-        except ValueError as error:
+        except Mistake as error:
             found.append(str(error))
     return found
 
@@ -120,7 +121,7 @@ def tokens_of_python(predictor: Predictor, items: Iterable[Mapping[str, Any]]) -
     for item in items:
         try:
             found.append([{"tokens": tokens} for tokens, _ in read_tokens(predictor, predictor.settings["task"], item)])
-        except ValueError as error:
+        except Mistake as error:
             found.append(str(error))
     return found
 
@@ -152,7 +153,7 @@ def run_in_node(web: pathlib.Path, calls: list[list[Any]]) -> list[dict[str, Any
             if process.returncode:
                 lines = process.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
                 reason = next((line for line in lines if "Error" in line), lines[-1])
-                raise ValueError(f"the web export does not run in Node: {reason}")
+                raise Mistake("the web export does not run in Node: {}", reason)
             return json.loads(answered.read_text())
     finally:
         settings.unlink()
@@ -161,19 +162,19 @@ def run_in_node(web: pathlib.Path, calls: list[list[Any]]) -> list[dict[str, Any
 def difference_of(expected: dict[str, Any] | str, found: dict[str, Any] | str) -> float:
     """Returns the largest difference of two numbers in two answers.
 
-    Raises ValueError if numbers differ by more than the tolerance, or if anything else differs. Only guesses of almost
+    Raises a Mistake if numbers differ by more than the tolerance, or if anything else differs. Only guesses of almost
     the same probability may be in another order.
     """
     if isinstance(expected, str) or isinstance(found, str):
         if type(expected) is not type(found):
             told = f"JavaScript: {found}" if isinstance(found, str) else f"Python: {expected}"
-            raise ValueError(f"only one of them has an error ({told})")
+            raise Mistake("only one of them has an error ({})", told)
         return 0.0
     first, second = _clear_parts(expected, expected), _clear_parts(found, expected)
     scale = max([1.0, *(abs(leaf) for leaf in _leaves(first).values() if isinstance(leaf, float))])
     leaves = _leaves(first), _leaves(second)
     if set(leaves[0]) != set(leaves[1]):
-        raise ValueError(f"only one of them has {min(set(leaves[0]) ^ set(leaves[1]))}")
+        raise Mistake("only one of them has {}", min(set(leaves[0]) ^ set(leaves[1])))
     pairs = [(leaves[0][place], leaves[1][place], place) for place in leaves[0]]
     return max(_difference(*pair, TOLERANCE * scale) for pair in pairs)
 
@@ -184,7 +185,7 @@ def _difference(expected: Any, found: Any, place: str, tolerance: float) -> floa
             return abs(expected - found)
     elif expected == found:
         return 0.0
-    raise ValueError(f"{place} is {found!r}, but {expected!r} in Python")
+    raise Mistake("{} is {!r}, but {!r} in Python", place, found, expected)
 
 
 def _clear_parts(answer: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:

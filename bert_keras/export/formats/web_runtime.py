@@ -89,7 +89,7 @@ def _download(file: pathlib.Path) -> None:
                 reason,
             )
         if not _is_whole(written):
-            raise ValueError(f"npm downloaded {_PACKAGE} with other contents than expected; try another registry")
+            raise Mistake("npm downloaded {} with other contents than expected; try another registry", _PACKAGE)
         writing.publish(written, file)
 
 

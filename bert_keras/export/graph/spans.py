@@ -12,6 +12,7 @@ from bert_keras.data_prep.tasks.squad_answers import NO_ANSWER
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer, code_points, cut_out
 from bert_keras.export.graph.networks import IdsNetwork
 from bert_keras.export.graph.text_model import TextModel
+from bert_keras.mistakes import Mistake
 
 
 class SpanModel(TextModel):
@@ -31,10 +32,12 @@ class SpanModel(TextModel):
     def __init__(self, network: IdsNetwork, tokenizer: GraphTokenizer, settings: Mapping[str, Any]):
         super().__init__(network, tokenizer, settings)
         if self.max_seq_length <= settings["max_query_length"] + 3:
-            raise ValueError(
-                f"max_seq_length={self.max_seq_length} leaves no room for a text after max_query_length="
-                f"{settings['max_query_length']} tokens of a question and 3 special tokens; take the task.json that "
-                "the training wrote"
+            raise Mistake(
+                "max_seq_length={} leaves no room for a text after max_query_length="
+                "{} tokens of a question and 3 special tokens; take the task.json that "
+                "the training wrote",
+                self.max_seq_length,
+                settings["max_query_length"],
             )
 
     def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from bert_keras.export.graph.networks import IdsNetwork
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.tasks import LISTS, TASKS
 
 if TYPE_CHECKING:  # needs tensorflow-text, which some systems lack
@@ -27,9 +28,10 @@ class TextModel(tf.Module):
         self.settings = types.MappingProxyType(dict(settings))
         self.max_seq_length = settings["max_seq_length"]
         if self.max_seq_length > network.longest:
-            raise ValueError(
-                f"max_seq_length is {self.max_seq_length}, but the model has {network.longest} positions; take the "
-                "task.json that the training wrote"
+            raise Mistake(
+                "max_seq_length is {}, but the model has {} positions; take the task.json that the training wrote",
+                self.max_seq_length,
+                network.longest,
             )
 
     @property

@@ -207,8 +207,8 @@ class TextClassifier(ExplainedPredictor[str | tuple[str, str], Answer]):
             text_a, text_b = text
             return Example("", text_a, text_b, source=source)
         if isinstance(text, tuple | list):
-            raise ValueError(
-                f"{source} is {shown(text)}, but the model takes single texts; give one str, or a list of several"
+            raise Mistake(
+                "{} is {}, but the model takes single texts; give one str, or a list of several", source, shown(text)
             )
         self._check_text(text, source)
         return Example("", text, source=source)

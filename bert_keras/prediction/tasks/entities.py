@@ -12,6 +12,7 @@ from bert_keras.data_prep.tasks.tagging.conll import Sentence
 from bert_keras.data_prep.tasks.tagging.features import make_features, tags_from_logits
 from bert_keras.data_prep.text.words import split_words
 from bert_keras.evaluation.entities import entities, is_tag, to_bio
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling import TAGGERS, BertConfig
 from bert_keras.modeling.base import BaseModel
 from bert_keras.prediction.arguments import check_threshold
@@ -130,7 +131,7 @@ class EntityTagger(ExplainedPredictor[str, TaggedText]):
         self._check_text(text, source)
         spans = split_words(text)
         if not spans:
-            raise ValueError(f"{source} has no word in its text; give a text")
+            raise Mistake("{} has no word in its text; give a text", source)
         return Sentence([text[start:end] for start, end in spans]), spans
 
     def _features(self, example: _Words, counts: Counts, options: dict[str, Any]) -> Arrays:

@@ -222,7 +222,7 @@ class FeatureExtractor(Predictor[str | tuple[str, str], Features]):
         """Checks a text or a pair and returns it as a pair; the second is None for a single text."""
         pair = (text, None) if isinstance(text, str) else text
         if pair is text and not (isinstance(text, tuple | list) and [type(part) for part in text] == [str, str]):
-            raise ValueError(f"{source} is {shown(text)}, but a str is needed, or a tuple of two for a pair")
+            raise Mistake("{} is {}, but a str is needed, or a tuple of two for a pair", source, shown(text))
         for part in pair:
             if part is not None:
                 self.limits.check_text(part, source)
@@ -294,7 +294,7 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], TextVector | Similari
         [self._layer] = choose_layers((self.settings["layer"],), self.config.num_hidden_layers)
         for name, kind, needed in (("normalize", bool, "true or false"), ("prefix", str, "a text")):
             if not isinstance(self.settings.get(name, kind()), kind):
-                raise ValueError(f"{self.folder}: {name} is {shown(self.settings[name])}, but must be {needed}")
+                raise Mistake("{}: {} is {}, but must be {}", self.folder, name, shown(self.settings[name]), needed)
 
     def _load_model(self) -> BertModel:
         return load_encoder(self.config, self.files.need_checkpoint())

@@ -88,9 +88,11 @@ class FillMask(PretrainedPredictor[str, FilledText]):
     def _prepare(self) -> None:
         super()._prepare()
         if self.config.is_decoder:
-            raise ValueError(
-                f"{self.folder} reads left to right (is_decoder in its config), so it cannot fill in a {MASK}; give a "
-                "model of masked LM, or score complete texts, which is the task score"
+            raise Mistake(
+                "{} reads left to right (is_decoder in its config), so it cannot fill in a {}; give a "
+                "model of masked LM, or score complete texts, which is the task score",
+                self.folder,
+                MASK,
             )
 
     def _default_options(self) -> dict[str, Any]:
@@ -135,7 +137,7 @@ class FillMask(PretrainedPredictor[str, FilledText]):
         if not num_masks:
             written = next((word for word in ("[mask]", "<mask>", "[Mask]", "<MASK>") if word in text), None)
             hint = f"write {MASK} for {written}" if written else f"write {MASK} where a word is to be guessed"
-            raise ValueError(f"{source} has no {MASK}: {_shown(text)}; {hint}")
+            raise Mistake("{} has no {}: {}; {}", source, MASK, _shown(text), hint)
         self.limits.check("max_masks", num_masks, source, MASK)
         ids = fit_text(ids, self.room, self.long, source)
         num_cut = num_masks - ids.count(mask_id)

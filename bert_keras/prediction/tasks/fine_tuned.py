@@ -114,9 +114,13 @@ class FineTunedPredictor(Predictor[Text, Answer]):
     def _check_num_classes(self, num_found: int, found_in: str) -> None:
         if num_found != self.num_classes:
             task_file = paths.join(self.folder, TASK_FILE)
-            raise ValueError(
-                f"{found_in} has a head of {num_found} classes, but {task_file} belongs to a model with "
-                f"{self.num_classes}; the files are from different runs, so take the folder of one run"
+            raise Mistake(
+                "{} has a head of {} classes, but {} belongs to a model with "
+                "{}; the files are from different runs, so take the folder of one run",
+                found_in,
+                num_found,
+                task_file,
+                self.num_classes,
             )
 
     @property
@@ -160,12 +164,12 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         """Checks that a value is a text within the limits and is not blank."""
         self.limits.check_text(text, source, what)
         if is_blank(text):
-            raise ValueError(f"{source} has no word in its {what}; give a {what}")
+            raise Mistake("{} has no word in its {}; give a {}", source, what, what)
 
     def _check_pair(self, pair: object, source: str, names: tuple[str, str], may_lack_second: bool = False) -> None:
         """Checks that a value is a pair of texts; `may_lack_second` allows the second to be empty."""
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise ValueError(f"{source} is {shown(pair)}, but a pair of two texts is needed: {' and '.join(names)}")
+            raise Mistake("{} is {}, but a pair of two texts is needed: {}", source, shown(pair), " and ".join(names))
         for text, name in zip(pair, names, strict=True):
             if not (may_lack_second and name == names[1] and isinstance(text, str) and is_blank(text)):
                 self._check_text(text, source, name)
@@ -245,7 +249,7 @@ class TextsScorer(FineTunedPredictor[Texts, Answer]):
     def _encode(self, question: Texts, source: str) -> Texts:
         is_pair = isinstance(question, tuple | list) and len(question) == 2
         if not is_pair or not isinstance(question[1], tuple | list) or len(question[1]) < self.least:
-            raise ValueError(f"{source} is {shown(question)}, but {self.needed} are needed")
+            raise Mistake("{} is {}, but {} are needed", source, shown(question), self.needed)
         (text, others), (name, of_other, of_others) = question, self.names
         self._check_text(text, source, name)
         self.limits.check("max_sequences", len(others), source, of_others)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
+from bert_keras.mistakes import Mistake
 from bert_keras.prediction.arguments import shown
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
 from bert_keras.prediction.predictor import Found
@@ -40,13 +41,13 @@ class NextSentence(PretrainedPredictor[tuple[str, str], PairAnswer]):
 
     def _encode(self, pair: tuple[str, str], source: str) -> tuple[list[int], list[int]]:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise ValueError(f"{source} is {shown(pair)}, but a pair of two texts is needed, a tuple of two str")
+            raise Mistake("{} is {}, but a pair of two texts is needed, a tuple of two str", source, shown(pair))
         for text, which in zip(pair, ("first", "second"), strict=True):
             self.limits.check_text(text, source, f"{which} text")
         first, second = (encode_with_masks(self.tokenizer, text) for text in pair)
         for ids, which in ((first, "first"), (second, "second")):
             if not ids:
-                raise ValueError(f"{source} has no word in its {which} text; give two texts")
+                raise Mistake("{} has no word in its {} text; give two texts", source, which)
         return fit_pair(first, second, self.room, self.long, source)
 
     def _questions(self, ids: tuple[list[int], list[int]]) -> Iterator[Question]:

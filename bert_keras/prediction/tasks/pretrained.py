@@ -95,9 +95,10 @@ class PretrainedPredictor(Predictor[Text, Answer]):
         check_shared(self._shared, self.files, self.network_class)
         self.room = self.max_seq_length - self.num_special_tokens
         if self.room < self.num_special_tokens - 1:
-            raise ValueError(
-                f"the model takes {self.max_seq_length} tokens, too few for text and the {self.num_special_tokens} "
-                "special tokens of this task"
+            raise Mistake(
+                "the model takes {} tokens, too few for text and the {} special tokens of this task",
+                self.max_seq_length,
+                self.num_special_tokens,
             )
 
     def _ids_of_text(self, text: str) -> list[int]:
@@ -113,9 +114,11 @@ class PretrainedPredictor(Predictor[Text, Answer]):
         needed = {name: weight for name, weight in weights_by_name(model).items() if not name.startswith(others)}
         missing = [name for name in needed if name.startswith(prefixes) and name not in checkpoint.names]
         if missing:
-            raise ValueError(
-                f"{checkpoint.prefix} has no {called}: it lacks {', '.join(missing)}; "
-                "give a checkpoint of pre-training, with its heads"
+            raise Mistake(
+                "{} has no {}: it lacks {}; give a checkpoint of pre-training, with its heads",
+                checkpoint.prefix,
+                called,
+                ", ".join(missing),
             )
         ignored = (*entries_of_other_heads(checkpoint, needed), *POOLER_PATTERNS)
         if self._shared:
@@ -138,12 +141,12 @@ def check_shared(
     if model is None:
         return
     if not isinstance(model, network_class or PretrainingModel | ReplacedTokenModel) or files.checkpoint is None:
-        raise ValueError(
+        raise Mistake(
             "model can only be shared among predictors of a checkpoint of pre-training; give the attribute model of a "
             "FillMask, NextSentence, SentenceScorer or ReplacedTokenFinder of the same checkpoint, or leave it out"
         )
     if model.config.to_dict() != files.config.to_dict():
-        raise ValueError(f"model has another config than {files.checkpoint.prefix}; share one of the same checkpoint")
+        raise Mistake("model has another config than {}; share one of the same checkpoint", files.checkpoint.prefix)
 
 
 def encode_with_masks(tokenizer: FullTokenizer, text: str) -> list[int]:

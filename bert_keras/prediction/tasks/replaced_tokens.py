@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling import ReplacedTokenModel
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
 from bert_keras.prediction.predictor import Found
@@ -53,7 +54,7 @@ class ReplacedTokenFinder(PretrainedPredictor[str, ReplacedTokens]):
         self.limits.check_text(text, source)
         ids = encode_with_masks(self.tokenizer, text)
         if not ids:
-            raise ValueError(f"{source} has no word; give a text")
+            raise Mistake("{} has no word; give a text", source)
         return fit_text(ids, self.room, self.long, source)
 
     def _questions(self, ids: list[int]) -> Iterator[Question]:

@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.mistakes import Mistake
 from bert_keras.prediction.arguments import PLL_CHOICES, check_choice
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Found, Row
@@ -102,9 +103,9 @@ class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
         self.limits.check_text(text, source)
         ids = encode_with_masks(self.tokenizer, text)
         if not ids:
-            raise ValueError(f"{source} has no word; give a text to score")
+            raise Mistake("{} has no word; give a text to score", source)
         if self.tokenizer.vocab[MASK] in ids:
-            raise ValueError(f"{source} has a {MASK}, but only complete texts can be scored; replace it with a word")
+            raise Mistake("{} has a {}, but only complete texts can be scored; replace it with a word", source, MASK)
         ids = fit_text(ids, self.room, self.long, source)
         if not self.config.is_decoder:
             self.limits.check("max_sequences", len(ids), source, "tokens to score, each in its own sequence")

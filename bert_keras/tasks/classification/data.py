@@ -101,9 +101,10 @@ def read_classification_data(
     else:
         data = _read_own_files(settings, stored, held, read or read_own)
     if stored and tuple(stored["labels"]) != data.labels:
-        raise ValueError(
-            f"the model has the labels {_listed(stored['labels'])}, but the data have {_listed(data.labels)}; "
-            "give data of the task that the model was trained for"
+        raise Mistake(
+            "the model has the labels {}, but the data have {}; give data of the task that the model was trained for",
+            _listed(stored["labels"]),
+            _listed(data.labels),
         )
     warn_of_contradictions([*(data.train or ()), *(data.calibration or ()), *(data.dev or ())], data.kind)
     if unlabeled_file:

@@ -53,9 +53,11 @@ def recipe_of(settings: DistillationSettings, teacher: BertConfig | None, config
     """
     if teacher is not None and teacher.is_decoder != config.is_decoder:
         readers = ("teacher", "student") if teacher.is_decoder else ("student", "teacher")
-        raise ValueError(
-            f"the {readers[0]} reads left to right (is_decoder in its config), but the {readers[1]} sees all tokens; "
-            "their outputs for a token answer different questions, so give a teacher that reads as the student does"
+        raise Mistake(
+            "the {} reads left to right (is_decoder in its config), but the {} sees all tokens; "
+            "their outputs for a token answer different questions, so give a teacher that reads as the student does",
+            readers[0],
+            readers[1],
         )
     recipe = Recipe(
         settings.label_loss_weight,

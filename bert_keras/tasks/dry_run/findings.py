@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bert_keras.data_prep.tasks.tables import BadRow, keeping_bad_rows, without_bad_rows
-from bert_keras.mistakes import Message
+from bert_keras.mistakes import Message, Mistake
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -33,7 +33,7 @@ class Findings:
     path: str = ""
     setting: str = ""
     facts: list[Fact] = dataclasses.field(default_factory=list)
-    problems: list[ValueError | OSError] = dataclasses.field(default_factory=list)
+    problems: list[Mistake | OSError] = dataclasses.field(default_factory=list)
     bad_rows: list[BadRow] = dataclasses.field(default_factory=list)
 
     def add(self, name: str, text: str | Message) -> None:
@@ -57,7 +57,7 @@ class Findings:
         """Keeps a mistake that ends the block."""
         try:
             yield
-        except (ValueError, OSError) as error:
+        except (Mistake, OSError) as error:
             self.problems.append(error)
 
     def _add_bad_rows(self, bad: Sequence[BadRow], skips: bool | None) -> None:

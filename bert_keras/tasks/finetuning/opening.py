@@ -83,7 +83,7 @@ def open_fine_tuning(
     stored = files and files.task
     if files and stored:
         if stored["task"] not in tasks:
-            raise ValueError(f"the model in {files.folder} was trained for {stored['task']}; give one from {program}")
+            raise Mistake("the model in {} was trained for {}; give one from {}", files.folder, stored["task"], program)
         settings = dataclasses.replace(settings, **_settled(flag_values, stored, settled, fixed))
     else:
         files = _start(settings)

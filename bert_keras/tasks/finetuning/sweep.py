@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bert_keras.mistakes import NotFinite
+from bert_keras.mistakes import Mistake, NotFinite
 from bert_keras.runs.metrics_log import METRICS_FILE, read_metrics
 from bert_keras.runs.run_dir import MODEL_DIR, TRIES_DIR, TRIES_FILE, RunDir
 from bert_keras.settings.fields import setting_fields
@@ -125,7 +125,7 @@ def try_all(
         run_dir.write_text(TRIES_FILE, _table(results, varied, task.metric, baseline))
     best = _choose(results, varied, task.metric, baseline)
     if best.value is None:
-        raise ValueError(f"all {len(tries)} tries failed, see {run_dir.file(TRIES_FILE)}; {best.status}")
+        raise Mistake("all {} tries failed, see {}; {}", len(tries), run_dir.file(TRIES_FILE), best.status)
     log.info("chosen: %s", ", ".join(f"{name}={best.settings[name]}" for name in varied))
     # An earlier model stays until the copy is complete.
     run_dir.replace_dir(MODEL_DIR, _try_dir(run_dir, best.settings).file(MODEL_DIR))

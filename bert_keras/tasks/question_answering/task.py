@@ -23,7 +23,7 @@ from bert_keras.data_prep.tasks.squad_files import check_answers, make_examples,
 from bert_keras.data_prep.text.same_text import Key, Placed, key_of
 from bert_keras.engine.report import in_words
 from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics, warn_of_words
-from bert_keras.mistakes import Message
+from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, SquadLoss, SquadModel
 from bert_keras.runs.run_dir import RunDir
@@ -239,7 +239,7 @@ class QuestionAnswering(Task):
         if questions is None:
             return None
         if not any(example.passage.words for example in questions.examples):
-            raise ValueError(f"{questions.path}: no context contains a word; give a file with texts")
+            raise Mistake("{}: no context contains a word; give a file with texts", questions.path)
         facts = {
             "file_sha256": questions.digest,
             "is_training": is_training,

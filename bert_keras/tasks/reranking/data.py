@@ -81,9 +81,11 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
         relevance = [float(score) for score in found.labels]
     if min(relevance) < 0:
         place = int(np.argmin(relevance))
-        raise ValueError(
-            f"{path}: a score is {relevance[place]:g}, but scores of texts must be 0 (does not fit) or above; the "
-            f'query is "{rows[place][0]}"'
+        raise Mistake(
+            '{}: a score is {:g}, but scores of texts must be 0 (does not fit) or above; the query is "{}"',
+            path,
+            relevance[place],
+            rows[place][0],
         )
     queries: dict[str, dict[str, float]] = collections.defaultdict(dict)
     num_changed = 0
@@ -112,7 +114,7 @@ def check_trainable(queries: Queries) -> None:
     """Refuses queries that teach nothing: all texts fit, or none."""
     values = [relevance for texts in queries.texts.values() for relevance in texts.values()]
     if not any(values):
-        raise ValueError(f"{queries.path}: no text fits its query; give texts with a score above 0")
+        raise Mistake("{}: no text fits its query; give texts with a score above 0", queries.path)
     if not queries.has_wrong_texts:
         raise Mistake(
             "{}: all texts fit their queries, but training needs texts that do not; give columns such as negative, or "

@@ -110,8 +110,8 @@ class Reranking(Task):
     def _check_evaluation(self, queries: Queries) -> None:
         for query, texts in queries.texts.items():
             if not any(texts.values()):
-                raise ValueError(
-                    f'{queries.path}: the query "{query}" has no text that fits; add one, or remove the query'
+                raise Mistake(
+                    '{}: the query "{}" has no text that fits; add one, or remove the query', queries.path, query
                 )
         if not queries.has_wrong_texts:
             raise Mistake(

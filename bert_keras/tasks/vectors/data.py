@@ -96,9 +96,9 @@ def read_file(
     if not has_labels:
         score = label = None
     if score is not None and len(texts) != 2:
-        raise ValueError(f"{path}: scores are for two texts, but there are {len(texts)}: {', '.join(texts)}")
+        raise Mistake("{}: scores are for two texts, but there are {}: {}", path, len(texts), ", ".join(texts))
     if score is not None and label is not None:
-        raise ValueError(f'{path}: there are both scores, "{score}", and labels, "{label}"; name one column')
+        raise Mistake('{}: there are both scores, "{}", and labels, "{}"; name one column', path, score, label)
     first, second, others = *(*texts, None, None)[:2], texts[2:]
     columns = Columns(first, second, score or label, choices=others)
     kind = "regression" if score is not None else "single_label"
@@ -106,7 +106,7 @@ def read_file(
     rows = [(each.text_a, *([each.text_b or ""] if second else []), *each.choices) for each in examples]
     for each, row in zip(examples, rows, strict=True):
         if any(map(is_blank, row)):
-            raise ValueError(f"{each.source}: a text is empty; give a text, or remove the row")
+            raise Mistake("{}: a text is empty; give a text, or remove the row", each.source)
     labels = [each.label for each in examples]
     placed = [Placed(key_of(row[:2]), each.source) for each, row in zip(examples, rows, strict=True)]
     if score is not None:
@@ -167,7 +167,7 @@ def _from_inferences(
         for number, hypothesis in enumerate(hypotheses):
             found.append((premise, hypothesis, *([others[number % len(others)]] if others else [])))
     if not found:
-        raise ValueError(f"{path} has no pair with the label entailment; give a file with such pairs")
+        raise Mistake("{} has no pair with the label entailment; give a file with such pairs", path)
     told = "%s: %s entailed pairs of %s inferences, of which %s have a contradicted text"
     num_triplets = sum(len(row) > 2 for row in found)
     log.info(told, paths.name(path), f"{len(found):,}", f"{len(rows):,}", f"{num_triplets:,}")

@@ -89,7 +89,7 @@ class SentenceVectors(Task):
         if self._train.kind == "scores":
             highest = settings.max_score or max(map(abs, self._train.labels))
             if not highest:
-                raise ValueError(f"{settings.train_file}: all scores are 0; give pairs of different similarity")
+                raise Mistake("{}: all scores are 0; give pairs of different similarity", settings.train_file)
             log.info("loss: squared error of the cosine, and a score of %g is a cosine of 1", highest)
             features["label_values"] = np.array(self._train.labels, np.float32) / np.float32(highest)
         else:
@@ -148,9 +148,9 @@ def _check_others(settings: VectorSettings, numbers: np.ndarray) -> None:
     if is_other.any(axis=1).all():
         return
     if min(len(np.unique(numbers[:, 0])), len(np.unique(numbers[:, 1]))) < 2:
-        raise ValueError(
-            f"{settings.train_file}: all examples have the same first or the same second text; ranking needs others "
-            "to compare with"
+        raise Mistake(
+            "{}: all examples have the same first or the same second text; ranking needs others to compare with",
+            settings.train_file,
         )
     if min(settings.train_batch_size) < 2:
         raise Mistake(

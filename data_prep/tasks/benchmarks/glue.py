@@ -13,6 +13,7 @@ from typing import Any
 from bert_keras.data_prep.tasks.columns import REPEATED_HEADER, list_columns
 from bert_keras.data_prep.tasks.examples import Example, to_number
 from bert_keras.data_prep.tasks.tables import BadRow, Row, iterate_rows, without_bad_rows
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -202,9 +203,10 @@ def find_task(name: str) -> GlueTask:
     """Returns the task with a name, in upper or lower case; raises ValueError if it does not exist."""
     task = GLUE_TASKS.get(name.lower())
     if task is None:
-        raise ValueError(
-            f'"{name}" is not a task; the tasks are {", ".join(task.name for task in _TASKS)} '
-            "(for other data, give your own files)"
+        raise Mistake(
+            '"{}" is not a task; the tasks are {} (for other data, give your own files)',
+            name,
+            ", ".join(task.name for task in _TASKS),
         )
     return task
 
@@ -243,9 +245,12 @@ def read_glue_file(
     if file.has_header:
         header, *rows = rows
         if file.label is not None and task.label_named(header.cells[places[file.label]]) is not None:
-            raise ValueError(
-                f"{name} line {header.line}: this is an example, but the first line of this file of {task.name} names "
-                "the columns; put the header back"
+            raise Mistake(
+                "{} line {}: this is an example, but the first line of this file of {} names "
+                "the columns; put the header back",
+                name,
+                header.line,
+                task.name,
             )
     if file.language is not None:
         rows = _rows_of_language(rows, places[file.language], xnli_language, name)
@@ -258,13 +263,15 @@ def read_glue_file(
     )
     examples = without_bad_rows(name, examples, skip_bad_rows)
     if not examples:
-        raise ValueError(f"{os.fspath(path)} has no example; give a file with at least one")
+        raise Mistake("{} has no example; give a file with at least one", os.fspath(path))
     return examples
 
 
 def _file_of(task: GlueTask, split: str) -> GlueFile:
     if split not in task.files:
-        raise ValueError(f"the task {task.name} has no {split} file, only {', '.join(task.files)}; leave this step out")
+        raise Mistake(
+            "the task {} has no {} file, only {}; leave this step out", task.name, split, ", ".join(task.files)
+        )
     return task.files[split]
 
 
@@ -279,11 +286,11 @@ def _find_places(file: GlueFile, first: Row, name: str) -> dict[Column, int]:
             places[column] = first.cells.index(column)
         else:
             names = list_columns(first.cells)
-            raise ValueError(f'{name} line {first.line}: no column "{column}" among {names}; {advice}')
+            raise Mistake('{} line {}: no column "{}" among {}; {}', name, first.line, column, names, advice)
     num_cells = max(places.values()) + 1
     if len(first.cells) < num_cells:
         found = f"{len(first.cells)} cells, but this file has at least {num_cells}"
-        raise ValueError(f"{name} line {first.line}: {found}; {advice}")
+        raise Mistake("{} line {}: {}; {}", name, first.line, found, advice)
     return places
 
 
@@ -312,7 +319,7 @@ def _make_example(
 def _rows_of_language(rows: Sequence[Row], place: int, language: str, name: str) -> list[Row]:
     languages = sorted({row.cells[place] for row in rows if len(row.cells) > place})
     if language not in languages:
-        raise ValueError(f'{name} has no rows of the language "{language}"; it has {", ".join(languages)}')
+        raise Mistake('{} has no rows of the language "{}"; it has {}', name, language, ", ".join(languages))
     chosen = [row for row in rows if len(row.cells) <= place or row.cells[place] == language]
     log.info("%s: %s of %s rows are of the language %s", name, f"{len(chosen):,}", f"{len(rows):,}", language)
     return chosen

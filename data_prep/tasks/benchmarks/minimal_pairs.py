@@ -61,7 +61,7 @@ def read_paradigms(path: str | os.PathLike) -> list[Paradigm]:
         rows = [line.split("\t") for line in _lines_of(file)]
         groups = {row[0]: row[1] for row in rows if len(row) > 1}
     if not names:
-        raise ValueError(f"{path} has no file that ends in {', '.join(_ENDINGS)}; {_NEEDED}")
+        raise Mistake("{} has no file that ends in {}; {}", path, ", ".join(_ENDINGS), _NEEDED)
     return [_read_paradigm(paths.join(path, name), groups) for name in names]
 
 
@@ -111,11 +111,11 @@ def _read_scores(path: str) -> dict[str, float]:
     scores = {}
     needed = 'each line needs "text" and "log_probability", as predict.py --task=score --json writes them'
     for number, value in JsonRows(path, needed):
-        if isinstance(value, ValueError):
+        if isinstance(value, Mistake):
             raise value
         score = value.get("log_probability")
         if not isinstance(score, int | float) or not isinstance(value.get("text"), str) or not math.isfinite(score):
-            raise ValueError(f"{path} line {number} is not the score of a sentence; {needed}")
+            raise Mistake("{} line {} is not the score of a sentence; {}", path, number, needed)
         scores[value["text"]] = score
     return scores
 
@@ -131,15 +131,15 @@ def _read_paradigm(path: str, groups: Mapping[str, str]) -> Paradigm:
     elif ending == ".txt":
         lines = _lines_of(path)
         if len(lines) % 2:
-            raise ValueError(f"{path} has {len(lines)} lines, but each bad sentence needs a good one after it")
+            raise Mistake("{} has {} lines, but each bad sentence needs a good one after it", path, len(lines))
         pairs = list(zip(lines[1::2], lines[::2], strict=True))
     elif ending == ".tsv":
         pairs = [_split(line, f"{path} line {number}") for number, line in enumerate(_lines_of(path), 1)]
     else:
-        raise ValueError(f"{path} does not end in {', '.join(_ENDINGS)}; {_NEEDED}")
+        raise Mistake("{} does not end in {}; {}", path, ", ".join(_ENDINGS), _NEEDED)
     for number, pair in enumerate(pairs, 1):
         if any(map(text_files.is_blank, pair)):
-            raise ValueError(f"{path}: a sentence of pair {number} is empty; each pair needs two sentences")
+            raise Mistake("{}: a sentence of pair {} is empty; each pair needs two sentences", path, number)
     if num_equal := sum(good == bad for good, bad in pairs):
         log.warning("%s: pairs of two equal sentences, which no model gets right: %d", path, num_equal)
     return Paradigm(name, group, pairs)
@@ -149,16 +149,16 @@ def _lines_of(path: str) -> list[str]:
     return text_files.unify_line_ends(text_files.read_text(path, _NEEDED)).removesuffix("\n").split("\n")
 
 
-def _check_object(path: str, number: int, value: dict[str, Any] | ValueError) -> dict[str, Any]:
-    if isinstance(value, ValueError):
+def _check_object(path: str, number: int, value: dict[str, Any] | Mistake) -> dict[str, Any]:
+    if isinstance(value, Mistake):
         raise value
     if not all(isinstance(value.get(key), str) for key in ("sentence_good", "sentence_bad")):
-        raise ValueError(f'{path} line {number} has no "sentence_good" and "sentence_bad"; {_NEEDED}')
+        raise Mistake('{} line {} has no "sentence_good" and "sentence_bad"; {}', path, number, _NEEDED)
     return value
 
 
 def _split(line: str, place: str) -> tuple[str, str]:
     sentences = line.split("\t")
     if len(sentences) != 2:
-        raise ValueError(f"{place} has {len(sentences) - 1} tabs, but a pair has one; {_NEEDED}")
+        raise Mistake("{} has {} tabs, but a pair has one; {}", place, len(sentences) - 1, _NEEDED)
     return sentences[0], sentences[1]

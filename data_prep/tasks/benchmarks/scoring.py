@@ -125,7 +125,7 @@ def score_entities(
 def _read_json_object(path: str, needed: str) -> dict[str, Any]:
     content = read_json(path, needed)
     if not isinstance(content, dict):
-        raise ValueError(f"{path} is JSON, but not an object; {needed}")
+        raise Mistake("{} is JSON, but not an object; {}", path, needed)
     return content
 
 
@@ -154,14 +154,20 @@ def _read_predictions(path: str, examples: Sequence[Example], task: GlueTask) ->
     if any(id_ is not None for _, id_, _ in entries):
         return _by_id(entries, name, examples)
     if len(entries) > len(examples):
-        raise ValueError(
-            f"{name} line {entries[len(examples)][0]}: this is prediction {len(examples) + 1}, but there are only "
-            f"{len(examples)} examples; give one for each"
+        raise Mistake(
+            "{} line {}: this is prediction {}, but there are only {} examples; give one for each",
+            name,
+            entries[len(examples)][0],
+            len(examples) + 1,
+            len(examples),
         )
     if len(entries) < len(examples):
-        raise ValueError(
-            f"{name} has {len(entries)} predictions, but there are {len(examples)} examples; the first without one is "
-            f"{examples[len(entries)].source}"
+        raise Mistake(
+            "{} has {} predictions, but there are {} examples; the first without one is {}",
+            name,
+            len(entries),
+            len(examples),
+            examples[len(entries)].source,
         )
     return [value for _, _, value in entries]
 
@@ -172,7 +178,7 @@ def _read_entries(rows: Sequence[Row], name: str, labels: Sequence[str]) -> list
     has_ids = first[0] in ("index", "id")
     if has_ids or "prediction" in first:
         if "prediction" not in first and len(first) != 2:
-            raise ValueError(f'{name} line 1: no column "prediction" among {", ".join(first)}; rename the column')
+            raise Mistake('{} line 1: no column "prediction" among {}; rename the column', name, ", ".join(first))
         place, rows = first.index("prediction") if "prediction" in first else 1, rows[1:]
     elif len(labels) > 1 and all(len(row.cells) == len(labels) and _is_distribution(row.cells) for row in rows):
         log.info("%s: read as the probabilities of %s, in this order", name, ", ".join(labels))
@@ -181,14 +187,17 @@ def _read_entries(rows: Sequence[Row], name: str, labels: Sequence[str]) -> list
     elif len(first) <= 2:
         has_ids, place = len(first) == 2, len(first) - 1
     else:
-        raise ValueError(
-            f"{name} line {rows[0].line} has {len(first)} columns, but a file of predictions without a header has one "
-            "or two (an id before the prediction), or the probability of each class; correct it"
+        raise Mistake(
+            "{} line {} has {} columns, but a file of predictions without a header has one "
+            "or two (an id before the prediction), or the probability of each class; correct it",
+            name,
+            rows[0].line,
+            len(first),
         )
     for line, cells in rows:
         if len(cells) <= place:
             found = f"{len(cells)} columns, but {place + 1} are needed"
-            raise ValueError(f"{name} line {line} has {found}; restore the row")
+            raise Mistake("{} line {} has {}; restore the row", name, line, found)
     return [(line, cells[0].strip() if has_ids else None, cells[place].strip()) for line, cells in rows]
 
 
@@ -202,14 +211,14 @@ def _read_prediction(text: str, place: str, task: GlueTask) -> str | float:
         label = task.label_named(text)
         if label is None:
             reason = "" if task.has_one_order else "; libraries number these classes in different orders, so give names"
-            raise ValueError(f'{place}: prediction "{text}" is not one of {", ".join(task.labels)}{reason}')
+            raise Mistake('{}: prediction "{}" is not one of {}{}', place, text, ", ".join(task.labels), reason)
         return label
     try:
         number = float(text)
     except ValueError:
-        raise ValueError(f'{place}: prediction "{text}" is not a number; this task needs numbers') from None
+        raise Mistake('{}: prediction "{}" is not a number; this task needs numbers', place, text) from None
     if not math.isfinite(number):
-        raise ValueError(f'{place}: prediction "{text}" is not finite; this task needs numbers')
+        raise Mistake('{}: prediction "{}" is not finite; this task needs numbers', place, text)
     return number
 
 
@@ -219,7 +228,9 @@ def _by_id(
     by_id = {}
     for line, id_, value in entries:
         if id_ in by_id:
-            raise ValueError(f'{name} line {line}: the id "{id_}" is also in line {by_id[id_][0]}; ids must be unique')
+            raise Mistake(
+                '{} line {}: the id "{}" is also in line {}; ids must be unique', name, line, id_, by_id[id_][0]
+            )
         by_id[id_] = line, value
     ids, numbers = [example.id for example in examples], list(map(str, range(len(examples))))
     if ids != numbers and set(by_id) != set(ids) and set(by_id) == set(numbers):
@@ -228,11 +239,11 @@ def _by_id(
     known = set(ids)
     for id_, (line, _) in by_id.items():
         if id_ not in known:
-            raise ValueError(f'{name} line {line}: no example has the id "{id_}"; give the file for this data')
+            raise Mistake('{} line {}: no example has the id "{}"; give the file for this data', name, line, id_)
     for id_, example in zip(ids, examples, strict=True):
         if id_ not in by_id:
-            raise ValueError(
-                f'{name} has no prediction with the id "{id_}", of {example.source}; give one for each example'
+            raise Mistake(
+                '{} has no prediction with the id "{}", of {}; give one for each example', name, id_, example.source
             )
     return [by_id[id_][1] for id_ in ids]
 
@@ -261,20 +272,27 @@ def _check_same_words(gold: Sequence[Sentence], predicted: Sequence[Sentence]) -
     for right, other in zip(gold, predicted, strict=False):
         for word, (expected, found) in enumerate(zip(right.words, other.words, strict=False)):
             if expected != found:
-                raise ValueError(
-                    f'{other.place(word)} has the word "{found}" where {right.place(word)} has "{expected}"; '
-                    "both files need the same words"
+                raise Mistake(
+                    '{} has the word "{}" where {} has "{}"; both files need the same words',
+                    other.place(word),
+                    found,
+                    right.place(word),
+                    expected,
                 )
         if len(right.words) != len(other.words):
-            raise ValueError(
-                f"{other.place()} begins a sentence of {len(other.words)} words, which at {right.place()} has "
-                f"{len(right.words)}; both files need the same sentences"
+            raise Mistake(
+                "{} begins a sentence of {} words, which at {} has {}; both files need the same sentences",
+                other.place(),
+                len(other.words),
+                right.place(),
+                len(right.words),
             )
     if len(gold) != len(predicted):
         fewer, more = sorted((gold, predicted), key=len)
-        raise ValueError(
-            f"{more[len(fewer)].place()} begins a sentence that {fewer[0].path} lacks; give the predictions of this "
-            "file"
+        raise Mistake(
+            "{} begins a sentence that {} lacks; give the predictions of this file",
+            more[len(fewer)].place(),
+            fewer[0].path,
         )
 
 

@@ -10,6 +10,7 @@ from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS, GlueTask, Tfd
 from bert_keras.data_prep.tasks.column_names import LABEL_NAMES
 from bert_keras.data_prep.tasks.columns import Columns, choose_columns
 from bert_keras.data_prep.tasks.examples import Example, Label, without_undecided
+from bert_keras.mistakes import Mistake
 
 
 def read_tfds(
@@ -41,7 +42,7 @@ def read_tfds(
     try:
         features: Any = tfds.builder(name, data_dir=data_dir).info.features
     except tfds.core.DatasetNotFoundError:
-        raise ValueError(f'TensorFlow Datasets has no data set "{name}"; look the name up in its catalog') from None
+        raise Mistake('TensorFlow Datasets has no data set "{}"; look the name up in its catalog', name) from None
     columns = _choose_features(name, source_of_task, features, columns)
     names = getattr(features[columns.label], "names", None) if columns.label else None
     label_column = None if task is not None and split.startswith("test") else columns.label
@@ -58,7 +59,7 @@ def read_tfds(
             )
         )
     if not examples:
-        raise ValueError(f'the split "{split}" of {name} is empty; choose another')
+        raise Mistake('the split "{}" of {} is empty; choose another', split, name)
     if task is None:
         examples = without_undecided(examples, name)
     return examples, task.labels if task else names and tuple(names)
@@ -70,8 +71,8 @@ def _records(
     try:
         records = tfds.as_numpy(tfds.load(name, split=split, data_dir=data_dir))
     except ValueError as error:
-        raise ValueError(
-            f'TensorFlow Datasets cannot read the split "{split}" of {name}; choose another ({error})'
+        raise Mistake(
+            'TensorFlow Datasets cannot read the split "{}" of {}; choose another ({})', split, name, error
         ) from error
     # TensorFlow Datasets shuffles records. In GLUE, `idx` gives the order of the files, which GLUE's site expects.
     return records if task is None else sorted(records, key=lambda record: int(record["idx"]))
@@ -80,7 +81,7 @@ def _records(
 def _split_name(source: TfdsSource, split: str) -> str:
     names = dict(source.splits)
     if split in ("train", "dev", "test") and split not in names:
-        raise ValueError(f"{source.name} has no {split} split, only {', '.join(names)}; leave this step out")
+        raise Mistake("{} has no {} split, only {}; leave this step out", source.name, split, ", ".join(names))
     return names.get(split, split)
 
 
@@ -97,10 +98,10 @@ def _choose_features(
         columns = choose_columns(name, sorted(features), given or Columns(), needs_label=has_label)
     for column in (columns.text, columns.pair, columns.label, columns.id):
         if column is not None and column not in features:
-            raise ValueError(f'{name} has no feature "{column}"; its features are {", ".join(sorted(features))}')
+            raise Mistake('{} has no feature "{}"; its features are {}', name, column, ", ".join(sorted(features)))
     parts = [column for column in (columns.text, columns.pair, columns.label) if column is not None]
     if len(set(parts)) < len(parts):
-        raise ValueError(f"{name}: text, pair and label are the features {', '.join(parts)}; give each its own feature")
+        raise Mistake("{}: text, pair and label are the features {}; give each its own feature", name, ", ".join(parts))
     return columns
 
 
@@ -110,7 +111,7 @@ def _feature(record: Mapping[str, Any], column: str, source: str) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8")
     if np.ndim(value) or isinstance(value, dict):
-        raise ValueError(f'{source}: the feature "{column}" is not one text or number; choose another')
+        raise Mistake('{}: the feature "{}" is not one text or number; choose another', source, column)
     return value
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from bert_keras.data_prep.tasks.column_names import TEXT_NAMES, folded
 from bert_keras.data_prep.text.characters import utf16_places
 from bert_keras.data_prep.text.words import split_words
+from bert_keras.mistakes import Mistake
 from bert_keras.storage.text_files import is_blank
 
 SPAN_NAMES = ("spans", "entities", "ents", "label", "labels", "annotations", "ner", "tags")
@@ -95,7 +96,7 @@ def read_annotated(row: Mapping[str, Any], place: str) -> AnnotatedText | None:
     full = [name for name in names if row[name]]
     if len(full) > 1:
         listed = " and ".join(f'"{name}"' for name in full)
-        raise ValueError(f"{place} has spans in {listed}; keep one of them")
+        raise Mistake("{} has spans in {}; keep one of them", place, listed)
     refusal = f"answer: {row['answer']}" if row.get("answer") in _REFUSALS else ""
     if not names:
         return AnnotatedText(place, text, None, refusal)
@@ -109,7 +110,7 @@ def _of_label_studio(task: Mapping[str, Any], place: str) -> AnnotatedText:
     if text is None and len(data) == 1:
         [text] = data.values()
     if text is None:
-        raise ValueError(f'{place}: "data" has no "text", but {", ".join(task["data"]) or "nothing"}; name the text so')
+        raise Mistake('{}: "data" has no "text", but {}; name the text so', place, ", ".join(task["data"]) or "nothing")
     given = _objects_in(task, "annotations" if "annotations" in task else "completions", place)
     kept = [part for part in given if not part.get("was_cancelled")]
     best = [part for part in kept if part.get("ground_truth")]
@@ -117,8 +118,10 @@ def _of_label_studio(task: Mapping[str, Any], place: str) -> AnnotatedText:
     if not found:
         return AnnotatedText(place, text, None, "was_cancelled" if given else "no annotation")
     if any(sorted(map(str, spans)) != sorted(map(str, found[0])) for spans in found):
-        raise ValueError(
-            f"{place} has {len(found)} annotations with different spans; mark one of them as ground truth, or keep one"
+        raise Mistake(
+            "{} has {} annotations with different spans; mark one of them as ground truth, or keep one",
+            place,
+            len(found),
         )
     return AnnotatedText(place, text, found[0])
 
@@ -134,8 +137,8 @@ def _objects_in(holder: Mapping[str, Any], key: str, place: str) -> list[Mapping
     values = holder.get(key) or []
     if not isinstance(values, list) or not all(isinstance(value, Mapping) for value in values):
         found = json.dumps(values, ensure_ascii=False)[:40]
-        raise ValueError(
-            f'{place}: "{key}" is {found}, but Label Studio writes a list of objects there; export it again'
+        raise Mistake(
+            '{}: "{}" is {}, but Label Studio writes a list of objects there; export it again', place, key, found
         )
     return values
 
@@ -152,14 +155,14 @@ def _span(value: Any, where: str) -> Span:
             value.get("text"),
         )
     if not isinstance(value, list) or len(value) != 3:
-        raise ValueError(f"{where} is {shown}; {needed}")
+        raise Mistake("{} is {}; {}", where, shown, needed)
     start, end, label = value
     if isinstance(label, list) and len(label) == 1:
         [label] = label
     if any(type(offset) is not int for offset in (start, end)) or not isinstance(label, str) or is_blank(label):
-        raise ValueError(f"{where} is {shown}; {needed}: two whole numbers and one name")
+        raise Mistake("{} is {}; {}: two whole numbers and one name", where, shown, needed)
     if not 0 <= start < end:
-        raise ValueError(f"{where} is {shown}, but it must begin at 0 or later and end after its start")
+        raise Mistake("{} is {}, but it must begin at 0 or later and end after its start", where, shown)
     return Span(start, end, label.strip(), text if isinstance(text, str) else None)
 
 
@@ -179,11 +182,14 @@ def find_unit(texts: Sequence[AnnotatedText]) -> str:
                 unclear = unclear or f"{text.place}: {span}"
     if len(places) > 1:
         (first, place), (second, other) = places.items()
-        raise ValueError(f"{place} fits if offsets count {first}, but {other} fits if they count {second}; correct one")
+        raise Mistake(
+            "{} fits if offsets count {}, but {} fits if they count {}; correct one", place, first, other, second
+        )
     if unclear and not places:
-        raise ValueError(
-            f"{unclear} could count code points or UTF-16 units, which differ after characters such as emoji, and it "
-            'fits the words of the text in both or in none; give each span its words as "text"'
+        raise Mistake(
+            "{} could count code points or UTF-16 units, which differ after characters such as emoji, and it "
+            'fits the words of the text in both or in none; give each span its words as "text"',
+            unclear,
         )
     return next(iter(places), UNITS[0])
 
@@ -203,7 +209,7 @@ def to_tags(text: AnnotatedText, unit: str) -> tuple[list[str], list[str] | None
     for start, end, span in ranges:
         first, stop = bisect.bisect_left(starts, start), bisect.bisect_left(starts, end)
         if first >= stop:
-            raise ValueError(f"{text.place}: the span {span} has no word; remove it, or correct its place")
+            raise Mistake("{}: the span {} has no word; remove it, or correct its place", text.place, span)
         tags[first:stop] = [f"B-{span.label}", *[f"I-{span.label}"] * (stop - first - 1)]
     return [text.text[slice(*word)] for word in words], tags, num_cut
 
@@ -216,16 +222,21 @@ def _ranges(text: AnnotatedText, unit: str) -> Iterator[tuple[int, int, Span]]:
         found = text.range_of(span, unit)
         if found is None:
             length = len(text.text) if unit == "code points" or text.places is None else len(text.places) - 1
-            raise ValueError(f"{text.place}: the span {span} does not fit its text of {length} {unit}; correct it")
+            raise Mistake("{}: the span {} does not fit its text of {} {}; correct it", text.place, span, length, unit)
         inside = text.text[slice(*found)]
         if span.text is not None and not _is_same(inside, span.text):
-            raise ValueError(
-                f"{text.place}: the span {span} has the text {_shown(span.text)}, but at its place is "
-                f"{_shown(inside)}; correct it, or export the file again"
+            raise Mistake(
+                "{}: the span {} has the text {}, but at its place is {}; correct it, or export the file again",
+                text.place,
+                span,
+                _shown(span.text),
+                _shown(inside),
             )
         start, end = _without_blanks(text.text, *found)
         if last and start < last_end:
-            raise ValueError(f"{text.place}: the spans {last} and {span} overlap; a word has one tag, so keep one span")
+            raise Mistake(
+                "{}: the spans {} and {} overlap; a word has one tag, so keep one span", text.place, last, span
+            )
         last, last_end = span, end
         yield start, end, span
 

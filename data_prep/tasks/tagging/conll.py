@@ -84,7 +84,7 @@ def read_conll(
             sentences = _read_columns(path, lines, word_column, tag_column, needs_tags)
             sentences = _with_tags_of_keys(path, sentences)
     if not sentences:
-        raise ValueError(f"{path} has no sentence; it needs one word and its tag on a line")
+        raise Mistake("{} has no sentence; it needs one word and its tag on a line", path)
     _warn_of_single_words(path, sentences)
     problem = _problem_with_tags(sentences, tag_keys)
     if problem and needs_tags:
@@ -142,7 +142,7 @@ def _with_tags_of_keys(path: str, sentences: list[Sentence]) -> list[Sentence]:
         return sentences
     if len(names) > 1:
         listed = " and ".join(f'"{name}="' for name in names)
-        raise ValueError(f"{path} has tags in {listed} of one column; take all but one of them out")
+        raise Mistake("{} has tags in {} of one column; take all but one of them out", path, listed)
     [name] = names
     num_without = sum(name not in cell for cell in cells)
     log.info('%s: the tags are "%s=" in a column of keys; words without it are O: %d', path, name, num_without)
@@ -343,9 +343,9 @@ def _make_sentence(
         place = f"{path} line {number + 1}"
         if len(row) != layout.num_columns:
             other = f"line {layout.first_line} has {_in_columns(layout.num_columns)}"
-            raise ValueError(f"{place} has {_in_columns(len(row))}, but {other}; all lines need as many")
+            raise Mistake("{} has {}, but {}; all lines need as many", place, _in_columns(len(row)), other)
         if not row[layout.word]:
-            raise ValueError(f"{place} has no word in column {layout.word}, counted from 0; put the word there")
+            raise Mistake("{} has no word in column {}, counted from 0; put the word there", place, layout.word)
         rows.append(row)
         numbers.append(number)
     return Sentence(

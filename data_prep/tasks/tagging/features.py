@@ -56,9 +56,13 @@ def check_tags(sentences: Sequence[Sentence], tags: Sequence[str]) -> None:
     for sentence in sentences:
         for word, tag in enumerate(sentence.tags or ()):
             if tag not in known:
-                raise ValueError(
-                    f'{sentence.place(word)}: the tag "{tag}" is not one of those of training ({", ".join(tags)})'
-                    f"{did_you_mean(tag, tags)}; correct it, or train on sentences that have it"
+                raise Mistake(
+                    '{}: the tag "{}" is not one of those of training ({})'
+                    "{}; correct it, or train on sentences that have it",
+                    sentence.place(word),
+                    tag,
+                    ", ".join(tags),
+                    did_you_mean(tag, tags),
                 )
 
 
@@ -147,9 +151,9 @@ def _scores_of_words(
     if not np.isfinite(scores).all():
         place = int(np.argmin(np.isfinite(scores).all(axis=-1)))
         index = int(np.searchsorted(starts, place, side="right")) - 1
-        raise ValueError(
-            f"{sentences[index].place(place - int(starts[index]))}: the model's scores are not finite; "
-            "give a model whose training did not diverge"
+        raise Mistake(
+            "{}: the model's scores are not finite; give a model whose training did not diverge",
+            sentences[index].place(place - int(starts[index])),
         )
     return scores
 

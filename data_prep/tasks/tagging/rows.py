@@ -12,6 +12,7 @@ from bert_keras.data_prep.tasks.labels import read_list
 from bert_keras.data_prep.tasks.tables import Row, iterate_rows
 from bert_keras.data_prep.tasks.tagging.annotations import SPAN_NAMES, AnnotatedText, find_unit, read_annotated, to_tags
 from bert_keras.data_prep.tasks.tagging.word_tables import Source, check_cells, roles_of, sentences_of_words
+from bert_keras.mistakes import Mistake
 from bert_keras.storage.inspection import ending_of
 from bert_keras.storage.json_rows import JsonRows
 
@@ -30,7 +31,7 @@ def read_json(path: str, text: str | None, tag_keys: Sequence[str], needs_tags: 
     found = JsonRows(path, NEEDED_JSON, text)
     rows = []
     for line, row in found:
-        if isinstance(row, ValueError):
+        if isinstance(row, Mistake):
             raise row
         rows.append((line, row))
     return sentences_of_objects(Source(found.path, found.unit), rows, tag_keys, needs_tags)
@@ -125,7 +126,7 @@ def _words_or_text(
         raise _unusable(row, place)
     if tags is not None and len(tags[1]) != len(words):
         found = f"{len(words)} words but {len(tags[1])} {tags[0]}"
-        raise ValueError(f"{place} has {found}; every word needs one tag")
+        raise Mistake("{} has {}; every word needs one tag", place, found)
     return words, None if tags is None else tags[1]
 
 
@@ -136,13 +137,13 @@ def words_of(row: Mapping[str, Any]) -> list[str] | None:
     return next((words for words in found if _are_texts(words)), None)
 
 
-def _unusable(row: Mapping[str, Any], place: str) -> ValueError:
+def _unusable(row: Mapping[str, Any], place: str) -> Mistake:
     keys = {folded(key): key for key in row}
     key = next((keys[name] for name in WORD_NAMES if name in keys), None)
     if key is None:
-        return ValueError(f'{place} has no "words", but {", ".join(row) or "nothing"}; {NEEDED_JSON}')
+        return Mistake('{} has no "words", but {}; {}', place, ", ".join(row) or "nothing", NEEDED_JSON)
     found = json.dumps(row[key], ensure_ascii=False)[:60]
-    return ValueError(f'{place}: "{key}" is {found}, but must be a list of at least one text')
+    return Mistake('{}: "{}" is {}, but must be a list of at least one text', place, key, found)
 
 
 def tags_of(row: Mapping[str, Any], place: str, tag_keys: Sequence[str]) -> tuple[str, list[str]] | None:
@@ -155,7 +156,7 @@ def tags_of(row: Mapping[str, Any], place: str, tag_keys: Sequence[str]) -> tupl
     good = [name for name in flat if _are_texts(row[name])]
     if len(good) > 1 and any(row[name] != row[good[0]] for name in good):
         listed = " and ".join(f'"{name}"' for name in good)
-        raise ValueError(f"{place} has different tags in {listed}; keep one of them")
+        raise Mistake("{} has different tags in {}; keep one of them", place, listed)
     if good:
         return good[0], row[good[0]]
     if not flat:
@@ -163,8 +164,8 @@ def tags_of(row: Mapping[str, Any], place: str, tag_keys: Sequence[str]) -> tupl
     name = flat[0]
     problem = f'{place}: "{name}" is {json.dumps(row[name], ensure_ascii=False)[:60]}'
     if isinstance(row[name], list) and any(isinstance(value, int | float) for value in row[name]):
-        raise ValueError(f"{problem}, but a tag is a text such as B-PER; {CLASS_LABEL}")
-    raise ValueError(f"{problem}, but must be a list of at least one text")
+        raise Mistake("{}, but a tag is a text such as B-PER; {}", problem, CLASS_LABEL)
+    raise Mistake("{}, but must be a list of at least one text", problem)
 
 
 def _are_texts(values: Any) -> bool:
@@ -184,7 +185,7 @@ def _without_refused(path: str, texts: Sequence[Any], needs_tags: bool) -> list[
         return list(texts)
     first = f"{refused[0].place} ({refused[0].refusal})"
     if needs_tags and len(refused) == len(texts):
-        raise ValueError(f"{path} has no annotation that counts, the first is {first}; give a file with some")
+        raise Mistake("{} has no annotation that counts, the first is {}; give a file with some", path, first)
     what = "left out, because their annotation does not count" if needs_tags else "read without tags"
     log.warning("%s: texts that are %s: %d of %d; the first is %s", path, what, len(refused), len(texts), first)
 
@@ -204,7 +205,7 @@ def _tagged(path: str, texts: Sequence[Any]) -> list[tuple[list[str], list[str] 
         if isinstance(text, AnnotatedText):
             words, tags, num = to_tags(text, unit)
             if not words:
-                raise ValueError(f"{text.place} has no word in its text; give a text, or remove the row")
+                raise Mistake("{} has no word in its text; give a text, or remove the row", text.place)
             num_cut += num
             text = words, tags
         tagged.append(text)

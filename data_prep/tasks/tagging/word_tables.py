@@ -13,6 +13,7 @@ from bert_keras.data_prep.tasks.column_names import (
     folded,
 )
 from bert_keras.data_prep.tasks.tables import Row
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import text_files
 
 
@@ -48,9 +49,11 @@ def sentences_of_words(source: Source, names: Sequence[str], rows: Iterable[Row]
     roles = roles_of(names)
     missing = [name for name in ("sentence", "word", "tag") if name not in roles and (needs_tags or name != "tag")]
     if missing:
-        raise ValueError(
-            f"{source.path} has the columns {', '.join(names)}, but a table of words needs columns such as Sentence #, "
-            "Word, Tag; rename its columns, or give CoNLL columns (.txt) or JSON lines"
+        raise Mistake(
+            "{} has the columns {}, but a table of words needs columns such as Sentence #, "
+            "Word, Tag; rename its columns, or give CoNLL columns (.txt) or JSON lines",
+            source.path,
+            ", ".join(names),
         )
     groups: list[tuple[tuple[str, str], list[Row]]] = []
     ends: dict[tuple[str, str], int] = {}
@@ -62,16 +65,17 @@ def sentences_of_words(source: Source, names: Sequence[str], rows: Iterable[Row]
         key = cells.get("document") or last[0], cells["sentence"] or last[1]
         if not groups or key != last:
             if key in ends:
-                raise ValueError(_out_of_order(source, row.line, key, ends[key], "document" in roles))
+                raise Mistake("{}", _out_of_order(source, row.line, key, ends[key], "document" in roles))
             groups.append((key, []))
             number = None
         groups[-1][1].append(row)
         ends[key] = source.number(row.line)
         number = _check_number(source, row.line, cells.get("number", ""), number, key[1])
     if groups and not any(name for _, name in ends):
-        raise ValueError(
-            f'{source.path}: the column "{names[roles["sentence"]]}" is empty in every row; write there which sentence '
-            "each word belongs to"
+        raise Mistake(
+            '{}: the column "{}" is empty in every row; write there which sentence each word belongs to',
+            source.path,
+            names[roles["sentence"]],
         )
     return _sentences_of_groups(source, groups, roles, len(names))
 
@@ -105,11 +109,11 @@ def check_cells(source: Source, names: Sequence[str], row: Row, roles: Mapping[s
     """Refuses a row of other length, a header that is repeated, and a row without a word."""
     place = source.place(row.line)
     if len(row.cells) != len(names):
-        raise ValueError(f"{place}: {len(row.cells)} cells, but the header has {len(names)}")
+        raise Mistake("{}: {} cells, but the header has {}", place, len(row.cells), len(names))
     if [cell.strip() for cell in row.cells] == list(names):
-        raise ValueError(f"{place} repeats the header, as in files that were joined; remove this line")
+        raise Mistake("{} repeats the header, as in files that were joined; remove this line", place)
     if "word" in roles and text_files.is_blank(row.cells[roles["word"]]):
-        raise ValueError(f'{place} has no word in the column "{names[roles["word"]]}"; put the word there')
+        raise Mistake('{} has no word in the column "{}"; put the word there', place, names[roles["word"]])
 
 
 def _out_of_order(source: Source, line: int, key: tuple[str, str], last: int, has_documents: bool) -> str:
@@ -130,8 +134,11 @@ def _check_number(source: Source, line: int, cell: str, last: float | None, sent
     except ValueError:
         return None
     if last is not None and number < last:
-        raise ValueError(
-            f'{source.place(line)}: word number {number:g} of the sentence "{sentence}" follows number {last:g}; sort '
-            "the rows by sentence and word"
+        raise Mistake(
+            '{}: word number {:g} of the sentence "{}" follows number {:g}; sort the rows by sentence and word',
+            source.place(line),
+            number,
+            sentence,
+            last,
         )
     return number

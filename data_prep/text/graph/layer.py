@@ -10,6 +10,7 @@ import tensorflow as tf
 from bert_keras.data_prep.text.model_inputs import check_sequence_length
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
+from bert_keras.mistakes import Mistake
 from bert_keras.storage.vocabulary import Tokens
 
 FEATURES = ("input_ids", "input_mask", "segment_ids")
@@ -49,7 +50,7 @@ class TokenizerLayer(keras.layers.Layer):
         try:
             from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
         except ImportError:
-            raise ValueError(
+            raise Mistake(
                 "tensorflow-text is not installed, which the layer needs; run pip install tensorflow-text, or use a "
                 "FullTokenizer outside the graph"
             ) from None

@@ -16,6 +16,7 @@ from bert_keras.data_prep.text.graph.normalization import Normalizer, low_bits, 
 from bert_keras.data_prep.text.model_inputs import SHORTEST
 from bert_keras.data_prep.text.splitting import WordpieceTokenizer
 from bert_keras.data_prep.text.vocabulary_files import load_vocab
+from bert_keras.mistakes import Mistake
 from bert_keras.storage.vocabulary import read_tokens
 
 _UNKNOWN = "[UNK]"
@@ -47,7 +48,7 @@ class GraphTokenizer(tf.Module):
         read = read_tokens(vocab_file)
         name, vocab = read.name, load_vocab(read)
         if _UNKNOWN not in vocab:
-            raise ValueError(f"{name} lacks {_UNKNOWN}, the token for unknown words; add it")
+            raise Mistake("{} lacks {}, the token for unknown words; add it", name, _UNKNOWN)
         self.unk_id = vocab[_UNKNOWN]
         self._longest_word = read.longest_word or _MAX_CHARS
         self._cls_id, self._sep_id = vocab.get("[CLS]"), vocab.get("[SEP]")
@@ -116,7 +117,7 @@ class GraphTokenizer(tf.Module):
         Differs from the original BERT, whose tokenizer splits [MASK] in a text into a bracket, a word and a bracket.
         """
         if self.mask_id is None:
-            raise ValueError("the vocabulary lacks [MASK]; give that of a model that was pre-trained to fill masks")
+            raise Mistake("the vocabulary lacks [MASK]; give that of a model that was pre-trained to fill masks")
         with tf.device(_DEVICE):
             # Remove bytes that are not UTF-8 first: they may be inside a [MASK].
             decoded = _encode(tf.strings.unicode_decode(texts, "UTF-8", errors="ignore"))
@@ -141,7 +142,7 @@ class GraphTokenizer(tf.Module):
         length of the longest row, or 2 for an empty batch.
         """
         if self._cls_id is None or self._sep_id is None:
-            raise ValueError("the vocabulary lacks [CLS] or [SEP], which a model's input needs; give that of the model")
+            raise Mistake("the vocabulary lacks [CLS] or [SEP], which a model's input needs; give that of the model")
         if max_seq_length is not None and max_seq_length < SHORTEST:
             raise ValueError(
                 f"max_seq_length is {max_seq_length}, but [CLS], [SEP] and a token of each text need {SHORTEST} or more"
@@ -207,9 +208,12 @@ def _matchable_tokens(vocab: Mapping[str, int], vocab_name: str) -> list[str]:
             continue
         num_bytes = len(piece.encode())
         if num_bytes > _MAX_TOKEN_BYTES:
-            raise ValueError(
-                f"{vocab_name} line {number + 1}: a token of {num_bytes} bytes, but a graph allows at most "
-                f"{_MAX_TOKEN_BYTES}; shorten it"
+            raise Mistake(
+                "{} line {}: a token of {} bytes, but a graph allows at most {}; shorten it",
+                vocab_name,
+                number + 1,
+                num_bytes,
+                _MAX_TOKEN_BYTES,
             )
         tokens[number] = token
     return tokens
