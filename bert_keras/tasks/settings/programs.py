@@ -9,6 +9,7 @@ from bert_keras.data_prep.tasks.columns import HEADERS
 from bert_keras.data_prep.tasks.examples import KINDS
 from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS
 from bert_keras.evaluation.squad import LANGUAGES
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.tasks import POOLINGS
 from bert_keras.settings.choices import TAGGERS
 from bert_keras.settings.fields import REQUIRED, free, setting
@@ -75,14 +76,11 @@ class LabelledTextSettings:
 class _KindParser(flags.EnumParser):
     """Reads the kind of labels; a task that is not one names its program."""
 
-    _PROGRAMS = {
-        "rerank": "to train rerankers, use run_reranker.py, in Python train_reranker",
-        "few_shot": "to learn from few labels, use run_few_shot.py, in Python train_few_shot",
-    }
-
     def parse(self, argument: str) -> str:
-        if argument in self._PROGRAMS:
-            raise ValueError(self._PROGRAMS[argument])
+        if argument == "rerank":
+            raise Mistake("to train rerankers, use run_reranker.py, in Python train_reranker")
+        if argument == "few_shot":
+            raise Mistake("to learn from few labels, use run_few_shot.py, in Python train_few_shot")
         return super().parse(argument)
 
 
