@@ -1,4 +1,4 @@
-"""Measures --kind=few_shot: accuracy on other texts after 8 and 16 examples of each class, for many random draws.
+"""Measures run_few_shot.py: accuracy on other texts after 8 and 16 examples of each class, for many random draws.
 
     python benchmarks/few_shot.py --model=minilm --output=few_shot.json bbc=bbc_news_train.csv sst2=SST-2/train.tsv
 
@@ -33,8 +33,9 @@ from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.engine.evaluation_pass import last
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.programs.classifier import train_classifier, train_few_shot
-from bert_keras.tasks.few_shot import few_shot_config, fit_head, open_encoder
+from bert_keras.programs.classifier import train_classifier
+from bert_keras.programs.few_shot import train_few_shot
+from bert_keras.tasks.few_shot.run import few_shot_config, fit_head, open_encoder
 
 NUM_TEST, NUM_POOL = 1000, 200  # texts to test on; texts of each class to draw from
 NUMS_OF_EXAMPLES = (8, 16)

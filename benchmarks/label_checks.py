@@ -41,7 +41,7 @@ from bert_keras.engine.evaluation_pass import last
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.programs.label_checks import split_by_text
 from bert_keras.programs.suspects import are_confident, choose_next
-from bert_keras.tasks.few_shot import few_shot_config, open_encoder, regression
+from bert_keras.tasks.few_shot.run import few_shot_config, open_encoder, regression
 
 SHARE_OF_WRONG, NUM_DRAWS, NUM_TIMES = 0.05, 20, 3
 NUM_AT_START, NUM_ADDED, NUM_ROUNDS = 5, 20, 5

@@ -40,10 +40,11 @@ from bert_keras.prediction.tasks.reranking import Reranker as Reranker
 from bert_keras.prediction.tasks.sentence_score import SentenceScorer as SentenceScorer
 from bert_keras.programs.calls import TrainedModel as TrainedModel
 from bert_keras.programs.classifier import train_classifier as train_classifier
-from bert_keras.programs.classifier import train_few_shot as train_few_shot
+from bert_keras.programs.few_shot import train_few_shot as train_few_shot
 from bert_keras.programs.label_checks import check_labels as check_labels
 from bert_keras.programs.ner import train_ner as train_ner
 from bert_keras.programs.pretraining import pretrain as pretrain
+from bert_keras.programs.reranker import train_reranker as train_reranker
 from bert_keras.programs.sentence_vectors import train_sentence_vectors as train_sentence_vectors
 from bert_keras.programs.squad import train_squad as train_squad
 

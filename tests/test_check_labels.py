@@ -214,7 +214,7 @@ def test_folds_may_be_few_shot_models(encoder, rows, tmp_path):
     first = {suspect["source"] for suspect in table_in(tmp_path / "out" / "suspects.tsv")[:4]}
     assert {f"train.csv line {row + 2}" for row in (3, 20, 41)} <= first
     config = json.loads((tmp_path / "out" / "folds" / "2" / "run_config.json").read_text())
-    assert (config["settings"]["kind"], config["settings"]["contrastive_epochs"]) == ("few_shot", 2)
+    assert (config["program"], config["settings"]["contrastive_epochs"]) == ("run_few_shot", 2)
 
 
 def test_a_signal_in_a_fold_ends_the_check(rows, tmp_path, monkeypatch, capsys):

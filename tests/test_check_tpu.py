@@ -47,7 +47,7 @@ def check(status=0, **flags):
             "^--train_batch_size=6 cannot be divided evenly by --num_tpu_cores=4 x .*; give a mul",
         ),
         ({"pack": True}, "^--pack is not for --task=pretraining, but for classification, regression, multi_label, to"),
-        ({"num_tpu_cores": 2}, r"^--num_tpu_cores=2: no TPU has that many; give one of \[1, 4, 8, 16"),
+        ({"num_tpu_cores": 2}, r"^--num_tpu_cores=2: no TPU has that many; give one of 1, 4, 8, 16"),
     ],
     ids=["missing", "batch", "pack", "cores"],
 )

@@ -1,4 +1,4 @@
-"""`run_classifier.py --kind=few_shot` and `train_few_shot`, from flags to files and exports."""
+"""`run_few_shot.py` and `train_few_shot`, from flags to files and exports."""
 
 import json
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from states import weights_of
-from tiny_classes import CLASS_OF, VOCABULARY, run, table_in, texts, write_encoder, write_rows, write_texts
+from tiny_classes import CLASS_OF, VOCABULARY, run_few_shot, table_in, texts, write_encoder, write_rows, write_texts
 from tiny_web import runtime_package
 
 from bert_keras import export_model, open_model, train_few_shot
@@ -18,8 +18,8 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.layers import normalize
-from bert_keras.tasks import few_shot
-from bert_keras.tasks.few_shot import contrastive_batches, filled, fit_head
+from bert_keras.tasks.few_shot.run import contrastive_batches, filled, fit_head
+from bert_keras.tasks.few_shot.settings import FewShotSettings
 from bert_keras.tasks.vectors.losses import ClassesLoss
 
 pytest.importorskip("sklearn")
@@ -29,7 +29,6 @@ pytest.importorskip("sklearn")
 def flags(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     return {
-        "kind": "few_shot",
         "init_checkpoint": write_encoder(folder / "start"),
         "train_file": write_texts(folder / "train.csv", 60, 1),
         "eval_file": write_texts(folder / "dev.csv", 40, 2),
@@ -41,7 +40,7 @@ def flags(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(flags, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "out"
-    return folder, run(flags, "do_train", "do_eval", output_dir=folder)
+    return folder, run_few_shot(flags, "do_train", "do_eval", output_dir=folder)
 
 
 def test_the_model_is_the_regression_on_the_normalised_means_of_the_encoder(flags, trained):
@@ -70,9 +69,9 @@ def test_the_model_is_the_regression_on_the_normalised_means_of_the_encoder(flag
 
 
 def test_the_encoder_first_makes_the_vectors_of_a_class_similar(flags, trained, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr(few_shot, "_LEARNING_RATE", 0.01)  # its weights are of the size 1
+    monkeypatch.setattr(FewShotSettings, "learning_rate", 0.01)  # its weights are of the size 1
     changed = {**flags, "contrastive_epochs": 60, "output_dir": tmp_path / "out"}
-    run(changed, "do_train", "do_eval")
+    run_few_shot(changed, "do_train", "do_eval")
     lines = "".join(capfd.readouterr()).splitlines()
     losses = [float(line.split()[-1]) for line in lines if "of the encoder: loss" in line]
     assert len(losses) == 60
@@ -88,10 +87,10 @@ def test_the_encoder_first_makes_the_vectors_of_a_class_similar(flags, trained, 
 
 @pytest.mark.usefixtures("no_graphs")
 def test_the_same_command_with_the_same_seed_makes_the_same_model(flags, tmp_path, monkeypatch):
-    monkeypatch.setattr(few_shot, "_LEARNING_RATE", 0.01)
+    monkeypatch.setattr(FewShotSettings, "learning_rate", 0.01)
     answers = []
     for name, seed in (("out", 1), ("again", 1), ("other", 7)):
-        run(flags, "do_train", contrastive_epochs=2, seed=seed, output_dir=tmp_path / name)
+        run_few_shot(flags, "do_train", contrastive_epochs=2, seed=seed, output_dir=tmp_path / name)
         answers.append(open_model(tmp_path / name)("the film was good").probabilities["pos"])
     assert answers[0] == answers[1] != answers[2]
 
@@ -146,10 +145,10 @@ def test_rows_that_fill_a_batch_do_not_count(num_examples, num_devices, num_fill
 
 def test_later_commands_use_the_model_and_the_same_command_trains_nothing(flags, trained, capfd):
     folder, metrics = trained
-    assert run({"output_dir": folder}, "do_eval") == metrics
-    assert run(flags, "do_train", "do_eval", output_dir=folder) == metrics
+    assert run_few_shot({"output_dir": folder}, "do_eval") == metrics
+    assert run_few_shot(flags, "do_train", "do_eval", output_dir=folder) == metrics
     assert "nothing to train" in "".join(capfd.readouterr())
-    run({"predict_file": flags["eval_file"], "output_dir": folder, "kind": "few_shot"}, "do_predict")
+    run_few_shot({"predict_file": flags["eval_file"], "output_dir": folder}, "do_predict")
     assert len(table_in(folder / "predictions.tsv")) == 40
 
 
@@ -187,17 +186,17 @@ def test_names_of_classes_are_examples_and_are_enough(flags, tmp_path):
 @pytest.mark.usefixtures("no_graphs")
 def test_a_held_out_share_is_evaluated_again_without_the_training_data(flags, tmp_path):
     settings = {**flags, "eval_file": None, "eval_share": 0.2, "class_names": "neg,pos"}
-    metrics = run(settings, "do_train", "do_eval", output_dir=tmp_path / "out")
-    assert run({"output_dir": tmp_path / "out"}, "do_eval") == metrics
+    metrics = run_few_shot(settings, "do_train", "do_eval", output_dir=tmp_path / "out")
+    assert run_few_shot({"output_dir": tmp_path / "out"}, "do_eval") == metrics
 
 
 @pytest.mark.usefixtures("no_graphs")
 def test_weights_of_classes_and_calibration_change_the_head(flags, trained, tmp_path):
     text = "the film was good"
     before = open_model(trained[0])(text).probabilities["pos"]
-    run(flags, "do_train", class_weights="9,1", output_dir=tmp_path / "weighted")
+    run_few_shot(flags, "do_train", class_weights="9,1", output_dir=tmp_path / "weighted")
     assert open_model(tmp_path / "weighted")(text).probabilities["pos"] < before - 0.02
-    run(flags, "do_train", "do_eval", "calibrate", output_dir=tmp_path / "calibrated")
+    run_few_shot(flags, "do_train", "do_eval", "calibrate", output_dir=tmp_path / "calibrated")
     assert json.loads((tmp_path / "calibrated" / "calibration.json").read_text())["num_examples"] == 6
     assert "pos" in open_model(tmp_path / "calibrated")(text, coverage=0.8).label_set
 
@@ -225,19 +224,21 @@ def test_the_layout_of_hugging_face_is_refused(trained, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"learning_rate": 1e-4}, "--learning_rate does not apply to --kind=few_shot"),
+        ({"learning_rate": 1e-4}, "Unknown command line flag 'learning_rate'"),
+        ({"pack": True}, "Unknown command line flag 'pack'"),
+        ({"train_file": None}, "--do_train needs --train_file, or --class_names"),
+        ({"eval_share": 0.2}, "--eval_share and --eval_file both say what to evaluate on"),
+        ({"seed": 3}, "--seed is for --contrastive_epochs, which is 0; leave it out"),
         ({"init_checkpoint": None}, "missing: --init_checkpoint"),
         ({"class_names": "pos"}, "--class_names has one name"),
         ({"class_names": "pos,pos"}, "class_names has pos more than once"),
         ({"class_names": "pos,bad"}, 'label "neg" is not one of pos, bad'),
-        ({"kind": "single_label", "class_names": "pos,neg"}, "--class_names is for --kind=few_shot"),
-        ({"kind": "single_label", "contrastive_epochs": 3}, "--contrastive_epochs is for --kind=few_shot"),
         ({"train_file": None, "class_names": "pos,neg", "class_weights": "balanced"}, "is for the examples of"),
     ],
 )
 def test_mistakes(flags, tmp_path, changes, message):
     with pytest.raises(ValueError) as raised:  # noqa: PT011
-        run(flags, "do_train", output_dir=tmp_path / "out", **changes)
+        run_few_shot(flags, "do_train", output_dir=tmp_path / "out", **changes)
     error = raised.value
     if hasattr(error, "spell"):
         error.spell(lambda name: f"--{name}")
@@ -249,4 +250,6 @@ def test_pairs_and_names_do_not_mix(flags, tmp_path):
     rows = [("a film", "bad", "neg"), ("the film", "good", "pos")]
     file = write_rows(tmp_path / "pairs.csv", "sentence1,sentence2,label", rows, ",")
     with pytest.raises(ValueError, match="are single texts, but"):
-        run({**flags, "eval_file": None}, "do_train", train_file=file, class_names="neg,pos", output_dir=tmp_path / "o")
+        run_few_shot(
+            {**flags, "eval_file": None}, "do_train", train_file=file, class_names="neg,pos", output_dir=tmp_path / "o"
+        )

@@ -30,11 +30,13 @@ SHORT = {"train_batch_size": 4, "num_train_epochs": 1, "max_steps": 3, "num_seed
 # To explain errors reads each text many times: few large batches take a fraction of the time.
 LARGE_BATCHES = {"eval_batch_size": 64}
 SHORTENED = {
-    **dict.fromkeys(("train_ner", "train_sentence_vectors", "train_squad"), {"max_steps": 3}),
+    **dict.fromkeys(("train_ner", "train_reranker", "train_sentence_vectors", "train_squad"), {"max_steps": 3}),
     "train_classifier": {"max_steps": 3, **LARGE_BATCHES},
     "run_classifier.py": SHORT | LARGE_BATCHES,
     "check_labels.py": {"folds": 2, "train_batch_size": 4, "num_train_epochs": 0.03},
     "run_ner.py": SHORT,
+    "run_few_shot.py": {"contrastive_epochs": 1, **LARGE_BATCHES},
+    "run_reranker.py": SHORT,
     "run_reviews.py": SHORT,
     "run_sentence_vectors.py": SHORT,
     "run_squad.py": SHORT,
@@ -209,8 +211,6 @@ def run_program(program, arguments, folder):
         changes = {"folds": changes["folds"]}
         if "--contrastive_epochs" in str(arguments):
             changes["contrastive_epochs"] = 1
-    elif "--kind=few_shot" in arguments:
-        changes = {"contrastive_epochs": 1, **LARGE_BATCHES}
     elif program.startswith("run_"):
         changes = changes if "--do_train" in arguments else {}
     elif any(argument.startswith("--num_workers") for argument in arguments):

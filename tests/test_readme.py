@@ -16,8 +16,10 @@ import export_model
 import extract_features
 import predict
 import run_classifier
+import run_few_shot
 import run_ner
 import run_pretraining
+import run_reranker
 import run_sentence_vectors
 import run_squad
 import serve
@@ -37,8 +39,10 @@ PROGRAMS = {
     "predict.py": (predict, "predict.md"),
     "serve.py": (serve, "serve.md"),
     "run_classifier.py": (run_classifier, "classification.md"),
+    "run_few_shot.py": (run_few_shot, "classification.md"),
     "run_ner.py": (run_ner, "ner.md"),
     "run_pretraining.py": (run_pretraining, "pretraining.md"),
+    "run_reranker.py": (run_reranker, "reranking.md"),
     "run_sentence_vectors.py": (run_sentence_vectors, "sentence_vectors.md"),
     "run_squad.py": (run_squad, "squad.md"),
     "studies/domain_model.py": (domain_model, "domain_model.md"),

@@ -229,6 +229,20 @@ def test_a_mistake_is_one_line_and_nothing_is_written(files, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("rerank", "to train rerankers, use run_reranker.py, in Python train_reranker"),
+        ("few_shot", "to learn from few labels, use run_few_shot.py, in Python train_few_shot"),
+        ("some", "value should be one of <single_label|regression|multi_label|multiple_choice>"),
+    ],
+)
+def test_what_is_not_a_kind_of_labels_is_told_its_program(kind, message, capsys):
+    assert run_main(run_classifier.main, ["run_classifier.py", "--do_train", f"--kind={kind}"]) == 1
+    expected = f"run_classifier.py: flag --kind={kind}: {message} (--help lists all flags)\n"
+    assert capsys.readouterr().err == expected
+
+
 def test_the_first_update_with_bias_correction_has_the_length_of_the_learning_rate(files, tmp_path):
     """Without it, it is 3.16 times as long: `m` is 0.1 g, and the root of `v` 0.0316 |g|."""
     changes = []

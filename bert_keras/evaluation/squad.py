@@ -181,7 +181,7 @@ def _gold_answers(dataset: dict[str, Any] | list[dict[str, Any]]) -> dict[str, t
         if isinstance(id_, int) and not isinstance(id_, bool):
             id_ = str(id_)  # predictions have str keys
         if not isinstance(id_, str):
-            raise Mistake('the gold file has a question without an id ("{}"); give it one', entry.get("question"))
+            raise Mistake('the gold file has a question without an id ("{!s}"); give it one', entry.get("question"))
         if id_ in gold:
             raise Mistake("the gold file has two questions with the id {}; every question needs its own", id_)
         if answers is None and entry.get("is_impossible") is True:

@@ -13,10 +13,12 @@ from bert_keras.runs.run_dir import RUN_CONFIG, TRIES_FILE, read_run_config
 from bert_keras.settings.fields import setting_fields
 from bert_keras.storage import paths
 from bert_keras.tasks.classification.task import Classification
+from bert_keras.tasks.few_shot.settings import FewShotSettings, classifier_settings
 from bert_keras.tasks.finetuning.data import EVALUATION_FILE
 from bert_keras.tasks.finetuning.model_dir import is_model_of
 from bert_keras.tasks.finetuning.task import Task
 from bert_keras.tasks.question_answering.task import QuestionAnswering
+from bert_keras.tasks.reranking.settings import RerankerSettings
 from bert_keras.tasks.reranking.task import Reranking
 from bert_keras.tasks.settings.programs import ClassifierSettings, NerSettings, SquadSettings, VectorSettings
 from bert_keras.tasks.tagging.task import TokenClassification
@@ -24,9 +26,15 @@ from bert_keras.tasks.vectors.task import SentenceVectors
 
 log = logging.getLogger("bert_keras")
 
-_AnySettings = ClassifierSettings | NerSettings | SquadSettings | VectorSettings
+_AnySettings = ClassifierSettings | NerSettings | RerankerSettings | SquadSettings | VectorSettings
 _USUAL_TAGS_FILE = "dev.txt"
-_SETTINGS: dict[str, Any] = {"run_ner": NerSettings, "run_sentence_vectors": VectorSettings, "run_squad": SquadSettings}
+_SETTINGS: dict[str, Any] = {
+    "run_few_shot": FewShotSettings,
+    "run_ner": NerSettings,
+    "run_reranker": RerankerSettings,
+    "run_sentence_vectors": VectorSettings,
+    "run_squad": SquadSettings,
+}
 
 
 def name_of(folder: str | os.PathLike) -> str:
@@ -89,9 +97,10 @@ def reopen_evaluation(
         task = TokenClassification(settings, files, stored)
     elif isinstance(settings, VectorSettings):
         task = SentenceVectors(settings, files)
+    elif isinstance(settings, RerankerSettings):
+        task = Reranking(settings, files, stored)
     else:
-        make_task = Reranking if stored["task"] == "rerank" else Classification
-        task = make_task(settings, files, stored)
+        task = Classification(settings, files, stored)
     with tempfile.TemporaryDirectory() as scratch:
         task.prepare(scratch)
     return task
@@ -107,7 +116,8 @@ def _settings_of(run: dict, stored: dict) -> _AnySettings:
     for name in (name for name in names if name not in known):
         file = paths.join(run["folder"], RUN_CONFIG)
         raise Mistake("{} has no setting {}; copy the file that the run wrote, or train again", file, name)
-    return group(**{name: known[name] for name in names})
+    settings = group(**{name: known[name] for name in names})
+    return classifier_settings(settings) if isinstance(settings, FewShotSettings) else settings
 
 
 def _evaluation_data(settings: _AnySettings) -> str | None:
@@ -118,7 +128,7 @@ def _evaluation_data(settings: _AnySettings) -> str | None:
         return settings.predict_file
     if isinstance(settings, NerSettings):
         return settings.data_dir and paths.join(settings.data_dir, _USUAL_TAGS_FILE)
-    if isinstance(settings, VectorSettings):
+    if isinstance(settings, RerankerSettings | VectorSettings):
         return None
     if settings.task_name or settings.tfds:
         return settings.data_dir or ""

@@ -44,10 +44,10 @@ class TrainedModel:
         folder: the run folder, an absolute path.
         program: the program that does the same on the command line, such as "run_classifier".
         metrics: the metrics of the model by name; None without evaluation data, or if a signal ended training.
-        predictions: the answers to `predict_data`, else None. Of `train_classifier`: a list of dicts with "prediction",
-            the class or number, and for classes "probability of NAME". Of `train_ner`: a list of dicts with "words",
-            "predicted_tags" and "confidences"; None for a file of columns. Of `train_squad`: a dict of the answers by
-            id.
+        predictions: the answers to `predict_data`, else None. Of `train_classifier` and `train_few_shot`: a list of
+            dicts with "prediction", the class or number, and for classes "probability of NAME". Of `train_ner`: a list
+            of dicts with "words", "predicted_tags" and "confidences"; None for a file of columns. Of `train_reranker`:
+            a list of the scores. Of `train_squad`: a dict of the answers by id.
     """
 
     folder: str

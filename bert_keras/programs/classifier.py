@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import rich.console
@@ -17,7 +16,6 @@ from bert_keras.tasks.classification.kinds import TASK_NAMES, complete_settings
 from bert_keras.tasks.classification.task import Classification
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
-from bert_keras.tasks.finetuning.task import Task
 from bert_keras.tasks.settings.programs import ClassifierSettings
 
 define_flags = functools.partial(program_flags, ClassifierSettings)
@@ -32,20 +30,7 @@ def open_run(
     settings = complete_settings(opened.settings, opened.given, opened.stored)
     opened = dataclasses.replace(opened, settings=settings)
     strategy = strategy_of(settings)
-    if settings.kind == "few_shot" and settings.do_train:
-        from bert_keras.tasks.few_shot import open_few_shot
-
-        return open_few_shot(opened, strategy, console, callbacks)
-    task = _task_of(settings)(settings, opened.files, opened.stored)
-    return FineTuning(task, opened, strategy, console, callbacks)
-
-
-def _task_of(settings: ClassifierSettings) -> Callable[..., Task]:
-    if settings.kind != "rerank":
-        return Classification
-    from bert_keras.tasks.reranking.task import Reranking  # it also loads prediction, which others do not need
-
-    return Reranking
+    return FineTuning(Classification(settings, opened.files, opened.stored), opened, strategy, console, callbacks)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,7 +44,7 @@ class _Arguments(Arguments, ClassifierSettings, PredictedData):
 def train_classifier(
     train_data: Any = None, eval_data: Any = None, predict_data: Any = None, **settings: Any
 ) -> TrainedModel:
-    """Fine-tunes a model for classes, numbers, several labels, multiple choice or ranks, as run_classifier.py does.
+    """Fine-tunes a model for classes, numbers, several labels or multiple choice, as run_classifier.py does.
 
     With `train_data` or `unlabeled_data` it trains, with `eval_data` (or `eval_share`) it evaluates, and with
     `predict_data` it predicts. Without data to train on, it uses the model in `output_dir`. The same call continues a
@@ -89,21 +74,6 @@ def train_classifier(
     data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
     data["unlabeled_file"] = settings.pop("unlabeled_data", None)
     return _PROGRAM.call(data, settings)
-
-
-@takes(_Arguments)
-def train_few_shot(
-    train_data: Any = None, eval_data: Any = None, predict_data: Any = None, **settings: Any
-) -> TrainedModel:
-    """Makes a classifier from few examples of each class, or from `class_names` alone, in seconds.
-
-    The encoder of `init_checkpoint` first learns to tell the classes (not with `contrastive_epochs=0`); a logistic
-    regression on its vectors becomes the head. It works as `train_classifier` with kind="few_shot", and `settings` are
-    those of run_classifier.py that apply to it.
-    """
-    if settings.setdefault("kind", "few_shot") != "few_shot":
-        raise TypeError("train_few_shot() has kind='few_shot'; call train_classifier() for other kinds")
-    return train_classifier(train_data, eval_data, predict_data, **settings)
 
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:

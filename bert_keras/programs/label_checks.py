@@ -26,7 +26,8 @@ from bert_keras.evaluation.tables import tab_separated
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.programs.calls import Program
-from bert_keras.programs.classifier import to_file, train_classifier, train_few_shot
+from bert_keras.programs.classifier import to_file, train_classifier
+from bert_keras.programs.few_shot import train_few_shot
 from bert_keras.programs.suspects import (
     ConfusedClasses,
     Duplicate,
@@ -43,7 +44,7 @@ from bert_keras.settings.devices import check_backend
 from bert_keras.settings.fields import program_flags, read_flags
 from bert_keras.storage import paths, writing
 from bert_keras.tasks.classification.data import read_own
-from bert_keras.tasks.few_shot import few_shot_config, open_encoder, regression
+from bert_keras.tasks.few_shot.run import few_shot_config, open_encoder, regression
 from bert_keras.tasks.finetuning.opening import check_length
 from bert_keras.tasks.finetuning.run import num_steps_of
 from bert_keras.tasks.settings.programs import LabelCheckSettings

@@ -7,7 +7,7 @@ checkpoint            names the newest checkpoint (as in the original BERT)
 model.ckpt-<step>.*   weights, Adam's slots and the step, under the names of the original BERT
 metrics.csv, eval_results.txt, learning_curves.png, events.out.tfevents.*
 vocab.txt, tokenizer_config.json, task.json   of fine-tuning: with the config, all that its checkpoints need to be used
-report.html           after an evaluation of run_classifier.py: the page to look at first
+report.html           after an evaluation of a fine-tuned model: the page to look at first
 page_examples.json    after a run of run_classifier.py: texts that the page of the server shows as examples
 tries.tsv             results of a run with several settings or seeds; each of them has a folder in tries/
 model/                after fine-tuning: the complete model to use; model.sha256 is the digest of its weights

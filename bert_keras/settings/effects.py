@@ -112,11 +112,6 @@ _ALL_FROZEN = {"frozen": "all"}
 _OF_TEACHER = "label_loss_weight soft_loss_weight hidden_loss_weight attention_loss_weight cosine_loss_weight"
 _OF_TEACHER += " temperature teacher_layers unlabeled_file"
 _OTHER_OBJECTIVES = {"objective": {"span_boundary", "electra"}}
-# They are for the updates of training, of which a few-shot model has none.
-_OF_UPDATES = "learning_rate num_train_epochs train_batch_size warmup_proportion max_steps eval_steps early_stopping"
-_OF_UPDATES += " num_seeds label_smoothing freeze_layers layer_decay lora_rank lora_alpha lora_targets new_head"
-_OF_UPDATES += " learning_rate_schedule weight_decay_rate adam_beta_1 adam_beta_2 adam_epsilon adam_bias_correction"
-_OF_UPDATES += " clip_norm ema_decay recompute gradient_accumulation_steps"
 COLUMNS = "text_column text_pair_column label_column id_column label_separator choice_columns has_header"
 
 # The settings that have no effect in some runs. A new setting that not every run reads gets a row here.
@@ -188,7 +183,7 @@ NO_EFFECT = (
     *_rows("label_smoothing", {"cannot_smooth": Other("")}, "spreads labels over classes, but {0}"),
     *_rows(
         "class_weights",
-        {"kind": {"regression", "multi_label", "multiple_choice", "rerank"}},
+        {"kind": {"regression", "multi_label", "multiple_choice"}},
         "is for data with one label each, but these are {0}",
     ),
     *_rows(
@@ -222,7 +217,7 @@ NO_EFFECT = (
     *_rows("temperature", {"soft_loss_weight": 0.0}, "is for the soft loss, but {soft_loss_weight} is 0"),
     *_rows(
         "calibrate",
-        {"kind": {"regression", "multiple_choice", "rerank"}},
+        {"kind": {"regression", "multiple_choice"}},
         "divides the logits of classes, but {kind} is {0}",
     ),
     *_rows(
@@ -298,34 +293,16 @@ NO_EFFECT = (
     ),
     *_rows(
         "choice_columns",
-        {"source": Other("task_name"), "kind": {"single_label", "regression", "multi_label", "few_shot"}},
-        "is for {kind}=multiple_choice or rerank, but it is {1}",
+        {"source": Other("task_name"), "kind": Other("multiple_choice")},
+        "is for {kind}=multiple_choice, but it is {1}",
         **_ANY,
     ),
-    *_rows(
-        "eval_share id_column skip_bad_rows doc_stride teacher unlabeled_file",
-        {"kind": "rerank"},
-        "does not apply to {kind}=rerank",
-        **_ANY,
-    ),
-    *_rows(
-        f"{_OF_UPDATES} teacher unlabeled_file",
-        {"kind": "few_shot"},
-        "does not apply to {kind}=few_shot, which has its own way to train",
-    ),
-    *_rows("seed", {"kind": "few_shot", "contrastive_epochs": 0}, "is for {contrastive_epochs}, which is {1}"),
-    *_rows("class_names contrastive_epochs", {"kind": Other("few_shot")}, "is for {kind}=few_shot, but it is {0}"),
+    *_rows("seed", {"contrastive_epochs": 0}, "is for {contrastive_epochs}, which is {0}"),
     *_rows(
         "eval_share class_weights calibrate",
-        {"kind": "few_shot", "train_file": None},
+        {"program": "run_few_shot", "train_file": None},
         "is for the examples of {train_file}",
         "give both, or leave it out",
-    ),
-    *_rows(
-        "rerank_loss mine_negatives num_mined_negatives",
-        {"program": "run_classifier", "kind": Other("rerank")},
-        "is for {kind}=rerank, but it is {1}",
-        **_ANY,
     ),
     *_rows(
         "num_mined_negatives",

@@ -39,7 +39,7 @@ def setting(
         meaning: the help, with the names of other settings in braces.
         default: the value if the user gives none.
         choices: the only valid values of a text.
-        parser: of the value, if the type of the field does not say how to read it.
+        parser: of the value, if neither the type of the field nor `choices` says how to read it.
         is_free: see `free`.
         bounds: `lower_bound` and `upper_bound` of a number.
     """
@@ -83,12 +83,14 @@ def _define(values: flags.FlagValues, title: str, field: dataclasses.Field) -> N
     limits, parser, default = field.metadata["limits"], field.metadata["parser"], field.default
     more: dict[str, Any] = {"flag_values": values, "module_name": title, **limits}
     more["help"] = Message(field.metadata["meaning"]).spelled(flag_name)
-    if parser:
+    if parser and "enum_values" not in limits:
         flags.DEFINE(parser, field.name, default, serializer=getattr(parser, "serializer", None), **more)
         return
     kind = next((kind for kind in _DEFINE if kind == field.type or kind in get_args(field.type)), None)
     define: Callable = flags.DEFINE_enum if "enum_values" in limits else _DEFINE[kind]
     define(field.name, [*default] if isinstance(default, tuple) else default, **more)
+    if parser:
+        values[field.name].parser = parser
 
 
 def setting_fields(settings: Any) -> list[dataclasses.Field]:

@@ -215,7 +215,7 @@ def _to_finite(value: Any) -> float:
     if number is None:
         has_comma = isinstance(value, str) and re.fullmatch(r"[+-]?[0-9.]*[0-9],[0-9]+", value.strip())
         hint = "; write a decimal point instead of the comma" if has_comma else ""
-        raise Mistake('the label "{}" is not a finite number, as regression needs{}', value, hint)
+        raise Mistake('the label "{!s}" is not a finite number, as regression needs{}', value, hint)
     return number
 
 

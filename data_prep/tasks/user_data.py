@@ -42,7 +42,7 @@ def read_own_file(
     examples = without_bad_rows(table.name, rows, skip_bad_rows)
     if not examples:
         raise Mistake("{}: no row can be read; correct the file", table.path)
-    return without_undecided(examples, table.name) if needs_label and kind in ("single_label", "few_shot") else examples
+    return without_undecided(examples, table.name) if needs_label and kind == "single_label" else examples
 
 
 def iterate_own_file(

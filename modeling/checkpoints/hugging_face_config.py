@@ -107,7 +107,7 @@ def labels_of(values: Mapping[str, Any], json_file: str) -> list[str] | None:
     check_names(names, f"{json_file}: id2label")
     if (num_labels := values.get("num_labels")) not in (None, len(names)):
         raise Mistake(
-            "{}: num_labels is {}, but id2label names {} classes; correct one", json_file, num_labels, len(names)
+            "{}: num_labels is {!s}, but id2label names {} classes; correct one", json_file, num_labels, len(names)
         )
     return names
 

@@ -138,7 +138,7 @@ def _of_texts(config: dict[str, Any], config_file: str, task: str | None) -> dic
         raise OpenQuestion(
             "{} has one label and no problem_type, so its number may have several meanings; give {task}=regression for "
             "a number on any scale, {task}=multi_label for the probability of {}, or {task}=rerank for the score of a "
-            "text for a query (in training: {kind})",
+            "text for a query (in training: {kind}, or run_reranker.py)",
             config_file,
             labels[0],
         )

@@ -47,7 +47,7 @@ def check_vocabulary(
             else "or a model with a row for each token, such as one that convert_checkpoint.py --extend_vocab writes"
         )
         raise Mistake(
-            "{} has {} tokens, but the model has {} rows of word embeddings; give the model's own vocabulary, {}",
+            "{!s} has {} tokens, but the model has {} rows of word embeddings; give the model's own vocabulary, {}",
             vocab_file,
             len(tokens),
             num_rows,

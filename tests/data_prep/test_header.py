@@ -9,7 +9,7 @@ from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.prediction.input_texts import read_table
 from bert_keras.tasks.reranking.data import read_queries
-from bert_keras.tasks.settings.programs import ClassifierSettings
+from bert_keras.tasks.reranking.settings import RerankerSettings
 from bert_keras.tasks.vectors.data import read_file
 
 SENTENCES = "my parcel never came\nrefund please\nwhere is my order\n"
@@ -100,9 +100,9 @@ def test_queries_without_a_header_are_asked_about(write):
     with pytest.raises(
         ValueError, match="the first row is data, because .* a guess is has_header='false', text_column='0'"
     ):
-        read_queries(file, ClassifierSettings(kind="rerank"))
+        read_queries(file, RerankerSettings())
     columns = {"text_column": "0", "text_pair_column": "1", "label_column": "2"}
-    assert len(read_queries(file, ClassifierSettings(kind="rerank", has_header="false", **columns)).rows) == 3
+    assert len(read_queries(file, RerankerSettings(has_header="false", **columns)).rows) == 3
 
 
 @pytest.mark.parametrize(

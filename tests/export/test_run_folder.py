@@ -5,9 +5,12 @@ from tiny_squad import paragraphs, write_squad
 
 from bert_keras.export.run_folder import reopen_evaluation
 from bert_keras.settings.groups import values_of
+from bert_keras.tasks.few_shot.settings import FewShotSettings
+from bert_keras.tasks.reranking.settings import RerankerSettings
 from bert_keras.tasks.settings.programs import ClassifierSettings, NerSettings, SquadSettings
 
 PROGRAMS = {"run_classifier": ClassifierSettings, "run_squad": SquadSettings, "run_ner": NerSettings}
+PROGRAMS |= {"run_few_shot": FewShotSettings, "run_reranker": RerankerSettings}
 
 
 def run_of(program, folder, **settings):

@@ -234,6 +234,20 @@ class TestTraining:
         found = run_classifier.main([*run, "--kind=regression"])
         assert found["mae"] == pytest.approx(np.abs(np.subtract(values, [1.5, 0.5])).mean(), abs=1e-5)
 
+    def test_a_head_of_one_number_is_a_reranker_for_the_program_of_rerankers(self, tmp_path):
+        import run_reranker
+
+        folder = write_foreign(tmp_path / "start", "regression", architecture=CLASSIFIER)
+        rows = tmp_path / "rows.csv"
+        rows.write_text("query,text\nhe,was\nhe,ate\n")
+        run = ["run_reranker.py", "--do_predict", f"--predict_file={rows}", f"--init_checkpoint={folder}"]
+        run_reranker.main([*run, "--max_seq_length=16", f"--output_dir={tmp_path / 'out'}"])
+        [answer] = open_model(folder, task="rerank")([("he", ["was", "ate"])])
+        expected = {each.text: each.score for each in answer.texts}
+        for line in (tmp_path / "out" / "predictions.tsv").read_text().splitlines()[1:]:
+            _, text, score = line.split("\t")
+            assert float(score) == pytest.approx(expected[text], abs=1e-5)
+
     def test_a_tagger_is_evaluated(self, tmp_path):
         import run_ner
 

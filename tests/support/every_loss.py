@@ -30,7 +30,7 @@ from bert_keras.modeling import (
 )
 from bert_keras.tasks.distillation.loss import DistillationLoss
 from bert_keras.tasks.distillation.recipe import Recipe
-from bert_keras.tasks.few_shot import Encoder
+from bert_keras.tasks.few_shot.run import Encoder
 from bert_keras.tasks.reranking.losses import ListwiseLoss
 from bert_keras.tasks.vectors.losses import ClassesLoss, CosineLoss, RankingLoss
 

@@ -9,10 +9,10 @@ import tempfile
 import numpy as np
 import tensorflow as tf
 from states import weights_of
-from tiny_classes import run, texts, write_encoder, write_rows
+from tiny_classes import run_few_shot, texts, write_encoder, write_rows
 
 from bert_keras.modeling import ClassifierModel
-from bert_keras.tasks import few_shot
+from bert_keras.tasks.few_shot.settings import FewShotSettings
 
 SIZES = (37, 7)
 
@@ -20,7 +20,6 @@ SIZES = (37, 7)
 def train(folder, num_texts, num_devices):
     """Returns the weights of a run."""
     flags = {
-        "kind": "few_shot",
         "init_checkpoint": folder / "start",
         "train_file": write_rows(folder / f"{num_texts}.csv", "text,label", texts(num_texts, 1), ","),
         "max_seq_length": 12,
@@ -28,14 +27,14 @@ def train(folder, num_texts, num_devices):
         "strategy": "mirrored" if num_devices > 1 else "one",
     }
     output_dir = folder / f"{num_texts}_on_{num_devices}"
-    run(flags, "do_train", output_dir=output_dir)
+    run_few_shot(flags, "do_train", output_dir=output_dir)
     return weights_of(ClassifierModel.from_checkpoint(output_dir / "model"))
 
 
 def train_on(folder, num_devices):
     [processor] = tf.config.list_physical_devices("CPU")
     tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * num_devices)
-    few_shot._LEARNING_RATE = 0.01  # the weights are of the size 1
+    FewShotSettings.learning_rate = 0.01  # the weights are of the size 1
     for num_texts in SIZES:
         np.savez(folder / f"{num_texts}_{num_devices}.npz", **train(folder, num_texts, num_devices))
 

@@ -25,6 +25,8 @@ from bert_keras import (
     open_model,
     pretrain,
     train_classifier,
+    train_few_shot,
+    train_reranker,
     train_squad,
 )
 from bert_keras.prediction import (
@@ -82,6 +84,8 @@ export_model("run", export_dir="exported", format=["onnx", "litert"], quantize="
 # Training takes the settings of its program, and `pretrain` also those of the examples.
 assert_type(train_classifier([("a", "b")], output_dir="run", learning_rate=[1e-5, 2e-5], seed=3), TrainedModel)
 train_classifier(unlabeled_data=["a"], output_dir="run", teacher="run", choice_columns=["a", "b"], on_step=print)
+train_few_shot(class_names=["good", "bad"], output_dir="run", init_checkpoint="model", contrastive_epochs=5)
+train_reranker([("a", "b", 1)], output_dir="run", rerank_loss="bce", train_batch_size=[8, 16])
 train_squad("train.json", None, "dev.json", output_dir="run", train_batch_size=8)
 pretrain("text.txt", output_dir="run", bert_config_file="config.json", vocab_file="vocab.txt", dupe_factor=5)
 
@@ -90,6 +94,8 @@ export_model("run", export_dir="exported", formats=["onnx"])  # pyright: ignore[
 export_model("run")  # pyright: ignore[reportCallIssue]
 train_classifier([("a", "b")], output_dir="run", lerning_rate=1e-5)  # pyright: ignore[reportCallIssue]
 train_classifier([("a", "b")], output_dir="run", seed="3")  # pyright: ignore[reportArgumentType]
+train_classifier([("a", "b")], output_dir="run", class_names=["a"])  # pyright: ignore[reportCallIssue]
+train_few_shot([("a", "b")], output_dir="run", learning_rate=1e-4)  # pyright: ignore[reportCallIssue]
 train_squad("train.json")  # pyright: ignore[reportCallIssue]
 pretrain("text.txt", output_dir="run", bert_config_file="config.json", dupe=5)  # pyright: ignore[reportCallIssue]
 open_model("run", devise="cpu")  # pyright: ignore[reportCallIssue]

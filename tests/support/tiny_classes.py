@@ -7,6 +7,7 @@ import numpy as np
 from known_models import make_config, write_model
 
 import run_classifier
+import run_few_shot as few_shot
 from bert_keras.modeling import PretrainingModel, weights_by_name
 
 CLASS_OF = {"good": "pos", "great": "pos", "fine": "pos", "bad": "neg", "poor": "neg", "sad": "neg"}
@@ -72,11 +73,16 @@ def write_encoder(folder):
     return write_model(folder, model, VOCABULARY)
 
 
-def run(flags, *actions, **more):
-    """Runs the program with flags by name; None omits a flag."""
+def run(flags, *actions, program=run_classifier, **more):
+    """Runs a program with flags by name; None omits a flag."""
     given = {name: value for name, value in {**flags, **more}.items() if value is not None}
-    argv = ["run_classifier.py", *(f"--{action}" for action in actions)]
-    return run_classifier.main([*argv, *(f"--{name}={value}" for name, value in given.items())])
+    argv = [f"{program.__name__}.py", *(f"--{action}" for action in actions)]
+    return program.main([*argv, *(f"--{name}={value}" for name, value in given.items())])
+
+
+def run_few_shot(flags, *actions, **more):
+    """Runs run_few_shot.py as `run` does."""
+    return run(flags, *actions, program=few_shot, **more)
 
 
 def results_in(folder):

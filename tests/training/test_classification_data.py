@@ -14,6 +14,7 @@ from bert_keras.storage import paths
 from bert_keras.tasks.classification.data import digest_of, read_classification_data
 from bert_keras.tasks.classification.kinds import complete_settings
 from bert_keras.tasks.reranking.data import read_queries
+from bert_keras.tasks.reranking.settings import RerankerSettings
 from bert_keras.tasks.settings.programs import ClassifierSettings
 from bert_keras.tasks.vectors.data import read_file
 
@@ -63,7 +64,7 @@ def test_each_table_is_opened_once(write, monkeypatch, name, has_columns):
     assert len(list(read_table(table, "text", {"text_column": columns.get("text_column")}, {}))) == 2
     assert len(read_conll(words)) == 1
     queries = write("queries.csv", "query,text,score", "a,b,1", "a,c,0")
-    assert len(read_queries(queries, ClassifierSettings(kind="rerank")).rows) == 2
+    assert len(read_queries(queries, RerankerSettings()).rows) == 2
     questions = write("questions.csv", "id,context,question,answer", "1,rivers flow,what?,rivers")
     assert len(read_articles(questions)) == 1
     assert opened == [table, table, table, words, queries, questions]
@@ -244,7 +245,7 @@ TFDS = {"do_train": True, "tfds": "imdb_reviews"}
         ),
         (
             {**TRAIN, "choice_columns": ["a", "b"]},
-            "choice_columns is for kind=multiple_choice or rerank, but it is single_label; leave it out",
+            "choice_columns is for kind=multiple_choice, but it is single_label; leave it out",
         ),
         (
             {**TRAIN, "kind": "multiple_choice", "choice_columns": ["a"]},

@@ -9,7 +9,9 @@ import pytest
 
 import check_labels
 import run_classifier
+import run_few_shot
 import run_ner
+import run_reranker
 import run_sentence_vectors
 import run_squad
 from bert_keras import train_classifier
@@ -136,7 +138,6 @@ def test_all_mistakes_are_reported_together(write, look):
             "a,c,d,label\nq,one two three,two,0\nr,x,y,1\n",
             '0: "q" | "one two three" | "two" 1: "r" | "x" | "y" labels 2: 0 (1), 1 (1)',
         ),
-        (["--kind=few_shot"], "text_a,text_b,label\na,b c,x\nd,e,y\n", 'x: "a" | "b c" y: "d" | "e" labels 2'),
     ],
 )
 def test_the_other_kinds_of_labels(write, look, flags, content, expected):
@@ -146,23 +147,30 @@ def test_the_other_kinds_of_labels(write, look, flags, content, expected):
     assert expected in report
 
 
+def test_few_labels(write, look):
+    write("a.csv", "text_a,text_b,label\na,b c,x\nd,e,y\n")
+    status, report, mistake = look(run_few_shot, "--train_file=a.csv")
+    assert (status, mistake) == (0, "")
+    assert 'x: "a" | "b c" y: "d" | "e" labels 2' in report
+
+
 def test_names_of_classes_need_no_file_to_train_on(write, look):
     write("a.csv", "text,label\nx,cats\ny,dogs\n")
-    flags = ("--do_train", "--kind=few_shot", "--class_names=cats,dogs", "--eval_file=a.csv", "--do_eval")
-    assert look(run_classifier, *flags)[0] == 0
+    flags = ("--do_train", "--class_names=cats,dogs", "--eval_file=a.csv", "--do_eval")
+    assert look(run_few_shot, *flags)[0] == 0
     write("a.csv", "text,label\nx,cats\ny,cows\n")
-    assert 'label "cows" is not one of cats, dogs' in look(run_classifier, *flags)[2]
+    assert 'label "cows" is not one of cats, dogs' in look(run_few_shot, *flags)[2]
 
 
 def test_queries_and_their_texts(write, look):
     rows = "query,positive,negative\n" + "".join(f"query {n},fits {n},other {n}\n" for n in range(4))
     write("a.csv", rows)
-    status, report, _ = look(run_classifier, "--kind=rerank", "--train_file=a.csv")
+    status, report, _ = look(run_reranker, "--train_file=a.csv")
     assert status == 0
     assert "queries 4 with 2.0 texts each, of which 1.0 fit" in report
     assert 'texts 8, of which the first are 1: "query 0" | "fits 0"' in report
     write("b.csv", "query,positive\na,b\n")
-    assert "all texts fit their queries" in look(run_classifier, "--kind=rerank", "--train_file=b.csv")[2]
+    assert "all texts fit their queries" in look(run_reranker, "--train_file=b.csv")[2]
 
 
 def test_vectors(write, look):
@@ -253,7 +261,7 @@ def test_the_files_of_label_checks(write, look):
 
 
 def test_a_look_without_files_says_what_to_give(look):
-    for program in (run_classifier, run_sentence_vectors, run_squad, run_ner, check_labels):
+    for program in (run_classifier, run_few_shot, run_reranker, run_sentence_vectors, run_squad, run_ner, check_labels):
         status, report, mistake = look(program)
         assert (status, report) == (1, "")
         assert "--train_file" in mistake
@@ -262,7 +270,7 @@ def test_a_look_without_files_says_what_to_give(look):
 # Runs programs in one process, and ends with an error if one of them imports TensorFlow or Keras.
 WITHOUT_TENSORFLOW = """
 import contextlib, io, sys
-import check_labels, run_classifier, run_ner, run_sentence_vectors, run_squad
+import check_labels, run_classifier, run_few_shot, run_ner, run_reranker, run_sentence_vectors, run_squad
 from bert_keras.cli.flags import run_main
 flags = ["--output_dir=out", "--do_train", "--do_eval", "--init_checkpoint=none"]
 for program, file in zip(sys.argv[1::2], sys.argv[2::2]):
@@ -281,7 +289,9 @@ def test_looks_help_and_mistakes_in_files_need_neither_tensorflow_nor_keras(writ
     files = {
         "run_classifier": table,
         "check_labels": table,
+        "run_few_shot": table,
         "run_sentence_vectors": pairs,
+        "run_reranker": write("e.csv", "query,positive,negative\na,b,c\n"),
         "run_ner": write("c.txt", "Ada B-PER\nsings O\n"),
         "run_squad": squad_file(write, "d.json", [("a", "Where?", "the sea")]),
     }

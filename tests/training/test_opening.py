@@ -6,8 +6,10 @@ import pytest
 from made_up_task import MadeUpSettings, define_flags, open_run, write_start
 
 import run_classifier
+import run_few_shot
 import run_ner
 import run_pretraining
+import run_reranker
 import run_sentence_vectors
 import run_squad
 from bert_keras.cli.flags import parse
@@ -172,7 +174,10 @@ def test_an_evaluation_in_training_says_nothing_about_predicting_alone(trained):
     assert (opened.settings.eval_steps, opened.settings.do_eval) == (2, False)
 
 
-PROGRAMS = (run_classifier, run_ner, run_pretraining, run_sentence_vectors, run_squad)
+PROGRAMS = (
+    *(run_classifier, run_few_shot, run_ner, run_pretraining),
+    *(run_reranker, run_sentence_vectors, run_squad),
+)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)

@@ -21,8 +21,17 @@ from states import assert_bit_equal, weights_in
 from tiny_classes import run, texts, write_start, write_texts
 from training_runs import rows_of, stop_after
 
-from bert_keras import TextClassifier, pretrain, train_classifier, train_ner, train_sentence_vectors, train_squad
-from bert_keras.programs import classifier, ner, pretraining, sentence_vectors, squad
+from bert_keras import (
+    TextClassifier,
+    pretrain,
+    train_classifier,
+    train_few_shot,
+    train_ner,
+    train_reranker,
+    train_sentence_vectors,
+    train_squad,
+)
+from bert_keras.programs import classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad
 
 TRAIN, DEV = texts(48, 1), texts(20, 2)
 COLUMNS = [list(column) for column in zip(*TRAIN, strict=True)]
@@ -261,7 +270,9 @@ def test_the_home_folder_is_found_in_paths_of_arguments(short, tmp_path, monkeyp
     [
         (pretrain, pretraining),
         (train_classifier, classifier),
+        (train_few_shot, few_shot),
         (train_ner, ner),
+        (train_reranker, reranker),
         (train_sentence_vectors, sentence_vectors),
         (train_squad, squad),
     ],
@@ -282,6 +293,8 @@ def test_editors_see_every_flag_as_an_argument(function, program):
             TypeError,
             r'train_classifier\(\) has no setting "lerning_rate"; did you mean "learning_',
         ),
+        ({"kind": "rerank"}, ValueError, "^kind=rerank: to train rerankers, use run_reranker.py, in Python train_"),
+        ({"class_names": ["a"]}, TypeError, r'train_classifier\(\) has no setting "class_names"; '),
         ({"wings": 2}, TypeError, r'train_classifier\(\) has no setting "wings"; it has batch|bert_config_file, '),
         ({"learning_rate": "fast"}, ValueError, "^learning_rate=fast: 'fast' is not a number$"),
         ({"train_batch_size": 1.5}, ValueError, "'1.5' is not a whole number"),

@@ -15,6 +15,8 @@ import check_labels
 import export_model
 import predict
 import run_classifier
+import run_few_shot
+import run_reranker
 import serve
 from bert_keras import train_classifier
 from bert_keras.cli.flags import parse
@@ -59,6 +61,8 @@ KINDS = {
     "few_shot": ("text,label", ROWS, {}, ["Confusions", "Classes", "Calibration"]),
     "rerank": ("query,positive,negative", QUERIES, {}, []),
 }
+# The kinds that are not those of run_classifier.py have a program.
+PROGRAMS = {"few_shot": run_few_shot, "rerank": run_reranker}
 TEXTS = {"regression": ["Largest differences", "Longest texts"], "rerank": ["Worst queries"]}
 
 
@@ -73,7 +77,8 @@ def flags_of(kind, folder, starts):
     header, rows, flags, _ = KINDS[kind]
     path = write_rows(folder / f"{kind}.csv", header, rows, ",")
     start = starts[kind == "few_shot"]
-    given = {"train_file": path, "eval_file": path, "kind": kind, "init_checkpoint": start, "max_seq_length": 12}
+    given = {"train_file": path, "eval_file": path, "init_checkpoint": start, "max_seq_length": 12}
+    given |= {} if kind in PROGRAMS else {"kind": kind}
     return given | ({} if kind == "few_shot" else {"max_steps": 2, "eval_batch_size": 8}) | flags
 
 
@@ -86,7 +91,7 @@ def finished(request, tmp_path_factory, starts):
     flags = flags_of(request.param, folder, starts) | {"output_dir": folder / f"my {request.param}"}
     with without_graphs(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(Task, "shortfall", lambda *arguments: None)  # two steps make no useful model
-        metrics = run(flags, "do_train", "do_eval")
+        metrics = run(flags, "do_train", "do_eval", program=PROGRAMS.get(request.param, run_classifier))
     return request.param, flags["output_dir"], flags, metrics
 
 
@@ -140,9 +145,10 @@ def test_the_commands_have_the_paths_of_the_user_and_work(finished, capsys, tmp_
     ]
     used = ["predict.py", "serve.py", "export_model.py"]
     of_classes = {"single_label": 1, "pairs": 1, "few_shot": 1, "multi_label": 1}
-    expected = [*used, *(["run_classifier.py"] if kind != "rerank" else [])]
+    trainer = PROGRAMS.get(kind, run_classifier)
+    expected = [*used, *([f"{trainer.__name__}.py"] if kind != "rerank" else [])]
     expected += ["check_labels.py"] * (kind in ("single_label", "pairs", "few_shot"))
-    expected += ["run_classifier.py"] * of_classes.get(kind, 0)
+    expected += [f"{trainer.__name__}.py"] * of_classes.get(kind, 0)
     assert [name for name, *_ in commands][: len(expected)] == expected
     assert f"--model_dir={folder}" in commands[0]
     for name, *arguments in commands:
@@ -150,10 +156,10 @@ def test_the_commands_have_the_paths_of_the_user_and_work(finished, capsys, tmp_
             "serve.py": serve,
             "export_model.py": export_model,
             "check_labels.py": check_labels,
-            "run_classifier.py": run_classifier,
+            f"{trainer.__name__}.py": trainer,
         }.get(name)
-        if program == run_classifier and "--do_train" in arguments:
-            assert math.isfinite(run_classifier.main([name, *arguments])["loss"])
+        if program == trainer and "--do_train" in arguments:
+            assert math.isfinite(trainer.main([name, *arguments])["loss"])
         elif program:
             parse(program.define_flags(), [name, *arguments], "")
         else:
@@ -226,10 +232,11 @@ def test_the_lists_show_what_their_titles_say(tmp_path, starts):
 
 def test_an_evaluation_later_writes_the_page_again(finished, monkeypatch):
     monkeypatch.setattr(Task, "shortfall", lambda *arguments: None)  # as in the run
-    _, folder, flags, _ = finished
+    kind, folder, flags, _ = finished
     before = (folder / "report.html").read_text()
     (folder / "report.html").unlink()
-    run({"output_dir": folder, "eval_file": flags["eval_file"]}, "do_eval")
+    program = PROGRAMS.get(kind, run_classifier)
+    run({"output_dir": folder, "eval_file": flags["eval_file"]}, "do_eval", program=program)
     after = (folder / "report.html").read_text()
     assert ReportPage(after).tables["Metrics"] == ReportPage(before).tables["Metrics"]
     assert after == before

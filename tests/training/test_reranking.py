@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from known_models import TOKENS, make_config, write_model
 
-from bert_keras import FullTokenizer, Reranker, train_classifier, train_sentence_vectors
+from bert_keras import FullTokenizer, Reranker, train_reranker, train_sentence_vectors
 from bert_keras.data_prep.text.same_text import find_shared
 from bert_keras.modeling import PretrainingModel
 from bert_keras.tasks.reranking.data import NO_TEXT, Queries, list_features, pair_features, read_queries
 from bert_keras.tasks.reranking.losses import ListwiseLoss
 from bert_keras.tasks.reranking.mining import mine_negatives
-from bert_keras.tasks.settings.programs import ClassifierSettings
+from bert_keras.tasks.reranking.settings import RerankerSettings
 
 WORDS = ["paris", "london", "france", "he", "she", "walk", "hungry", "capital"]
 # A text that fits has the word "is".
@@ -43,9 +43,9 @@ def train(tmp_path, start):
     """Return a function of settings that trains a reranker in the folder `run`."""
 
     def train(*data, **settings):
-        given = {"kind": "rerank", "max_seq_length": 16, "train_batch_size": 8, "learning_rate": 3e-3, "verbose": False}
+        given = {"max_seq_length": 16, "train_batch_size": 8, "learning_rate": 3e-3, "verbose": False}
         given |= {"output_dir": tmp_path / "run", "init_checkpoint": start}
-        return train_classifier(*data, **(given | settings))
+        return train_reranker(*data, **(given | settings))
 
     return train
 
@@ -55,7 +55,7 @@ def test_queries_of_training_are_found_in_the_evaluation(tmp_path):
     table.write_text("query,positive,negative\nwho is he,a,b\nwho is she,c,d\nwho is he,e,f\n")
     other = tmp_path / "b.csv"
     other.write_text("query,positive,negative\nwhere,a,b\nWho  is she,x,y\n")
-    settings = ClassifierSettings(kind="rerank")
+    settings = RerankerSettings()
     train, evaluated = (read_queries(str(path), settings).placed for path in (table, other))
     assert find_shared([one.key for one in evaluated], [one.key for one in train]) == [(1, 1)]
     assert [one.place for one in train] == ["a.csv line 2", "a.csv line 3"]
@@ -82,6 +82,13 @@ def test_a_trained_model_is_evaluated_with_its_own_loss(train):
     trained = train(ROWS, ROWS, rerank_loss="bce", max_steps=4)
     again = train(None, ROWS, init_checkpoint=None)
     assert again.metrics == pytest.approx(trained.metrics, abs=1e-5)
+
+
+def test_rows_may_be_tuples(train):
+    rows = [(row["query"], row["text"], row["score"]) for row in SCORES]
+    of_tuples, of_dicts = train(rows, None, [row[:2] for row in rows], max_steps=1), train(SCORES, max_steps=1)
+    assert len(of_tuples.predictions) == len(rows)
+    assert of_tuples.settings["train_file"] == of_dicts.settings["train_file"]
 
 
 def test_packed_rows_train_the_same(train, tmp_path):
@@ -169,8 +176,6 @@ MISTAKES = [
     ((ROWS,), {"pack": True}, "pack puts several examples into a row, but the texts of a query are rows that are"),
     ((ROWS,), {"label_smoothing": 0.1}, "label_smoothing spreads labels over classes, but the listwise loss"),
     ((ROWS,), {"num_mined_negatives": 2}, "num_mined_negatives is for mine_negatives; give both, or leave it out"),
-    ((ROWS,), {"eval_share": 0.5}, "eval_share does not apply to kind=rerank; leave it out"),
-    ((ROWS,), {"kind": "regression", "rerank_loss": "bce"}, "rerank_loss is for kind=rerank, but it is regression"),
 ]
 
 

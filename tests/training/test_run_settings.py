@@ -6,23 +6,26 @@ from typing import Any
 import pytest
 
 from bert_keras.mistakes import Message
-from bert_keras.programs import classifier, ner, pretraining, sentence_vectors, squad
+from bert_keras.programs import classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad
 from bert_keras.settings.effects import NO_EFFECT, Other, check_effects
 from bert_keras.settings.fields import setting
 
-PROGRAMS = [each.define_flags() for each in (classifier, ner, pretraining, sentence_vectors, squad)]
+PROGRAMS = [each.define_flags() for each in (classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad)]
 # The facts that are not settings, each with a value that no row has in its condition.
 FACTS = {"program": "x", "source": "x", "data_name": "x", "kind": "x", "has_labels": True, "frozen": "none"}
 FACTS |= {"has_lora": False, "has_head": True, "unchanged_encoder": "", "cannot_pack": "", "cannot_smooth": ""}
 FACTS |= {"without_columns": "", "has_sentence_task": True}
 # The settings that every run of their programs reads, if it does what they are for: do_predict needs predict_file.
 ALWAYS_USED = """
-    answer_language answer_text bert_config_file deterministic do_eval do_lower_case do_predict do_train
-    document_context eval_batch_size init_checkpoint input_file iterations_per_loop jit keep_checkpoint_max
-    log_steps masked_lm_loss_weight max_answer_length max_eval_steps max_predictions_per_seq max_query_length
-    max_seq_length n_best_size normalize num_train_steps num_warmup_steps objective output_dir pooling precision
-    predict_batch_size predict_file prefix run_config save_checkpoints_steps score_column strategy strip_accents
-    tagger task_name text_columns tfds train_file use_tpu verbose_logging version_2_with_negative vocab_file
+    adam_beta_1 adam_beta_2 adam_bias_correction adam_epsilon answer_language answer_text bert_config_file
+    class_names clip_norm contrastive_epochs deterministic do_eval do_lower_case do_predict do_train doc_stride
+    document_context ema_decay eval_batch_size gradient_accumulation_steps init_checkpoint input_file
+    iterations_per_loop jit keep_checkpoint_max learning_rate learning_rate_schedule log_steps
+    masked_lm_loss_weight max_answer_length max_eval_steps max_predictions_per_seq max_query_length max_seq_length
+    max_steps mine_negatives n_best_size normalize num_seeds num_train_epochs num_train_steps num_warmup_steps
+    objective output_dir pooling precision predict_batch_size predict_file prefix rerank_loss run_config
+    save_checkpoints_steps score_column strategy strip_accents tagger task_name text_columns tfds train_batch_size
+    train_file use_tpu verbose_logging version_2_with_negative vocab_file warmup_proportion weight_decay_rate
 """
 VALUE = "a value"  # of the setting of a row; conditions never have it
 

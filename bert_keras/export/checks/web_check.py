@@ -60,7 +60,7 @@ def compare_in_node(
     for number, (first, second) in enumerate(zip(tokens, tokens_in_node(web, items), strict=True), 1):
         if isinstance(first, list) and first != second:
             told = next((pair for pair in zip(_places(first), _places(second), strict=False) if pair[0] != pair[1]), "")
-            raise Mistake("the web export reads other tokens in the check text {} than Python: {}", number, told)
+            raise Mistake("the web export reads other tokens in the check text {} than Python: {!s}", number, told)
     log.info("web, in Node: the largest difference from Python is %.2g for %d texts", largest, len(items))
     num_other = 0
     if quantized:

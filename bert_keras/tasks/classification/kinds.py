@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Set
 from typing import Any
 
-from bert_keras.mistakes import Mistake, Setting, check_names
+from bert_keras.mistakes import Mistake, Setting
 from bert_keras.settings.effects import COLUMNS, NO_EFFECT, check_effects
 from bert_keras.tasks.settings.programs import ClassifierSettings
 
@@ -14,8 +14,6 @@ TASK_NAMES = {
     "regression": "regression",
     "multi_label": "multi_label",
     "multiple_choice": "multiple_choice",
-    "rerank": "rerank",
-    "few_shot": "classification",
 }
 
 _OWN_FILES = ("train_file", "eval_file", "predict_file")
@@ -40,6 +38,7 @@ def complete_settings(
         if "kind" in given and TASK_NAMES[settings.kind] != stored["task"]:
             raise Mistake("{kind}={}, but the model is one of the kind {}; leave it out", settings.kind, kind)
         settings = dataclasses.replace(settings, kind=kind)
+    _check_named(settings)
     data = {"program": "run_classifier", "source": source_of(settings), "data_name": (settings.task_name or "").lower()}
     check_effects(settings, given, data)
     _check_source(settings)
@@ -49,10 +48,12 @@ def complete_settings(
 
 def source_of(settings: ClassifierSettings) -> str:
     """Returns the data source: "task_name", "tfds" or "your own files"."""
+    return next((name for name in ("task_name", "tfds") if getattr(settings, name)), "your own files")
+
+
+def _check_named(settings: ClassifierSettings) -> None:
     named = [name for source in _SOURCES for name in source if getattr(settings, name)]
-    if not named and (settings.unlabeled_file or settings.class_names):
-        return "your own files"
-    if not named:
+    if not named and not settings.unlabeled_file:
         raise Mistake("no data given; give {task_name} and {data_dir}, {tfds}, or {train_file} and the like")
     if len(named) > 1 and named[0] not in _OWN_FILES:
         raise Mistake(
@@ -60,7 +61,6 @@ def source_of(settings: ClassifierSettings) -> str:
             Setting(named[0]),
             Setting(named[1]),
         )
-    return "your own files" if named[0] in _OWN_FILES else named[0]
 
 
 def _of_one_source(settings: ClassifierSettings, given: Set[str]) -> ClassifierSettings:
@@ -88,11 +88,6 @@ def _check_source(settings: ClassifierSettings) -> None:
 
 
 def _check_kind(settings: ClassifierSettings) -> None:
-    if settings.kind in ("rerank", "few_shot") and settings.tfds:
-        raise Mistake("{kind}={} needs your own files, not {tfds}", settings.kind)
-    if settings.class_names and len(settings.class_names) < 2:
-        raise Mistake("{class_names} has one name; give the names of two classes or more, separated by commas")
-    check_names(settings.class_names, Setting("class_names"))
     if settings.task_name or settings.kind != "multiple_choice":
         return
     if settings.tfds:

@@ -34,7 +34,6 @@ from bert_keras.tasks.dry_run.statistics import (
     shown,
     spread,
 )
-from bert_keras.tasks.reranking.look import look as look_at_reranking
 from bert_keras.tasks.settings.programs import ClassifierSettings, LabelCheckSettings
 
 
@@ -47,20 +46,13 @@ def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
         settings = complete_settings(settings, given_flags(values), stored)
         if not (is_whole or settings.do_train or stored):
             return []  # a model that is not in a folder here decides the kind of the labels
-        if settings.kind == "rerank":
-            return look_at_reranking(settings, is_whole)
-        if settings.kind == "few_shot":
-            names = list(settings.class_names)
-            stored = {"labels": names} if names else stored
-            do_train = settings.do_train and bool(settings.train_file or not names)
-            settings = dataclasses.replace(settings, kind="single_label", do_train=do_train)
         if settings.tfds:
             if is_whole:
                 raise Mistake("{dry_run} looks at files, but {tfds} needs TensorFlow to be read; leave one of them out")
             return []
         if source_of(settings) == "task_name":
             return [*_look_at_known_task(settings, together, is_whole), together]
-        return [*_look_at_own_files(settings, stored, together, is_whole), together]
+        return [*look_at_own_files(settings, stored, together, is_whole), together]
     return [together]
 
 
@@ -81,9 +73,10 @@ def _describe_splits(settings: ClassifierSettings, data: ClassificationData, tog
     return files
 
 
-def _look_at_own_files(
+def look_at_own_files(
     settings: ClassifierSettings, stored: dict[str, Any] | None, together: Findings, is_whole: bool
 ) -> list[Findings]:
+    """Looks at the user's files; `stored` is the task.json of the model, which has the labels."""
     files, read = [], {}
     with together.catching():
         check_files(settings)

@@ -68,8 +68,6 @@ class Classification(Task):
     program = "run_classifier"
 
     def __init__(self, settings: ClassifierSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
-        if settings.kind == "few_shot":
-            settings = dataclasses.replace(settings, kind="single_label")
         self.data = read_classification_data(settings, stored, None if settings.new_head else files.labels)
         self.metric = self.data.metrics[0]
         self.metric_names = ("loss", *self.data.metrics)
@@ -221,10 +219,8 @@ class Classification(Task):
         num_full, longest = long_texts(self.data, features, self._tokenizer)
         commands = []
         if paths.is_file(config := run_dir.file(RUN_CONFIG)):
-            stored, name = read_run_config(config)["settings"], paths.name(run_dir.path.rstrip("/"))
-            # A known task has the kind of its data, whatever the setting says.
-            stored["kind"] = "few_shot" if stored["kind"] == "few_shot" else self.data.kind
-            commands = commands_of_classifier(run_dir.path, name, stored, num_full > 0 and not self.doc_stride)
+            stored, has_cut_texts = read_run_config(config), num_full > 0 and not self.doc_stride
+            commands = commands_of_classifier(run_dir.path, stored, self.data.kind, has_cut_texts)
         return Findings(
             num_rows=size,
             unit="examples",

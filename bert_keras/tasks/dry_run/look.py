@@ -21,7 +21,9 @@ from bert_keras.tasks.dry_run.opening import DATA, take_actions
 # For each program: the folder of its task, and the function of its look.py.
 _LOOKS = {
     "run_classifier": ("classification", "look"),
+    "run_few_shot": ("few_shot", "look"),
     "run_ner": ("tagging", "look"),
+    "run_reranker": ("reranking", "look"),
     "run_squad": ("question_answering", "look"),
     "run_sentence_vectors": ("vectors", "look"),
     "check_labels": ("classification", "look_at_label_check"),

@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-import math
 from collections.abc import Collection, Set
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -16,6 +15,7 @@ from bert_keras.modeling.lora import check_lora
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.settings.effects import check_effects
 from bert_keras.settings.groups import FineTuningSettings, TeacherSettings
+from bert_keras.tasks.finetuning.sweep import list_tries
 from bert_keras.tasks.settings.reading import (
     check_given_checkpoint,
     settings_of,
@@ -79,7 +79,7 @@ def open_fine_tuning(
     check_effects(settings, given, {"program": program})
     _check_choices(settings)
     run_dir = RunDir(settings.output_dir, program)
-    files = _trained_model(settings, run_dir)
+    files = _trained_model(settings, run_dir, tasks)
     stored = files and files.task
     if files and stored:
         if stored["task"] not in tasks:
@@ -112,8 +112,7 @@ def check_length(length: int, files: ModelFolder) -> None:
 def _check_choices(settings: FineTuningSettings) -> None:
     if not settings.do_train:
         return
-    several = (settings.learning_rate, settings.train_batch_size, settings.num_train_epochs)
-    if settings.num_seeds * math.prod(map(len, several)) > 1 and not settings.do_eval:
+    if len(list_tries(settings)) > 1 and not settings.do_eval:
         raise Mistake("several seeds or settings are compared by an evaluation; give {do_eval} as well")
     if settings.max_steps and len(settings.num_train_epochs) > 1:
         raise Mistake(
@@ -130,16 +129,16 @@ def _check_lora(settings: FineTuningSettings, hidden_size: int) -> None:
         check_lora(rank, rank if alpha is None else alpha, targets, hidden_size, prefix="lora_")
 
 
-def _trained_model(settings: FineTuningSettings, run_dir: RunDir) -> ModelFolder | None:
+def _trained_model(settings: FineTuningSettings, run_dir: RunDir, tasks: Collection[str]) -> ModelFolder | None:
     """Returns the trained model to use, which has a task; None if the run trains or has none."""
     if settings.do_train:
         return None
     own = run_dir.path if run_dir.in_use() else None
     # A run that was interrupted before it wrote a model uses its own checkpoint, not --init_checkpoint.
     given = settings.init_checkpoint if not run_dir.latest_checkpoint() else None
-    # If another library leaves the task of a model open, {kind} answers.
-    kind = getattr(settings, "kind", None)
-    task = kind if kind in ("regression", "multi_label", "rerank") else None
+    # If another library leaves the task of a model open, {kind} or the program answers.
+    answer = getattr(settings, "kind", next(iter(tasks)))
+    task = answer if answer in ("regression", "multi_label", "rerank") else None
     models = (ModelFolder(path, **_casing(settings)).with_answer(task) for path in (own, given) if path)
     return next((model for model in models if model.task), None)
 

@@ -16,7 +16,7 @@ from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
 from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
-from bert_keras.tasks.settings.programs import ClassifierSettings
+from bert_keras.tasks.reranking.settings import RerankerSettings
 from bert_keras.tasks.vectors.data import read_file
 
 log = logging.getLogger("bert_keras")
@@ -52,7 +52,7 @@ class Queries:
         return any(not relevance for texts in self.texts.values() for relevance in texts.values())
 
 
-def read_queries(path: str, settings: ClassifierSettings, has_relevance: bool = True) -> Queries:
+def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = True) -> Queries:
     """Reads a file of queries, with the columns of the settings or those with usual names.
 
     Raises:

@@ -1,10 +1,12 @@
-"""A look at the files of reranking."""
+"""A look at the files of run_reranker.py."""
 
 import itertools
 from collections.abc import Sequence
 
+from absl import flags
+
 from bert_keras.tasks.dry_run.findings import Findings
-from bert_keras.tasks.dry_run.opening import files_used
+from bert_keras.tasks.dry_run.opening import files_used, open_settings
 from bert_keras.tasks.dry_run.pieces import add_pieces, open_tokenizer
 from bert_keras.tasks.dry_run.statistics import (
     Texts,
@@ -15,13 +17,14 @@ from bert_keras.tasks.dry_run.statistics import (
     spread,
 )
 from bert_keras.tasks.reranking.data import Queries, check_trainable, read_queries
-from bert_keras.tasks.settings.programs import ClassifierSettings
+from bert_keras.tasks.reranking.settings import RerankerSettings
 
 
-def look(settings: ClassifierSettings, is_whole: bool) -> list[Findings]:
-    """Looks at the files of a run with --kind=rerank."""
+def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
+    """Looks at the files of run_reranker.py; not `is_whole`: only for mistakes."""
     together, files, texts = Findings(), [], []
     with together.catching():
+        settings = open_settings(values, RerankerSettings, "run_reranker")
         for name in files_used(settings):
             files.append(Findings(getattr(settings, name), name))
             queries = None

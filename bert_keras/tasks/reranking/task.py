@@ -22,16 +22,16 @@ from bert_keras.tasks.reports.page import Findings
 from bert_keras.tasks.reranking.data import Queries, check_trainable, list_features, pair_features, read_queries
 from bert_keras.tasks.reranking.losses import ListwiseLoss
 from bert_keras.tasks.reranking.mining import mine_negatives
-from bert_keras.tasks.settings.programs import ClassifierSettings
+from bert_keras.tasks.reranking.settings import RerankerSettings
 
 log = logging.getLogger("bert_keras")
 
 _NUM_WORST_QUERIES = 20
-_FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
+FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
 
 
 class Reranking(Task):
-    """The task of run_classifier.py with --kind=rerank. The constructor reads and checks all queries.
+    """The task of run_reranker.py. The constructor reads and checks all queries.
 
     With the loss "bce", an example is a query with one text, and the score is the sigmoid of the logit. With
     "listwise", an example is a query with all of its texts, and the score is the logit.
@@ -42,12 +42,11 @@ class Reranking(Task):
         stored: the task.json of the model if the run does not train; else None.
     """
 
-    program = "run_classifier"
-    kind = "rerank"
+    program = "run_reranker"
     metric_names = ("loss", *RANKING_METRICS)
 
-    def __init__(self, settings: ClassifierSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
-        for name, action in _FILES.items():
+    def __init__(self, settings: RerankerSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
+        for name, action in FILES.items():
             if getattr(settings, action) and not getattr(settings, name):
                 raise Mistake("{} needs {}; give the file", Setting(action), Setting(name))
         self.metric = settings.metric or RANKING_METRICS[0]
@@ -62,12 +61,12 @@ class Reranking(Task):
         self._tokenizer = files.tokenizer
         self._read(settings)
 
-    def _read(self, settings: ClassifierSettings) -> None:
+    def _read(self, settings: RerankerSettings) -> None:
         vectors = Vectorizer(settings.mine_negatives) if settings.mine_negatives else None
 
         def read(name: str) -> Queries | None:
             path = getattr(settings, name)
-            if not getattr(settings, _FILES[name]) or not path:
+            if not getattr(settings, FILES[name]) or not path:
                 return None
             queries = read_queries(path, settings, has_relevance=name != "predict_file")
             # An evaluation has the texts of its file, unless all of them fit.

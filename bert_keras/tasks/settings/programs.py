@@ -3,10 +3,13 @@
 import dataclasses
 from collections.abc import Sequence
 
+from absl import flags
+
 from bert_keras.data_prep.tasks.columns import HEADERS
 from bert_keras.data_prep.tasks.examples import KINDS
 from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS
 from bert_keras.evaluation.squad import LANGUAGES
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.tasks import POOLINGS
 from bert_keras.settings.choices import TAGGERS
 from bert_keras.settings.fields import REQUIRED, free, setting
@@ -44,63 +47,16 @@ class ColumnSettings:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassifierSettings(EvaluatedSettings, TeacherSettings, ColumnSettings):
-    """The settings of run_classifier.py."""
+class LabelledTextSettings:
+    """What programs that classify learn from, and how."""
 
-    title = "Data and task"
+    title = "Texts and labels"
 
-    task_name: str | None = setting("A known task, such as mrpc, xnli or swag; needs {data_dir}.", None)
-    data_dir: str | None = free(
-        "Folder with the files of {task_name}, as distributed; for {tfds}, its data folder.", None
-    )
     train_file: str | None = free("Your own data to train on: .csv, .tsv, .txt (tabs) or .jsonl.", None)
     eval_file: str | None = free("Your own data to evaluate on.", None)
     predict_file: str | None = free("Your own data to predict; it needs no labels.", None)
-    unlabeled_file: str | None = free("Texts without labels, which only {teacher} labels; as {train_file}.", None)
     eval_share: float = setting(
         "Share of {train_file} to hold out for evaluation, such as 0.2.", 0.0, lower_bound=0.0, upper_bound=1.0
-    )
-    tfds: str | None = setting("A dataset of TensorFlow Datasets, such as glue/mrpc.", None)
-    tfds_eval_split: str = free("Split of {tfds} to evaluate on.", "validation")
-    tfds_predict_split: str = free("Split of {tfds} to predict.", "test")
-    kind: str = setting("Kind of labels in your own data.", "single_label", choices=(*KINDS, "rerank", "few_shot"))
-    class_names: Sequence[str] = setting(
-        "For {kind}=few_shot: the names of all classes, separated by commas. Each name is one more example of its "
-        "class, with blanks for underscores; then {train_file} may be missing.",
-        (),
-    )
-    contrastive_epochs: int = setting(
-        "For {kind}=few_shot: epochs in which the encoder learns to give the texts of a class similar vectors, before "
-        "the head is fitted; 0 leaves it as it is.",
-        10,
-        lower_bound=0,
-    )
-    label_separator: str | None = setting("Text between the labels in a cell, for {kind}=multi_label.", None)
-    choice_columns: Sequence[str] = setting(
-        "Columns of the choices, separated by commas, for {kind}=multiple_choice; of texts that do not fit, for "
-        "{kind}=rerank.",
-        (),
-    )
-    xnli_language: str = setting("Language of XNLI.", "zh")
-    metric: str | None = free(
-        "Metric that selects the best model: accuracy, f1 (of the second of two labels), f1_macro or matthews; for "
-        "numbers spearman or pearson; for several labels f1_micro, f1_macro or accuracy; for rerank mrr_at_10, "
-        "ndcg_at_10 or recall_at_10. If not given: the first metric of the task; for your own data accuracy, spearman, "
-        "f1_micro or mrr_at_10.",
-        None,
-    )
-    rerank_loss: str = setting(
-        "Loss of {kind}=rerank. bce: each text alone, whether it fits. listwise: which texts of a query fit best.",
-        "listwise",
-        choices=("bce", "listwise"),
-    )
-    mine_negatives: str | None = free(
-        "Model for vectors that adds texts of {train_file} to each query: the most similar ones that do not fit. Also "
-        "to {eval_file} if all of its texts fit.",
-        None,
-    )
-    num_mined_negatives: int = setting(
-        "Maximum number of texts that {mine_negatives} adds to a query.", 4, lower_bound=1
     )
     calibrate: bool = setting(
         "Hold out a tenth of the examples to train on, and divide the weights of the head by the temperature that fits "
@@ -114,6 +70,47 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings, ColumnSettings):
         "Split a long text into windows; the number of tokens from one start to the next. If not given: cut it.",
         None,
         lower_bound=1,
+    )
+
+
+class _KindParser(flags.EnumParser):
+    """Reads the kind of labels; a task that is not one names its program."""
+
+    def parse(self, argument: str) -> str:
+        if argument == "rerank":
+            raise Mistake("to train rerankers, use run_reranker.py, in Python train_reranker")
+        if argument == "few_shot":
+            raise Mistake("to learn from few labels, use run_few_shot.py, in Python train_few_shot")
+        return super().parse(argument)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassifierSettings(EvaluatedSettings, TeacherSettings, ColumnSettings, LabelledTextSettings):
+    """The settings of run_classifier.py."""
+
+    title = "Data and task"
+
+    task_name: str | None = setting("A known task, such as mrpc, xnli or swag; needs {data_dir}.", None)
+    data_dir: str | None = free(
+        "Folder with the files of {task_name}, as distributed; for {tfds}, its data folder.", None
+    )
+    unlabeled_file: str | None = free("Texts without labels, which only {teacher} labels; as {train_file}.", None)
+    tfds: str | None = setting("A dataset of TensorFlow Datasets, such as glue/mrpc.", None)
+    tfds_eval_split: str = free("Split of {tfds} to evaluate on.", "validation")
+    tfds_predict_split: str = free("Split of {tfds} to predict.", "test")
+    kind: str = setting(
+        "Kind of labels in your own data.", "single_label", choices=KINDS, parser=_KindParser(list(KINDS))
+    )
+    label_separator: str | None = setting("Text between the labels in a cell, for {kind}=multi_label.", None)
+    choice_columns: Sequence[str] = setting(
+        "Columns of the choices, separated by commas, for {kind}=multiple_choice.", ()
+    )
+    xnli_language: str = setting("Language of XNLI.", "zh")
+    metric: str | None = free(
+        "Metric that selects the best model: accuracy, f1 (of the second of two labels), f1_macro or matthews; for "
+        "numbers spearman or pearson; for several labels f1_micro, f1_macro or accuracy. If not given: the first "
+        "metric of the task; for your own data accuracy, spearman or f1_micro.",
+        None,
     )
 
 

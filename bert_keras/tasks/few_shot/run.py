@@ -8,10 +8,9 @@ exports need nothing else.
 
 import dataclasses
 import logging
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
-import rich.console
 import tensorflow as tf
 
 from bert_keras.data_prep.tasks.examples import Example
@@ -20,36 +19,20 @@ from bert_keras.engine.evaluation_pass import Inference, finish, last, length_st
 from bert_keras.engine.failures import explain_out_of_memory
 from bert_keras.engine.input.feature_batches import batches_of, in_parts
 from bert_keras.engine.loop import make_trainer
-from bert_keras.engine.report import Callbacks
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import ClassifierModel, weights_by_name
 from bert_keras.runs.run_dir import ALL_STEPS, RunDir
 from bert_keras.tasks.classification.task import Classification
+from bert_keras.tasks.few_shot.settings import FewShotSettings, classifier_settings
 from bert_keras.tasks.finetuning.model_dir import has_model, load_start, write_model
-from bert_keras.tasks.finetuning.opening import Opened
 from bert_keras.tasks.finetuning.run import FineTuning, Trained
-from bert_keras.tasks.settings.programs import ClassifierSettings
 from bert_keras.tasks.vectors.losses import NO_CLASS, ClassesLoss
 
 if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
 
 log = logging.getLogger("bert_keras")
-
-
-def open_few_shot(
-    opened: Opened[ClassifierSettings],
-    strategy: tf.distribute.Strategy,
-    console: rich.console.Console,
-    callbacks: Callbacks,
-) -> "FewShotRun":
-    """Reads the data of a run with --kind=few_shot, and sets the pooler of its model."""
-    settings, files = opened.settings, opened.files
-    if not settings.init_checkpoint:
-        raise Mistake("{kind}=few_shot needs {init_checkpoint}, an encoder that is already trained")
-    files = few_shot_config(files)
-    return FewShotRun(FewShot(settings, files), dataclasses.replace(opened, files=files), strategy, console, callbacks)
 
 
 def few_shot_config(files: ModelFolder) -> ModelFolder:
@@ -83,17 +66,21 @@ def open_encoder(files: ModelFolder, batch_size: int) -> Inference:
 
 
 class FewShot(Classification):
-    """The task of run_classifier.py with --kind=few_shot; the names of the classes are examples, too."""
+    """The task of run_few_shot.py; the names of the classes are examples, too.
 
-    num_steps = 1
+    Args:
+        settings: those of the program.
+        files: the model to start from, with the config of `few_shot_config`, or the one to use.
+        stored: the task.json of the model if the run does not train; else None.
+    """
 
-    def __init__(self, settings: ClassifierSettings, files: ModelFolder) -> None:
-        names = list(settings.class_names)
-        # Without a file to train on, only the names have labels.
-        read = dataclasses.replace(settings, do_train=bool(settings.train_file or not names))
-        super().__init__(read, files, {"labels": names} if names else None)
-        self.kind = "few_shot"
-        self.cannot_pack = Message("{kind}=few_shot has its own way to train")
+    program = "run_few_shot"
+
+    def __init__(self, settings: FewShotSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
+        names = list(settings.class_names) if settings.do_train else []
+        super().__init__(classifier_settings(settings), files, {"labels": names} if names else stored)
+        if not settings.do_train:
+            return
         if names and any(example.text_b for example in self.data.train or ()):
             raise Mistake("{class_names} are single texts, but {train_file} has pairs; leave one of them out")
         of_names = [Example(name, name.replace("_", " "), label=name, source=f"the class {name}") for name in names]
@@ -108,6 +95,10 @@ class FewShot(Classification):
 
 class FewShotRun(FineTuning):
     """A run whose training is the fit of a head."""
+
+    def _decided(self, tries: list[dict[str, Any]]) -> Self:
+        """Returns the run itself: it is too short for XLA, and its batches suit any number of devices."""
+        return self
 
     def train(self, settings: Any, run_dir: RunDir) -> Trained | None:
         """Fits the head, and writes the model into `model/` as that of step 1."""
@@ -133,7 +124,7 @@ class FewShotRun(FineTuning):
         run_dir.finish(1, ALL_STEPS)
         return Trained(None, network, 1, evaluation)
 
-    def _train_encoder(self, model: ClassifierModel, settings: ClassifierSettings) -> None:
+    def _train_encoder(self, model: ClassifierModel, settings: FewShotSettings) -> None:
         """Makes the vectors of each class similar."""
         if not settings.contrastive_epochs:
             return
@@ -142,13 +133,8 @@ class FewShotRun(FineTuning):
             log.info("no class has two examples to compare, so the encoder stays as it is")
             return
         rows = contrastive_batches(features["label_ids"], settings.contrastive_epochs, settings.seed)
-        steps = dataclasses.replace(
-            settings,
-            learning_rate=_LEARNING_RATE,
-            num_train_steps=len(rows),
-            num_warmup_steps=len(rows) // 10,
-            adam_bias_correction=True,
-        )
+        num_warmup_steps = int(len(rows) * settings.warmup_proportion)
+        steps = dataclasses.replace(settings, num_train_steps=len(rows), num_warmup_steps=num_warmup_steps)
         loss = ClassesLoss(Encoder(model))
         features = {name: features[name] for name in loss.feature_names}
         rows, features = filled(rows, features, self.strategy.num_replicas_in_sync)
@@ -241,6 +227,4 @@ def regression() -> "LogisticRegression":
 _INVERSE_REGULARIZATION = 10.0
 # The pooler and the head, whose weights the fit of the head sets.
 _FIXED = ("bert/pooler", "output_")
-# Chosen with MiniLM, on the data of docs/explanation/results.md.
-_LEARNING_RATE = 1e-4
 _LARGEST_BATCH = 64

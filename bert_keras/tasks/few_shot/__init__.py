@@ -1,0 +1,1 @@
+"""Classification with few labels."""

@@ -1,0 +1,92 @@
+"""The settings of few-shot classification, and those of a classifier that reads the same data."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from bert_keras.mistakes import Mistake, Setting, check_names
+from bert_keras.settings.choices import DEFAULT_LORA_TARGETS
+from bert_keras.settings.fields import free, setting, setting_fields
+from bert_keras.settings.groups import EvaluatedSettings
+from bert_keras.tasks.settings.programs import ClassifierSettings, ColumnSettings, LabelledTextSettings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FewShotSettings(EvaluatedSettings, ColumnSettings, LabelledTextSettings):
+    """The settings of run_few_shot.py.
+
+    Fields that are not a `setting` are those that the code of all runs reads. No user can set them.
+    """
+
+    title = "Few labels"
+
+    class_names: Sequence[str] = setting(
+        "Names of all classes, separated by commas. Each name is one more example of its class, with blanks for "
+        "underscores; then {train_file} may be missing.",
+        (),
+    )
+    contrastive_epochs: int = setting(
+        "Epochs in which the encoder learns to give the texts of a class similar vectors, before the head is fitted; 0 "
+        "leaves it as it is.",
+        10,
+        lower_bound=0,
+    )
+    metric: str | None = free(
+        "Metric that is compared with the baseline: accuracy, f1 (of the second of two labels), f1_macro or matthews. "
+        "If not given: accuracy.",
+        None,
+    )
+
+    # The training of the encoder: the learning rate is chosen with MiniLM, on the data of docs/explanation/results.md.
+    learning_rate: Any = dataclasses.field(default=1e-4, init=False)
+    learning_rate_schedule: str = dataclasses.field(default="linear", init=False)
+    warmup_proportion: float = dataclasses.field(default=0.1, init=False)
+    weight_decay_rate: float = dataclasses.field(default=0.01, init=False)
+    adam_beta_1: float = dataclasses.field(default=0.9, init=False)
+    adam_beta_2: float = dataclasses.field(default=0.999, init=False)
+    adam_epsilon: float = dataclasses.field(default=1e-6, init=False)
+    adam_bias_correction: bool = dataclasses.field(default=True, init=False)
+    clip_norm: float = dataclasses.field(default=1.0, init=False)
+    ema_decay: float = dataclasses.field(default=0.0, init=False)
+    # The ways of other runs.
+    train_batch_size: Any = dataclasses.field(default=0, init=False)
+    num_train_epochs: Any = dataclasses.field(default=0.0, init=False)
+    max_steps: int = dataclasses.field(default=0, init=False)
+    num_seeds: int = dataclasses.field(default=1, init=False)
+    eval_steps: int = dataclasses.field(default=0, init=False)
+    early_stopping: int = dataclasses.field(default=0, init=False)
+    label_smoothing: float = dataclasses.field(default=0.0, init=False)
+    freeze_layers: int | None = dataclasses.field(default=None, init=False)
+    layer_decay: float = dataclasses.field(default=1.0, init=False)
+    lora_rank: int = dataclasses.field(default=0, init=False)
+    lora_alpha: float | None = dataclasses.field(default=None, init=False)
+    lora_targets: str = dataclasses.field(default=",".join(DEFAULT_LORA_TARGETS), init=False)
+    new_head: bool = dataclasses.field(default=True, init=False)
+    pack: Any = dataclasses.field(default=False, init=False)
+    recompute: bool = dataclasses.field(default=False, init=False)
+    gradient_accumulation_steps: int = dataclasses.field(default=1, init=False)
+    iterations_per_loop: int = dataclasses.field(default=1, init=False)
+    log_steps: int = dataclasses.field(default=1, init=False)
+    save_checkpoints_steps: int = dataclasses.field(default=1, init=False)
+    keep_checkpoint_max: int = dataclasses.field(default=1, init=False)
+
+
+def check_few_shot(settings: FewShotSettings) -> None:
+    """Checks that the settings are consistent."""
+    names = settings.class_names
+    if settings.do_train and not (settings.train_file or names):
+        raise Mistake("{do_train} needs {train_file}, or {class_names}")
+    if settings.do_train and settings.eval_share and settings.eval_file:
+        raise Mistake("{eval_share} and {eval_file} both say what to evaluate on; give one of them")
+    if len(names) == 1:
+        raise Mistake("{class_names} has one name; give the names of two classes or more, separated by commas")
+    check_names(names, Setting("class_names"))
+
+
+def classifier_settings(settings: FewShotSettings) -> ClassifierSettings:
+    """Returns the settings of a classifier that reads the same files; it trains only if one of them has labels."""
+    shared = {field.name for field in setting_fields(settings)} & {
+        field.name for field in setting_fields(ClassifierSettings)
+    }
+    read = ClassifierSettings(**{name: getattr(settings, name) for name in shared})
+    return dataclasses.replace(read, do_train=settings.do_train and bool(settings.train_file))

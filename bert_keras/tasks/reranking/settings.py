@@ -1,0 +1,48 @@
+"""The settings of reranking."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from bert_keras.data_prep.tasks.columns import HEADERS
+from bert_keras.settings.fields import free, setting
+from bert_keras.settings.groups import EvaluatedSettings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RerankerSettings(EvaluatedSettings):
+    """The settings of run_reranker.py."""
+
+    title = "Queries and texts"
+
+    train_file: str | None = free("Queries with texts to train on: .csv, .tsv, .txt (tabs) or .jsonl.", None)
+    eval_file: str | None = free("Queries with texts to evaluate on.", None)
+    predict_file: str | None = free("Queries with texts to write the scores of.", None)
+    text_column: str | None = setting("Column of the query. If not given: found by its name.", None)
+    text_pair_column: str | None = setting("Column of the text. If not given: found by its name.", None)
+    label_column: str | None = setting(
+        "Column of the score: 0 if the text does not fit, above 0 if it fits. If not given: found by its name.", None
+    )
+    choice_columns: Sequence[str] = setting(
+        "Columns of texts that do not fit, separated by commas. If not given: found by their names.", ()
+    )
+    has_header: str = setting(
+        "Whether the first row of a .csv or .tsv file names the columns. auto: decided from its content.",
+        "auto",
+        choices=HEADERS,
+    )
+    metric: str | None = free(
+        "Metric that selects the best model: mrr_at_10, ndcg_at_10 or recall_at_10. If not given: mrr_at_10.", None
+    )
+    rerank_loss: str = setting(
+        "bce: each text alone, whether it fits. listwise: which texts of a query fit best.",
+        "listwise",
+        choices=("bce", "listwise"),
+    )
+    mine_negatives: str | None = free(
+        "Model for vectors that adds texts of {train_file} to each query: the most similar ones that do not fit. Also "
+        "to {eval_file} if all of its texts fit.",
+        None,
+    )
+    num_mined_negatives: int = setting(
+        "Maximum number of texts that {mine_negatives} adds to a query.", 4, lower_bound=1
+    )

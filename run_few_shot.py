@@ -1,0 +1,28 @@
+#!/usr/bin/env python3
+"""Makes a classifier from a few texts of each class, or from the names of the classes, evaluates it and predicts.
+
+    python run_few_shot.py --do_train --do_eval --train_file=labelled.csv --eval_file=test.csv \\
+        --init_checkpoint=minilm --output_dir=first
+
+The encoder first learns to give the texts of a class similar vectors; then a logistic regression on the vectors becomes
+the head. The best encoders for it are those for vectors of sentences. Without --do_train, the program uses the model in
+--output_dir.
+"""
+
+import sys
+
+from bert_keras.cli.flags import run_main
+from bert_keras.programs.command import Program, run_command
+from bert_keras.tasks.few_shot.settings import FewShotSettings
+
+PROGRAM = Program("run_few_shot", FewShotSettings, "few_shot")
+define_flags = PROGRAM.define_flags
+
+
+def main(argv: list[str]) -> dict[str, float] | None:
+    """Runs the program, and returns the metrics of the last evaluation."""
+    return run_command(argv, define_flags, PROGRAM.open_run, __doc__)
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main, sys.argv))
