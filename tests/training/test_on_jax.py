@@ -17,8 +17,8 @@ from bert_keras import check_labels
 from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling import open_checkpoint
+from bert_keras.tasks.reranking.settings import RerankerSettings
 from bert_keras.tasks.settings.pretraining import PretrainingSettings
-from bert_keras.tasks.settings.programs import ClassifierSettings
 
 
 def results_on_jax(kind, tmp_path, folder="", num_devices=1):
@@ -74,7 +74,7 @@ def test_jax_refuses_what_only_tensorflow_has(changes, expected):
     pytest.importorskip("jax")
     from bert_keras.engine.distribution.jax_devices import jax_devices
 
-    kind = ClassifierSettings if "mine_negatives" in changes else PretrainingSettings
+    kind = RerankerSettings if "mine_negatives" in changes else PretrainingSettings
     settings = dataclasses.replace(kind(output_dir=""), **changes)
     with pytest.raises(Mistake, match=f"^{expected}"):
         jax_devices(settings)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import rich.console
 import tensorflow as tf
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_keras.engine.evaluation_pass import Evaluation
@@ -57,7 +57,7 @@ class Trainer:
 
 
 def run(folder, **intervals):
-    settings = RunSettings(num_train_steps=NUM_STEPS, train_batch_size=1, iterations_per_loop=1, **intervals)
+    values = RunSettings(num_train_steps=NUM_STEPS, train_batch_size=1, iterations_per_loop=1, **intervals)
     run_dir = RunDir(str(folder), "run_pretraining")
     run_dir.claim({"num_train_steps": NUM_STEPS}, {}, ())
     try:
@@ -68,7 +68,7 @@ def run(folder, **intervals):
         def evaluate():
             yield Evaluation({"accuracy": int(trainer.global_step) / NUM_STEPS})
 
-        train(trainer, lambda step: [None], Hooks(run_dir, settings, 1, console, workers, evaluate))
+        train(trainer, lambda step: [None], Hooks(run_dir, values, 1, console, workers, evaluate))
     finally:
         run_dir.release()
 
@@ -97,6 +97,7 @@ def rows_of(folder):
     return [line.rpartition(",")[0] for line in (folder / METRICS_FILE).read_text().splitlines()]
 
 
+@settings(max_examples=25)
 @given(
     st.fixed_dictionaries({name: st.integers(*bounds) for name, bounds in INTERVALS.items()}),
     st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=3),
