@@ -176,7 +176,9 @@ def _sum(earlier: dict[str, Any] | None, totals: dict[str, Any]) -> dict[str, An
     if earlier is None:
         return totals
     sums = tf.nest.map_structure(operator.add, earlier, totals)
-    return sums | {name: totals[name] for name in ("loss_scale",) if name in totals}
+    if "loss_scale" in totals:
+        sums["loss_scale"] = totals["loss_scale"]
+    return sums
 
 
 class _Screen:

@@ -50,8 +50,9 @@ class RunState:
 
     @end.setter
     def end(self, end: dict[str, Any] | None) -> None:
-        if end != self.end:
-            self._write(self._read() | {"end": end})
+        state = self._read()
+        if end != state["end"]:
+            self._write(state | {"end": end})
 
     def _read(self) -> dict[str, Any]:
         try:
