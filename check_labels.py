@@ -14,7 +14,7 @@ leaks.tsv texts of --eval_file that --train_file has, too, and next_labels.tsv t
 import sys
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, run_main
+from bert_keras.cli.flags import run_main
 from bert_keras.programs.command import Program
 from bert_keras.tasks.settings.programs import LabelCheckSettings
 
@@ -24,9 +24,7 @@ define_flags = PROGRAM.define_flags
 
 def main(argv: list[str]) -> None:
     """Runs the program, given its name and its flags."""
-    values = define_flags()
-    parse(values, argv, __doc__)
-    check = PROGRAM.open_run(values, open_console())
+    check = PROGRAM.open_run(*PROGRAM.read(argv, __doc__), open_console())
     if check is not None:
         check.execute()
 

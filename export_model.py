@@ -15,15 +15,17 @@ import sys
 from typing import Any
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, run_main
+from bert_keras.cli.flags import run_main
 from bert_keras.cli.start import start_tensorflow
-from bert_keras.export.settings import define_flags
+from bert_keras.export.settings import Export
+from bert_keras.settings.fields import program_flags
+
+define_flags = functools.partial(program_flags, Export)
 
 
 def main(argv: list[str], hides_gpus: bool = False) -> dict[str, Any]:
     """Runs the program with its name and flags. Returns the content of export.json."""
-    values = define_flags()
-    parse(values, argv, __doc__)
+    settings = Export.from_argv(argv, __doc__)
     open_console()
     start_tensorflow()
     import tensorflow as tf
@@ -32,7 +34,7 @@ def main(argv: list[str], hides_gpus: bool = False) -> dict[str, Any]:
 
     if hides_gpus:
         tf.config.set_visible_devices([], "GPU")
-    return run(values)
+    return run(settings)
 
 
 if __name__ == "__main__":

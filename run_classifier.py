@@ -26,8 +26,8 @@ def main(argv: list[str]) -> dict[str, float] | None:
     if len(argv) == 1:
         from bert_keras.programs.demo import run_demo
 
-        return run_demo(argv[0], define_flags, PROGRAM.open_run)
-    return run_command(argv, define_flags, PROGRAM.open_run, __doc__)
+        return run_demo(argv[0], PROGRAM)
+    return run_command(argv, PROGRAM, __doc__)
 
 
 if __name__ == "__main__":

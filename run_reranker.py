@@ -20,7 +20,7 @@ define_flags = PROGRAM.define_flags
 
 def main(argv: list[str]) -> dict[str, float] | None:
     """Runs the program, and returns the metrics of the last evaluation."""
-    return run_command(argv, define_flags, PROGRAM.open_run, __doc__)
+    return run_command(argv, PROGRAM, __doc__)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ if not __package__:
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.progress import progress_on
 from bert_keras.data_prep.corpus.coverage import cover, coverage_table, measure, open_vocabulary, warn_about_unknown
 from bert_keras.data_prep.corpus.documents import find_text_files, inspect_texts
@@ -93,7 +93,7 @@ def main(argv: list[str]) -> dict:
         raise Mistake("{vocab_file}={} exists, and models may depend on it; choose another name", settings.vocab_file)
 
     has_tokenizer_file = _check_folder(tokenizer_file)
-    tokenizer = BasicTokenizer(**casing_of(values))
+    tokenizer = BasicTokenizer(**casing_of(settings, given_flags(values)))
     other = open_vocabulary(settings.compare_vocab_file, tokenizer) if settings.compare_vocab_file else None
 
     console = open_console()

@@ -24,7 +24,7 @@ from absl import flags
 from rich.table import Table
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.progress import progress_on
 from bert_keras.data_prep.cleaning.filters import Cleaning, check_eval
 from bert_keras.data_prep.corpus.documents import find_text_files
@@ -79,7 +79,7 @@ def build(values: flags.FlagValues, start_workers: Callable | None = None) -> di
     if folder and (files.dry_run or "-" in found_files) and not os.path.isdir(folder):
         raise Mistake("the folder {} does not exist; create it, because the text is copied there first", folder)
     console = open_console()
-    tokenizer = FullTokenizer(files.vocab_file, **casing_of(values))
+    tokenizer = FullTokenizer(files.vocab_file, **casing_of(files, given_flags(values)))
     if not files.dry_run:
         check_eval(cleaning, eval_files)
         log.info("input: %s", ", ".join(found_files))

@@ -8,9 +8,8 @@ import pytest
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import run_main
-from bert_keras.mistakes import Message, MissingFile, Mistake, Remedy, Setting
+from bert_keras.mistakes import Message, MissingFile, Mistake, Remedy, Setting, flag_name, setting_name
 from bert_keras.programs.calls import argument_name, naming_arguments
-from bert_keras.settings.names import flag_name, setting_name
 
 CASES = (
     (("{eval_share}={} is not a share", 2.5), "eval_share=2.5 is not a share", "--eval_share=2.5 is not a share"),

@@ -1,5 +1,6 @@
 """Standard streams that are narrow, closed or full: no program ends with a traceback, and no message costs any work."""
 
+import dataclasses
 import io
 import logging
 import os
@@ -142,16 +143,15 @@ def home_flags():
 )
 @pytest.mark.parametrize("name", ["input_file", "output_dir", "init_checkpoint", "teacher"])
 def test_a_path_may_begin_with_the_home_folder_or_be_an_address(tmp_path, monkeypatch, name, given, expected):
-    from bert_keras.cli.flags import parse, take_values
+    from bert_keras.cli.flags import parse
+    from bert_keras.settings.fields import checked_arguments, setting
 
     monkeypatch.setenv("HOME", str(tmp_path))
-    for take in (
-        lambda values: parse(values, ["p", f"--{name}={given}"], ""),
-        lambda v: take_values(v, {name: given}, "f"),
-    ):
-        values = home_flags()
-        take(values)
-        assert values[name].value == expected.replace("HOME", str(tmp_path))
+    expected, values = expected.replace("HOME", str(tmp_path)), home_flags()
+    parse(values, ["p", f"--{name}={given}"], "")
+    assert values[name].value == expected
+    group = dataclasses.make_dataclass("Group", [(name, str, setting("A path.", ""))])
+    assert checked_arguments([group], "f", {name: given}) == {name: expected}
 
 
 def test_a_tilde_that_is_not_a_path_stays_and_an_unknown_home_is_refused():

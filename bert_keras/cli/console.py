@@ -8,8 +8,7 @@ from typing import IO, Any, cast
 
 import rich.console
 
-from bert_keras.mistakes import Message, Spelling
-from bert_keras.settings.names import flag_name
+from bert_keras.mistakes import Message, Spelling, flag_name
 
 log = logging.getLogger("bert_keras")
 

@@ -4,8 +4,6 @@ Every entry point has its own `FlagValues`, so that one process (a notebook, the
 """
 
 import contextlib
-import csv
-import io
 import itertools
 import logging
 import os
@@ -13,13 +11,13 @@ import pathlib
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from absl import flags
 
 from bert_keras.cli.console import Messages, drop_output
 from bert_keras.cli.start import open_streams
-from bert_keras.mistakes import Message, Mistake, Setting, closest
-from bert_keras.settings.names import flag_name
+from bert_keras.mistakes import Message, Mistake, Setting, flag_name
 from bert_keras.storage import paths
 from bert_keras.storage.writing import FULL
 
@@ -89,63 +87,25 @@ def local_paths(path: str, name: str) -> str:
     return ",".join(parts)
 
 
-def take_values(flag_values: flags.FlagValues, values: Mapping[str, object], function: str) -> None:
-    """Sets flags to the arguments of a Python function, with the checks of the command line.
-
-    Args:
-        values: Python values by flag name. None leaves the default; a list becomes values between commas.
-        function: name of the function, for messages.
-
-    Raises:
-        TypeError: a name is not a flag.
-        ValueError: a value does not fit its flag.
-    """
-    for name in values:
-        if name not in flag_values:
-            close = closest(name, flag_values)
-            advice = f'did you mean "{close}"?' if close else f"it has {', '.join(sorted(flag_values))}"
-            raise TypeError(f'{function}() has no setting "{name}"; {advice}')
-        if values[name] is not None:
-            _set(flag_values[name], _in_text(values[name]))
-    flag_values.mark_as_parsed()
-
-
-def _set(flag: flags.Flag, text: str) -> None:
-    """Sets a flag to a value as text, as `FlagValues` does for a command line."""
-    try:
-        flag.parse(local_paths(text, flag.name) if is_path(flag.name) else text)
-    except flags.IllegalFlagValueError as error:
-        raise Mistake("{}={}: {}", Setting(flag.name), text, error.__context__) from None
-    flag.using_default_value = False
-
-
-def _in_text(value: object) -> str:
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        return str(value)
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(map(str, value))
-    return line.getvalue()
-
-
 def given_flags(flag_values: flags.FlagValues) -> set[str]:
     """Returns the names of the flags that the command line gave."""
     return {name for name in flag_values if flag_values[name].present}
 
 
-def require(flag_values: flags.FlagValues, names: Iterable[str]) -> None:
-    """Raises ValueError if flags have no value; the message names all of them."""
-    missing = [Setting(name) for name in names if flag_values[name].value in (None, "")]
+def require(settings: Any, names: Iterable[str]) -> None:
+    """Raises a `Mistake` if settings, or flags, have no value; the message names all of them."""
+    missing = [Setting(name) for name in names if getattr(settings, name) in (None, "")]
     if missing:
         raise Mistake("missing: {} ({help} says what each is for)", missing)
 
 
-def tell_unused(flag_values: flags.FlagValues, actions: Mapping[str, str]) -> None:
-    """Logs the flags of files that the command line gives without the flag that uses the file.
+def tell_unused(settings: Any, actions: Mapping[str, str]) -> None:
+    """Logs the files that a command gives without the setting that uses the file.
 
-    `actions` has the name of the flag that uses a file by the name of the file's flag.
+    `actions` has the name of the setting that uses a file by the name of the file's setting.
     """
-    for name in given_flags(flag_values) & set(actions):
-        if not flag_values[actions[name]].value:
+    for name in sorted(settings.given & set(actions)):
+        if not getattr(settings, actions[name]):
             log.info(Message("{} is not used without {}", Setting(name), Setting(actions[name])))
 
 

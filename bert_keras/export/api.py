@@ -6,25 +6,21 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from absl import flags
-
 from bert_keras import prediction
-from bert_keras.cli.flags import require, take_values
+from bert_keras.cli.flags import require
 from bert_keras.export.checks.texts import read_check_texts
 from bert_keras.export.choices import check_formats, check_packages, quantization_of
 from bert_keras.export.export_folder import write_export
 from bert_keras.export.formats.web_runtime import find_package
 from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation
-from bert_keras.export.settings import CASING, OF_PRETRAINED, OF_TASK, Export, define_flags
+from bert_keras.export.settings import CASING, OF_PRETRAINED, OF_TASK, Export
 from bert_keras.export.source import Source
-from bert_keras.mistakes import MissingFile, Mistake, Setting
+from bert_keras.mistakes import MissingFile, Mistake, Setting, setting_name
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import PRETRAINED_TASKS, TASKS
 from bert_keras.prediction import FeatureExtractor, open_model
 from bert_keras.prediction.arguments import parse_layers
 from bert_keras.programs.calls import naming_arguments, takes
-from bert_keras.settings.model_files import ModelSettings
-from bert_keras.settings.names import setting_name
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_new_folder
 from bert_keras.storage.writing import whole_folder
@@ -32,21 +28,21 @@ from bert_keras.storage.writing import whole_folder
 log = logging.getLogger("bert_keras")
 
 
-def run(values: flags.FlagValues) -> dict[str, Any]:
-    """Runs export_model.py with parsed flags; returns the content of export.json."""
-    _check_flags(values)
-    model, settings = ModelFolder(values.init_checkpoint), {"task": values.task}
-    if values.model_dir:
-        model = ModelFolder(values.model_dir, task=values.task, is_pair=values.is_pair)
+def run(options: Export) -> dict[str, Any]:
+    """Runs export_model.py with its settings; returns the content of export.json."""
+    _check_flags(options)
+    model, settings = ModelFolder(options.init_checkpoint), {"task": options.task}
+    if options.model_dir:
+        model = ModelFolder(options.model_dir, task=options.task, is_pair=options.is_pair)
         settings = model.settings
         if settings["task"] in PRETRAINED_TASKS:
-            raise Mistake("{model_dir}={} is a pre-trained model; give it as {init_checkpoint}", values.model_dir)
-    texts = read_check_texts(values.check_file, settings) if values.check_file else None
-    web_package = find_package(values.onnxruntime_web) if "web" in values.format else None
-    source = _open_fine_tuned(values, model) if values.model_dir else _open_pretrained(values, model)
-    with whole_folder(values.export_dir, last=("export.json",)) as folder:
-        written = write_export(source, folder, values.format, values.quantize, texts, web_package)
-    log.info("the export is in %s; its README.md shows how to call it", values.export_dir)
+            raise Mistake("{model_dir}={} is a pre-trained model; give it as {init_checkpoint}", options.model_dir)
+    texts = read_check_texts(options.check_file, settings) if options.check_file else None
+    web_package = find_package(options.onnxruntime_web) if "web" in options.format else None
+    source = _open_fine_tuned(options, model) if options.model_dir else _open_pretrained(options, model)
+    with whole_folder(options.export_dir, last=("export.json",)) as folder:
+        written = write_export(source, folder, options.format, options.quantize, texts, web_package)
+    log.info("the export is in %s; its README.md shows how to call it", options.export_dir)
     return written
 
 
@@ -56,7 +52,7 @@ class _Required:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Arguments(_Required, Export, ModelSettings):
+class _Arguments(_Required, Export):
     """The arguments of `export_model`."""
 
     model_dir: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=False)
@@ -89,51 +85,49 @@ def export_model(
         TypeError: a setting does not exist.
         ValueError, OSError: as the program reports them.
     """
-    values = define_flags()
     settings |= {"model_dir": model_dir, "export_dir": export_dir}
     with naming_arguments(setting_name, verbose):
-        take_values(values, settings, "export_model")
-        return run(values)
+        return run(Export.from_arguments("export_model", settings))
 
 
-def _check_flags(values: flags.FlagValues) -> None:
+def _check_flags(options: Export) -> None:
     """Refuses invalid flags before a model is loaded."""
-    require(values, ("export_dir",))
-    if values.model_dir and values.init_checkpoint:
+    require(options, ("export_dir",))
+    if options.model_dir and options.init_checkpoint:
         raise Mistake("there are both {model_dir} and {init_checkpoint}; give one of them")
-    if values.model_dir:
-        if wrong := [Setting(name) for name in OF_PRETRAINED if values[name].present]:
+    if options.model_dir:
+        if wrong := [Setting(name) for name in OF_PRETRAINED if name in options.given]:
             raise Mistake("{}: a fine-tuned model sets this; leave it out with {model_dir}", wrong)
-        if ModelFolder(values.model_dir).is_export:
-            raise Mistake("{model_dir}={} is an export already; give the run that it was made from", values.model_dir)
+        if ModelFolder(options.model_dir).is_export:
+            raise Mistake("{model_dir}={} is an export already; give the run that it was made from", options.model_dir)
     else:
-        if not values.init_checkpoint:
+        if not options.init_checkpoint:
             raise Mistake("missing: {model_dir}, or {init_checkpoint} and {task} ({help} says what each is for)")
-        require(values, ("task",))
-        if values.task not in OF_TASK or values.is_pair is not None:
-            raise Mistake("{task}={} is for fine-tuned models; give one as {model_dir}", values.task)
-        if values.eval_file:
+        require(options, ("task",))
+        if options.task not in OF_TASK or options.is_pair is not None:
+            raise Mistake("{task}={} is for fine-tuned models; give one as {model_dir}", options.task)
+        if options.eval_file:
             raise Mistake("{eval_file} is for fine-tuned models, which have a metric; leave it out")
-        for task in set(OF_TASK) - {values.task}:
-            if wrong := [name for name in OF_TASK[task] if values[name].present]:
-                raise Mistake("{} is for {task}={}; leave it out for {task}={}", Setting(wrong[0]), task, values.task)
-    check_new_folder(values.export_dir, "export_dir")
-    check_formats(values.format, values.quantize)
-    if values.onnxruntime_web and "web" not in values.format:
+        for task in set(OF_TASK) - {options.task}:
+            if wrong := [name for name in OF_TASK[task] if name in options.given]:
+                raise Mistake("{} is for {task}={}; leave it out for {task}={}", Setting(wrong[0]), task, options.task)
+    check_new_folder(options.export_dir, "export_dir")
+    check_formats(options.format, options.quantize)
+    if options.onnxruntime_web and "web" not in options.format:
         raise Mistake("{onnxruntime_web} is for {format}=web; leave it out")
-    if values.eval_file and not _quantizes(values):
+    if options.eval_file and not _quantizes(options):
         raise Mistake("{eval_file} measures the cost of {quantize}; leave it out, or give {quantize}")
-    if values.check_file and "saved_model" not in values.format:
+    if options.check_file and "saved_model" not in options.format:
         raise Mistake("{check_file} has texts, and only a SavedModel takes text; leave it out")
-    if values.eval_file and not paths.exists(values.eval_file):
-        raise MissingFile("{eval_file}={} does not exist; give the path of a file", values.eval_file)
-    check_packages(values.format)
+    if options.eval_file and not paths.exists(options.eval_file):
+        raise MissingFile("{eval_file}={} does not exist; give the path of a file", options.eval_file)
+    check_packages(options.format)
 
 
-def _open_fine_tuned(values: flags.FlagValues, model: ModelFolder) -> Source:
+def _open_fine_tuned(options: Export, model: ModelFolder) -> Source:
     """Opens a model, and for --quantize the evaluation data of its run."""
     run = read_run(model.folder, model.settings.get("step"))
-    if values.quantize and _quantizes(values) and run is None:
+    if options.quantize and _quantizes(options) and run is None:
         raise Mistake(
             "{quantize} measures its cost with the settings of the run that wrote the model, but for {} that "
             "run was not found; give its {output_dir} as {model_dir}, or if it is that, run its command "
@@ -141,31 +135,31 @@ def _open_fine_tuned(values: flags.FlagValues, model: ModelFolder) -> Source:
             model.folder,
         )
     predictor = open_model(model)
-    task = reopen_evaluation(run, model.settings, model, values.eval_file) if run and _quantizes(values) else None
-    return Source(name_of(values.model_dir), predictor, model.settings, run, task)
+    task = reopen_evaluation(run, model.settings, model, options.eval_file) if run and _quantizes(options) else None
+    return Source(name_of(str(options.model_dir)), predictor, model.settings, run, task)
 
 
-def _quantizes(values: flags.FlagValues) -> bool:
+def _quantizes(options: Export) -> bool:
     """Returns whether a format stores its weights in less than 32 bits."""
-    return any(quantization_of(name, values.quantize) for name in values.format)
+    return any(quantization_of(name, options.quantize) for name in options.format)
 
 
-def _open_pretrained(values: flags.FlagValues, model: ModelFolder) -> Source:
+def _open_pretrained(options: Export, model: ModelFolder) -> Source:
     """Opens a pre-trained model for --task."""
-    length = values.max_seq_length
-    options: dict[str, Any] = {name: values[name].value for name in ("vocab_file", *CASING)}
-    options["config_file"] = values.bert_config_file
-    if values.task != "vectors":
-        settings = {name: values[name].value for name in OF_TASK[values.task]}
-        predictor = getattr(prediction, TASKS[values.task].predictor)(model, **settings, **options)
+    length = options.max_seq_length
+    files: dict[str, Any] = {name: getattr(options, name) for name in ("vocab_file", *CASING)}
+    files["config_file"] = options.bert_config_file
+    if options.task != "vectors":
+        settings = {name: getattr(options, name) for name in OF_TASK[str(options.task)]}
+        predictor = getattr(prediction, TASKS[str(options.task)].predictor)(model, **settings, **files)
     else:
-        layers = parse_layers(values.layer, "layer")
+        layers = parse_layers(options.layer, "layer")
         if len(layers) != 1:
-            raise Mistake("{layer}={} has {} layers; an export has one, so give one", values.layer, len(layers))
-        predictor = FeatureExtractor(model, layers, values.pooling, length, **options)
-        settings = {"pooling": values.pooling, "layer": layers[0]}
+            raise Mistake("{layer}={} has {} layers; an export has one, so give one", options.layer, len(layers))
+        predictor = FeatureExtractor(model, layers, options.pooling, length, **files)
+        settings = {"pooling": options.pooling, "layer": layers[0]}
     longest = predictor.files.preparation.longest
     if length is not None and length > longest:
         raise Mistake("{max_seq_length}={} is more than the {} tokens that the model takes; give less", length, longest)
-    settings = {"task": values.task, "max_seq_length": length or longest, **settings}
-    return Source(paths.name(paths.real(values.init_checkpoint)), predictor, settings)
+    settings = {"task": options.task, "max_seq_length": length or longest, **settings}
+    return Source(paths.name(paths.real(str(options.init_checkpoint))), predictor, settings)

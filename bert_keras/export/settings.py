@@ -2,11 +2,9 @@
 
 import dataclasses
 
-from absl import flags
-
 from bert_keras.export.choices import FORMATS, QUANTIZE_CHOICES
 from bert_keras.model_folder.tasks import EXPORTED_TASKS, FINE_TUNED_TASKS, POOLINGS, TASKS
-from bert_keras.settings.fields import REQUIRED, make_flags, setting
+from bert_keras.settings.fields import REQUIRED, Settings, setting
 from bert_keras.settings.model_files import ModelSettings
 
 # Flags for the tasks of pre-trained models. A fine-tuned model stores all of these values.
@@ -16,8 +14,10 @@ OF_PRETRAINED = ("vocab_file", "bert_config_file", *CASING, "max_seq_length", "t
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Export:
-    """The model, the folder to write, and what is in it."""
+class Export(Settings, ModelSettings):
+    """The settings of export_model.py: the model, the folder to write, and what is in it."""
+
+    title = "Model and export"
 
     export_dir: str = setting("Required. Local folder to write; new or empty.", REQUIRED)
     model_dir: str | None = setting("A fine-tuned model: the {output_dir} of its run.", None)
@@ -37,8 +37,3 @@ class Export:
     top_k: int = setting("fill_mask: number of guesses for each mask.", 5, lower_bound=1)
     pooling: str = setting("vectors: how tokens become one.", "mean", choices=POOLINGS)
     layer: str = setting("vectors: 0 for the first layer, -1 for the last, or embeddings.", "-1")
-
-
-def define_flags() -> flags.FlagValues:
-    """Returns the flags of this program."""
-    return make_flags({"Model and export": Export, "Files of the model": ModelSettings})

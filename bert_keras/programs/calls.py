@@ -1,4 +1,4 @@
-"""Runs a training program from Python: flags from arguments, data from memory, and the result as an object."""
+"""Runs a training program from Python: settings from arguments, data from memory, and the result as an object."""
 
 import contextlib
 import dataclasses
@@ -7,21 +7,20 @@ import inspect
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import IO, TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import rich.console
 import tensorflow as tf
-from absl import flags
 
 from bert_keras.cli.console import LogHandler, Messages
-from bert_keras.cli.flags import local_paths, take_values
+from bert_keras.cli.flags import local_paths
 from bert_keras.engine.report import Callbacks, in_words
-from bert_keras.mistakes import Mistake, Spelling
+from bert_keras.mistakes import Mistake, Spelling, setting_name
 from bert_keras.programs.data import DataFiles
 from bert_keras.runs.metrics_log import METRICS_FILE, read_metrics
 from bert_keras.runs.run_dir import RUN_CONFIG, read_run_config
-from bert_keras.settings.names import setting_name
+from bert_keras.settings.fields import Settings, setting_fields
 from bert_keras.storage import paths
 from bert_keras.tasks.dry_run.look import check_files, has_look
 
@@ -122,7 +121,9 @@ def takes(arguments: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[
 
     def decorate(function: Any) -> Any:
         returned = inspect.signature(function).return_annotation
-        function.__signature__ = inspect.signature(arguments).replace(return_annotation=returned)
+        signature = inspect.signature(arguments)
+        shown = [argument for name, argument in signature.parameters.items() if name != "given"]
+        function.__signature__ = signature.replace(parameters=shown, return_annotation=returned)
         return function
 
     return decorate
@@ -135,72 +136,71 @@ class Program:
     Attributes:
         name: of the program, such as "run_classifier".
         function: name of the function, for messages.
-        define_flags: returns the flags.
-        open_run: takes the parsed flags; returns a run, whose `execute` returns a `engine.report.Result`.
+        settings: the class of its settings.
+        open_run: takes the settings; returns a run, whose `execute` returns a `engine.report.Result`.
         to_file: takes data in memory and their name; returns the content of a file, as bytes, and its ending.
-        prepare: takes a path, the name of the data, the flags and the files of the call; returns the path for the flag.
+        prepare: takes a path, the name of the data, the settings and the files of the call; returns the path to read.
     """
 
     name: str
     function: str
-    define_flags: Callable[[], flags.FlagValues]
-    open_run: Callable[[flags.FlagValues, rich.console.Console, Callbacks], Any]
+    settings: type[Settings]
+    open_run: Callable[[Any, rich.console.Console, Callbacks], Any]
     to_file: Callable[[Any, str], tuple[bytes, str]]
-    prepare: Callable[[str, str, flags.FlagValues, DataFiles], str] = lambda path, name, values, files: path
+    prepare: Callable[[str, str, Any, DataFiles], str] = lambda path, name, settings, files: path
 
-    def call(self, data: Mapping[str, Any], settings: dict[str, Any]) -> TrainedModel:
+    def call(self, data: Mapping[str, Any], arguments: dict[str, Any]) -> TrainedModel:
         """Runs the program.
 
         Args:
             data: by the names of their flags, such as "train_file": paths, in memory, or None.
-            settings: the other arguments, see `Arguments`.
+            arguments: the others, see `Arguments`.
         """
-        callbacks = Callbacks(*(settings.pop(name, None) for name in ("on_step", "on_evaluation", "on_save")))
-        verbose = settings.pop("verbose", True)
-        values = self.define_flags()
+        callbacks = Callbacks(*(arguments.pop(name, None) for name in ("on_step", "on_evaluation", "on_save")))
+        verbose = arguments.pop("verbose", True)
         data = {flag: content for flag, content in data.items() if content is not None}
         for flag in data:
-            if settings.get(flag) is not None:
+            if arguments.get(flag) is not None:
                 raise TypeError(f"{self.function}() got {argument_name(flag)} and {flag}; give one of them")
-        settings = {name: value for name, value in settings.items() if value is not None}
-        if not settings.get("output_dir"):
+        arguments = {name: value for name, value in arguments.items() if value is not None}
+        if not arguments.get("output_dir"):
             raise TypeError(f"{self.function}() needs output_dir, the folder of the run")
-        settings["output_dir"] = local_paths(os.fspath(settings["output_dir"]), "output_dir")
-        files = DataFiles(settings["output_dir"])
+        folder = local_paths(os.fspath(arguments["output_dir"]), "output_dir")
+        files = DataFiles(folder)
         with naming_arguments(argument_name, verbose) as console:
-            take_values(values, {**_actions(values, {**settings, **data}), **settings}, self.function)
+            arguments = {**self._actions({*arguments, *data}), **arguments, "output_dir": folder}
+            settings = self.settings.from_arguments(self.function, arguments)
             contents = {flag: self._content(flag, content) for flag, content in data.items()}
             try:
                 given = {
-                    flag: self.prepare(files.add(argument_name(flag), content), argument_name(flag), values, files)
+                    flag: self.prepare(files.add(argument_name(flag), content), argument_name(flag), settings, files)
                     for flag, content in contents.items()
                 }
-                take_values(values, given, self.function)
+                settings = settings.with_arguments(self.function, given)
                 if has_look(self.name):
-                    check_files(self.name, values)
-                result = self.open_run(values, console, callbacks).execute()
+                    check_files(self.name, settings)
+                result = self.open_run(settings, console, callbacks).execute()
             except BaseException:
                 files.remove_unused()
                 raise
-        folder = values.output_dir
         folder = folder if paths.is_remote(folder) else os.path.abspath(folder)
         return TrainedModel(folder, self.name, result.metrics, result.predictions)
+
+    def _actions(self, given: Set[str]) -> dict[str, bool]:
+        """Returns the actions that follow from the data; arguments override them."""
+        actions = {
+            "do_train": bool({"train_file", "input_file", "unlabeled_file", "class_names"} & given),
+            "do_eval": "eval_file" in given or {"eval_share", "train_file"} <= given,
+            "do_predict": "predict_file" in given,
+        }
+        known = {field.name for field in setting_fields(self.settings)}
+        return {name: True for name, is_meant in actions.items() if is_meant and name in known}
 
     def _content(self, flag: str, data: Any) -> str | tuple[bytes, str]:
         """Returns a path, or for data in memory the content of a file and the ending of its name."""
         if isinstance(data, (str, os.PathLike)):
             return local_paths(os.fspath(data), flag)
         return self.to_file(data, argument_name(flag))
-
-
-def _actions(values: flags.FlagValues, settings: Mapping[str, Any]) -> dict[str, bool]:
-    """Returns the actions that follow from the data; settings override them."""
-    actions = {
-        "do_train": bool({"train_file", "input_file", "unlabeled_file", "class_names"} & set(settings)),
-        "do_eval": "eval_file" in settings or ("eval_share" in settings and "train_file" in settings),
-        "do_predict": "predict_file" in settings,
-    }
-    return {name: True for name, is_meant in actions.items() if is_meant and name in values}
 
 
 def argument_name(setting: str) -> str:

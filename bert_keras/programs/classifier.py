@@ -1,33 +1,28 @@
 """`train_classifier`, the flags of run_classifier.py and what it does with them."""
 
 import dataclasses
-import functools
 from typing import Any
 
 import rich.console
-from absl import flags
 
 from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.programs.calls import Arguments, PredictedData, Program, TrainedModel, takes
 from bert_keras.programs.data import json_lines, rows_of
-from bert_keras.settings.fields import program_flags
 from bert_keras.tasks.classification.kinds import TASK_NAMES, complete_settings
 from bert_keras.tasks.classification.task import Classification
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.settings.programs import ClassifierSettings
 
-define_flags = functools.partial(program_flags, ClassifierSettings)
-
 
 def open_run(
-    flag_values: flags.FlagValues, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
+    settings: ClassifierSettings, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
 ) -> FineTuning:
     """Reads the data and opens the model of run_classifier.py."""
     settled = ("max_seq_length", "doc_stride")
-    opened = open_fine_tuning(flag_values, ClassifierSettings, "run_classifier", TASK_NAMES.values(), settled)
-    settings = complete_settings(opened.settings, opened.given, opened.stored)
+    opened = open_fine_tuning(settings, "run_classifier", TASK_NAMES.values(), settled)
+    settings = complete_settings(opened.settings, opened.stored)
     opened = dataclasses.replace(opened, settings=settings)
     strategy = strategy_of(settings)
     return FineTuning(Classification(settings, opened.files, opened.stored), opened, strategy, console, callbacks)
@@ -83,4 +78,4 @@ def to_file(data: Any, name: str) -> tuple[bytes, str]:
 
 
 _WITHOUT_LABEL = {1: ("text",), 2: ("text_a", "text_b")}
-_PROGRAM = Program("run_classifier", "train_classifier", define_flags, open_run, to_file)
+_PROGRAM = Program("run_classifier", "train_classifier", ClassifierSettings, open_run, to_file)

@@ -4,8 +4,8 @@ import dataclasses
 import importlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import rich.console
 from absl import flags
@@ -14,10 +14,11 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.runs.run_dir import CURVES_FILE, REPORT_FILE, TRIES_FILE
-from bert_keras.settings.fields import define_group, program_flags
+from bert_keras.settings.fields import Settings, define_group, program_flags
 from bert_keras.storage import paths
 from bert_keras.tasks.dry_run.look import DryRun, check_files, has_look, show_files
 from bert_keras.tasks.reports.commands import command_line, commands_of_model, shown_path
+from bert_keras.tasks.settings.pretraining import PretrainingSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -34,71 +35,72 @@ class Program:
 
     Attributes:
         name: of the program.
-        settings: the dataclass of its settings.
+        settings: the class of its settings.
         module: of `programs`, which opens its runs.
     """
 
     name: str
-    settings: type
+    settings: type[Settings]
     module: str
 
     def define_flags(self) -> flags.FlagValues:
         """Returns the flags of the program."""
         values = program_flags(self.settings)
         if has_look(self.name):
-            define_group(values, self.settings.title, DryRun)
+            define_group(values, cast(Any, self.settings).title, DryRun)
         return values
 
-    def open_run(self, values: flags.FlagValues, console: rich.console.Console) -> Any:
+    def read(self, argv: Sequence[str], usage: str | None) -> tuple[Any, bool]:
+        """Returns the settings of a command line, and whether the command only looks at its files."""
+        values = self.define_flags()
+        parse(values, argv, usage)
+        return self.settings.from_flags(values), has_look(self.name) and values.dry_run
+
+    def open_run(self, settings: Any, is_dry_run: bool, console: rich.console.Console) -> Any:
         """Opens the run of a command; returns None after `--dry_run`, which only looks at its files."""
+        if is_dry_run:
+            return show_files(self.name, settings, console)
         if has_look(self.name):
-            if values.dry_run:
-                return show_files(self.name, values, console)
-            check_files(self.name, values)
+            check_files(self.name, settings)
         start_tensorflow()
-        return importlib.import_module(f"bert_keras.programs.{self.module}").open_run(values, console)
+        return importlib.import_module(f"bert_keras.programs.{self.module}").open_run(settings, console)
 
 
 def run_command(
-    argv: list[str],
-    define_flags: Callable[[], flags.FlagValues],
-    open_run: Callable[[flags.FlagValues, rich.console.Console], Any],
-    usage: str | None,
-    texts: Sequence[str] = (),
+    argv: list[str], program: Program, usage: str | None, texts: Sequence[str] = ()
 ) -> dict[str, float] | None:
     """Runs a training program, and returns the metrics of the last evaluation.
 
     Args:
         argv: the program and its flags.
-        define_flags, open_run: those of its `Program`.
+        program: what runs.
         usage: the text above the flags in `--help`.
         texts: arguments of predict.py for a text to try the model on; default: words that say what to give.
     """
-    flag_values = define_flags()
-    parse(flag_values, argv, usage)
-    run = open_run(flag_values, open_console())
+    settings, is_dry_run = program.read(argv, usage)
+    run = program.open_run(settings, is_dry_run, open_console())
     if run is None:
         return None
     result = run.execute()
     if result.is_complete:
-        _show_next_steps(argv[0], flag_values, texts, result.is_useful)
+        _show_next_steps(argv[0], settings, texts, result.is_useful)
     return result.metrics
 
 
-def _show_next_steps(program_file: str, values: flags.FlagValues, texts: Sequence[str], is_useful: bool) -> None:
+def _show_next_steps(program_file: str, settings: Any, texts: Sequence[str], is_useful: bool) -> None:
     """Logs the reports of a run, and commands for its model that can be copied, if it is useful."""
-    folder = values.output_dir
-    only_predicts = not values.do_train and not ("do_eval" in values and values.do_eval)
+    folder = settings.output_dir
+    only_predicts = not settings.do_train and not settings.do_eval
     names = [name for name in _REPORTS if name.startswith("predictions") or not only_predicts]
     reports = [file for file in (paths.join(folder, name) for name in names) if paths.is_file(file)]
     if reports:
         log.info("Look at %s", ", ".join(reports))
-    if not values.do_train or not is_useful:
+    if not settings.do_train or not is_useful:
         return
     programs = os.path.dirname(shown_path(program_file))
     name = os.path.basename(folder.rstrip("/"))
-    if "objective" in values:
-        uses, commands = "or fine-tune it", _commands_of_pretraining(values, name, texts)
+    if isinstance(settings, PretrainingSettings):
+        uses, commands = "or fine-tune it", _commands_of_pretraining(settings, name, texts)
     else:
         uses, commands = "serve it on a page, or export it", _commands_of_fine_tuning(folder, name, texts)
     lines = [command_line([os.path.join(programs, program), *arguments]) for program, *arguments in commands]
@@ -111,12 +113,12 @@ def _commands_of_fine_tuning(folder: str, name: str, texts: Sequence[str]) -> It
     yield from (words for _, words in commands_of_model(folder, name, ModelFolder(folder).settings, texts))
 
 
-def _commands_of_pretraining(values: flags.FlagValues, name: str, texts: Sequence[str]) -> Iterator[list[str]]:
+def _commands_of_pretraining(settings: PretrainingSettings, name: str, texts: Sequence[str]) -> Iterator[list[str]]:
     from bert_keras.model_folder.folder import ModelFolder  # the help does not need it
 
-    model = f"--init_checkpoint={values.output_dir}"
-    is_decoder = ModelFolder(values.output_dir).config.is_decoder
-    task = "replaced_tokens" if values.objective == "electra" else "score" if is_decoder else "fill_mask"
+    model = f"--init_checkpoint={settings.output_dir}"
+    is_decoder = ModelFolder(settings.output_dir).config.is_decoder
+    task = "replaced_tokens" if settings.objective == "electra" else "score" if is_decoder else "fill_mask"
     text = "your text with a [MASK]" if task == "fill_mask" else "your text"
     yield ["predict.py", f"--task={task}", model, *(texts or (text,))]
     yield [

@@ -7,16 +7,13 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
-import rich.console
-from absl import flags
-
 from bert_keras.cli.console import open_console
 from bert_keras.data_prep import sample
 from bert_keras.data_prep.records.writing import read_metadata
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling.config import BertConfig
-from bert_keras.programs.command import run_command
+from bert_keras.programs.command import Program, run_command
 from bert_keras.tasks.reports.commands import command_line, shown_path
 
 log = logging.getLogger("bert_keras")
@@ -53,16 +50,12 @@ class _Demo:
     text: str
 
 
-def run_demo(
-    program_file: str,
-    define_flags: Callable[[], flags.FlagValues],
-    open_run: Callable[[flags.FlagValues, rich.console.Console], Any],
-) -> dict[str, float] | None:
+def run_demo(program_file: str, program: Program) -> dict[str, float] | None:
     """Runs a program that was started without flags on sample data, and returns the metrics.
 
     Args:
         program_file: path of the program; its name determines the demo.
-        define_flags, open_run: see `run_command`.
+        program: what runs.
     """
     if os.path.isfile(_DEMO_DIR):
         raise Mistake("{} is a file, but the demo needs a folder of this name; rename the file", _DEMO_DIR)
@@ -74,7 +67,7 @@ def run_demo(
     values = {**demo.prepare(), "output_dir": demo.output_dir}
     arguments = ["--do_train", "--do_eval", *(f"--{name}={value}" for name, value in values.items())]
     log.info("It is the same as this command:\n%s", command_line([program_file, *arguments]))
-    return run_command([program_file, *arguments], define_flags, open_run, None, [demo.text])
+    return run_command([program_file, *arguments], program, None, [demo.text])
 
 
 def _prepare_pretraining() -> dict[str, Any]:

@@ -1,32 +1,25 @@
 """`train_few_shot`, the flags of run_few_shot.py and what it does with them."""
 
 import dataclasses
-import functools
 from typing import Any
 
 import rich.console
-from absl import flags
 
 from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.mistakes import Mistake
 from bert_keras.programs.calls import Arguments, PredictedData, Program, TrainedModel, takes
 from bert_keras.programs.classifier import to_file
-from bert_keras.settings.fields import program_flags
 from bert_keras.tasks.few_shot.run import FewShot, FewShotRun, few_shot_config
 from bert_keras.tasks.few_shot.settings import FewShotSettings, check_few_shot
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 
-define_flags = functools.partial(program_flags, FewShotSettings)
-
 
 def open_run(
-    flag_values: flags.FlagValues, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
+    settings: FewShotSettings, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
 ) -> FewShotRun:
     """Reads the data of run_few_shot.py, opens its model, and sets the pooler of one to start from."""
-    opened = open_fine_tuning(
-        flag_values, FewShotSettings, "run_few_shot", ("classification",), ("max_seq_length", "doc_stride")
-    )
+    opened = open_fine_tuning(settings, "run_few_shot", ("classification",), ("max_seq_length", "doc_stride"))
     settings = opened.settings
     check_few_shot(settings)
     strategy = strategy_of(settings)
@@ -56,4 +49,4 @@ def train_few_shot(
     return _PROGRAM.call(data, settings)
 
 
-_PROGRAM = Program("run_few_shot", "train_few_shot", define_flags, open_run, to_file)
+_PROGRAM = Program("run_few_shot", "train_few_shot", FewShotSettings, open_run, to_file)

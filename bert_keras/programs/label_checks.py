@@ -14,9 +14,8 @@ from typing import Any
 import keras
 import numpy as np
 import rich.console
-from absl import flags
 
-from bert_keras.cli.flags import given_flags, require
+from bert_keras.cli.flags import require
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example, learn_labels, to_number
 from bert_keras.data_prep.text.same_text import group_numbers
@@ -41,7 +40,6 @@ from bert_keras.programs.suspects import (
     find_suspects,
 )
 from bert_keras.settings.devices import check_backend
-from bert_keras.settings.fields import program_flags, read_flags
 from bert_keras.storage import paths, writing
 from bert_keras.tasks.classification.data import read_own
 from bert_keras.tasks.few_shot.run import few_shot_config, open_encoder, regression
@@ -55,8 +53,6 @@ log = logging.getLogger("bert_keras")
 TABLES = ("suspects", "confused_classes", "duplicates", "leaks", "next_labels")
 _OF_FINE_TUNING = ("learning_rate", "num_train_epochs", "train_batch_size")
 _OF_ENCODERS = ("init_checkpoint", "bert_config_file", "vocab_file", "do_lower_case", "strip_accents", "seed")
-
-define_flags = functools.partial(program_flags, LabelCheckSettings)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,16 +231,15 @@ def split_by_text(
 
 
 def open_run(
-    flag_values: flags.FlagValues, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
+    settings: LabelCheckSettings, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
 ) -> _Check:
     """Reads the labelled texts, and opens the encoder of check_labels.py."""
     if callbacks != NO_CALLBACKS:
         raise TypeError("check_labels() calls no functions; leave out on_step, on_evaluation and on_save")
     check_backend(keras.backend.backend())
-    require(flag_values, ("train_file", "init_checkpoint", "output_dir"))
-    settings, given = read_flags(LabelCheckSettings, flag_values), given_flags(flag_values)
+    require(settings, ("train_file", "init_checkpoint", "output_dir"))
     for names, needed in ((_OF_FINE_TUNING, "fine_tune"), (("num_next_labels",), "unlabeled_file")):
-        if not getattr(settings, needed) and (wrong := [Setting(name) for name in names if name in given]):
+        if not getattr(settings, needed) and (wrong := [Setting(name) for name in names if name in settings.given]):
             raise Mistake("{} is for {}; give both, or leave it out", wrong[0], Setting(needed))
     if settings.fine_tune and settings.contrastive_epochs:
         raise Mistake("{fine_tune} and {contrastive_epochs} train the folds in different ways; give one of them")
@@ -305,4 +300,4 @@ def _shown(value: object) -> object:
     return f"{value:.4f}" if isinstance(value, float) else value
 
 
-_PROGRAM = Program("check_labels", "check_labels", define_flags, open_run, to_file)
+_PROGRAM = Program("check_labels", "check_labels", LabelCheckSettings, open_run, to_file)

@@ -1,11 +1,9 @@
 """`train_ner`, the flags of run_ner.py and what it does with them."""
 
 import dataclasses
-import functools
 from typing import Any
 
 import rich.console
-from absl import flags
 
 from bert_keras.cli.flags import tell_unused
 from bert_keras.engine.distribution.devices import strategy_of
@@ -14,7 +12,6 @@ from bert_keras.mistakes import Mistake
 from bert_keras.programs.calls import Arguments, PredictedData, Program, TrainedModel, takes
 from bert_keras.programs.data import json_lines, rows_of
 from bert_keras.settings.effects import check_effects
-from bert_keras.settings.fields import program_flags
 from bert_keras.storage.json_rows import has_json_rows
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
@@ -25,17 +22,11 @@ from bert_keras.tasks.tagging.task import TokenClassification
 _FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
 
 
-define_flags = functools.partial(program_flags, NerSettings)
-
-
-def open_run(
-    flag_values: flags.FlagValues, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
-) -> FineTuning:
+def open_run(settings: NerSettings, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS) -> FineTuning:
     """Reads the data and opens the model of run_ner.py."""
-    tell_unused(flag_values, _FILES)
+    tell_unused(settings, _FILES)
     opened = open_fine_tuning(
-        flag_values,
-        NerSettings,
+        settings,
         "run_ner",
         tasks=("token_classification",),
         settled=("tagger", "document_context", "max_seq_length"),
@@ -47,7 +38,7 @@ def open_run(
         opened.teacher.check_same("document_context", opened.settings)
     files = find_files(opened.settings).values()
     without_columns = ", ".join(files) if all(map(has_json_rows, files)) else ""
-    check_effects(opened.settings, opened.given, {"without_columns": without_columns})
+    check_effects(opened.settings, opened.settings.given, {"without_columns": without_columns})
     strategy = strategy_of(opened.settings)
     task = TokenClassification(opened.settings, opened.files, opened.stored)
     return FineTuning(task, opened, strategy, console, callbacks)
@@ -82,4 +73,4 @@ def to_file(data: Any, name: str) -> tuple[bytes, str]:
     return json_lines(rows_of(data, name, {1: ("words",), 2: ("words", "tags")}, rank=1))
 
 
-_PROGRAM = Program("run_ner", "train_ner", define_flags, open_run, to_file)
+_PROGRAM = Program("run_ner", "train_ner", NerSettings, open_run, to_file)

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import rich.console
-from absl import flags
 
-from bert_keras.cli.flags import given_flags, require, take_values
+from bert_keras.cli.flags import require
 from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
@@ -21,11 +20,11 @@ from bert_keras.mistakes import Mistake
 from bert_keras.programs.calls import Arguments, Data, Program, TrainedModel, takes
 from bert_keras.programs.data import DataFiles, iterate, to_json
 from bert_keras.settings.effects import check_effects
-from bert_keras.settings.fields import REQUIRED, program_flags, read_flags
+from bert_keras.settings.fields import REQUIRED, checked_arguments, part, setting_fields
 from bert_keras.storage import paths, writing
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.tasks.settings.pretraining import PretrainingSettings
-from bert_keras.tasks.settings.reading import check_given_checkpoint, settings_of, take_run_config
+from bert_keras.tasks.settings.reading import check_given_checkpoint, completed, over_run_config
 
 if TYPE_CHECKING:
     from bert_keras.tasks.pretraining import Pretraining
@@ -36,28 +35,24 @@ _OF_FILES = {"input_file", "output_file", "work_dir", "num_shards", "compression
 _OF_FILES |= {"eval_share", "eval_output_file"}  # `pretrain` takes the text to evaluate on as an argument
 
 
-define_flags = functools.partial(program_flags, PretrainingSettings)
-
-
 def open_run(
-    flag_values: flags.FlagValues, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
+    settings: PretrainingSettings, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
 ) -> "Pretraining":
-    """Turns parsed flags of run_pretraining.py into a run."""
+    """Turns the settings of run_pretraining.py into a run."""
     from bert_keras.tasks.pretraining import Pretraining  # --help does not need it
 
-    check_tpu(flag_values)
-    take_run_config(flag_values, flag_values.run_config, "run_pretraining")
-    check_given_checkpoint(flag_values, "run_pretraining")
-    is_only_evaluated = flag_values.eval_file and not flag_values.do_train
-    require(flag_values, ("bert_config_file", *(() if is_only_evaluated else ("input_file",)), "output_dir"))
-    settings = settings_of(PretrainingSettings, flag_values, path_lists=("input_file", "eval_file"))
-    given = given_flags(flag_values)
-    check_effects(settings, given, {"program": "run_pretraining"})
+    check_tpu(settings)
+    settings = over_run_config(settings, "run_pretraining")
+    check_given_checkpoint(settings, "run_pretraining")
+    is_only_evaluated = settings.eval_file and not settings.do_train
+    require(settings, ("bert_config_file", *(() if is_only_evaluated else ("input_file",)), "output_dir"))
+    settings = completed(settings, path_lists=("input_file", "eval_file"))
+    check_effects(settings, settings.given, {"program": "run_pretraining"})
     if settings.objective == "span_boundary" and not settings.masked_lm_loss_weight:
         raise Mistake(
             "{masked_lm_loss_weight}=0: {objective}=span_boundary adds to the loss of masked LM; give a weight above 0"
         )
-    return Pretraining(settings, given, console, callbacks)
+    return Pretraining(settings, console, callbacks)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,7 +84,8 @@ def pretrain(train_data: Any = None, eval_data: Any = None, **settings: Any) -> 
     """
     from bert_keras.data_prep.pretraining import flags as text_flags  # run_pretraining.py does not need them
 
-    of_text = set(text_flags.define_flags()) - set(define_flags()) - _OF_FILES
+    own = {field.name for field in setting_fields(PretrainingSettings)}
+    of_text = set(text_flags.define_flags()) - own - _OF_FILES
     of_text = {name: settings.pop(name) for name in of_text & set(settings)}
     program = dataclasses.replace(_PROGRAM, prepare=functools.partial(_build_records, of_text))
     data = {"input_file": train_data, "eval_file": eval_data}
@@ -114,7 +110,9 @@ def to_file(data: Any, name: str) -> tuple[bytes, str]:
     return "\n".join(documents).encode("utf-8", "surrogatepass"), ".txt"
 
 
-def _build_records(of_text: dict[str, Any], path: str, name: str, values: flags.FlagValues, files: DataFiles) -> str:
+def _build_records(
+    of_text: dict[str, Any], path: str, name: str, training: PretrainingSettings, files: DataFiles
+) -> str:
     """Builds the examples of text files, and returns the path of their records; a path of records stays."""
     if not _TEXT.search(path):
         if of_text:
@@ -128,14 +126,14 @@ def _build_records(of_text: dict[str, Any], path: str, name: str, values: flags.
     from bert_keras.data_prep.text.chinese_words import Segmenter
     from bert_keras.data_prep.text.tokenization import FullTokenizer
 
-    require(values, ("vocab_file",))
-    shared = {flag: values[flag].value for flag in ("vocab_file", "max_seq_length", "max_predictions_per_seq")}
-    flag_values = text_flags.define_flags()
-    take_values(flag_values, {**of_text, **shared}, "pretrain")
-    settings = read_flags(PretrainingDataSettings, flag_values)
-    tokenizer = FullTokenizer(flag_values.vocab_file, **text_flags.casing_of(flag_values))
+    require(training, ("vocab_file",))
+    shared = {name: getattr(training, name) for name in ("vocab_file", "max_seq_length", "max_predictions_per_seq")}
+    groups = (text_flags.Files, PretrainingDataSettings, TextOptions, Cleaning)
+    given = checked_arguments(groups, "pretrain", {**of_text, **shared})
+    build_files, settings = part(text_flags.Files, given), part(PretrainingDataSettings, given)
+    text_options, cleaning = part(TextOptions, given), part(Cleaning, given)
+    tokenizer = FullTokenizer(build_files.vocab_file, **text_flags.casing_of(build_files, given.keys()))
     texts = find_text_files(path)
-    text_options, cleaning = read_flags(TextOptions, flag_values), read_flags(Cleaning, flag_values)
     casing = tokenizer.basic_tokenizer.do_lower_case, tokenizer.basic_tokenizer.strip_accents
     facts = [*map(writing.sha256, texts), vocabulary_digest(tokenizer.vocab), casing]
     facts += [
@@ -148,15 +146,14 @@ def _build_records(of_text: dict[str, Any], path: str, name: str, values: flags.
     if not paths.is_file(records):  # it gets its name when it is complete
         from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 
-        num_workers = flag_values.num_workers
         build_pretraining_data(
             Build(
                 texts,
                 [records],
                 tokenizer,
                 settings,
-                flag_values.vocab_file,
-                num_workers=num_workers,
+                build_files.vocab_file,
+                num_workers=build_files.num_workers,
                 text_options=text_options,
                 cleaning=cleaning,
             )
@@ -164,4 +161,4 @@ def _build_records(of_text: dict[str, Any], path: str, name: str, values: flags.
     return records
 
 
-_PROGRAM = Program("run_pretraining", "pretrain", define_flags, open_run, to_file)
+_PROGRAM = Program("run_pretraining", "pretrain", PretrainingSettings, open_run, to_file)

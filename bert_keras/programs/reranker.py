@@ -1,32 +1,27 @@
 """`train_reranker`, the flags of run_reranker.py and what it does with them."""
 
 import dataclasses
-import functools
 from typing import Any
 
 import rich.console
-from absl import flags
 
 from bert_keras.cli.flags import tell_unused
 from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.programs.calls import Arguments, PredictedData, Program, TrainedModel, takes
 from bert_keras.programs.data import json_lines, rows_of
-from bert_keras.settings.fields import program_flags
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.reranking.settings import RerankerSettings
 from bert_keras.tasks.reranking.task import FILES, Reranking
 
-define_flags = functools.partial(program_flags, RerankerSettings)
-
 
 def open_run(
-    flag_values: flags.FlagValues, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
+    settings: RerankerSettings, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
 ) -> FineTuning:
     """Reads the data and opens the model of run_reranker.py."""
-    tell_unused(flag_values, FILES)
-    opened = open_fine_tuning(flag_values, RerankerSettings, "run_reranker", ("rerank",), ("max_seq_length",))
+    tell_unused(settings, FILES)
+    opened = open_fine_tuning(settings, "run_reranker", ("rerank",), ("max_seq_length",))
     strategy = strategy_of(opened.settings)
     task = Reranking(opened.settings, opened.files, opened.stored)
     return FineTuning(task, opened, strategy, console, callbacks)
@@ -61,4 +56,4 @@ def to_file(data: Any, name: str) -> tuple[bytes, str]:
     return json_lines(rows_of(data, name, columns))
 
 
-_PROGRAM = Program("run_reranker", "train_reranker", define_flags, open_run, to_file)
+_PROGRAM = Program("run_reranker", "train_reranker", RerankerSettings, open_run, to_file)

@@ -1,13 +1,10 @@
 """`train_sentence_vectors`, the flags of run_sentence_vectors.py and what it does with them."""
 
 import dataclasses
-import functools
 import logging
-from collections.abc import Set
 from typing import Any
 
 import rich.console
-from absl import flags
 
 from bert_keras.cli.flags import tell_unused
 from bert_keras.engine.distribution.devices import strategy_of
@@ -16,7 +13,6 @@ from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.programs.calls import Arguments, PredictedData, Program, TrainedModel, takes
 from bert_keras.programs.data import json_lines, rows_of
-from bert_keras.settings.fields import program_flags
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.settings.programs import VectorSettings
@@ -25,17 +21,13 @@ from bert_keras.tasks.vectors.task import FILES, SETTLED, SentenceVectors
 log = logging.getLogger("bert_keras")
 
 
-define_flags = functools.partial(program_flags, VectorSettings)
-
-
 def open_run(
-    flag_values: flags.FlagValues, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
+    settings: VectorSettings, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
 ) -> FineTuning:
     """Reads the data and opens the model of run_sentence_vectors.py."""
-    tell_unused(flag_values, FILES)
+    tell_unused(settings, FILES)
     opened = open_fine_tuning(
-        flag_values,
-        VectorSettings,
+        settings,
         "run_sentence_vectors",
         tasks=("vectors",),
         settled=SETTLED,
@@ -45,18 +37,18 @@ def open_run(
         if getattr(opened.settings, action) and not getattr(opened.settings, name):
             raise Mistake("{} needs {}; give the file", Setting(action), Setting(name))
     if opened.settings.do_train:
-        settings = _with_settings_of_start(opened.settings, opened.given, opened.files)
+        settings = _with_settings_of_start(opened.settings, opened.files)
         opened = dataclasses.replace(opened, settings=settings)
     strategy = strategy_of(opened.settings)
     return FineTuning(SentenceVectors(opened.settings, opened.files), opened, strategy, console, callbacks)
 
 
-def _with_settings_of_start(settings: VectorSettings, given: Set[str], model: ModelFolder) -> VectorSettings:
+def _with_settings_of_start(settings: VectorSettings, model: ModelFolder) -> VectorSettings:
     """Takes the settings of the model to start from, if that model is for vectors, unless their flags are given."""
     stored = model.task or {}
     if stored.get("task") != "vectors":
         return settings
-    kept = {name: stored[name] for name in SETTLED[:-1] if name in stored and name not in given}
+    kept = {name: stored[name] for name in SETTLED[:-1] if name in stored and name not in settings.given}
     log.info("as in %s: %s", settings.init_checkpoint, ", ".join(f"{name}={value}" for name, value in kept.items()))
     return dataclasses.replace(settings, **kept)
 
@@ -90,4 +82,4 @@ def to_file(data: Any, name: str) -> tuple[bytes, str]:
     return json_lines(rows_of(data, name, columns))
 
 
-_PROGRAM = Program("run_sentence_vectors", "train_sentence_vectors", define_flags, open_run, to_file)
+_PROGRAM = Program("run_sentence_vectors", "train_sentence_vectors", VectorSettings, open_run, to_file)

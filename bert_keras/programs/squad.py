@@ -1,20 +1,17 @@
 """`train_squad`, the flags of run_squad.py and what it does with them."""
 
 import dataclasses
-import functools
 import logging
 from typing import Any
 
 import rich.console
-from absl import flags
 
-from bert_keras.cli.flags import take_values, tell_unused
+from bert_keras.cli.flags import tell_unused
 from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.programs.calls import Arguments, PredictedData, Program, TrainedModel, takes
 from bert_keras.programs.data import json_lines, rows_of
-from bert_keras.settings.fields import program_flags
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.finetuning.sweep import TRIED
@@ -26,32 +23,23 @@ log = logging.getLogger("bert_keras")
 _ANSWERS = ("n_best_size", "max_answer_length", "version_2_with_negative", "null_score_diff_threshold", "answer_text")
 
 
-define_flags = functools.partial(program_flags, SquadSettings)
-
-
-def open_run(
-    flag_values: flags.FlagValues, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
-) -> FineTuning:
+def open_run(settings: SquadSettings, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS) -> FineTuning:
     """Reads the data and opens the model of run_squad.py."""
-    if flag_values.eval_file and not any(
-        flag_values[name].present for name in ("do_train", "do_predict", "run_config")
-    ):
+    if settings.eval_file and not settings.given & {"do_train", "do_predict", "run_config"}:
         # To evaluate is to predict questions that have answers.
-        take_values(flag_values, {"do_predict": True, "predict_file": flag_values.eval_file}, "run_squad")
-    tell_unused(flag_values, {"train_file": "do_train", "predict_file": "do_predict"})
-    opened = open_fine_tuning(
-        flag_values, SquadSettings, "run_squad", ("question_answering",), (*WINDOW_FLAGS, *_ANSWERS)
-    )
-    settings, given = opened.settings, opened.given
+        settings = settings.with_arguments("run_squad", {"do_predict": True, "predict_file": settings.eval_file})
+    tell_unused(settings, {"train_file": "do_train", "predict_file": "do_predict"})
+    opened = open_fine_tuning(settings, "run_squad", ("question_answering",), (*WINDOW_FLAGS, *_ANSWERS))
+    settings = opened.settings
     _check(settings)
     if opened.teacher:
         opened.teacher.check_same("version_2_with_negative", settings)
     is_evaluated = False
-    if not settings.do_train and "eval_file" not in given:
+    if not settings.do_train and "eval_file" not in settings.given:
         # Training has evaluated on this file already; keep its reports.
         is_evaluated = settings.eval_file is not None
         settings = dataclasses.replace(settings, eval_file=None)
-    is_threshold_given = "null_score_diff_threshold" in given
+    is_threshold_given = "null_score_diff_threshold" in settings.given
     if settings.do_train:
         # In a run_config.json, only a value other than the default shows that it was given.
         is_threshold_given |= settings.null_score_diff_threshold != 0.0
@@ -120,4 +108,4 @@ def to_file(data: Any, name: str) -> tuple[bytes, str]:
     return json_lines(rows_of(data, name, {}))
 
 
-_PROGRAM = Program("run_squad", "train_squad", define_flags, open_run, to_file)
+_PROGRAM = Program("run_squad", "train_squad", SquadSettings, open_run, to_file)

@@ -1,14 +1,16 @@
-"""Fields of settings: each says its default, its help and its limits; a program's flags are made from them."""
+"""Fields of settings: each says its default, its help and its limits; flags and arguments are read by them."""
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar, cast, get_args
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from typing import Any, Self, TypeVar, cast, get_args
 
 from absl import flags
 
-from bert_keras.mistakes import Message, Mistake, Setting
-from bert_keras.settings.names import flag_name
+from bert_keras.cli.flags import given_flags, is_path, local_paths, parse
+from bert_keras.mistakes import Message, Mistake, Setting, closest, flag_name
+from bert_keras.settings.numbers import text_of
 
 T = TypeVar("T")
 
@@ -51,6 +53,105 @@ def setting(
 def free(meaning: str, default: T, **limits: Any) -> T:
     """Returns a `setting` that may differ when a run resumes, because it does not change what the model learns."""
     return setting(meaning, default, is_free=True, **limits)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings of a program. A subclass inherits groups of settings, each with a `title` for --help.
+
+    Attributes:
+        given: names of the settings that the command or the call gave. Others are defaults, or those of an earlier run.
+    """
+
+    given: frozenset[str] = dataclasses.field(default=frozenset(), compare=False, repr=False)
+
+    @classmethod
+    def from_argv(cls, argv: Sequence[str], usage: str | None = None) -> Self:
+        """Returns the settings of a command line, which begins with the program; see `cli.flags.parse`."""
+        values = program_flags(cls)
+        parse(values, argv, usage)
+        return cls.from_flags(values)
+
+    @classmethod
+    def from_flags(cls, values: flags.FlagValues) -> Self:
+        """Returns the settings of parsed flags, which may be those of other settings, too."""
+        names = {field.name for field in setting_fields(cls)}
+        return dataclasses.replace(read_flags(cls, values), given=frozenset(given_flags(values) & names))
+
+    @classmethod
+    def from_arguments(cls, function: str, arguments: Mapping[str, Any]) -> Self:
+        """Returns the settings of a call of `function`; None leaves the default.
+
+        Raises:
+            TypeError: a name is not that of a setting.
+            ValueError: a value is not one that its setting can have.
+        """
+        return cls().with_arguments(function, arguments)
+
+    def with_arguments(self, function: str, arguments: Mapping[str, Any]) -> Self:
+        """Returns the settings with further arguments of a call; see `from_arguments`."""
+        changes = checked_arguments([type(self)], function, arguments)
+        return dataclasses.replace(self, given=self.given | changes.keys(), **changes)
+
+    def over(self, stored: Mapping[str, Any], path: str) -> Self:
+        """Returns the settings with the values of a file where none was given; `path` is for messages."""
+        values, changes = program_flags(type(self)), {}
+        for name, value in stored.items():
+            if name not in values:
+                raise Mistake("{run_config}={} has an unknown setting {!r}; take it out", path, name)
+            flag: Any = values[name]
+            if name in self.given or (value is None and flag.default is None):
+                continue
+            try:
+                changes[name] = _value(flag.parser, value)
+            except (TypeError, ValueError) as error:
+                raise Mistake("{run_config}={} has {!r} for {!r}: {}", path, value, name, error) from error
+        return dataclasses.replace(self, **changes)
+
+
+def checked_arguments(groups: Iterable[type], function: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments that are not None, as the settings of the groups keep them; see `from_arguments`."""
+    values = make_flags({group.__name__: group for group in groups})
+    for name in arguments:
+        if name not in values:
+            close = closest(name, values)
+            advice = f'did you mean "{close}"?' if close else f"it has {', '.join(sorted(values))}"
+            raise TypeError(f'{function}() has no setting "{name}"; {advice}')
+    given = {name: value for name, value in arguments.items() if value is not None}
+    return {name: _checked(name, cast(Any, values[name]).parser, value) for name, value in given.items()}
+
+
+def part(group: Callable[..., T], values: Mapping[str, Any]) -> T:
+    """Returns the settings of one dataclass from the values of several; those that are missing have their defaults."""
+    names = {field.name for field in dataclasses.fields(cast(Any, group))} & values.keys()
+    return group(**{name: values[name] for name in names})
+
+
+def _checked(name: str, parser: flags.ArgumentParser, value: Any) -> Any:
+    """Returns a value of Python as its setting keeps it: also those of NumPy, paths, and several values in any row."""
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, str) and is_path(name):
+        value = local_paths(value, name)
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping, Set)):
+        value = [*value]
+    form = "true or false" if type(parser) is flags.BooleanParser else parser.syntactic_help or "a text"
+    try:
+        if isinstance(parser, flags.ListParser) and isinstance(value, list):
+            value = [text_of(part) for part in value]
+        return _value(parser, value)
+    except TypeError:
+        raise Mistake("{}={!r}: this is not {}", Setting(name), value, form) from None
+    except ValueError as error:
+        reason = str(error) if len(error.args) == 1 else f"this is not {form}"
+        raise Mistake("{}={}: {}", Setting(name), value, reason) from None
+
+
+def _value(parser: flags.ArgumentParser, value: Any) -> Any:
+    parsed = parser.parse(value)
+    return tuple(parsed) if isinstance(parsed, list) else parsed
 
 
 def make_flags(groups: Mapping[str, type]) -> flags.FlagValues:
@@ -100,9 +201,8 @@ def setting_fields(settings: Any) -> list[dataclasses.Field]:
 
 def read_flags(group: Callable[..., T], values: flags.FlagValues) -> T:
     """Returns the settings of a dataclass from parsed flags; a flag that a program lacks has its default."""
-    names = [field.name for field in dataclasses.fields(cast(Any, group)) if field.name in values]
-    given = {name: values[name].value for name in names}
-    return group(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+    given = {name: values[name].value for name in values}
+    return part(group, {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
 
 def check_choices(settings: Any) -> None:

@@ -8,15 +8,15 @@ from typing import Any
 
 from bert_keras.settings.choices import DEFAULT_LORA_TARGETS, LORA_TARGETS, SCHEDULES
 from bert_keras.settings.devices import Computation, Devices
-from bert_keras.settings.fields import REQUIRED, free, setting, setting_fields
+from bert_keras.settings.fields import REQUIRED, Settings, free, setting, setting_fields
 from bert_keras.settings.model_files import ModelSettings
-from bert_keras.settings.numbers import NumberParser, NumbersParser, SwitchParser
+from bert_keras.settings.numbers import ListedParser, NumberParser, NumbersParser, SwitchParser
 
 _SEVERAL = ". With several values, separated by commas, the program tries each and keeps the best."
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunSettings(Devices, Computation):
+class RunSettings(Settings, Devices, Computation):
     """The settings of every training run.
 
     Fields that are not a `setting` are those that the training loop reads and each program declares.
@@ -137,6 +137,7 @@ class FineTuningSettings(ModelSettings, RunSettings):
     lora_targets: str = setting(
         f"Kernels of each layer that LoRA adapts, separated by commas: {', '.join(LORA_TARGETS)}.",
         ",".join(DEFAULT_LORA_TARGETS),
+        parser=ListedParser(),
     )
     new_head: bool = setting("Start the head from random weights, even if the checkpoint has one.", False)
     do_eval: bool = True  # a program without this setting evaluates if it has data for it

@@ -1,5 +1,7 @@
-"""Parsers of flags that absl lacks: for numbers with other limits, for several numbers, and for true, false or auto."""
+"""Parsers of flags that absl lacks: for numbers with other limits, for several values, and for true, false or auto."""
 
+import csv
+import io
 import math
 from typing import Any
 
@@ -82,3 +84,21 @@ class SwitchParser(flags.BooleanParser):
             return argument if argument == "auto" else super().parse(argument)
         except (TypeError, ValueError):
             raise Mistake("{!r} is not true, false or auto", argument) from None
+
+
+class ListedParser(flags.ArgumentParser):
+    """Parses a text that may have several parts between commas; Python may give them in a list, or as one number."""
+
+    def parse(self, argument: str | int | list[str | float]) -> str:
+        if not isinstance(argument, list):
+            return text_of(argument)
+        line = io.StringIO()
+        csv.writer(line, lineterminator="").writerow(map(text_of, argument))
+        return line.getvalue()
+
+
+def text_of(value: str | float) -> str:
+    """Returns a text, such as the name of a column, or a number as one. Raises TypeError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise TypeError
+    return str(value)

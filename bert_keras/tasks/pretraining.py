@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,10 +77,9 @@ _PROGRAM = "run_pretraining"  # in run_config.json
 
 @dataclasses.dataclass(frozen=True)
 class Pretraining:
-    """A pre-training run: its settings, and the names of those on the command line."""
+    """A pre-training run."""
 
     settings: PretrainingSettings
-    given: Set[str]
     console: rich.console.Console
     callbacks: Callbacks = NO_CALLBACKS
 
@@ -95,7 +94,7 @@ class Pretraining:
         workers = Workers(strategy)
         with open_run_dir(settings.output_dir, _PROGRAM, workers, values_of(settings)) as run_dir:
             config, records, eval_records = _read_input(settings)
-            check_effects(settings, self.given, {"has_sentence_task": records.has_sentence_task})
+            check_effects(settings, settings.given, {"has_sentence_task": records.has_sentence_task})
             checkpoint = _checkpoint_to_start_from(settings, run_dir)
             if checkpoint is not None:
                 check_config(config, checkpoint)

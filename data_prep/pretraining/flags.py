@@ -3,11 +3,11 @@
 import dataclasses
 import logging
 import re
+from collections.abc import Set
 from typing import Any
 
 from absl import flags
 
-from bert_keras.cli.flags import given_flags
 from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
@@ -64,14 +64,16 @@ def define_flags() -> flags.FlagValues:
     return make_flags({"Files": Files, "Text": TextOptions, "Cleaning": Cleaning, "Examples": PretrainingDataSettings})
 
 
-def casing_of(values: flags.FlagValues) -> dict[str, Any]:
-    """Returns the arguments for text preparation: those of the flags, or of the folder of the vocabulary."""
-    casing = {"do_lower_case": values.do_lower_case, "strip_accents": values.strip_accents}
-    told = read_tokenizer_config(tokenizer_file_of(values.vocab_file))
-    given = {name: value if name in given_flags(values) else None for name, value in casing.items()}
-    check_casing(told, **given)
+def casing_of(files: Any, given: Set[str]) -> dict[str, Any]:
+    """Returns the arguments for text preparation: those that are given, or those of the vocabulary's folder.
+
+    `files` are settings with "vocab_file", "do_lower_case" and "strip_accents".
+    """
+    casing = {"do_lower_case": files.do_lower_case, "strip_accents": files.strip_accents}
+    told = read_tokenizer_config(tokenizer_file_of(files.vocab_file))
+    check_casing(told, **{name: value if name in given else None for name, value in casing.items()})
     for name in casing:
-        if name in told and name not in given_flags(values):
+        if name in told and name not in given:
             casing[name] = told[name]
             log.info(Message("{}={} (set in {})", Setting(name), told[name], told["casing_file"]))
     return casing

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from bert_keras.cli.flags import parse, take_values
+from bert_keras.cli.flags import parse
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import (
     REQUIRED,
     check_choices,
+    checked_arguments,
     free,
     make_flags,
     program_flags,
@@ -129,13 +130,11 @@ def test_a_switch_has_three_values_and_keeps_the_forms_of_a_boolean_flag(argumen
     assert values["jit"].default_as_str == "'auto'"
     parse(values, ["program", argument], "")
     assert read_flags(Switches, values).jit == value
-    given = make_flags({"Switches": Switches})
-    take_values(given, {"jit": value}, "train")
-    assert given["jit"].value == value
+    assert checked_arguments([Switches], "train", {"jit": value}) == {"jit": value}
 
 
 def test_a_switch_refuses_other_values():
     with pytest.raises(Mistake, match=r"flag --jit=maybe: 'maybe' is not true, false or auto"):
         parse(make_flags({"Switches": Switches}), ["program", "--jit=maybe"], "")
     with pytest.raises(Mistake, match=r"^jit=maybe: 'maybe' is not true, false or auto$"):
-        take_values(make_flags({"Switches": Switches}), {"jit": "maybe"}, "train")
+        checked_arguments([Switches], "train", {"jit": "maybe"})

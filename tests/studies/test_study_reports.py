@@ -7,7 +7,8 @@ import pytest
 
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.modeling import BertConfig
-from bert_keras.programs.pretraining import define_flags
+from bert_keras.settings.fields import setting_fields
+from bert_keras.tasks.settings.pretraining import PretrainingSettings
 from studies.catalog import STUDIES
 from studies.run_study import NAMES
 from studies.runner.probes import PROBES
@@ -111,7 +112,7 @@ def test_the_declarations_of_a_study_are_valid(name):
     assert tuple(STUDIES) == NAMES
     # The flag --variants separates them by commas.
     assert not any("," in variant or variant != variant.strip() for variant in study.variants)
-    flags = set(define_flags())
+    flags = {field.name for field in setting_fields(PretrainingSettings)}
     for scale in SCALES.values():
         for of_variant in study.variants.values():
             BertConfig(**{"vocab_size": scale.vocab_size, **scale.config, **study.config, **of_variant.config})

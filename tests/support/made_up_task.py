@@ -10,11 +10,10 @@ from states import assert_bit_equal, weights_in  # noqa: F401 (for the tests)
 from tiny_bert import make_config
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse
 from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.engine.report import NO_CALLBACKS
 from bert_keras.modeling import ClassificationLoss, ClassifierModel, PretrainingModel
-from bert_keras.settings.fields import program_flags, setting
+from bert_keras.settings.fields import setting
 from bert_keras.settings.groups import EvaluatedSettings
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
@@ -112,16 +111,10 @@ def write_start(folder, num_layers=1):
     return write_model(folder, PretrainingModel(config))
 
 
-def define_flags():
-    """Returns the flags of a program without special flags."""
-    return program_flags(MadeUpSettings)
-
-
 def open_run(**given):
     """Opens the run of a command line with these flags."""
-    values = define_flags()
-    parse(values, [PROGRAM, *(f"--{name}={value}" for name, value in given.items())], "")
-    return open_fine_tuning(values, MadeUpSettings, PROGRAM, ("classification",), ("max_seq_length",))
+    settings = MadeUpSettings.from_argv([PROGRAM, *(f"--{name}={value}" for name, value in given.items())])
+    return open_fine_tuning(settings, PROGRAM, ("classification",), ("max_seq_length",))
 
 
 def run(task, output_dir, callbacks=NO_CALLBACKS, **given):

@@ -20,8 +20,8 @@ from bert_keras.tasks.vectors.data import read_file
 
 
 def settings_of(stored=None, given=None, **changes):
-    settings = ClassifierSettings(**{"output_dir": "out"} | changes)
-    return complete_settings(settings, set(changes) if given is None else given, stored)
+    given = frozenset(changes if given is None else given)
+    return complete_settings(ClassifierSettings(**{"output_dir": "out"} | changes, given=given), stored)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import re
 import shlex
 import types
+import unittest.mock
 
 import pytest
 from fine_tuned_models import FINE_TUNED, OF_VECTORS, write_fine_tuned
@@ -15,7 +16,7 @@ import run_pretraining
 import serve
 from bert_keras.cli.flags import parse
 from bert_keras.engine.report import Result
-from bert_keras.programs.command import run_command
+from bert_keras.programs.command import Program, run_command
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 
@@ -24,7 +25,8 @@ def shown_after(program, folder, capsys, *flags, texts=(), **result):
     """Returns the lines that a program shows after a run, and the words of its commands."""
     run = types.SimpleNamespace(execute=lambda: Result({"loss": 1.0}, **{"is_complete": True} | result))
     argv = [f"{program.__name__}.py", f"--output_dir={folder}", *flags]
-    assert run_command(argv, program.define_flags, lambda *_: run, "", texts) == {"loss": 1.0}
+    with unittest.mock.patch.object(Program, "open_run", return_value=run):
+        assert run_command(argv, program.PROGRAM, "", texts) == {"loss": 1.0}
     output = re.sub(r"\\\n +", "", capsys.readouterr().out)
     return output, [shlex.split(line)[1:] for line in re.findall(r"^  python.*", output, re.MULTILINE)]
 

@@ -1,5 +1,6 @@
 """Parsing of flags, and error messages."""
 
+import dataclasses
 import signal
 
 import pytest
@@ -7,6 +8,14 @@ from absl import flags
 
 from bert_keras.cli.flags import given_flags, parse, require, run_main, tell_unused
 from bert_keras.evaluation.tables import tab_separated
+from bert_keras.settings.fields import Settings, setting
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Made(Settings):
+    title = "Made up"
+    input_file: str | None = setting("A file.", None)
+    do_train: bool = setting("Whether to train.", False)
 
 
 @pytest.fixture
@@ -61,11 +70,8 @@ def test_all_that_is_missing_is_named_at_once(values):
         ([], []),
     ],
 )
-def test_a_file_that_nothing_is_done_with_is_told(values, messages, arguments, told):
-    flags.DEFINE_bool("do_train", False, "Whether to train.", flag_values=values)
-    values.unparse_flags()
-    parse(values, ["program", *arguments], "")
-    tell_unused(values, {"input_file": "do_train"})
+def test_a_file_that_nothing_is_done_with_is_told(messages, arguments, told):
+    tell_unused(Made.from_argv(["program", *arguments]), {"input_file": "do_train"})
     assert messages == told
 
 

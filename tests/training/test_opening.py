@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from made_up_task import MadeUpSettings, define_flags, open_run, write_start
+from made_up_task import MadeUpSettings, open_run, write_start
 
 import run_classifier
 import run_few_shot
@@ -12,7 +12,6 @@ import run_pretraining
 import run_reranker
 import run_sentence_vectors
 import run_squad
-from bert_keras.cli.flags import parse
 from bert_keras.modeling import ClassifierModel, read_config, save_checkpoint, weights_by_name
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 
@@ -98,10 +97,9 @@ def test_a_model_of_another_program_is_refused(trained, tmp_path):
 
 def test_what_a_model_was_built_with_may_not_be_given_otherwise(trained, tmp_path):
     def open_with(length):
-        values = define_flags()
-        arguments = [f"--init_checkpoint={trained}", f"--output_dir={tmp_path / 'new'}", f"--max_seq_length={length}"]
-        parse(values, ["run_made_up", "--do_predict", *arguments], "")
-        return open_fine_tuning(values, MadeUpSettings, "run_made_up", ("classification",), (), ("max_seq_length",))
+        given = {"init_checkpoint": trained, "output_dir": tmp_path / "new", "do_predict": True}
+        settings = MadeUpSettings.from_arguments("made_up", given | {"max_seq_length": length})
+        return open_fine_tuning(settings, "run_made_up", ("classification",), (), ("max_seq_length",))
 
     assert open_with(6).settings.max_seq_length == 6
     with pytest.raises(ValueError, match="max_seq_length=5, but the model has the max_seq_length 6; leave it out"):

@@ -8,8 +8,8 @@ import tensorflow as tf
 from bert_keras.engine import precision
 from bert_keras.engine.precision import take_jit, take_precision
 from bert_keras.modeling.config import BertConfig
-from bert_keras.settings.groups import EvaluatedSettings, RunSettings
-from bert_keras.tasks.settings.reading import settings_of
+from bert_keras.settings.groups import RunSettings
+from bert_keras.tasks.settings.reading import completed
 from tests.training.test_settings import parsed, write_config
 
 SKYLAKE = "processor\t: 0\nflags\t\t: fpu avx2 avx512f\n"
@@ -63,12 +63,12 @@ def test_a_machine_that_says_nothing_of_its_processor_computes_in_float32(machin
 def test_a_run_goes_on_in_the_precision_that_it_began_in(machine, messages, tmp_path):
     machine(SAPPHIRE_RAPIDS)
     arguments = (f"--output_dir={tmp_path / 'run'}", "--precision=auto")
-    first = settings_of(EvaluatedSettings, parsed(*arguments))
+    first = completed(parsed(*arguments))
     assert first.precision == "bfloat16"
     (tmp_path / "run").mkdir()
     write_config(tmp_path / "run" / "run_config.json", {"precision": first.precision})
     machine(SKYLAKE)
-    assert settings_of(EvaluatedSettings, parsed(*arguments)).precision == "bfloat16"
+    assert completed(parsed(*arguments)).precision == "bfloat16"
     assert messages[1] == f"precision=auto: bfloat16, as in the run in {tmp_path / 'run'}"
 
 

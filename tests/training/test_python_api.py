@@ -32,6 +32,7 @@ from bert_keras import (
     train_squad,
 )
 from bert_keras.programs import classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad
+from bert_keras.settings.fields import setting_fields
 
 TRAIN, DEV = texts(48, 1), texts(20, 2)
 COLUMNS = [list(column) for column in zip(*TRAIN, strict=True)]
@@ -281,7 +282,9 @@ def test_editors_see_every_flag_as_an_argument(function, program):
     arguments = inspect.signature(function).parameters
     names = ["train_data", "eval_data", *(["predict_data"] if function is not pretrain else [])]
     assert list(arguments)[: len(names)] == names
-    assert {*program.define_flags(), "on_step", "on_evaluation", "on_save", "verbose"} <= set(arguments)
+    names = {field.name for field in setting_fields(program._PROGRAM.settings)}
+    assert names | {"on_step", "on_evaluation", "on_save", "verbose"} <= set(arguments)
+    assert "given" not in arguments
     assert arguments["seed"].default == 12345
 
 

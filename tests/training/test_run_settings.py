@@ -8,9 +8,12 @@ import pytest
 from bert_keras.mistakes import Message
 from bert_keras.programs import classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad
 from bert_keras.settings.effects import NO_EFFECT, Other, check_effects
-from bert_keras.settings.fields import setting
+from bert_keras.settings.fields import program_flags, setting
 
-PROGRAMS = [each.define_flags() for each in (classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad)]
+PROGRAMS = [
+    program_flags(each._PROGRAM.settings)
+    for each in (classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad)
+]
 # The facts that are not settings, each with a value that no row has in its condition.
 FACTS = {"program": "x", "source": "x", "data_name": "x", "kind": "x", "has_labels": True, "frozen": "none"}
 FACTS |= {"has_lora": False, "has_head": True, "unchanged_encoder": "", "cannot_pack": "", "cannot_smooth": ""}

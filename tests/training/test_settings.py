@@ -5,17 +5,13 @@ import os
 
 import pytest
 
-from bert_keras.cli.flags import parse
-from bert_keras.settings.devices import Devices
-from bert_keras.settings.fields import program_flags, read_flags
+from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import EvaluatedSettings, values_of
-from bert_keras.tasks.settings.reading import settings_of, take_run_config, take_settings_of_run
+from bert_keras.tasks.settings.reading import completed, over_run, over_run_config
 
 
 def parsed(*arguments):
-    values = program_flags(EvaluatedSettings)
-    parse(values, ["run", *arguments], "")
-    return values
+    return EvaluatedSettings.from_argv(["run", *arguments])
 
 
 def write_config(path, settings, program="run_made_up"):
@@ -26,38 +22,38 @@ def write_config(path, settings, program="run_made_up"):
 def test_settings_are_all_flags_with_paths_made_absolute(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     values = parsed("--output_dir=run", "--init_checkpoint=gs://bucket/model", "--learning_rate=2e-5,3e-5")
-    settings = settings_of(EvaluatedSettings, values)
+    settings = completed(values)
     assert settings.output_dir == str(tmp_path / "run")
     assert settings.init_checkpoint == "gs://bucket/model"
     assert settings.vocab_file is None
     assert settings.learning_rate == (2e-5, 3e-5)
-    assert values_of(settings).keys() == set(values) - {"run_config"}
+    assert values_of(settings).keys() == {field.name for field in setting_fields(EvaluatedSettings)} - {"run_config"}
 
 
 def test_a_released_config_may_be_named_and_globs_may_be_listed(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     values = parsed("--bert_config_file=uncased_L-12_H-768_A-12", "--vocab_file=a*.txt, b.txt")
-    settings = settings_of(EvaluatedSettings, values, ("vocab_file",))
+    settings = completed(values, ("vocab_file",))
     assert settings.bert_config_file == "uncased_L-12_H-768_A-12"
     assert settings.vocab_file == f"{tmp_path / 'a*.txt'},{tmp_path / 'b.txt'}"
-    settings = settings_of(EvaluatedSettings, parsed("--bert_config_file=other.json"))
+    settings = completed(parsed("--bert_config_file=other.json"))
     assert settings.bert_config_file == str(tmp_path / "other.json")
 
 
 def test_a_name_on_hugging_face_stays_as_it_is():
     values = parsed("--bert_config_file=hf://owner/name@v1")
-    assert settings_of(EvaluatedSettings, values).bert_config_file == "hf://owner/name@v1"
+    assert completed(values).bert_config_file == "hf://owner/name@v1"
 
 
 def test_the_number_of_cores_is_known_only_where_it_was_given():
-    assert settings_of(EvaluatedSettings, parsed()).num_tpu_cores is None
-    assert settings_of(EvaluatedSettings, parsed("--num_tpu_cores=8")).num_tpu_cores == 8
+    assert completed(parsed()).num_tpu_cores is None
+    assert completed(parsed("--num_tpu_cores=8")).num_tpu_cores == 8
 
 
 def test_a_run_config_gives_what_the_command_line_does_not(tmp_path):
     stored = {"learning_rate": [1e-5, 2e-5], "train_batch_size": 16, "seed": 7, "do_train": True, "freeze_layers": None}
-    values = parsed("--seed=8")
-    take_run_config(values, write_config(tmp_path / "config.json", stored), "run_made_up")
+    path = write_config(tmp_path / "config.json", stored)
+    values = over_run_config(parsed("--seed=8", f"--run_config={path}"), "run_made_up")
     assert (values.learning_rate, values.train_batch_size) == ((1e-5, 2e-5), (16,))
     assert (values.seed, values.do_train, values.freeze_layers) == (8, True, None)
 
@@ -73,36 +69,37 @@ def test_a_run_config_gives_what_the_command_line_does_not(tmp_path):
 )
 def test_settings_that_do_not_fit_are_refused(tmp_path, settings, message):
     with pytest.raises(ValueError, match=message):
-        take_run_config(parsed(), write_config(tmp_path / "config.json", settings), "run_made_up")
+        path = write_config(tmp_path / "config.json", settings)
+        over_run_config(parsed(f"--run_config={path}"), "run_made_up")
 
 
 def test_settings_of_another_program_are_refused(tmp_path):
     path = write_config(tmp_path / "config.json", {}, "run_squad")
     with pytest.raises(ValueError, match=r"config.json is from run_squad; give one from run_made_up"):
-        take_run_config(parsed(), path, "run_made_up")
+        over_run_config(parsed(f"--run_config={path}"), "run_made_up")
     with pytest.raises(FileNotFoundError):
-        take_run_config(parsed(), str(tmp_path / "none.json"), "run_made_up")
+        over_run_config(parsed(f"--run_config={tmp_path / 'none.json'}"), "run_made_up")
 
 
 def test_without_training_the_settings_of_the_run_are_taken_but_not_what_it_did(tmp_path, messages):
     stored = {"use_tpu": True, "tpu_name": "old", "strategy": "mirrored", "master": "grpc://old", "num_tpu_cores": 4}
     stored |= {"max_seq_length": 64, "do_train": True, "do_eval": True, "do_predict": True, "predict_batch_size": 2}
     write_config(tmp_path / "run_config.json", stored)
-    values = parsed(f"--output_dir={tmp_path}", "--do_predict", "--predict_batch_size=3")
-    take_settings_of_run(values, "run_made_up")
+    values = over_run(parsed(f"--output_dir={tmp_path}", "--do_predict", "--predict_batch_size=3"), "run_made_up")
     assert (values.max_seq_length, values.predict_batch_size) == (64, 3)
-    assert read_flags(Devices, values) == Devices()
+    assert (values.use_tpu, values.tpu_name, values.strategy, values.num_tpu_cores) == (False, None, "auto", 8)
     assert (values.do_train, values.do_eval, values.do_predict) == (False, False, True)
     assert messages == [f"settings that were not given are taken from the run in {tmp_path}"]
 
 
-@pytest.mark.parametrize("arguments", [["--do_train"], ["--run_config=other.json"], []])
+@pytest.mark.parametrize("arguments", [["--do_train"], ["--run_config"], []])
 def test_the_settings_of_the_run_are_left_alone(tmp_path, arguments, messages):
     if arguments:
         write_config(tmp_path / "run_config.json", {"max_seq_length": 64})
-    values = parsed(f"--output_dir={tmp_path}", *arguments)
-    take_settings_of_run(values, "run_made_up")
+    if arguments == ["--run_config"]:
+        arguments = [f"--run_config={write_config(tmp_path / 'other.json', {})}"]
+    values = over_run(parsed(f"--output_dir={tmp_path}", *arguments), "run_made_up")
     assert values.max_seq_length == 128
     assert messages == []
-    take_settings_of_run(parsed(), "run_made_up")
-    assert os.listdir(tmp_path) == (["run_config.json"] if arguments else [])
+    assert over_run(parsed(), "run_made_up") == parsed()
+    assert ("run_config.json" in os.listdir(tmp_path)) == bool(arguments)

@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from bert_keras.settings.names import flag_name
+from bert_keras.mistakes import flag_name
 from bert_keras.tasks.few_shot.run import FewShot
 from bert_keras.tasks.finetuning.task import Task
 

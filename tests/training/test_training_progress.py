@@ -8,8 +8,8 @@ import rich.console
 
 from bert_keras.cli.console import LogHandler
 from bert_keras.engine.report import Report
+from bert_keras.mistakes import flag_name
 from bert_keras.settings.groups import RunSettings
-from bert_keras.settings.names import flag_name
 
 
 class TwoMetrics:

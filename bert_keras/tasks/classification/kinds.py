@@ -1,7 +1,6 @@
 """Completes and checks the settings of a classification run: its data source and its kind of task."""
 
 import dataclasses
-from collections.abc import Set
 from typing import Any
 
 from bert_keras.mistakes import Mistake, Setting
@@ -21,26 +20,23 @@ _OWN_FILES = ("train_file", "eval_file", "predict_file")
 _SOURCES = (("task_name",), ("tfds",), _OWN_FILES)
 
 
-def complete_settings(
-    settings: ClassifierSettings, given: Set[str], stored: dict[str, Any] | None
-) -> ClassifierSettings:
+def complete_settings(settings: ClassifierSettings, stored: dict[str, Any] | None) -> ClassifierSettings:
     """Completes the settings, and checks that they are consistent.
 
     A data source on the command line replaces that of an earlier run. A trained model determines the kind.
 
     Args:
-        given: names of flags on the command line. Other values may come from an earlier run.
         stored: the model's task.json; None if the run trains or the file is missing.
     """
-    settings = _of_one_source(settings, given)
+    settings = _of_one_source(settings)
     if stored is not None:
         kind = next(kind for kind, task in TASK_NAMES.items() if task == stored["task"])
-        if "kind" in given and TASK_NAMES[settings.kind] != stored["task"]:
+        if "kind" in settings.given and TASK_NAMES[settings.kind] != stored["task"]:
             raise Mistake("{kind}={}, but the model is one of the kind {}; leave it out", settings.kind, kind)
         settings = dataclasses.replace(settings, kind=kind)
     _check_named(settings)
     data = {"program": "run_classifier", "source": source_of(settings), "data_name": (settings.task_name or "").lower()}
-    check_effects(settings, given, data)
+    check_effects(settings, settings.given, data)
     _check_source(settings)
     _check_kind(settings)
     return settings
@@ -63,9 +59,9 @@ def _check_named(settings: ClassifierSettings) -> None:
         )
 
 
-def _of_one_source(settings: ClassifierSettings, given: Set[str]) -> ClassifierSettings:
+def _of_one_source(settings: ClassifierSettings) -> ClassifierSettings:
     """Resets the data flags of an earlier run if the command line names another source."""
-    asked = [source for source in _SOURCES if given & {*source}]
+    asked = [source for source in _SOURCES if settings.given & {*source}]
     if not asked:
         return settings
     forgotten = [name for source in _SOURCES if source not in asked for name in source if getattr(settings, name)]
@@ -76,7 +72,7 @@ def _of_one_source(settings: ClassifierSettings, given: Set[str]) -> ClassifierS
     # The columns of the earlier data do not apply to the new data, nor do flags that the new source does not use.
     unused = {row.setting for row in NO_EFFECT if row.when == {"source": source_of(settings)}}
     return dataclasses.replace(
-        settings, **{name: defaults[name] for name in {*COLUMNS.split(), "eval_share", *unused} - given}
+        settings, **{name: defaults[name] for name in {*COLUMNS.split(), "eval_share", *unused} - settings.given}
     )
 
 

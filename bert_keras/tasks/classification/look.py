@@ -5,13 +5,9 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from absl import flags
-
-from bert_keras.cli.flags import given_flags
 from bert_keras.data_prep.tasks.examples import Example, learn_labels
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
-from bert_keras.settings.fields import read_flags
 from bert_keras.tasks.classification.data import (
     ClassificationData,
     check_files,
@@ -37,13 +33,13 @@ from bert_keras.tasks.dry_run.statistics import (
 from bert_keras.tasks.settings.programs import ClassifierSettings, LabelCheckSettings
 
 
-def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
+def look(settings: ClassifierSettings, is_whole: bool) -> list[Findings]:
     """Looks at the files of run_classifier.py; not `is_whole`: only for mistakes."""
     together = Findings()
     with together.catching():
-        settings = open_settings(values, ClassifierSettings, "run_classifier")
+        settings = open_settings(settings, "run_classifier")
         stored = stored_task(settings, TASK_NAMES.values())
-        settings = complete_settings(settings, given_flags(values), stored)
+        settings = complete_settings(settings, stored)
         if not (is_whole or settings.do_train or stored):
             return []  # a model that is not in a folder here decides the kind of the labels
         if settings.tfds:
@@ -178,9 +174,9 @@ def _count(examples: Iterable[Example], kind: str) -> collections.Counter[str]:
     return collections.Counter(name for label in of_examples for name in (label if kind == "multi_label" else [label]))
 
 
-def look_at_label_check(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
+def look_at_label_check(settings: LabelCheckSettings, is_whole: bool) -> list[Findings]:
     """Looks at the files of check_labels.py."""
-    settings, together, files = read_flags(LabelCheckSettings, values), Findings(), []
+    together, files = Findings(), []
     tokenizer = open_tokenizer(settings, settings.init_checkpoint) if is_whole else None
     texts: list[Texts] = []
     for name in ("train_file", "eval_file", "unlabeled_file"):

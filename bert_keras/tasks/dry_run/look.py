@@ -8,15 +8,13 @@ from typing import Any
 
 import rich.console
 import rich.text
-from absl import flags
 
 from bert_keras.cli.flags import require
-from bert_keras.mistakes import Message, Mistake
-from bert_keras.settings.fields import free
-from bert_keras.settings.names import flag_name
+from bert_keras.mistakes import Message, Mistake, flag_name
+from bert_keras.settings.fields import Settings, free
 from bert_keras.storage import paths
 from bert_keras.tasks.dry_run.findings import Findings, keeping_log
-from bert_keras.tasks.dry_run.opening import DATA, take_actions
+from bert_keras.tasks.dry_run.opening import DATA, with_actions
 
 # For each program: the folder of its task, and the function of its look.py.
 _LOOKS = {
@@ -49,10 +47,9 @@ def has_look(program: str) -> bool:
     return program in _LOOKS
 
 
-def show_files(program: str, values: flags.FlagValues, console: rich.console.Console) -> None:
+def show_files(program: str, settings: Settings, console: rich.console.Console) -> None:
     """Prints what the files of a command hold. Raises the mistakes that would end its run, all together."""
-    take_actions(values)
-    findings = _look_of(program)(values, True)
+    findings = _look_of(program)(with_actions(settings), True)
     for found in findings:
         if found.facts:
             _print(found, console)
@@ -61,23 +58,22 @@ def show_files(program: str, values: flags.FlagValues, console: rich.console.Con
     _raise(findings)
 
 
-def check_files(program: str, values: flags.FlagValues) -> None:
+def check_files(program: str, settings: Any) -> None:
     """Raises the mistakes in the files of a run, all together, unless the files are large or remote.
 
     Programs call it before they load TensorFlow, so that a mistake costs no time.
     """
-    names = [name for name in (*DATA, "run_config") if name in values]
-    files = [str(values[name].value) for name in names if values[name].value]
+    files = [str(path) for name in (*DATA, "run_config") if (path := getattr(settings, name, None))]
     if not files:
         return  # the run tells what is missing, after what is more important, such as the device
-    if any(map(paths.is_remote, [*files, values.output_dir or ""])):
+    if any(map(paths.is_remote, [*files, settings.output_dir or ""])):
         return
     if sum(map(_size, files)) <= _MOST_BYTES_CHECKED:
         needed = Findings()
         with needed.catching():
-            require(values, _NEEDED.get(program, ("output_dir",)))
+            require(settings, _NEEDED.get(program, ("output_dir",)))
         with keeping_log():  # the run itself logs what it reads
-            findings = _look_of(program)(values, False)
+            findings = _look_of(program)(settings, False)
         _raise([*findings, needed])
 
 
@@ -87,7 +83,7 @@ def _size(path: str) -> int:
     return sum(os.path.getsize(file) for file in files if os.path.isfile(file))
 
 
-def _look_of(program: str) -> Callable[[flags.FlagValues, bool], list[Findings]]:
+def _look_of(program: str) -> Callable[[Any, bool], list[Findings]]:
     folder, function = _LOOKS[program]
     return getattr(importlib.import_module(f"bert_keras.tasks.{folder}.look"), function)
 

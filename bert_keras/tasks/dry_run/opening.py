@@ -1,46 +1,42 @@
 """The settings of a look: as those of the run, but without its model."""
 
+import dataclasses
 import os
 from collections.abc import Collection
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from absl import flags
-
-from bert_keras.cli.flags import given_flags
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.runs.run_dir import MODEL_DIR
 from bert_keras.settings.effects import check_effects
-from bert_keras.settings.fields import read_flags
+from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import FineTuningSettings
 from bert_keras.storage.json_files import read_json
-from bert_keras.tasks.settings.reading import take_run_config, take_settings_of_run, with_absolute_paths
+from bert_keras.tasks.settings.reading import over_run, with_absolute_paths
 
 S = TypeVar("S", bound=FineTuningSettings)
+T = TypeVar("T")
 
 DATA = ("train_file", "eval_file", "predict_file", "unlabeled_file", "data_dir")
 # The settings of files, and the actions that read them.
 ACTIONS = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
 
 
-def take_actions(values: flags.FlagValues) -> None:
-    """Sets the actions that the files of a command imply, because `--dry_run` needs none."""
-    for name, action in (ACTIONS | {"unlabeled_file": "do_train"}).items():
-        if action in values and name in values and values[name].value:
-            setattr(values, action, True)
-    if "eval_share" in values and values.eval_share and values.train_file:
-        values.do_eval = True
-    if values["data_dir"].value if "data_dir" in values else False:
-        actions = [action for action in ACTIONS.values() if action in values]
-        if not any(values[action].value for action in actions):
-            values.do_train = values.do_eval = True
+def with_actions(settings: T) -> T:
+    """Returns the settings with the actions that the files of a command imply, because `--dry_run` needs none."""
+    values = {field.name: getattr(settings, field.name) for field in setting_fields(settings)}
+    files = {name: action for name, action in (ACTIONS | {"unlabeled_file": "do_train"}).items() if values.get(name)}
+    actions = set(files.values())
+    if values.get("eval_share") and values["train_file"]:
+        actions.add("do_eval")
+    if values.get("data_dir") and not any(actions | {name for name in ACTIONS.values() if values.get(name)}):
+        actions = {"do_train", "do_eval"}
+    return dataclasses.replace(cast(Any, settings), **{name: True for name in actions if name in values})
 
 
-def open_settings(values: flags.FlagValues, group: type[S], program: str) -> S:
-    """Returns the settings that the flags and the run in the output folder define; see `open_fine_tuning`."""
-    take_run_config(values, values.run_config, program)
-    take_settings_of_run(values, program)
-    settings = with_absolute_paths(read_flags(group, values), DATA)
-    check_effects(settings, given_flags(values), {"program": program})
+def open_settings(settings: S, program: str) -> S:
+    """Returns the settings over those of the run in the output folder; see `open_fine_tuning`."""
+    settings = with_absolute_paths(over_run(settings, program), DATA)
+    check_effects(settings, settings.given, {"program": program})
     return settings
 
 

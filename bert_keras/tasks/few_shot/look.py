@@ -1,18 +1,16 @@
 """A look at the files of run_few_shot.py."""
 
-from absl import flags
-
 from bert_keras.tasks.classification.look import look_at_own_files
 from bert_keras.tasks.dry_run.findings import Findings
 from bert_keras.tasks.dry_run.opening import open_settings, stored_task
 from bert_keras.tasks.few_shot.settings import FewShotSettings, check_few_shot, classifier_settings
 
 
-def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
+def look(settings: FewShotSettings, is_whole: bool) -> list[Findings]:
     """Looks at the files of run_few_shot.py; not `is_whole`: only for mistakes."""
     together = Findings()
     with together.catching():
-        settings = open_settings(values, FewShotSettings, "run_few_shot")
+        settings = open_settings(settings, "run_few_shot")
         check_few_shot(settings)
         stored = stored_task(settings, ("classification",))
         if settings.do_train and settings.class_names:

@@ -2,26 +2,20 @@
 
 import dataclasses
 import logging
-from collections.abc import Collection, Set
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from absl import flags
-
-from bert_keras.cli.flags import given_flags, require
+from bert_keras.cli.flags import require
 from bert_keras.engine.distribution.tpu import check_tpu
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling.lora import check_lora
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.settings.effects import check_effects
+from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import FineTuningSettings, TeacherSettings
 from bert_keras.tasks.finetuning.sweep import list_tries
-from bert_keras.tasks.settings.reading import (
-    check_given_checkpoint,
-    settings_of,
-    take_run_config,
-    take_settings_of_run,
-)
+from bert_keras.tasks.settings.reading import check_given_checkpoint, completed, over_run
 
 if TYPE_CHECKING:
     from bert_keras.tasks.distillation.teacher import Teacher
@@ -38,45 +32,41 @@ class Opened(Generic[S]):
     Attributes:
         files: the model to train, evaluate or predict with.
         stored: the task.json of the teacher, or of the model that a run without training uses; None without either.
-        given: names of the flags on the command line; others may come from an earlier run.
         teacher: the model of --teacher if the run trains.
     """
 
     settings: S
     files: ModelFolder
     stored: dict[str, Any] | None
-    given: Set[str] = frozenset()
     teacher: "Teacher | None" = None
 
 
 def open_fine_tuning(
-    flag_values: flags.FlagValues,
-    group: type[S],
+    settings: S,
     program: str,
     tasks: Collection[str],
     settled: Collection[str],
     fixed: Collection[str] = (),
 ) -> Opened[S]:
-    """Turns flags into settings, checks those that all programs share, and opens the model files.
+    """Completes the settings, checks those that all programs share, and opens the model files.
 
     Args:
-        flag_values: the flags of the program, parsed.
-        group: the dataclass of its settings.
+        settings: those of the command or the call.
         program: its name.
         tasks: names of the program's tasks in task.json.
-        settled: names of flags that default to the value in the task.json of a trained model.
-        fixed: flags among `settled` that must not differ from that value.
+        settled: names of settings that default to the value in the task.json of a trained model.
+        fixed: settings among `settled` that must not differ from that value.
     """
-    check_tpu(flag_values)
-    take_run_config(flag_values, flag_values.run_config, program)
-    check_given_checkpoint(flag_values, program)
-    take_settings_of_run(flag_values, program)
-    actions = [Setting(name) for name in ("do_train", "do_eval", "do_predict") if name in flag_values]
-    if not any(flag_values[name].value for name in actions):
+    check_tpu(settings)
+    settings = over_run(settings, program)
+    check_given_checkpoint(settings, program)
+    names = {field.name for field in setting_fields(settings)}
+    actions = [Setting(name) for name in ("do_train", "do_eval", "do_predict") if name in names]
+    if not any(getattr(settings, name) for name in actions):
         raise Mistake("nothing to do: give one or more of {}", actions)
-    require(flag_values, ("output_dir",))
-    settings, given = settings_of(group, flag_values), given_flags(flag_values)
-    check_effects(settings, given, {"program": program})
+    require(settings, ("output_dir",))
+    settings = completed(settings)
+    check_effects(settings, settings.given, {"program": program})
     _check_choices(settings)
     run_dir = RunDir(settings.output_dir, program)
     files = _trained_model(settings, run_dir, tasks)
@@ -84,7 +74,7 @@ def open_fine_tuning(
     if files and stored:
         if stored["task"] not in tasks:
             raise Mistake("the model in {} was trained for {}; give one from {}", files.folder, stored["task"], program)
-        settings = dataclasses.replace(settings, **_settled(flag_values, stored, settled, fixed))
+        settings = dataclasses.replace(settings, **_settled(settings, stored, settled, fixed))
     else:
         files = _start(settings)
     files.check()
@@ -94,11 +84,11 @@ def open_fine_tuning(
         raise Mistake("{freeze_layers}={0}, but the model has {1} layers; give {1} or less", num_frozen, num_layers)
     _check_lora(settings, files.config.hidden_size)
     if not (isinstance(settings, TeacherSettings) and settings.do_train and settings.teacher):
-        return Opened(settings, files, stored, given)
+        return Opened(settings, files, stored)
     from bert_keras.tasks.distillation.teacher import open_teacher
 
     teacher = open_teacher(settings, tasks, files, program)
-    return Opened(settings, files, teacher.settings, given, teacher)
+    return Opened(settings, files, teacher.settings, teacher)
 
 
 def check_length(length: int, files: ModelFolder) -> None:
@@ -148,19 +138,19 @@ def _casing(settings: FineTuningSettings) -> dict[str, Any]:
 
 
 def _settled(
-    flag_values: flags.FlagValues, stored: dict[str, Any], settled: Collection[str], fixed: Collection[str]
+    settings: FineTuningSettings, stored: dict[str, Any], settled: Collection[str], fixed: Collection[str]
 ) -> dict[str, Any]:
-    """Returns the values in the task of flags that are not given; refuses other values of fixed flags."""
-    for name in (name for name in fixed if name in stored):
-        if flag_values[name].present and flag_values[name].value != stored[name]:
+    """Returns the values in the task of settings that are not given; refuses other values of fixed ones."""
+    for name in (name for name in fixed if name in stored and name in settings.given):
+        if getattr(settings, name) != stored[name]:
             raise Mistake(
                 "{0}={1}, but the model has the {2} {3}; leave it out",
                 Setting(name),
-                flag_values[name].value,
+                getattr(settings, name),
                 name,
                 stored[name],
             )
-    return {name: stored[name] for name in settled if stored.get(name) is not None and not flag_values[name].present}
+    return {name: stored[name] for name in settled if stored.get(name) is not None and name not in settings.given}
 
 
 def _start(settings: FineTuningSettings) -> ModelFolder:

@@ -93,7 +93,7 @@ class FineTuning:
     def execute(self) -> Result:
         """Returns the metrics and the predictions of the model to use; neither if a signal stopped training."""
         task, opened, settings = self.task, self.opened, self.opened.settings
-        check_effects(settings, opened.given, _facts_of(task, opened))
+        check_effects(settings, settings.given, _facts_of(task, opened))
         workers, tries = Workers(self.strategy), list_tries(settings)
         if settings.deterministic:
             tf.config.experimental.enable_op_determinism()

@@ -4,9 +4,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from absl import flags
-
-from bert_keras.cli.flags import given_flags
 from bert_keras.data_prep.tasks.question_files import read_articles
 from bert_keras.data_prep.tasks.squad import SquadExample
 from bert_keras.data_prep.tasks.squad_files import check_answers, make_examples
@@ -29,19 +26,19 @@ from bert_keras.tasks.settings.programs import SquadSettings
 _ACTIONS = {"train_file": "do_train", "eval_file": None, "predict_file": "do_predict"}
 
 
-def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
+def look(settings: SquadSettings, is_whole: bool) -> list[Findings]:
     """Looks at the files of run_squad.py; not `is_whole`: only for mistakes."""
     together, files, texts = Findings(), [], []
     with together.catching():
-        settings = open_settings(values, SquadSettings, "run_squad")
-        given, stored = given_flags(values), stored_task(settings, ["question_answering"])
+        settings = open_settings(settings, "run_squad")
+        stored = stored_task(settings, ["question_answering"])
         if stored and teacher_of(settings):
             if not is_whole and stored.get("version_2_with_negative", False) != settings.version_2_with_negative:
                 return []  # the run tells that the teacher does not fit
-        elif stored and "version_2_with_negative" not in given:
+        elif stored and "version_2_with_negative" not in settings.given:
             answers = stored.get("version_2_with_negative", settings.version_2_with_negative)
             settings = dataclasses.replace(settings, version_2_with_negative=answers)
-        if not settings.do_train and "eval_file" not in given:
+        if not settings.do_train and "eval_file" not in settings.given:
             settings = dataclasses.replace(settings, eval_file=None)  # training has evaluated on it
         if not (is_whole or settings.do_train or stored):
             return []  # a model that is not in a folder here decides whether texts may lack answers

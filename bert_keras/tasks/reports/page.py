@@ -9,10 +9,9 @@ from bert_keras.cli.flags import programs_dir
 from bert_keras.engine.report import in_words
 from bert_keras.evaluation.html_report import Html, join, note, page, picture, table, tag
 from bert_keras.evaluation.intervals import FEWEST_ROWS, NUM_SAMPLES
-from bert_keras.mistakes import Message
+from bert_keras.mistakes import Message, flag_name
 from bert_keras.runs.metrics_log import METRICS_FILE, draw_metric, metric_names_in, read_metrics
 from bert_keras.runs.run_dir import REPORT_FILE, TRIES_DIR, TRIES_FILE, RunDir
-from bert_keras.settings.names import flag_name
 from bert_keras.storage import paths
 from bert_keras.tasks.reports.commands import command_line, commands_of_model
 

@@ -3,8 +3,6 @@
 import itertools
 from collections.abc import Sequence
 
-from absl import flags
-
 from bert_keras.tasks.dry_run.findings import Findings
 from bert_keras.tasks.dry_run.opening import files_used, open_settings
 from bert_keras.tasks.dry_run.pieces import add_pieces, open_tokenizer
@@ -20,11 +18,11 @@ from bert_keras.tasks.reranking.data import Queries, check_trainable, read_queri
 from bert_keras.tasks.reranking.settings import RerankerSettings
 
 
-def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
+def look(settings: RerankerSettings, is_whole: bool) -> list[Findings]:
     """Looks at the files of run_reranker.py; not `is_whole`: only for mistakes."""
     together, files, texts = Findings(), [], []
     with together.catching():
-        settings = open_settings(values, RerankerSettings, "run_reranker")
+        settings = open_settings(settings, "run_reranker")
         for name in files_used(settings):
             files.append(Findings(getattr(settings, name), name))
             queries = None

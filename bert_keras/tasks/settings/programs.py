@@ -12,13 +12,13 @@ from bert_keras.evaluation.squad import LANGUAGES
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.tasks import POOLINGS
 from bert_keras.settings.choices import TAGGERS
-from bert_keras.settings.fields import REQUIRED, free, setting
+from bert_keras.settings.fields import REQUIRED, Settings, free, setting
 from bert_keras.settings.groups import (
     EvaluatedSettings,
     TeacherSettings,
 )
 from bert_keras.settings.model_files import ModelSettings
-from bert_keras.settings.numbers import NumberParser
+from bert_keras.settings.numbers import ListedParser, NumberParser
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,13 +30,18 @@ class ColumnSettings:
     text_column: str | None = setting(
         "Column of the text: its name, or its number from 0; Subject,Body joins two. If not given: found by its name.",
         None,
+        parser=ListedParser(),
     )
     text_pair_column: str | None = setting(
-        "Column of the second text of a pair. If not given: found by its name.", None
+        "Column of the second text of a pair. If not given: found by its name.", None, parser=ListedParser()
     )
-    label_column: str | None = setting("Column of the label. If not given: found by its name.", None)
+    label_column: str | None = setting(
+        "Column of the label. If not given: found by its name.", None, parser=ListedParser()
+    )
     id_column: str | None = free(
-        "Column of the id, for the tables of results. If not given: predictions have the row number from 0.", None
+        "Column of the id, for the tables of results. If not given: predictions have the row number from 0.",
+        None,
+        parser=ListedParser(),
     )
     has_header: str = setting(
         "Whether the first row of a .csv or .tsv file names the columns. auto: decided from its content.",
@@ -64,7 +69,7 @@ class LabelledTextSettings:
         False,
     )
     class_weights: str | None = setting(
-        "Weights of the classes in training: balanced, or a number for each label.", None
+        "Weights of the classes in training: balanced, or a number for each label.", None, parser=ListedParser()
     )
     doc_stride: int | None = setting(
         "Split a long text into windows; the number of tokens from one start to the next. If not given: cut it.",
@@ -200,8 +205,10 @@ class VectorSettings(EvaluatedSettings):
         "given: found by their names, with scores and labels.",
         (),
     )
-    score_column: str | None = free("Column with the score of each pair.", None)
-    label_column: str | None = free("Column with the class of each text, or the inference of each pair.", None)
+    score_column: str | None = free("Column with the score of each pair.", None, parser=ListedParser())
+    label_column: str | None = free(
+        "Column with the class of each text, or the inference of each pair.", None, parser=ListedParser()
+    )
     has_header: str = free(
         "Whether the first row of a .csv or .tsv file names the columns. auto: decided from its content.",
         "auto",
@@ -223,7 +230,7 @@ class VectorSettings(EvaluatedSettings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LabelCheckSettings(ModelSettings, ColumnSettings):
+class LabelCheckSettings(Settings, ModelSettings, ColumnSettings):
     """The settings of check_labels.py."""
 
     title = "Data and check"

@@ -3,9 +3,6 @@
 import collections
 from collections.abc import Sequence
 
-from absl import flags
-
-from bert_keras.cli.flags import given_flags
 from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.data_prep.tasks.tagging.features import check_tags, collect_tags
@@ -28,15 +25,15 @@ from bert_keras.tasks.tagging.files import columns_of, find_files
 _WORDS_SHOWN = 16
 
 
-def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
+def look(settings: NerSettings, is_whole: bool) -> list[Findings]:
     """Looks at the files of run_ner.py; not `is_whole`: only for mistakes."""
     together, files, read = Findings(), [], {}
-    settings = None
+    is_open = False
     with together.catching():
-        settings = open_settings(values, NerSettings, "run_ner")
-        paths = find_files(settings)
+        settings = open_settings(settings, "run_ner")
+        is_open, paths = True, find_files(settings)
         without_columns = ", ".join(paths.values()) if all(map(has_json_rows, paths.values())) else ""
-        check_effects(settings, given_flags(values), {"without_columns": without_columns})
+        check_effects(settings, settings.given, {"without_columns": without_columns})
         for name, path in paths.items():
             files.append(Findings(path, name))
             with files[-1].reading():
@@ -49,7 +46,7 @@ def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
             for name in ("train_file", "eval_file"):
                 if tags and name in read:
                     check_tags(read[name], tags)
-    if is_whole and settings:
+    if is_whole and is_open:
         texts = [_describe(found, read[found.setting]) for found in files if found.setting in read]
         with together.catching():
             tokenizer = open_tokenizer(settings, settings.init_checkpoint)

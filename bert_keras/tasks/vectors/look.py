@@ -2,8 +2,6 @@
 
 import collections
 
-from absl import flags
-
 from bert_keras.tasks.dry_run.findings import Findings
 from bert_keras.tasks.dry_run.opening import files_used, open_settings
 from bert_keras.tasks.dry_run.pieces import add_pieces, open_tokenizer
@@ -23,11 +21,11 @@ from bert_keras.tasks.vectors.data import Texts as Rows
 from bert_keras.tasks.vectors.data import read_texts
 
 
-def look(values: flags.FlagValues, is_whole: bool) -> list[Findings]:
+def look(settings: VectorSettings, is_whole: bool) -> list[Findings]:
     """Looks at the files of run_sentence_vectors.py; not `is_whole`: only for mistakes."""
     together, files, texts = Findings(), [], []
     with together.catching():
-        settings = open_settings(values, VectorSettings, "run_sentence_vectors")
+        settings = open_settings(settings, "run_sentence_vectors")
         for name in files_used(settings):
             files.append(Findings(getattr(settings, name), name))
             rows = None
