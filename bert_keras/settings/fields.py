@@ -139,14 +139,15 @@ def _checked(name: str, parser: flags.ArgumentParser, value: Any) -> Any:
         value = [*value]
     form = "true or false" if type(parser) is flags.BooleanParser else parser.syntactic_help or "a text"
     try:
-        if isinstance(parser, flags.ListParser) and isinstance(value, list):
+        if isinstance(parser, flags.ListParser) and not isinstance(value, str):
+            if not isinstance(value, list):  # a set has no order
+                raise TypeError
             value = [text_of(part) for part in value]
         return _value(parser, value)
-    except TypeError:
-        raise Mistake("{}={!r}: this is not {}", Setting(name), value, form) from None
-    except ValueError as error:
-        reason = str(error) if len(error.args) == 1 else f"this is not {form}"
-        raise Mistake("{}={}: {}", Setting(name), value, reason) from None
+    except (TypeError, ValueError) as error:
+        if isinstance(error, TypeError) or len(error.args) > 1:  # what absl writes then is for programmers
+            raise Mistake("{}={!r} does not fit; needed: {}", Setting(name), value, form) from None
+        raise Mistake("{}={}: {}", Setting(name), value, error) from None
 
 
 def _value(parser: flags.ArgumentParser, value: Any) -> Any:

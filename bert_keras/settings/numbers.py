@@ -22,8 +22,10 @@ class NumberParser(flags.ArgumentParser):
 
     def parse(self, argument: str | float) -> float:
         try:
+            if isinstance(argument, bool):
+                raise ValueError
             number = float(argument)
-        except ValueError:
+        except (TypeError, ValueError):
             raise Mistake("{!r} is not a number", argument) from None
         if not self._lowest <= number < self._limit:
             end = "" if self._limit == math.inf else f" to below {self._limit}"
@@ -60,10 +62,12 @@ class NumbersParser(flags.ArgumentParser):
 
     def _number(self, part: str | float) -> float:
         try:
+            if isinstance(part, bool) or (self._kind is int and isinstance(part, float)):
+                raise ValueError
             number = self._kind(part)
-        except ValueError:
+        except (TypeError, ValueError):
             name = "a whole number" if self._kind is int else "a number"
-            raise Mistake("{!r} is not {}", str(part).strip(), name) from None
+            raise Mistake("{!r} is not {}", part.strip() if isinstance(part, str) else part, name) from None
         if not math.isfinite(number):
             raise Mistake("{} is not a finite number", number)
         if not (number > self._lower_bound if self._is_open else number >= self._lower_bound):

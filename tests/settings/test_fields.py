@@ -1,14 +1,18 @@
 """Flags and values from dataclasses of settings."""
 
 import dataclasses
+import pathlib
+import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bert_keras.cli.flags import parse
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import (
     REQUIRED,
+    Settings,
     check_choices,
     checked_arguments,
     free,
@@ -18,7 +22,7 @@ from bert_keras.settings.fields import (
     setting,
     setting_fields,
 )
-from bert_keras.settings.numbers import NumbersParser, SwitchParser
+from bert_keras.settings.numbers import ListedParser, NumbersParser, SwitchParser
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,3 +142,92 @@ def test_a_switch_refuses_other_values():
         parse(make_flags({"Switches": Switches}), ["program", "--jit=maybe"], "")
     with pytest.raises(Mistake, match=r"^jit=maybe: 'maybe' is not true, false or auto$"):
         checked_arguments([Switches], "train", {"jit": "maybe"})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Called(Settings):
+    title = "Called"
+    num_rows: int = setting("Rows.", 2, lower_bound=1)
+    share: float = setting("Share.", 0.5, lower_bound=0.0)
+    rates: Any = setting("Rates.", (0.5,), parser=NumbersParser(float, 0))
+    sizes: Any = setting("Sizes.", (8,), parser=NumbersParser(int, 1))
+    is_fast: bool = setting("Hurry.", False)
+    names: tuple[str, ...] = setting("Names.", ())
+    column: str | None = setting("Column.", None, parser=ListedParser())
+    form: str | None = setting("Form.", None, choices=("long", "short"))
+    text_file: str | None = setting("File.", None)
+    separator: str | None = setting("Between.", None)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"num_rows": np.int64(3), "share": np.float64(0.25)}, {"num_rows": 3, "share": 0.25}),
+        ({"rates": np.array([0.5, 0.25]), "sizes": range(1, 3)}, {"rates": (0.5, 0.25), "sizes": (1, 2)}),
+        ({"rates": 1, "sizes": "4,8"}, {"rates": (1.0,), "sizes": (4, 8)}),
+        ({"is_fast": np.bool_(True), "share": 1}, {"is_fast": True, "share": 1.0}),
+        ({"names": ["a,b", "c"]}, {"names": ("a,b", "c")}),
+        ({"names": (name for name in "xy")}, {"names": ("x", "y")}),
+        ({"column": 0}, {"column": "0"}),
+        ({"column": ["Subject", "Body, text"]}, {"column": 'Subject,"Body, text"'}),
+        ({"text_file": pathlib.Path("/a/b"), "form": "long"}, {"text_file": "/a/b", "form": "long"}),
+        ({"separator": "\n"}, {"separator": "\n"}),
+    ],
+)
+def test_values_of_python_are_checked_and_kept(given, kept):
+    settings = Called.from_arguments("train", given)
+    assert {name: getattr(settings, name) for name in kept} == kept
+    assert settings.given == kept.keys()
+    assert all(type(getattr(settings, name)) is type(value) for name, value in kept.items())
+    if "names" not in kept or "a,b" not in kept["names"]:
+        assert settings == Called(**kept)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"num_rows": 2.0}, "num_rows=2.0 does not fit; needed: a positive integer"),
+        ({"num_rows": b"7"}, "num_rows=b'7' does not fit; needed: a positive integer"),
+        ({"num_rows": [7]}, "num_rows=[7] does not fit; needed: a positive integer"),
+        ({"num_rows": True}, "num_rows=True does not fit; needed: a positive integer"),
+        ({"num_rows": 0}, "num_rows=0: 0 is not a positive integer"),
+        ({"share": True}, "share=True does not fit; needed: a non-negative number"),
+        ({"rates": True}, "rates=True: True is not a number"),
+        ({"rates": {0.5: 1}}, "rates={0.5: 1}: {0.5: 1} is not a number"),
+        ({"sizes": [4, 4.5]}, "sizes=4, 4.5: 4.5 is not a whole number"),
+        ({"is_fast": "yes"}, "is_fast='yes' does not fit; needed: true or false"),
+        ({"is_fast": []}, "is_fast=[] does not fit; needed: true or false"),
+        ({"names": {"a"}}, "names={'a'} does not fit; needed: a comma separated list"),
+        ({"names": ["a", None]}, "names=['a', None] does not fit; needed: a comma separated list"),
+        ({"column": {"a": 1}}, "column={'a': 1} does not fit; needed: a text"),
+        ({"column": [True]}, "column=[True] does not fit; needed: a text"),
+        ({"text_file": 5}, "text_file=5 does not fit; needed: a text"),
+        ({"form": 3}, "form=3: value should be one of <long|short>"),
+    ],
+)
+def test_values_of_other_types_are_refused(given, message):
+    with pytest.raises(Mistake) as error:
+        Called.from_arguments("train", given)
+    assert str(error.value) == message
+
+
+def test_stored_values_count_where_none_is_given():
+    settings = Called.from_argv(["run", "--num_rows=3"])
+    stored = settings.over({"num_rows": 4, "rates": [0.1, 0.2], "names": ["a"], "form": None, "column": "b"}, "c.json")
+    assert stored == Called(num_rows=3, rates=(0.1, 0.2), names=("a",), column="b")
+    assert stored.given == {"num_rows"}
+    for wrong, message in (
+        ({"wings": 2}, "c.json has an unknown setting 'wings'; take it out"),
+        ({"share": None}, "c.json has None for 'share': "),
+        ({"form": "wide"}, "c.json has 'wide' for 'form': value should be one of"),
+        ({"sizes": [1.5]}, "c.json has [1.5] for 'sizes': 1.5 is not a whole number"),
+    ):
+        with pytest.raises(Mistake, match=re.escape(message)):
+            settings.over(wrong, "c.json")
+
+
+def test_an_unknown_argument_is_a_type_error_with_the_name_that_is_meant():
+    with pytest.raises(TypeError, match=r'^train\(\) has no setting "num_row"; did you mean "num_rows"\?$'):
+        Called.from_arguments("train", {"num_row": 2})
+    with pytest.raises(TypeError, match=r'^train\(\) has no setting "given"; '):
+        Called.from_arguments("train", {"given": {"num_rows"}})

@@ -68,8 +68,8 @@ def test_a_run_config_gives_what_the_command_line_does_not(tmp_path):
     ],
 )
 def test_settings_that_do_not_fit_are_refused(tmp_path, settings, message):
+    path = write_config(tmp_path / "config.json", settings)
     with pytest.raises(ValueError, match=message):
-        path = write_config(tmp_path / "config.json", settings)
         over_run_config(parsed(f"--run_config={path}"), "run_made_up")
 
 
