@@ -21,11 +21,10 @@ def open_run(
 ) -> FineTuning:
     """Reads the data and opens the model of run_classifier.py."""
     settled = ("max_seq_length", "doc_stride")
-    opened = open_fine_tuning(settings, "run_classifier", TASK_NAMES.values(), settled)
-    settings = complete_settings(opened.settings, opened.stored)
-    opened = dataclasses.replace(opened, settings=settings)
-    strategy = strategy_of(settings)
-    return FineTuning(Classification(settings, opened.files, opened.stored), opened, strategy, console, callbacks)
+    tasks = TASK_NAMES.values()
+    opened = open_fine_tuning(settings, "run_classifier", tasks, settled, complete=complete_settings)
+    strategy, task = strategy_of(opened.settings), Classification(opened.settings, opened.files, opened.stored)
+    return FineTuning(task, opened, strategy, console, callbacks)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -11,12 +11,10 @@ from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.mistakes import Mistake
 from bert_keras.programs.calls import Arguments, PredictedData, Program, TrainedModel, takes
 from bert_keras.programs.data import json_lines, rows_of
-from bert_keras.settings.effects import check_effects
-from bert_keras.storage.json_rows import has_json_rows
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.settings.programs import NerSettings
-from bert_keras.tasks.tagging.files import find_files
+from bert_keras.tasks.tagging.files import check_columns
 from bert_keras.tasks.tagging.task import TokenClassification
 
 _FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
@@ -36,9 +34,7 @@ def open_run(settings: NerSettings, console: rich.console.Console, callbacks: Ca
         if not opened.settings.tagger == opened.teacher.settings["tagger"] == "linear":
             raise Mistake("{teacher} needs {tagger}=linear, for the student and for the teacher")
         opened.teacher.check_same("document_context", opened.settings)
-    files = find_files(opened.settings).values()
-    without_columns = ", ".join(files) if all(map(has_json_rows, files)) else ""
-    check_effects(opened.settings, opened.settings.given, {"without_columns": without_columns})
+    check_columns(opened.settings)
     strategy = strategy_of(opened.settings)
     task = TokenClassification(opened.settings, opened.files, opened.stored)
     return FineTuning(task, opened, strategy, console, callbacks)

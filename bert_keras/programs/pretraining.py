@@ -19,7 +19,6 @@ from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.mistakes import Mistake
 from bert_keras.programs.calls import Arguments, Data, Program, TrainedModel, takes
 from bert_keras.programs.data import DataFiles, iterate, to_json
-from bert_keras.settings.effects import check_effects
 from bert_keras.settings.fields import REQUIRED, checked_arguments, part, setting_fields
 from bert_keras.storage import paths, writing
 from bert_keras.storage.vocabulary import vocabulary_digest
@@ -47,7 +46,13 @@ def open_run(
     is_only_evaluated = settings.eval_file and not settings.do_train
     require(settings, ("bert_config_file", *(() if is_only_evaluated else ("input_file",)), "output_dir"))
     settings = completed(settings, path_lists=("input_file", "eval_file"))
-    check_effects(settings, settings.given, {"program": "run_pretraining"})
+    settings.check_effects()
+    for name, reason in (
+        ("use_tpu", "but a TPU needs the same number in every batch; leave {pack} out"),
+        ("jit", "and {jit} compiles again for each number; leave one of the two out"),
+    ):
+        if settings.pack and getattr(settings, name) is True:
+            raise Mistake("{pack} gives each batch a different number of rows, " + reason)
     if settings.objective == "span_boundary" and not settings.masked_lm_loss_weight:
         raise Mistake(
             "{masked_lm_loss_weight}=0: {objective}=span_boundary adds to the loss of masked LM; give a weight above 0"

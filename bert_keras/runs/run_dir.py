@@ -23,8 +23,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from bert_keras.mistakes import Mistake, SystemFailure
+from bert_keras.runs.same_run import check_same_run
 from bert_keras.runs.state import STATE_FILE, RunState
-from bert_keras.settings.effects import check_same_run
 from bert_keras.storage import json_files, paths, writing
 
 log = logging.getLogger("bert_keras")

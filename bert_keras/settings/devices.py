@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 from bert_keras.mistakes import Mistake
+from bert_keras.settings.effects import ON
 from bert_keras.settings.fields import free, setting
 from bert_keras.settings.numbers import SwitchParser
 
@@ -13,6 +14,8 @@ RECOMPUTE = "Compute each layer again for the gradients instead of storing its r
 ACCUMULATION = (
     "Number of parts that each batch is split into: less memory, the same update. Only dropout draws other masks."
 )
+
+_TPU = {"use_tpu": True}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,11 +57,13 @@ class Devices:
         choices=("auto", "one", "mirrored", "multi_worker"),
     )
     use_tpu: bool = free("Use a TPU instead of the CPU or GPU.", False)
-    tpu_name: str | None = free("Name or grpc:// address of a TPU that another machine has.", None)
-    tpu_zone: str | None = free("Google Cloud zone of {tpu_name}.", None)
-    gcp_project: str | None = free("Google Cloud project of {tpu_name}.", None)
-    master: str | None = free("grpc:// address of the TPU, if you do not give {tpu_name}.", None)
-    num_tpu_cores: int | None = free("Number of TPU cores; compared with the TPU if given.", 8, lower_bound=1)
+    tpu_name: str | None = free("Name or grpc:// address of a TPU that another machine has.", None, needs=_TPU)
+    tpu_zone: str | None = free("Google Cloud zone of {tpu_name}.", None, needs={**_TPU, "tpu_name": ON})
+    gcp_project: str | None = free("Google Cloud project of {tpu_name}.", None, needs={**_TPU, "tpu_name": ON})
+    master: str | None = free("grpc:// address of the TPU, if you do not give {tpu_name}.", None, needs=_TPU)
+    num_tpu_cores: int | None = free(
+        "Number of TPU cores; compared with the TPU if given.", 8, needs=_TPU, lower_bound=1
+    )
 
 
 def check_backend(backend: str, is_training: bool = False) -> None:

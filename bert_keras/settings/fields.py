@@ -3,13 +3,14 @@
 import dataclasses
 import inspect
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Self, TypeVar, cast, get_args
 
 from absl import flags
 
 from bert_keras.cli.flags import given_flags, is_path, local_paths, parse
 from bert_keras.mistakes import Message, Mistake, Setting, closest, flag_name
+from bert_keras.settings.effects import conditions, is_meant
 from bert_keras.settings.numbers import text_of
 
 T = TypeVar("T")
@@ -33,6 +34,10 @@ def setting(
     choices: Collection[str] = (),
     parser: flags.ArgumentParser | None = None,
     is_free: bool = False,
+    needs: Mapping[str, Any] | None = None,
+    needs_any: Collection[str] = (),
+    unless: Mapping[str, Any] | None = None,
+    harmless: Any = None,
     **bounds: float,
 ) -> T:
     """Returns a field of a dataclass of settings.
@@ -43,10 +48,13 @@ def setting(
         choices: the only valid values of a text.
         parser: of the value, if neither the type of the field nor `choices` says how to read it.
         is_free: see `free`.
+        needs, needs_any, unless: when the setting has an effect, see `settings.effects.conditions`.
+        harmless: a value that is accepted also where the setting has no effect, because it asks for nothing.
         bounds: `lower_bound` and `upper_bound` of a number.
     """
     limits = {"enum_values": [*choices]} if choices else bounds
-    metadata = {"meaning": meaning, "limits": limits, "parser": parser, "is_free": is_free}
+    metadata = {"meaning": meaning, "limits": limits, "parser": parser, "is_free": is_free, "harmless": harmless}
+    metadata |= {"needs": needs or {}, "needs_any": needs_any, "unless": unless or {}}
     return cast(Any, dataclasses.field(default=default, metadata=metadata))
 
 
@@ -107,6 +115,16 @@ class Settings:
             except (TypeError, ValueError) as error:
                 raise Mistake("{run_config}={} has {!r} for {!r}: {}", path, value, name, error) from error
         return dataclasses.replace(self, **changes)
+
+    def without_effect(self) -> Iterator[tuple[str, Message]]:
+        """Yields each setting that has no effect because of others, with the reason and the remedy."""
+        yield from conditions(self)
+
+    def check_effects(self) -> None:
+        """Refuses settings that the user means and that have no effect because of others."""
+        for name, reason in self.without_effect():
+            if is_meant(self, name):
+                raise Mistake("{} has no effect {}", Setting(name), reason)
 
 
 def checked_arguments(groups: Iterable[type], function: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

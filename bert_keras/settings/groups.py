@@ -4,10 +4,13 @@ Flags of the original BERT keep their names and defaults. A program's own datacl
 """
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
+from bert_keras.mistakes import Message
 from bert_keras.settings.choices import DEFAULT_LORA_TARGETS, LORA_TARGETS, SCHEDULES
 from bert_keras.settings.devices import Computation, Devices
+from bert_keras.settings.effects import ON
 from bert_keras.settings.fields import REQUIRED, Settings, free, setting, setting_fields
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.settings.numbers import ListedParser, NumberParser, NumbersParser, SwitchParser
@@ -112,7 +115,10 @@ class FineTuningSettings(ModelSettings, RunSettings):
         lower_bound=0,
     )
     early_stopping: int = free(
-        "Patience: stop training after this number of evaluations without a better score. 0: never.", 0, lower_bound=0
+        "Patience: stop training after this number of evaluations without a better score. 0: never.",
+        0,
+        needs={"eval_steps": ON},
+        lower_bound=0,
     )
     label_smoothing: float = setting(
         "Share of each training label that is spread evenly over all labels, such as 0.1. Evaluation does not smooth.",
@@ -123,7 +129,11 @@ class FineTuningSettings(ModelSettings, RunSettings):
         "Do not train the embeddings and this number of first layers. 0: only the embeddings.", None, lower_bound=0
     )
     layer_decay: float = setting(
-        "Factor of the learning rate from a layer to the one below it.", 1.0, lower_bound=0.0, upper_bound=1.0
+        "Factor of the learning rate from a layer to the one below it.",
+        1.0,
+        harmless=1.0,
+        lower_bound=0.0,
+        upper_bound=1.0,
     )
     lora_rank: int = setting(
         "Rank of LoRA, such as 8: train two small matrices for each kernel of {lora_targets}, the pooler and the head, "
@@ -132,15 +142,27 @@ class FineTuningSettings(ModelSettings, RunSettings):
         lower_bound=0,
     )
     lora_alpha: float | None = setting(
-        "Strength of LoRA: its product has the factor alpha / rank. If not given: the rank.", None, lower_bound=0
+        "Strength of LoRA: its product has the factor alpha / rank. If not given: the rank.",
+        None,
+        needs={"lora_rank": ON},
+        lower_bound=0,
     )
     lora_targets: str = setting(
         f"Kernels of each layer that LoRA adapts, separated by commas: {', '.join(LORA_TARGETS)}.",
         ",".join(DEFAULT_LORA_TARGETS),
         parser=ListedParser(),
+        needs={"lora_rank": ON},
     )
-    new_head: bool = setting("Start the head from random weights, even if the checkpoint has one.", False)
+    new_head: bool = setting(
+        "Start the head from random weights, even if the checkpoint has one.", False, needs={"init_checkpoint": ON}
+    )
     do_eval: bool = True  # a program without this setting evaluates if it has data for it
+
+    def without_effect(self) -> Iterator[tuple[str, Message]]:
+        yield from super().without_effect()
+        if self.do_train and not self.do_eval:  # a later command that only predicts may repeat them
+            for name in ("eval_steps", "metric"):
+                yield name, Message("without {do_eval}; give both, or leave it out")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -154,10 +176,12 @@ class EvaluatedSettings(FineTuningSettings):
         "auto: if examples can share a row and rows then have a tenth fewer tokens or less.",
         "auto",
         parser=SwitchParser(),
+        harmless=False,
         boolean=True,
     )
 
 
+TAUGHT = {"do_train": True, "teacher": ON}
 SOFT_LOSS = "Weight of the loss against the teacher's predictions. 0: none."
 
 
@@ -172,6 +196,7 @@ class DistillationSettings:
         "Number that divides the logits of both models in the loss against the teacher's predictions.",
         2.0,
         parser=NumberParser(1e-3),
+        needs=TAUGHT | {"soft_loss_weight": ON},
     )
     label_loss_weight: float = 1.0
     soft_loss_weight: float = 1.0
@@ -186,28 +211,43 @@ class TeacherSettings(DistillationSettings, FineTuningSettings):
     """The settings of fine-tuning programs that take a teacher."""
 
     teacher: str | None = free(
-        "Model that teaches: a run of this program, or an export of one; or hf://owner/name.", None
+        "Model that teaches: a run of this program, or an export of one; or hf://owner/name.",
+        None,
+        needs={"do_train": True},
     )
     label_loss_weight: float = setting(
         "Weight of the task's own loss, which uses the labels. 0: learn from the teacher only.",
         0.5,
         parser=NumberParser(0),
+        needs=TAUGHT,
     )
-    soft_loss_weight: float = setting(SOFT_LOSS, 0.5, parser=NumberParser(0))
+    soft_loss_weight: float = setting(SOFT_LOSS, 0.5, parser=NumberParser(0), needs=TAUGHT)
     hidden_loss_weight: float = setting(
         "Weight of the squared difference from the hidden states of {teacher_layers}. 0: none.",
         0.0,
         parser=NumberParser(0),
+        needs=TAUGHT,
     )
     attention_loss_weight: float = setting(
-        "Weight of the divergence from the attention in {teacher_layers}. 0: none.", 0.0, parser=NumberParser(0)
+        "Weight of the divergence from the attention in {teacher_layers}. 0: none.",
+        0.0,
+        parser=NumberParser(0),
+        needs=TAUGHT,
     )
     teacher_layers: Any = setting(
         "For each layer of the student, the layer of the teacher that it imitates, such as 3,6; 0: none. If not given: "
         "evenly spaced layers with the last one.",
         None,
         parser=NumbersParser(int, 0, may_repeat=True),
+        needs=TAUGHT,
+        needs_any=("hidden_loss_weight", "attention_loss_weight"),
     )
+
+    def without_effect(self) -> Iterator[tuple[str, Message]]:
+        yield from super().without_effect()
+        if self.teacher and not self.label_loss_weight:
+            for name in ("label_smoothing", "class_weights"):
+                yield name, Message("with {label_loss_weight}=0; leave one of the two out")
 
 
 def values_of(settings: RunSettings) -> dict[str, Any]:

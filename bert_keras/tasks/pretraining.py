@@ -61,7 +61,7 @@ from bert_keras.modeling.replaced_tokens import generator_config
 from bert_keras.runs.metrics_log import draw_learning_curves
 from bert_keras.runs.run_dir import ALL_STEPS, RunDir
 from bert_keras.settings.devices import PRECISIONS
-from bert_keras.settings.effects import check_effects
+from bert_keras.settings.effects import refuse
 from bert_keras.settings.groups import free_settings, values_of
 from bert_keras.storage import paths
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes, vocabulary_digest
@@ -94,7 +94,8 @@ class Pretraining:
         workers = Workers(strategy)
         with open_run_dir(settings.output_dir, _PROGRAM, workers, values_of(settings)) as run_dir:
             config, records, eval_records = _read_input(settings)
-            check_effects(settings, settings.given, {"has_sentence_task": records.has_sentence_task})
+            if not records.has_sentence_task:
+                refuse(settings, {"next_sentence_loss_weight": "the records have no sentence task"})
             checkpoint = _checkpoint_to_start_from(settings, run_dir)
             if checkpoint is not None:
                 check_config(config, checkpoint)

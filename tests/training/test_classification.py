@@ -81,7 +81,8 @@ def test_figures_of_classes(make):
 def test_figures_of_numbers(make):
     values = [1.0, 2.0, 4.0]
     task = make(train=[("he", 1), ("she", 2)], dev=[("he", value) for value in values], kind="regression")
-    assert task.cannot_smooth == "the labels of a regression are numbers"
+    assert task.no_effect["label_smoothing"] == "the labels of a regression are numbers"
+    assert {"class_weights", "calibrate", "temperature"} <= set(task.no_effect)
     metrics = task.evaluate({"logits": np.float32([[1.5], [2], [2.5]])})
     errors = {"mae": 2 / 3, "rmse": math.sqrt(2.5 / 3)}
     # The loss is in squared standard deviations of the labels to train on: 0.25.
@@ -125,8 +126,8 @@ def test_choices_share_one_logit_each(make):
     assert metrics == pytest.approx({"loss": losses.mean(), "accuracy": 2 / 3})
     assert isinstance(task.make_network(make_config()).model, MultipleChoiceModel)
     assert task.describe()["labels"] == ["0", "1"]
-    assert task.cannot_pack == "the choices of an example are rows that are compared with each other"
-    assert task.cannot_smooth == ""
+    assert task.no_effect["pack"] == "the choices of an example are rows that are compared with each other"
+    assert set(task.no_effect) == {"pack", "class_weights", "calibrate"}
 
 
 def test_answers_are_means_over_the_windows_of_a_text(make):

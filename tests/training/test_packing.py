@@ -162,7 +162,7 @@ def test_a_run_that_resumes_keeps_its_decision(start, tmp_path, capsys, kind):
 @pytest.mark.usefixtures("no_graphs")
 def test_a_task_that_cannot_be_packed_is_not_packed_by_default(start, tmp_path, capsys):
     task = Short()
-    task.cannot_pack = "its rows are one"
+    task.no_effect = {"pack": "its rows are one"}
     run(task, tmp_path / "run", init_checkpoint=start, max_steps=1, do_eval=False)
     run(task, tmp_path / "other", init_checkpoint=start, max_steps=1, do_eval=False, pack=False)
     assert "packing:" not in capsys.readouterr().out
@@ -170,8 +170,8 @@ def test_a_task_that_cannot_be_packed_is_not_packed_by_default(start, tmp_path, 
 
 def test_a_task_that_cannot_be_packed_says_why(start, tmp_path):
     task = MadeUp()
-    task.cannot_pack = "its rows are one"
-    with pytest.raises(ValueError, match="pack puts several examples into a row, but its rows are one; leave it out"):
+    task.no_effect = {"pack": "its rows are one"}
+    with pytest.raises(ValueError, match="pack has no effect: its rows are one; leave it out"):
         run(task, tmp_path / "run", pack=True, init_checkpoint=start)
     assert not (tmp_path / "run").exists()
 

@@ -1,23 +1,17 @@
-"""The table of settings without an effect: each row refuses its setting in its runs, and in no others."""
+"""Settings without an effect: each condition refuses its setting in its runs, and in no others."""
 
 import dataclasses
-from typing import Any
 
 import pytest
 
-from bert_keras.mistakes import Message
+from bert_keras.mistakes import Mistake
 from bert_keras.programs import classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad
-from bert_keras.settings.effects import NO_EFFECT, Other, check_effects
-from bert_keras.settings.fields import program_flags, setting
+from bert_keras.settings.effects import ON, is_meant, refuse
+from bert_keras.settings.fields import Settings, setting, setting_fields
 
 PROGRAMS = [
-    program_flags(each._PROGRAM.settings)
-    for each in (classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad)
+    each._PROGRAM.settings for each in (classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad)
 ]
-# The facts that are not settings, each with a value that no row has in its condition.
-FACTS = {"program": "x", "source": "x", "data_name": "x", "kind": "x", "has_labels": True, "frozen": "none"}
-FACTS |= {"has_lora": False, "has_head": True, "unchanged_encoder": "", "cannot_pack": "", "cannot_smooth": ""}
-FACTS |= {"without_columns": "", "has_sentence_task": True}
 # The settings that every run of their programs reads, if it does what they are for: do_predict needs predict_file.
 ALWAYS_USED = """
     adam_beta_1 adam_beta_2 adam_bias_correction adam_epsilon answer_language answer_text bert_config_file
@@ -30,76 +24,121 @@ ALWAYS_USED = """
     save_checkpoints_steps score_column strategy strip_accents tagger task_name text_columns tfds train_batch_size
     train_file use_tpu verbose_logging version_2_with_negative vocab_file warmup_proportion weight_decay_rate
 """
-VALUE = "a value"  # of the setting of a row; conditions never have it
+# Those that some data or models do not use; `Task.no_effect` and the run have the reasons.
+OF_DATA = "freeze_layers layer_decay lora_rank recompute label_smoothing scale max_score word_column tag_column pack"
+# Those of methods: eval_steps, metric and eval_file need do_eval; seed and xnli_language are compared with others.
+OF_METHODS = "eval_steps metric eval_file seed xnli_language class_weights calibrate"
 
 
-def name_of(row):
-    return f"{row.setting}-{'-'.join(row.when)}"
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Made(Settings):
+    title = "Made up"
+    do_train: bool = setting("Train.", False)
+    teacher: str | None = setting("Teacher.", None)
+    objective: str = setting("Task.", "lm", choices=("lm", "spans", "electra"))
+    rank: int = setting("Rank.", 4)
+    alpha: float | None = setting("Alpha.", None, needs={"rank": ON})
+    temperature: float = setting("Temperature.", 2.0, needs={"do_train": True, "teacher": ON})
+    size: float = setting("Size.", 0.25, needs={"objective": {"electra", "spans"}})
+    weight: float = setting("Weight.", 1.0, needs={"objective": "lm"}, harmless=0.0)
+    layers: tuple[int, ...] = setting("Layers.", (), needs_any=("teacher", "rank"))
+    column: str | None = setting("Column.", None, unless={"teacher": ON, "objective": "electra"}, needs={"wings": ON})
 
 
-def value_in(wanted):
-    """Returns a value that fits a condition."""
-    if isinstance(wanted, Other):
-        return "another reason"
-    return sorted(wanted)[0] if isinstance(wanted, set) else wanted
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"alpha": 2.0, "rank": 0}, "alpha has no effect without rank, which is 0; give both, or leave it out"),
+        ({"temperature": 3.0}, "temperature has no effect without do_train; give both, or leave it out"),
+        (
+            {"temperature": 3.0, "do_train": True},
+            "temperature has no effect without teacher; give both, or leave it out",
+        ),
+        ({"size": 0.5}, "size has no effect without objective=electra or spans; give both, or leave it out"),
+        (
+            {"weight": 2.0, "objective": "spans"},
+            "weight has no effect without objective=lm; give both, or leave it out",
+        ),
+        (
+            {"layers": (1,), "rank": 0},
+            "layers has no effect without teacher or rank; give one of them as well, or leave it out",
+        ),
+        ({"column": "a", "teacher": "b"}, "column has no effect with teacher; leave one of the two out"),
+        (
+            {"column": "a", "objective": "electra"},
+            "column has no effect with objective=electra; leave one of the two out",
+        ),
+    ],
+)
+def test_a_condition_refuses_its_setting(given, message):
+    for settings in (Made(**given, given=frozenset(given)), Made(**given | {"do_train": True}, given=frozenset(given))):
+        if "without do_train" in message and settings.do_train:
+            continue
+        with pytest.raises(Mistake) as error:
+            settings.check_effects()
+        assert str(error.value) == message
 
 
-def value_outside(wanted):
-    return wanted.than if isinstance(wanted, Other) else "something else"
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"alpha": 2.0},
+        {"temperature": 3.0, "do_train": True, "teacher": "a"},
+        {"size": 0.5, "objective": "electra"},
+        {"weight": 0.0, "objective": "spans"},
+        {"layers": (1,)},
+        {"layers": (1,), "rank": 0, "teacher": "a"},
+        {"column": "a"},
+    ],
+)
+def test_a_setting_with_an_effect_is_accepted(given):
+    Made(**given, given=frozenset(given)).check_effects()
 
 
-def check(row, changes=(), given=None, **settings):
-    """Checks a run in which all conditions of a row are true, except for the changes."""
-    known = {name: value_in(wanted) for name, wanted in row.when.items()} | dict(changes)
-    facts = {name: value for name, value in known.items() if name in FACTS}
-    settings = {"do_train": True, **known, row.setting: VALUE, **settings}
-    settings = {name: value for name, value in settings.items() if name not in facts}
-    fields = [(name, Any, setting("Meaning.", "default" if name == row.setting else None)) for name in settings]
-    made = dataclasses.make_dataclass("Made", fields)(**settings)
-    check_effects(made, {row.setting} if given is None else given, facts, (row,))
+def test_a_value_of_an_earlier_run_is_refused_only_in_training():
+    Made(temperature=3.0).check_effects()
+    with pytest.raises(Mistake, match="^temperature has no effect without teacher"):
+        Made(temperature=3.0, do_train=True).check_effects()
+    Made(do_train=True).check_effects()
 
 
-@pytest.mark.parametrize("row", NO_EFFECT, ids=name_of)
-def test_each_row_refuses_its_setting_in_its_runs_alone(row):
-    with pytest.raises(ValueError, match=rf"^{row.setting} \w.* .*; {Message(row.remedy)}$") as error:
-        check(row)
-    assert "{" not in str(error.value)
-    for name, wanted in row.when.items():
-        check(row, {name: value_outside(wanted)})  # and no error
-    if row.harmless is not None:
-        check(row, **{row.setting: row.harmless})
-    if "do_train" in row.when:
-        return
-    # The setting of a run without training may come from its training, unless the command line has it.
-    check(row, do_train=False, given=())
-    if row.in_training:
-        check(row, do_train=False)
-    else:
-        with pytest.raises(ValueError, match=f"^{row.setting} "):
-            check(row, do_train=False)
-    with pytest.raises(ValueError, match=f"^{row.setting} "):
-        check(row, given=())  # from a run_config.json
-    check(row, given=(), **{row.setting: "default"})
+def test_what_the_data_do_not_use_is_refused_with_the_reason():
+    reasons = {"rank": "the layers are frozen", "wings": "the program has no such setting"}
+    refuse(Made(), reasons)
+    refuse(Made(rank=4, given=frozenset({"column"})), reasons)
+    with pytest.raises(Mistake, match="^rank has no effect: the layers are frozen; leave it out$"):
+        refuse(Made(rank=4, given=frozenset({"rank"})), reasons)
+    with pytest.raises(Mistake, match="^rank has no effect"):
+        refuse(Made(rank=8, do_train=True), reasons)
 
 
-@pytest.mark.parametrize("row", NO_EFFECT, ids=name_of)
-def test_each_row_is_of_a_program_whose_flags_can_have_its_values(row):
-    """A row with a misspelt name would never refuse anything."""
-    programs = [
-        values
-        for values in PROGRAMS
-        if row.setting in values and all(name in values or name in FACTS for name in row.when)
-    ]
-    assert programs
-    for name, wanted in row.when.items():
-        values = [wanted.than] if isinstance(wanted, Other) else wanted if isinstance(wanted, set) else [wanted]
-        for value in values:
-            if name not in FACTS and value is not None:
-                parsed = programs[0][name].parser.parse(value)
-                assert parsed == value
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_conditions_name_settings_of_a_program_and_values_that_they_can_have(program):
+    """A condition with a misspelt name would never refuse anything."""
+    known = {field.name for each in PROGRAMS for field in dataclasses.fields(each)}
+    own = {field.name: field for field in setting_fields(program)}
+    for field in own.values():
+        conditions = field.metadata["needs"] | field.metadata["unless"]
+        assert {*conditions, *field.metadata["needs_any"]} <= known
+        for name, wanted in conditions.items():
+            if name in own and wanted is not ON and own[name].metadata["limits"].get("enum_values"):
+                values = wanted if isinstance(wanted, set) else {wanted}
+                assert values <= set(own[name].metadata["limits"]["enum_values"])
 
 
-def test_a_new_flag_has_a_row_or_is_always_used():
-    of_table, always_used = {row.setting for row in NO_EFFECT}, set(ALWAYS_USED.split())
-    assert of_table | always_used == {name for values in PROGRAMS for name in values}
-    assert not of_table & always_used
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_the_defaults_of_a_program_are_accepted(program):
+    for do_train in (False, True):
+        settings = program(do_train=do_train)
+        settings.check_effects()
+        assert not is_meant(settings, "given")
+
+
+def test_a_new_setting_has_a_condition_or_is_always_used():
+    always, of_data, of_methods = (set(names.split()) for names in (ALWAYS_USED, OF_DATA, OF_METHODS))
+    fields = [field for program in PROGRAMS for field in setting_fields(program)]
+    conditional = {
+        field.name for field in fields if any(field.metadata[name] for name in ("needs", "needs_any", "unless"))
+    }
+    assert {field.name for field in fields} == always | of_data | of_methods | conditional
+    assert not always & (of_data | of_methods | conditional - {"text_columns"})

@@ -139,9 +139,9 @@ def test_the_linear_tagger_trains_all_and_the_other_leaves_the_encoder(make):
         assert type(tuned.make_network(config).model) is LstmTagger
     assert (linear.frozen, bilstm.frozen) == ((), ("bert/",))
     assert tuned.frozen == ()
-    assert str(tuned.cannot_pack) == "the LSTMs of tagger=bilstm_tuned read across the whole row"
-    assert linear.cannot_pack == ""
-    assert str(bilstm.cannot_pack) == "the LSTMs of tagger=bilstm read across the whole row"
+    assert str(tuned.no_effect["pack"]) == "the LSTMs of tagger=bilstm_tuned read across the whole row"
+    assert not linear.no_effect
+    assert str(bilstm.no_effect["pack"]) == "the LSTMs of tagger=bilstm read across the whole row"
 
 
 def test_the_report_has_the_figures_of_each_type(make, tmp_path):

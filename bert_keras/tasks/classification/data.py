@@ -67,6 +67,11 @@ class ClassificationData:
     unlabeled: list[Example] | None = None
     calibration: list[Example] | None = None
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether the examples to train on have labels, if there are any."""
+        return self.train is not None or self.unlabeled is None
+
     def targets(self, examples: Sequence[Example]) -> np.ndarray:
         """Returns which of the labels the examples have, bool [N, C]."""
         of_examples: list[Any] = [example.label for example in examples]

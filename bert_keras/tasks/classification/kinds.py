@@ -4,8 +4,8 @@ import dataclasses
 from typing import Any
 
 from bert_keras.mistakes import Mistake, Setting
-from bert_keras.settings.effects import COLUMNS, NO_EFFECT, check_effects
-from bert_keras.tasks.settings.programs import ClassifierSettings
+from bert_keras.settings.fields import setting_fields
+from bert_keras.tasks.settings.programs import ClassifierSettings, ColumnSettings
 
 # Names of the kinds in task.json.
 TASK_NAMES = {
@@ -15,6 +15,8 @@ TASK_NAMES = {
     "multiple_choice": "multiple_choice",
 }
 
+# Settings that say where and how data are read.
+_OF_DATA = {"kind", "skip_bad_rows", "data_dir", "tfds_eval_split", "tfds_predict_split", "xnli_language"}
 _OWN_FILES = ("train_file", "eval_file", "predict_file")
 # The flags of each data source. A run has exactly one source.
 _SOURCES = (("task_name",), ("tfds",), _OWN_FILES)
@@ -35,8 +37,6 @@ def complete_settings(settings: ClassifierSettings, stored: dict[str, Any] | Non
             raise Mistake("{kind}={}, but the model is one of the kind {}; leave it out", settings.kind, kind)
         settings = dataclasses.replace(settings, kind=kind)
     _check_named(settings)
-    data = {"program": "run_classifier", "source": source_of(settings), "data_name": (settings.task_name or "").lower()}
-    check_effects(settings, settings.given, data)
     _check_source(settings)
     _check_kind(settings)
     return settings
@@ -69,11 +69,11 @@ def _of_one_source(settings: ClassifierSettings) -> ClassifierSettings:
         return settings
     defaults = {field.name: field.default for field in dataclasses.fields(settings)}
     settings = dataclasses.replace(settings, **{name: defaults[name] for name in forgotten})
-    # The columns of the earlier data do not apply to the new data, nor do flags that the new source does not use.
-    unused = {row.setting for row in NO_EFFECT if row.when == {"source": source_of(settings)}}
-    return dataclasses.replace(
-        settings, **{name: defaults[name] for name in {*COLUMNS.split(), "eval_share", *unused} - settings.given}
-    )
+    # The columns of the earlier data do not apply to the new data, nor do settings that have no effect on them.
+    columns = {field.name for field in setting_fields(ColumnSettings)} - {"skip_bad_rows"}
+    columns |= {"label_separator", "choice_columns", "eval_share"}
+    unused = {name for name, _ in settings.without_effect()} & _OF_DATA
+    return dataclasses.replace(settings, **{name: defaults[name] for name in (columns | unused) - settings.given})
 
 
 def _check_source(settings: ClassifierSettings) -> None:

@@ -40,6 +40,7 @@ def look(settings: ClassifierSettings, is_whole: bool) -> list[Findings]:
         settings = open_settings(settings, "run_classifier")
         stored = stored_task(settings, TASK_NAMES.values())
         settings = complete_settings(settings, stored)
+        settings.check_effects()
         if not (is_whole or settings.do_train or stored):
             return []  # a model that is not in a folder here decides the kind of the labels
         if settings.tfds:

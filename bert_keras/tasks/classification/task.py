@@ -34,7 +34,13 @@ from bert_keras.modeling import (
 from bert_keras.modeling.losses import Loss
 from bert_keras.runs.run_dir import RUN_CONFIG, RunDir, read_run_config
 from bert_keras.storage import paths
-from bert_keras.tasks.classification.data import ERRORS, digest_of, facts_of, read_classification_data
+from bert_keras.tasks.classification.data import (
+    ERRORS,
+    ClassificationData,
+    digest_of,
+    facts_of,
+    read_classification_data,
+)
 from bert_keras.tasks.classification.kinds import TASK_NAMES
 from bert_keras.tasks.classification.reports import write_calibration, write_evaluation, write_predictions
 from bert_keras.tasks.finetuning.task import Task
@@ -57,6 +63,25 @@ _MOST_WORDS, _MOST_TOKENS = 3, 1 << 16
 _BASELINES = {"regression": "always the mean", "multi_label": "no label"}
 
 
+def _without_effect(data: ClassificationData, settings: ClassifierSettings) -> dict[str, str | Message]:
+    """Returns the settings that change nothing in training because of the data, with the reasons."""
+    reasons: dict[str, str | Message] = {}
+    if data.kind == "multiple_choice":
+        reasons["pack"] = "the choices of an example are rows that are compared with each other"
+    if data.kind != "single_label":
+        reasons["class_weights"] = f"it is for data with one label each, but these are {data.kind}"
+    if data.kind in ("regression", "multiple_choice"):
+        reasons["calibrate"] = f"it divides the logits of classes, but these data are {data.kind}"
+    if data.kind == "regression":
+        reasons["label_smoothing"] = "the labels of a regression are numbers"
+        reasons["temperature"] = "it divides the logits of classes, but a regression has none"
+    if not data.has_labels:
+        names = ["label_smoothing", "class_weights", "eval_share", "calibrate"]
+        names += ["label_loss_weight"] if settings.label_loss_weight else []
+        reasons |= dict.fromkeys(names, "no training example has a label")
+    return reasons
+
+
 class Classification(Task):
     """The task of run_classifier.py. The constructor reads and checks all examples.
 
@@ -73,14 +98,9 @@ class Classification(Task):
         self.metric_names = ("loss", *self.data.metrics)
         self.baseline_name = _BASELINES.get(self.data.kind, "most frequent class")
         self.num_train_examples = len(self.data.train or ()) + len(self.data.unlabeled or ())
-        self.has_labels = self.data.train is not None or self.data.unlabeled is None
-        if not self.has_labels and not settings.soft_loss_weight:
+        self.no_effect = _without_effect(self.data, settings)
+        if not self.data.has_labels and not settings.soft_loss_weight:
             log.warning(Message("without labels and with {soft_loss_weight}=0, the head of the student learns nothing"))
-        self.kind = self.data.kind
-        if self.data.kind == "multiple_choice":
-            self.cannot_pack = "the choices of an example are rows that are compared with each other"
-        if self.data.kind == "regression":
-            self.cannot_smooth = "the labels of a regression are numbers"
         self.max_seq_length = settings.max_seq_length
         self.doc_stride = settings.doc_stride
         self.class_weights = self._class_weights(settings.class_weights)
@@ -187,7 +207,7 @@ class Classification(Task):
     def fit_temperature(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
         """One temperature for all classes, or one for each of several labels. Also finds what label sets need."""
         logits, truth = _logits(outputs), self.data.targets(self.data.calibration or ())
-        columns = [[label] for label in range(logits.shape[-1])] if self.kind == "multi_label" else [slice(None)]
+        columns = [[label] for label in range(logits.shape[-1])] if self.data.kind == "multi_label" else [slice(None)]
 
         def nll(temperature: float, part: Any) -> float:
             answers = self.answers({"logits": logits[:, part] / temperature}, self.calibration_features)
@@ -354,7 +374,7 @@ class Classification(Task):
 
     def _of_truth(self, answers: np.ndarray, truth: np.ndarray) -> np.ndarray:
         """Returns the probabilities of what is true: of the label, or of each label's presence or absence."""
-        return np.where(truth, answers, 1 - answers).ravel() if self.kind == "multi_label" else answers[truth]
+        return np.where(truth, answers, 1 - answers).ravel() if self.data.kind == "multi_label" else answers[truth]
 
     def _judge(self, decided: np.ndarray, rows: Any = slice(None)) -> dict[str, float]:
         """Returns the metrics of what `_decide` returns for some rows."""

@@ -7,7 +7,6 @@ from typing import Any, TypeVar, cast
 
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.runs.run_dir import MODEL_DIR
-from bert_keras.settings.effects import check_effects
 from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import FineTuningSettings
 from bert_keras.storage.json_files import read_json
@@ -35,9 +34,7 @@ def with_actions(settings: T) -> T:
 
 def open_settings(settings: S, program: str) -> S:
     """Returns the settings over those of the run in the output folder; see `open_fine_tuning`."""
-    settings = with_absolute_paths(over_run(settings, program), DATA)
-    check_effects(settings, settings.given, {"program": program})
-    return settings
+    return with_absolute_paths(over_run(settings, program), DATA)
 
 
 def files_used(settings: FineTuningSettings) -> list[str]:

@@ -11,6 +11,7 @@ def look(settings: FewShotSettings, is_whole: bool) -> list[Findings]:
     together = Findings()
     with together.catching():
         settings = open_settings(settings, "run_few_shot")
+        settings.check_effects()
         check_few_shot(settings)
         stored = stored_task(settings, ("classification",))
         if settings.do_train and settings.class_names:

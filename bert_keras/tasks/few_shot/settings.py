@@ -1,10 +1,10 @@
 """The settings of few-shot classification, and those of a classifier that reads the same data."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bert_keras.mistakes import Mistake, Setting, check_names
+from bert_keras.mistakes import Message, Mistake, Setting, check_names
 from bert_keras.settings.choices import DEFAULT_LORA_TARGETS
 from bert_keras.settings.fields import free, setting, setting_fields
 from bert_keras.settings.groups import EvaluatedSettings
@@ -36,6 +36,14 @@ class FewShotSettings(EvaluatedSettings, ColumnSettings, LabelledTextSettings):
         "If not given: accuracy.",
         None,
     )
+
+    def without_effect(self) -> Iterator[tuple[str, Message]]:
+        yield from super().without_effect()
+        if not self.contrastive_epochs:
+            yield "seed", Message("with {contrastive_epochs}=0; leave one of the two out")
+        if self.do_train and not self.train_file:
+            for name in ("class_weights", "calibrate"):
+                yield name, Message("without {train_file}; give both, or leave it out")
 
     # The training of the encoder: the learning rate is chosen with MiniLM, on the data of docs/explanation/results.md.
     learning_rate: Any = dataclasses.field(default=1e-4, init=False)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bert_keras.cli.flags import require
@@ -11,7 +11,6 @@ from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling.lora import check_lora
 from bert_keras.runs.run_dir import RunDir
-from bert_keras.settings.effects import check_effects
 from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import FineTuningSettings, TeacherSettings
 from bert_keras.tasks.finetuning.sweep import list_tries
@@ -47,6 +46,7 @@ def open_fine_tuning(
     tasks: Collection[str],
     settled: Collection[str],
     fixed: Collection[str] = (),
+    complete: Callable[[S, dict[str, Any] | None], S] = lambda settings, stored: settings,
 ) -> Opened[S]:
     """Completes the settings, checks those that all programs share, and opens the model files.
 
@@ -56,6 +56,7 @@ def open_fine_tuning(
         tasks: names of the program's tasks in task.json.
         settled: names of settings that default to the value in the task.json of a trained model.
         fixed: settings among `settled` that must not differ from that value.
+        complete: takes the settings and the task.json of `Opened`; returns the settings that it decides, too.
     """
     check_tpu(settings)
     settings = over_run(settings, program)
@@ -66,7 +67,6 @@ def open_fine_tuning(
         raise Mistake("nothing to do: give one or more of {}", actions)
     require(settings, ("output_dir",))
     settings = completed(settings)
-    check_effects(settings, settings.given, {"program": program})
     _check_choices(settings)
     run_dir = RunDir(settings.output_dir, program)
     files = _trained_model(settings, run_dir, tasks)
@@ -83,12 +83,15 @@ def open_fine_tuning(
     if num_frozen is not None and num_frozen > num_layers:
         raise Mistake("{freeze_layers}={0}, but the model has {1} layers; give {1} or less", num_frozen, num_layers)
     _check_lora(settings, files.config.hidden_size)
-    if not (isinstance(settings, TeacherSettings) and settings.do_train and settings.teacher):
-        return Opened(settings, files, stored)
-    from bert_keras.tasks.distillation.teacher import open_teacher
+    teacher = None
+    if isinstance(settings, TeacherSettings) and settings.do_train and settings.teacher:
+        from bert_keras.tasks.distillation.teacher import open_teacher
 
-    teacher = open_teacher(settings, tasks, files, program)
-    return Opened(settings, files, teacher.settings, teacher)
+        teacher = open_teacher(settings, tasks, files, program)
+        stored = teacher.settings
+    settings = complete(settings, stored)
+    settings.check_effects()
+    return Opened(settings, files, stored, teacher)
 
 
 def check_length(length: int, files: ModelFolder) -> None:

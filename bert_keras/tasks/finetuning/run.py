@@ -33,8 +33,9 @@ from bert_keras.modeling.lora import enable_lora, merge_lora
 from bert_keras.modeling.losses import Loss
 from bert_keras.runs.metrics_log import draw_learning_curves, evaluated_steps
 from bert_keras.runs.run_dir import MODEL_DIR, RunDir
+from bert_keras.runs.same_run import EVALUATION_FACTS
 from bert_keras.settings.devices import PRECISIONS
-from bert_keras.settings.effects import EVALUATION_FACTS, check_effects
+from bert_keras.settings.effects import refuse
 from bert_keras.settings.groups import EvaluatedSettings, FineTuningSettings, free_settings, values_of
 from bert_keras.storage.json_files import readable_json
 from bert_keras.storage.vocabulary import vocabulary_digest
@@ -93,7 +94,8 @@ class FineTuning:
     def execute(self) -> Result:
         """Returns the metrics and the predictions of the model to use; neither if a signal stopped training."""
         task, opened, settings = self.task, self.opened, self.opened.settings
-        check_effects(settings, settings.given, _facts_of(task, opened))
+        if settings.do_train:
+            refuse(settings, _without_effect(task, opened))
         workers, tries = Workers(self.strategy), list_tries(settings)
         if settings.deterministic:
             tf.config.experimental.enable_op_determinism()
@@ -335,7 +337,7 @@ class FineTuning:
 
     def _is_worth_packing(self, settings: FineTuningSettings) -> bool:
         """Returns whether training packs examples without a flag that says so; nobody has measured it on a TPU."""
-        is_possible = not _facts_of(self.task, self.opened)["cannot_pack"] and not is_tpu(self.strategy)
+        is_possible = "pack" not in _without_effect(self.task, self.opened) and not is_tpu(self.strategy)
         mask, num_devices = self.task.train_features["input_mask"], self.strategy.num_replicas_in_sync
         return is_possible and is_worth_packing(mask, settings, num_devices, self._is_trimmed)
 
@@ -375,26 +377,28 @@ class FineTuning:
         return network, load_model(network.model, run_dir, self.opened.files.checkpoint)
 
 
-# The attributes of a task that `settings.effects.check_effects` reads.
-_FACTS = ("kind", "has_labels", "has_head", "cannot_pack", "cannot_smooth")
-
-
-def _facts_of(task: Task, opened: Opened) -> dict[str, Any]:
-    """Returns the facts of `settings.effects.check_effects`."""
+def _without_effect(task: Task, opened: Opened) -> dict[str, str | Message]:
+    """Returns the settings that change nothing in a training run because of its data or its model, with the reasons."""
     settings, num_layers = opened.settings, opened.files.config.num_layers_of_weights
-    num_frozen = settings.freeze_layers
-    is_unchanged = any("bert/encoder/".startswith(prefix) for prefix in task.frozen)
-    reader = Message("{tagger}={}", settings.tagger) if isinstance(settings, NerSettings) else "this task"
-    facts = {name: getattr(task, name) for name in _FACTS}
-    if opened.teacher:
-        facts["cannot_pack"] = facts["cannot_pack"] or opened.teacher.cannot_pack
-    return {
-        "program": task.program,
-        **facts,
-        "frozen": "none" if num_frozen is None else {num_layers: "all", 0: "embeddings"}.get(num_frozen, "some"),
-        "has_lora": settings.lora_rank > 0,
-        "unchanged_encoder": Message("{} leaves the encoder as it is", reader) if is_unchanged else "",
-    }
+    reasons = dict(task.no_effect)
+    if opened.teacher and opened.teacher.cannot_pack:
+        reasons.setdefault("pack", opened.teacher.cannot_pack)
+    if any("bert/encoder/".startswith(prefix) for prefix in task.frozen):
+        reader = Message("{tagger}={}", settings.tagger) if isinstance(settings, NerSettings) else "this task"
+        reason = Message("{} leaves the encoder as it is", reader)
+        reasons |= dict.fromkeys(("freeze_layers", "layer_decay", "lora_rank", "recompute"), reason)
+    elif settings.freeze_layers == num_layers:
+        frozen = Message("{freeze_layers}={} freezes all layers", num_layers)
+        reasons |= dict.fromkeys(("layer_decay", "lora_rank", "recompute"), frozen)
+        if not task.has_head:
+            reasons["freeze_layers"] = "it freezes all weights that the loss depends on"
+    if settings.lora_rank:
+        reasons["calibrate"] = Message("it changes the weights of the head, which {lora_rank} keeps in another file")
+        if settings.freeze_layers == 0:
+            reasons["freeze_layers"] = Message("{lora_rank} freezes the embeddings, too")
+    if not task.has_head:
+        reasons["new_head"] = "this task has no head"
+    return reasons
 
 
 def num_steps_of(num_examples: int, batch_size: int, num_epochs: float) -> int:

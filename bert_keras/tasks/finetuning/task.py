@@ -50,13 +50,10 @@ class Task:
             in `write_evaluation`, where it is the network of the evaluation.
         results: dict of numbers by name, which `evaluate` may set: the entries of eval_results.txt. None: the metrics
             with the prefix "eval_", as in the original BERT.
-        kind: str; the kind of the data or labels, if some settings are only for some kinds.
-        has_labels: bool; whether a training example has a label.
         has_head: bool; whether the network has weights above the encoder.
         frozen: tuple of str; training does not change weights whose names begin with one of these.
         is_trimmed: bool; whether batches may be cut to their longest sequence.
-        cannot_pack: str; the reason why examples cannot share a row; empty if they can.
-        cannot_smooth: str; the reason why the loss ignores `label_smoothing`; empty if it uses it.
+        no_effect: dict; settings that change nothing in the training of the task, by name, with the reasons.
     """
 
     program = ""
@@ -71,17 +68,14 @@ class Task:
     baseline_name = ""
     infer: Infer | None = None
     results: dict[str, Any] | None = None
-    kind = ""
-    has_labels = True
     has_head = True
     frozen: tuple[str, ...] = ()
     is_trimmed = True
-    cannot_pack: str | Message = ""
-    cannot_smooth: str | Message = ""
 
     # Each task has its own dicts. A subclass may set them, or define attributes of these names.
     facts = functools.cached_property(lambda self: {})
     files = functools.cached_property(lambda self: {})
+    no_effect: Any = functools.cached_property(lambda self: {})
     texts = functools.cached_property(lambda self: {})
     baseline = functools.cached_property(lambda self: {})
     page_examples = functools.cached_property(lambda self: [])

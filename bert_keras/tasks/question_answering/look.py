@@ -31,6 +31,7 @@ def look(settings: SquadSettings, is_whole: bool) -> list[Findings]:
     together, files, texts = Findings(), [], []
     with together.catching():
         settings = open_settings(settings, "run_squad")
+        settings.check_effects()
         stored = stored_task(settings, ["question_answering"])
         if stored and teacher_of(settings):
             if not is_whole and stored.get("version_2_with_negative", False) != settings.version_2_with_negative:

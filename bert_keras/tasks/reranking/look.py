@@ -23,6 +23,7 @@ def look(settings: RerankerSettings, is_whole: bool) -> list[Findings]:
     together, files, texts = Findings(), [], []
     with together.catching():
         settings = open_settings(settings, "run_reranker")
+        settings.check_effects()
         for name in files_used(settings):
             files.append(Findings(getattr(settings, name), name))
             queries = None

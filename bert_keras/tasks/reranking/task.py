@@ -55,8 +55,10 @@ class Reranking(Task):
         of_model = {"sigmoid": "bce", "identity": "listwise"}
         self._loss = of_model[stored["activation"]] if stored else settings.rerank_loss
         if self._loss == "listwise":
-            self.cannot_pack = "the texts of a query are rows that are compared with each other"
-            self.cannot_smooth = "the listwise loss compares the texts of a query"
+            self.no_effect = {
+                "pack": "the texts of a query are rows that are compared with each other",
+                "label_smoothing": "the listwise loss compares the texts of a query",
+            }
         self.max_seq_length = settings.max_seq_length
         self._tokenizer = files.tokenizer
         self._read(settings)

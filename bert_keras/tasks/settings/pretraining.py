@@ -1,10 +1,15 @@
 """The settings of pre-training."""
 
 import dataclasses
+from collections.abc import Iterator
 
+from bert_keras.mistakes import Message
+from bert_keras.settings.effects import ON
 from bert_keras.settings.fields import REQUIRED, free, setting
-from bert_keras.settings.groups import SOFT_LOSS, DistillationSettings, RunSettings
+from bert_keras.settings.groups import SOFT_LOSS, TAUGHT, DistillationSettings, RunSettings
 from bert_keras.settings.numbers import NumberParser
+
+_ELECTRA = {"objective": "electra"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -18,7 +23,9 @@ class PretrainingSettings(DistillationSettings, RunSettings):
     eval_file: str | None = free("Records to evaluate on, instead of those of {input_file}.", None)
     vocab_file: str | None = free("Vocabulary of the records; it is copied to {output_dir}.", None)
     init_checkpoint: str | None = setting("Weights to start from: checkpoint, its folder, or hf://owner/name.", None)
-    allow_partial_checkpoint: bool = free("Accept an {init_checkpoint} that lacks weights of the model.", False)
+    allow_partial_checkpoint: bool = free(
+        "Accept an {init_checkpoint} that lacks weights of the model.", False, needs={"init_checkpoint": ON}
+    )
     max_seq_length: int = setting(
         "Number of tokens in a record; the program refuses other records.", 128, lower_bound=1
     )
@@ -48,24 +55,36 @@ class PretrainingSettings(DistillationSettings, RunSettings):
         "Factor of the loss of the sentence task in the sum of both. 0: train without this loss.",
         1.0,
         parser=NumberParser(0),
+        needs={"objective": "masked_lm"},
+        harmless=0.0,
     )
     generator_size: float = setting(
         "ELECTRA: size of the generator as a share of the model's width, heads and inner width; published: 0.25 for "
         "Small and Large, 0.3333 for Base.",
         0.25,
         parser=NumberParser(0),
+        needs=_ELECTRA,
     )
     replaced_token_loss_weight: float = setting(
-        "ELECTRA: factor of the discriminator's loss.", 50.0, parser=NumberParser(0)
+        "ELECTRA: factor of the discriminator's loss.", 50.0, parser=NumberParser(0), needs=_ELECTRA
     )
     pack: bool = setting("Train on rows that hold several examples each: less padding if examples are short.", False)
     teacher: str | None = free(
-        "Pre-trained model that teaches a smaller one: a folder, a checkpoint, or hf://owner/name.", None
+        "Pre-trained model that teaches a smaller one: a folder, a checkpoint, or hf://owner/name.",
+        None,
+        needs={"do_train": True, "objective": "masked_lm"},
     )
     # The weights of DistilBERT; its masked LM has the weight 2.
-    soft_loss_weight: float = setting(SOFT_LOSS, 5.0, parser=NumberParser(0))
+    soft_loss_weight: float = setting(SOFT_LOSS, 5.0, parser=NumberParser(0), needs=TAUGHT)
     cosine_loss_weight: float = setting(
         "Weight of 1 minus the cosine between the last hidden states of both models. 0: none.",
         1.0,
         parser=NumberParser(0),
+        needs=TAUGHT,
     )
+
+    def without_effect(self) -> Iterator[tuple[str, Message]]:
+        yield from super().without_effect()
+        if self.do_train and not self.do_eval:  # a later command may repeat them
+            for name in ("eval_steps", "eval_file"):
+                yield name, Message("without {do_eval}; give both, or leave it out")

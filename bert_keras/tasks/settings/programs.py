@@ -1,7 +1,7 @@
 """The settings of each program of fine-tuning."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from absl import flags
 
@@ -9,16 +9,18 @@ from bert_keras.data_prep.tasks.columns import HEADERS
 from bert_keras.data_prep.tasks.examples import KINDS
 from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS
 from bert_keras.evaluation.squad import LANGUAGES
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.tasks import POOLINGS
 from bert_keras.settings.choices import TAGGERS
+from bert_keras.settings.effects import ON
 from bert_keras.settings.fields import REQUIRED, Settings, free, setting
-from bert_keras.settings.groups import (
-    EvaluatedSettings,
-    TeacherSettings,
-)
+from bert_keras.settings.groups import TAUGHT, EvaluatedSettings, TeacherSettings
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.settings.numbers import ListedParser, NumberParser
+
+# Data that have their own form.
+_KNOWN = {"task_name": ON}
+_TFDS = {"tfds": ON}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,24 +33,30 @@ class ColumnSettings:
         "Column of the text: its name, or its number from 0; Subject,Body joins two. If not given: found by its name.",
         None,
         parser=ListedParser(),
+        unless=_KNOWN,
     )
     text_pair_column: str | None = setting(
-        "Column of the second text of a pair. If not given: found by its name.", None, parser=ListedParser()
+        "Column of the second text of a pair. If not given: found by its name.",
+        None,
+        parser=ListedParser(),
+        unless=_KNOWN,
     )
     label_column: str | None = setting(
-        "Column of the label. If not given: found by its name.", None, parser=ListedParser()
+        "Column of the label. If not given: found by its name.", None, parser=ListedParser(), unless=_KNOWN
     )
     id_column: str | None = free(
         "Column of the id, for the tables of results. If not given: predictions have the row number from 0.",
         None,
         parser=ListedParser(),
+        unless=_KNOWN,
     )
     has_header: str = setting(
         "Whether the first row of a .csv or .tsv file names the columns. auto: decided from its content.",
         "auto",
         choices=HEADERS,
+        unless=_KNOWN | _TFDS,
     )
-    skip_bad_rows: bool = setting("Leave out rows that cannot be read, and count them.", False)
+    skip_bad_rows: bool = setting("Leave out rows that cannot be read, and count them.", False, unless=_TFDS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,7 +69,12 @@ class LabelledTextSettings:
     eval_file: str | None = free("Your own data to evaluate on.", None)
     predict_file: str | None = free("Your own data to predict; it needs no labels.", None)
     eval_share: float = setting(
-        "Share of {train_file} to hold out for evaluation, such as 0.2.", 0.0, lower_bound=0.0, upper_bound=1.0
+        "Share of {train_file} to hold out for evaluation, such as 0.2.",
+        0.0,
+        unless=_KNOWN | _TFDS,
+        needs={"train_file": ON},
+        lower_bound=0.0,
+        upper_bound=1.0,
     )
     calibrate: bool = setting(
         "Hold out a tenth of the examples to train on, and divide the weights of the head by the temperature that fits "
@@ -97,18 +110,31 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings, ColumnSettings, Lab
 
     task_name: str | None = setting("A known task, such as mrpc, xnli or swag; needs {data_dir}.", None)
     data_dir: str | None = free(
-        "Folder with the files of {task_name}, as distributed; for {tfds}, its data folder.", None
+        "Folder with the files of {task_name}, as distributed; for {tfds}, its data folder.",
+        None,
+        needs_any=("task_name", "tfds"),
     )
-    unlabeled_file: str | None = free("Texts without labels, which only {teacher} labels; as {train_file}.", None)
+    unlabeled_file: str | None = free(
+        "Texts without labels, which only {teacher} labels; as {train_file}.", None, needs=TAUGHT
+    )
     tfds: str | None = setting("A dataset of TensorFlow Datasets, such as glue/mrpc.", None)
-    tfds_eval_split: str = free("Split of {tfds} to evaluate on.", "validation")
-    tfds_predict_split: str = free("Split of {tfds} to predict.", "test")
+    tfds_eval_split: str = free("Split of {tfds} to evaluate on.", "validation", needs=_TFDS)
+    tfds_predict_split: str = free("Split of {tfds} to predict.", "test", needs=_TFDS)
     kind: str = setting(
-        "Kind of labels in your own data.", "single_label", choices=KINDS, parser=_KindParser(list(KINDS))
+        "Kind of labels in your own data.",
+        "single_label",
+        choices=KINDS,
+        parser=_KindParser(list(KINDS)),
+        unless=_KNOWN,
     )
-    label_separator: str | None = setting("Text between the labels in a cell, for {kind}=multi_label.", None)
+    label_separator: str | None = setting(
+        "Text between the labels in a cell, for {kind}=multi_label.", None, unless=_KNOWN, needs={"kind": "multi_label"}
+    )
     choice_columns: Sequence[str] = setting(
-        "Columns of the choices, separated by commas, for {kind}=multiple_choice.", ()
+        "Columns of the choices, separated by commas, for {kind}=multiple_choice.",
+        (),
+        unless=_KNOWN | _TFDS,
+        needs={"kind": "multiple_choice"},
     )
     xnli_language: str = setting("Language of XNLI.", "zh")
     metric: str | None = free(
@@ -117,6 +143,11 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings, ColumnSettings, Lab
         "metric of the task; for your own data accuracy, spearman or f1_micro.",
         None,
     )
+
+    def without_effect(self) -> Iterator[tuple[str, Message]]:
+        yield from super().without_effect()
+        if (self.task_name or "").lower() != "xnli":
+            yield "xnli_language", Message("without {task_name}=xnli; give both, or leave it out")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -152,6 +183,7 @@ class SquadSettings(TeacherSettings):
         "SQuAD 2.0: odds of no answer above which the answer is empty. If not given, prediction uses the threshold "
         "that the evaluation found.",
         0.0,
+        needs={"version_2_with_negative": True},
     )
     answer_text: str = free(
         "Text of an answer: release, as in the original BERT, or offsets, the exact characters of the context.",

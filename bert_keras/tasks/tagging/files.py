@@ -3,6 +3,7 @@
 from typing import Any
 
 from bert_keras.mistakes import Mistake, Setting
+from bert_keras.settings.effects import refuse
 from bert_keras.storage import paths
 from bert_keras.storage.json_rows import has_json_rows
 from bert_keras.tasks.settings.programs import NerSettings
@@ -26,6 +27,14 @@ def find_files(settings: NerSettings) -> dict[str, str]:
             raise Mistake("{} needs {}, or {data_dir} with a {}", Setting(action), Setting(name), usual_name)
         files[name] = path
     return files
+
+
+def check_columns(settings: NerSettings) -> None:
+    """Refuses columns for files that have none."""
+    files = find_files(settings).values()
+    if all(map(has_json_rows, files)):
+        reason = f"{', '.join(files)} has no columns, but JSON"
+        refuse(settings, dict.fromkeys(("word_column", "tag_column"), reason))
 
 
 def columns_of(settings: NerSettings, path: str) -> dict[str, Any]:

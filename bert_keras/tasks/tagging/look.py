@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.data_prep.tasks.tagging.features import check_tags, collect_tags
-from bert_keras.settings.effects import check_effects
-from bert_keras.storage.json_rows import has_json_rows
 from bert_keras.tasks.dry_run.findings import Findings
 from bert_keras.tasks.dry_run.opening import open_settings, stored_task, teacher_of
 from bert_keras.tasks.dry_run.pieces import add_pieces, open_tokenizer
@@ -20,7 +18,7 @@ from bert_keras.tasks.dry_run.statistics import (
     spread,
 )
 from bert_keras.tasks.settings.programs import NerSettings
-from bert_keras.tasks.tagging.files import columns_of, find_files
+from bert_keras.tasks.tagging.files import check_columns, columns_of, find_files
 
 _WORDS_SHOWN = 16
 
@@ -32,8 +30,8 @@ def look(settings: NerSettings, is_whole: bool) -> list[Findings]:
     with together.catching():
         settings = open_settings(settings, "run_ner")
         is_open, paths = True, find_files(settings)
-        without_columns = ", ".join(paths.values()) if all(map(has_json_rows, paths.values())) else ""
-        check_effects(settings, settings.given, {"without_columns": without_columns})
+        settings.check_effects()
+        check_columns(settings)
         for name, path in paths.items():
             files.append(Findings(path, name))
             with files[-1].reading():

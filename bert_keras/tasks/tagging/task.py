@@ -50,7 +50,8 @@ class TokenClassification(Task):
         self._model = TAGGERS[settings.tagger]
         if self._model is not TokenClassifierModel:
             self.frozen = ("bert/",) if self._model.is_frozen else ()
-            self.cannot_pack = Message("the LSTMs of {tagger}={} read across the whole row", settings.tagger)
+            reason = Message("the LSTMs of {tagger}={} read across the whole row", settings.tagger)
+            self.no_effect = {"pack": reason}
 
         def read(path: str, needs_tags: bool = True) -> list[Sentence]:
             return read_conll(path, needs_tags, **columns_of(settings, path))

@@ -26,6 +26,7 @@ def look(settings: VectorSettings, is_whole: bool) -> list[Findings]:
     together, files, texts = Findings(), [], []
     with together.catching():
         settings = open_settings(settings, "run_sentence_vectors")
+        settings.check_effects()
         for name in files_used(settings):
             files.append(Findings(getattr(settings, name), name))
             rows = None

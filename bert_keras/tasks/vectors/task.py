@@ -16,7 +16,7 @@ from bert_keras.evaluation.sentence_vectors import (
     similarity_metrics,
 )
 from bert_keras.evaluation.tables import tab_separated
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, SentenceModel
 from bert_keras.modeling.heads import check_pooling
@@ -47,8 +47,6 @@ class SentenceVectors(Task):
     program = "run_sentence_vectors"
     metric = "spearman"
     has_head = False
-    cannot_pack = "an example of vectors is several texts"
-    cannot_smooth = "the loss of vectors has no labels"
 
     def __init__(self, settings: VectorSettings, files: ModelFolder) -> None:
         check_pooling(files.config, settings.pooling)
@@ -62,7 +60,6 @@ class SentenceVectors(Task):
         self.texts = {
             part: found[name].placed for part, name in (("train", "train_file"), ("eval", "eval_file")) if name in found
         }
-        self.kind = self._train.kind if self._train else ""
         self.facts = {f"{name}_sha256": texts.digest for name, texts in found.items() if name != "predict_file"}
 
         def features(name: str) -> dict[str, np.ndarray]:
@@ -86,13 +83,19 @@ class SentenceVectors(Task):
 
     def _prepare_training(self, settings: VectorSettings, features: dict[str, np.ndarray]) -> None:
         self.num_train_examples = len(features["input_ids"])
+        self.no_effect = {
+            "pack": "an example of vectors is several texts",
+            "label_smoothing": "the loss of vectors has no labels",
+        }
         if self._train.kind == "scores":
+            self.no_effect["scale"] = "pairs with scores have another loss than the ranking loss"
             highest = settings.max_score or max(map(abs, self._train.labels))
             if not highest:
                 raise Mistake("{}: all scores are 0; give pairs of different similarity", settings.train_file)
             log.info("loss: squared error of the cosine, and a score of %g is a cosine of 1", highest)
             features["label_values"] = np.array(self._train.labels, np.float32) / np.float32(highest)
         else:
+            self.no_effect["max_score"] = Message("{train_file}={} has no scores", settings.train_file)
             if self._train.kind != "pairs":
                 # Dropout makes the two vectors of a text differ.
                 features = {name: np.repeat(values, 2, axis=1) for name, values in features.items()}
