@@ -388,10 +388,10 @@ def _without_effect(task: Task, opened: Opened) -> dict[str, str | Message]:
         reason = Message("{} leaves the encoder as it is", reader)
         reasons |= dict.fromkeys(("freeze_layers", "layer_decay", "lora_rank", "recompute"), reason)
     elif settings.freeze_layers == num_layers:
+        if not task.has_head:
+            raise Mistake("{freeze_layers}={} freezes all weights that the loss depends on; give less", num_layers)
         frozen = Message("{freeze_layers}={} freezes all layers", num_layers)
         reasons |= dict.fromkeys(("layer_decay", "lora_rank", "recompute"), frozen)
-        if not task.has_head:
-            reasons["freeze_layers"] = "it freezes all weights that the loss depends on"
     if settings.lora_rank:
         reasons["calibrate"] = Message("it changes the weights of the head, which {lora_rank} keeps in another file")
         if settings.freeze_layers == 0:

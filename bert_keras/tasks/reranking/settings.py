@@ -7,6 +7,7 @@ from bert_keras.data_prep.tasks.columns import HEADERS
 from bert_keras.settings.effects import ON
 from bert_keras.settings.fields import free, setting
 from bert_keras.settings.groups import EvaluatedSettings
+from bert_keras.settings.numbers import ListedParser
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -18,7 +19,9 @@ class RerankerSettings(EvaluatedSettings):
     train_file: str | None = free("Queries with texts to train on: .csv, .tsv, .txt (tabs) or .jsonl.", None)
     eval_file: str | None = free("Queries with texts to evaluate on.", None)
     predict_file: str | None = free("Queries with texts to write the scores of.", None)
-    text_column: str | None = setting("Column of the query. If not given: found by its name.", None, parser=ListedParser())
+    text_column: str | None = setting(
+        "Column of the query. If not given: found by its name.", None, parser=ListedParser()
+    )
     text_pair_column: str | None = setting("Column of the text. If not given: found by its name.", None)
     label_column: str | None = setting(
         "Column of the score: 0 if the text does not fit, above 0 if it fits. If not given: found by its name.", None
