@@ -1,0 +1,338 @@
+"""Settings that are refused because they have no effect really have none: a run with them is the run without them."""
+
+import dataclasses
+import json
+import pathlib
+from types import ModuleType
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from eager import without_graphs
+from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
+from known_models import TOKENS, make_config, write_model
+from states import assert_bit_equal, weights_in
+from tiny_bert import make_config as make_small_config
+from tiny_bert import make_model
+from tiny_classes import VOCABULARY, write_mrpc
+from tiny_classes import write_start as write_classes
+from training_runs import rows_of
+
+import bert_keras
+from bert_keras.modeling import PretrainingModel, save_checkpoint, weights_by_name
+from bert_keras.programs import classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad
+from bert_keras.settings import effects
+from bert_keras.settings.fields import Settings, setting_fields
+
+WORDS = TOKENS[5:18]
+TEXTS = [f"{first} {second} {first}" for first in WORDS[:5] for second in WORDS[5:10]]
+CLASSED = [(text, ["bad", "good"][number % 2]) for number, text in enumerate(TEXTS)]
+SCORED = [(text, number % 7 / 2) for number, text in enumerate(TEXTS)]
+SEVERAL = [{"text": text, "label": ["a", "b", "c"][number % 3 : 2]} for number, text in enumerate(TEXTS)]
+CHOICES = [{"text": text, "one": "he ate", "two": "she was", "label": number % 2} for number, text in enumerate(TEXTS)]
+SENTENCES = [(text.split(), ["B-LOC", "O", "B-PER"]) for text in TEXTS]
+QUESTIONS = [
+    {"id": str(number), "context": text, "question": "who is", "answers": {"text": [text.split()[1]]}}
+    for number, text in enumerate(TEXTS)
+]
+for row in QUESTIONS:
+    row["answers"]["answer_start"] = [row["context"].index(row["answers"]["text"][0])]
+PAIRS = [{"anchor": text, "positive": " ".join(text.split()[1:])} for text in TEXTS]
+LIKENESSES = [{"sentence1": a, "sentence2": "he was so hungry", "score": score} for a, score in SCORED]
+QUERIES = [{"query": text, "positive": f"{text} is", "negative": "he ate"} for text in TEXTS]
+
+SHORT = {"max_seq_length": 16, "train_batch_size": 8, "learning_rate": 0.01, "max_steps": 3, "log_steps": 1}
+START = {"init_checkpoint": "@start"}
+TUNED = {**SHORT, **START}
+TEXT_TO_CLASSES = {"train_data": CLASSED, "eval_data": CLASSED[:9], "predict_data": TEXTS[:5], **TUNED}
+UNEVALUATED = {name: value for name, value in TEXT_TO_CLASSES.items() if name != "eval_data"}
+TAUGHT = {**TEXT_TO_CLASSES, "teacher": "@teacher"}
+UNTAUGHT = {
+    "temperature": 5.0,
+    "label_loss_weight": 0.1,
+    "soft_loss_weight": 3.0,
+    "hidden_loss_weight": 2.0,
+    "attention_loss_weight": 2.0,
+    "teacher_layers": [1],
+}
+PRETRAINED = {
+    "train_data": "@train.tfrecord",
+    "eval_data": "@held_out.tfrecord",
+    "bert_config_file": "@pretraining.json",
+    "max_seq_length": 12,
+    "max_predictions_per_seq": 3,
+    "train_batch_size": 8,
+    "max_eval_steps": 2,
+    "learning_rate": 0.01,
+    "num_train_steps": 3,
+    "num_warmup_steps": 1,
+    "log_steps": 1,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """Settings of a run, and others that have no effect in it.
+
+    A text that begins with @ is the path of one of the `files`.
+    """
+
+    program: ModuleType
+    base: dict[str, Any]
+    unused: dict[str, Any]
+
+    @property
+    def settings(self):
+        """The settings of the run with both, as the program has them."""
+        given = {**self.base, **self.unused}
+        data = {"train_data": "input_file"} if self.program is pretraining else {}
+        data |= {f"{name}_data": f"{name}_file" for name in ("train", "eval", "predict", "unlabeled") if not name in data}
+        given = {data.get(name, name): "data" if name in data else value for name, value in given.items()}
+        program = self.program._PROGRAM
+        return program.settings.from_arguments(program.function, {**program._actions(given.keys()), **given})
+
+
+CONTEXTS = {
+    "a classifier of your own files": Context(
+        classifier,
+        TEXT_TO_CLASSES,
+        {
+            **UNTAUGHT,
+            "lora_alpha": 4.0,
+            "lora_targets": "key",
+            "early_stopping": 1,
+            "xnli_language": "fr",
+            "data_dir": "@",
+            "tfds_eval_split": "train",
+            "tfds_predict_split": "train",
+            "label_separator": "o",
+            "choice_columns": ["one", "two"],
+            "tpu_name": "mine",
+            "tpu_zone": "here",
+            "gcp_project": "project",
+            "master": "grpc://10.0.0.1:8470",
+            "num_tpu_cores": 4,
+        },
+    ),
+    "no evaluation": Context(classifier, UNEVALUATED, {"eval_steps": 1, "metric": "f1_macro"}),
+    "random weights to start from": Context(
+        classifier,
+        {**TEXT_TO_CLASSES, "init_checkpoint": None, "bert_config_file": "@start/bert_config.json"}
+        | {"vocab_file": "@start/vocab.txt"},
+        {"new_head": True},
+    ),
+    "frozen layers": Context(
+        classifier, {**TEXT_TO_CLASSES, "freeze_layers": 1}, {"layer_decay": 0.5, "recompute": True, "lora_rank": 2}
+    ),
+    "LoRA": Context(classifier, {**TEXT_TO_CLASSES, "lora_rank": 2}, {"freeze_layers": 0}),
+    "several labels": Context(
+        classifier,
+        {**TUNED, "train_data": SEVERAL, "eval_data": SEVERAL[:9], "kind": "multi_label"},
+        {"class_weights": "1,2,3"},
+    ),
+    "multiple choice": Context(
+        classifier,
+        {**TUNED, "train_data": CHOICES, "eval_data": CHOICES[:9]}
+        | {"kind": "multiple_choice", "choice_columns": ["one", "two"]},
+        {"class_weights": "1,2"},
+    ),
+    "regression": Context(
+        classifier,
+        {**TUNED, "train_data": SCORED, "eval_data": SCORED[:9], "kind": "regression"},
+        {"class_weights": "balanced", "label_smoothing": 0.3},
+    ),
+    "regression with a teacher": Context(
+        classifier,
+        {**TUNED, "train_data": SCORED, "eval_data": SCORED[:9], "kind": "regression", "teacher": "@teacher_of_numbers"},
+        {"temperature": 5.0},
+    ),
+    "a teacher without its predictions": Context(
+        classifier, {**TAUGHT, "soft_loss_weight": 0, "hidden_loss_weight": 1}, {"temperature": 5.0}
+    ),
+    "a teacher without its layers": Context(classifier, TAUGHT, {"teacher_layers": [1]}),
+    "a teacher without labels": Context(
+        classifier, {**TAUGHT, "label_loss_weight": 0}, {"label_smoothing": 0.3, "class_weights": "1,5"}
+    ),
+    "no label at all": Context(
+        classifier,
+        {**TUNED, "unlabeled_data": TEXTS, "predict_data": TEXTS[:5], "teacher": "@teacher"},
+        {
+            "label_loss_weight": 5.0,
+            "label_smoothing": 0.3,
+            "class_weights": "1,5",
+            "calibrate": True,
+            "eval_share": 0.2,
+        },
+    ),
+    "evaluation alone": Context(
+        classifier,
+        {**START, "init_checkpoint": "@teacher", "eval_data": CLASSED, "predict_data": TEXTS[:5]},
+        {**UNTAUGHT, "teacher": "@teacher", "unlabeled_data": TEXTS},
+    ),
+    "a known task": Context(
+        classifier,
+        {**SHORT, "init_checkpoint": "@classes", "task_name": "mrpc", "data_dir": "@mrpc"}
+        | {"do_train": True, "do_eval": True, "do_predict": True},
+        {
+            "text_column": "#2 String",
+            "text_pair_column": "#1 String",
+            "label_column": "#1 ID",
+            "id_column": "#2 ID",
+            "has_header": "no",
+            "kind": "regression",
+            "label_separator": "o",
+            "choice_columns": ["#1 String", "#2 String"],
+            "eval_share": 0.2,
+        },
+    ),
+    "tags in JSON": Context(
+        ner,
+        {**TUNED, "train_data": SENTENCES, "eval_data": SENTENCES[:9], "predict_data": [text.split() for text in TEXTS]},
+        {"word_column": 1, "tag_column": 0},
+    ),
+    "an encoder that does not change": Context(
+        ner,
+        {**TUNED, "train_data": SENTENCES, "eval_data": SENTENCES[:9], "tagger": "bilstm"},
+        {"freeze_layers": 1, "layer_decay": 0.5, "recompute": True, "lora_rank": 2},
+    ),
+    "SQuAD 1.1": Context(
+        squad,
+        {**TUNED, "train_data": QUESTIONS, "eval_data": QUESTIONS[:9], "predict_data": QUESTIONS[:5]}
+        | {"doc_stride": 4, "max_query_length": 4},
+        {"null_score_diff_threshold": -50.0},
+    ),
+    "vectors of scored pairs": Context(
+        sentence_vectors,
+        {**TUNED, "train_data": LIKENESSES, "eval_data": LIKENESSES[:9], "predict_data": TEXTS[:5]},
+        {"scale": 3.0, "label_smoothing": 0.3, "new_head": True},
+    ),
+    "vectors of pairs": Context(
+        sentence_vectors,
+        {**TUNED, "train_data": PAIRS, "eval_data": PAIRS[:9], "predict_data": TEXTS[:5]},
+        {"max_score": 9.0, "label_smoothing": 0.3, "new_head": True},
+    ),
+    "a listwise reranker": Context(
+        reranker,
+        {**TUNED, "train_data": QUERIES, "eval_data": QUERIES[:9], "predict_data": QUERIES[:5]},
+        {"num_mined_negatives": 2, "label_smoothing": 0.3},
+    ),
+    "few labels and the encoder as it is": Context(
+        few_shot,
+        {**START, "max_seq_length": 16, "train_data": CLASSED, "eval_data": CLASSED[:9], "predict_data": TEXTS[:5]}
+        | {"contrastive_epochs": 0},
+        {"seed": 1},
+    ),
+    "names of classes alone": Context(
+        few_shot,
+        {**START, "max_seq_length": 16, "class_names": ["he ate", "she was"], "predict_data": TEXTS[:5]},
+        {"class_weights": "1,5", "calibrate": True, "eval_share": 0.2},
+    ),
+    "pre-training": Context(
+        pretraining,
+        PRETRAINED,
+        {
+            "allow_partial_checkpoint": True,
+            "generator_size": 0.5,
+            "replaced_token_loss_weight": 5.0,
+            "soft_loss_weight": 3.0,
+            "cosine_loss_weight": 3.0,
+            "temperature": 5.0,
+        },
+    ),
+    "pre-training without evaluation": Context(
+        pretraining,
+        {name: value for name, value in PRETRAINED.items() if name != "eval_data"} | {"do_eval": False},
+        {"eval_steps": 1, "eval_file": "@held_out.tfrecord"},
+    ),
+    "ELECTRA": Context(
+        pretraining,
+        {**PRETRAINED, "objective": "electra", "generator_size": 0.5},
+        {"next_sentence_loss_weight": 5.0},
+    ),
+    "records without a sentence task": Context(
+        pretraining, {**PRETRAINED, "train_data": "@no_sentences.tfrecord"}, {"next_sentence_loss_weight": 5.0}
+    ),
+    "a pre-trained model alone": Context(
+        pretraining,
+        {**PRETRAINED, "do_train": False, "init_checkpoint": "@pretrained"},
+        {"teacher": "@pretrained", "soft_loss_weight": 3.0, "cosine_loss_weight": 3.0, "temperature": 5.0},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, write_records):
+    """The folder of the files that the contexts name."""
+    folder = tmp_path_factory.mktemp("files")
+    keras.utils.set_random_seed(1)
+    with without_graphs():
+        write_model(folder / "start", PretrainingModel(make_config(hidden_size=16, hidden_act="gelu")))
+        one_layer = {"num_hidden_layers": 1}
+        write_fine_tuned(
+            folder / "teacher", random_classifier(2, **one_layer), "classification", **OF_TEXTS, labels=["bad", "good"]
+        )
+        write_fine_tuned(
+            folder / "teacher_of_numbers", random_classifier(1, **one_layer), "regression", **OF_TEXTS, labels=[]
+        )
+        write_classes(folder / "classes")
+        write_mrpc(folder / "mrpc")
+        config = make_small_config(**one_layer)
+        config.to_json_file(folder / "pretraining.json")
+        (folder / "pretrained").mkdir()
+        config.to_json_file(folder / "pretrained" / "bert_config.json")
+        save_checkpoint(folder / "pretrained" / "model.ckpt-1", weights_by_name(make_model(config)))
+    write_records(folder / "train.tfrecord", 24)
+    write_records(folder / "held_out.tfrecord", 11, seed=5)
+    write_records(folder / "no_sentences.tfrecord", 24)
+    (folder / "no_sentences.tfrecord.json").write_text('{"sentence_task": "none"}')
+    return folder
+
+
+@pytest.fixture
+def refused(monkeypatch):
+    """The names of the settings that a run would refuse; it goes on with them."""
+    names = set()
+
+    def collect(settings, reasons):
+        names.update(name for name in reasons if effects.is_meant(settings, name))
+
+    monkeypatch.setattr(Settings, "check_effects", lambda settings: collect(settings, dict(settings.without_effect())))
+    for module in ("finetuning.run", "tagging.files", "pretraining"):
+        monkeypatch.setattr(f"bert_keras.tasks.{module}.refuse", collect)
+    return names
+
+
+@pytest.mark.slow  # two runs each
+@pytest.mark.usefixtures("no_graphs")
+@pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS)
+def test_what_is_refused_has_no_effect(context, files, refused, tmp_path):
+    plain = run(context.program, context.base, files, tmp_path / "plain")
+    assert not refused
+    other = run(context.program, {**context.base, **context.unused}, files, tmp_path / "other")
+    assert {name.replace("_data", "_file") if name == "unlabeled_data" else name for name in context.unused} == refused
+    assert_same(other, plain)
+
+
+def run(program, settings, files, folder):
+    given = {
+        name: str(files / value[1:]) if isinstance(value, str) and value.startswith("@") else value
+        for name, value in settings.items()
+    }
+    function = getattr(bert_keras, program._PROGRAM.function)
+    return function(output_dir=folder, verbose=False, **given)
+
+
+def assert_same(run, expected):
+    """Compares two runs: metrics also of each step, predictions, and the model if there is one."""
+    assert run.metrics == expected.metrics
+    np.testing.assert_equal(run.predictions, expected.predictions)
+    folders = [pathlib.Path(each.folder) for each in (run, expected)]
+    assert (folders[0] / "run_config.json").exists() == (folders[1] / "run_config.json").exists()
+    if not (folders[1] / "run_config.json").exists():
+        return
+    assert rows_of(folders[0]) == rows_of(folders[1])
+    models = [folder / "model" if (folder / "model").exists() else folder for folder in folders]
+    assert_bit_equal(*map(weights_in, models))
+    if (models[1] / "task.json").exists():
+        assert json.loads((models[0] / "task.json").read_text()) == json.loads((models[1] / "task.json").read_text())
