@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import re
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +16,7 @@ from known_models import TOKENS, make_config, write_model
 from states import assert_bit_equal, weights_in
 from tiny_bert import make_config as make_small_config
 from tiny_bert import make_model
-from tiny_classes import VOCABULARY, write_mrpc
+from tiny_classes import write_mrpc
 from tiny_classes import write_start as write_classes
 from training_runs import rows_of
 
@@ -42,10 +43,10 @@ PAIRS = [{"anchor": text, "positive": " ".join(text.split()[1:])} for text in TE
 LIKENESSES = [{"sentence1": a, "sentence2": "he was so hungry", "score": score} for a, score in SCORED]
 QUERIES = [{"query": text, "positive": f"{text} is", "negative": "he ate"} for text in TEXTS]
 
-SHORT = {"max_seq_length": 16, "train_batch_size": 8, "learning_rate": 0.01, "max_steps": 3, "log_steps": 1}
+SHORT = {"max_seq_length": 16, "train_batch_size": 8, "learning_rate": 0.01, "max_steps": 2, "log_steps": 1}
 START = {"init_checkpoint": "@start"}
 TUNED = {**SHORT, **START}
-TEXT_TO_CLASSES = {"train_data": CLASSED, "eval_data": CLASSED[:9], "predict_data": TEXTS[:5], **TUNED}
+TEXT_TO_CLASSES = {"train_data": CLASSED, "eval_data": CLASSED[:4], "predict_data": TEXTS[:3], **TUNED}
 UNEVALUATED = {name: value for name, value in TEXT_TO_CLASSES.items() if name != "eval_data"}
 TAUGHT = {**TEXT_TO_CLASSES, "teacher": "@teacher"}
 UNTAUGHT = {
@@ -65,7 +66,7 @@ PRETRAINED = {
     "train_batch_size": 8,
     "max_eval_steps": 2,
     "learning_rate": 0.01,
-    "num_train_steps": 3,
+    "num_train_steps": 2,
     "num_warmup_steps": 1,
     "log_steps": 1,
 }
@@ -73,23 +74,26 @@ PRETRAINED = {
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """Settings of a run, and others that have no effect in it.
+    """Arguments of a run, and settings that have no effect in it.
 
-    A text that begins with @ is the path of one of the `files`.
+    A text that begins with @ is the path of one of the `files`. `logged` are columns of metrics.csv that may differ in
+    the rows of training.
     """
 
     program: ModuleType
     base: dict[str, Any]
     unused: dict[str, Any]
+    logged: frozenset[str] = frozenset()
 
     @property
     def settings(self):
-        """The settings of the run with both, as the program has them."""
-        given = {**self.base, **self.unused}
-        data = {"train_data": "input_file"} if self.program is pretraining else {}
-        data |= {f"{name}_data": f"{name}_file" for name in ("train", "eval", "predict", "unlabeled") if not name in data}
-        given = {data.get(name, name): "data" if name in data else value for name, value in given.items()}
-        program = self.program._PROGRAM
+        """The settings of the run with both, with a word in place of the data."""
+        program, of_training = self.program._PROGRAM, "input_file" if self.program is pretraining else "train_file"
+        data = {f"{name}_data": f"{name}_file" for name in ("eval", "predict", "unlabeled")} | {
+            "train_data": of_training
+        }
+        given = {data.get(name, name): "data" if name in data else value for name, value in self.base.items()}
+        given = {**given, **self.unused}
         return program.settings.from_arguments(program.function, {**program._actions(given.keys()), **given})
 
 
@@ -107,7 +111,6 @@ CONTEXTS = {
             "tfds_eval_split": "train",
             "tfds_predict_split": "train",
             "label_separator": "o",
-            "choice_columns": ["one", "two"],
             "tpu_name": "mine",
             "tpu_zone": "here",
             "gcp_project": "project",
@@ -115,7 +118,9 @@ CONTEXTS = {
             "num_tpu_cores": 4,
         },
     ),
-    "no evaluation": Context(classifier, UNEVALUATED, {"eval_steps": 1, "metric": "f1_macro"}),
+    "no evaluation": Context(
+        classifier, UNEVALUATED, {"eval_steps": 1, "metric": "f1_macro", "tpu_zone": "here", "gcp_project": "project"}
+    ),
     "random weights to start from": Context(
         classifier,
         {**TEXT_TO_CLASSES, "init_checkpoint": None, "bert_config_file": "@start/bert_config.json"}
@@ -128,23 +133,29 @@ CONTEXTS = {
     "LoRA": Context(classifier, {**TEXT_TO_CLASSES, "lora_rank": 2}, {"freeze_layers": 0}),
     "several labels": Context(
         classifier,
-        {**TUNED, "train_data": SEVERAL, "eval_data": SEVERAL[:9], "kind": "multi_label"},
+        {**TUNED, "train_data": SEVERAL, "eval_data": SEVERAL[:4], "kind": "multi_label"},
         {"class_weights": "1,2,3"},
     ),
     "multiple choice": Context(
         classifier,
-        {**TUNED, "train_data": CHOICES, "eval_data": CHOICES[:9]}
+        {**TUNED, "train_data": CHOICES, "eval_data": CHOICES[:4]}
         | {"kind": "multiple_choice", "choice_columns": ["one", "two"]},
         {"class_weights": "1,2"},
     ),
     "regression": Context(
         classifier,
-        {**TUNED, "train_data": SCORED, "eval_data": SCORED[:9], "kind": "regression"},
+        {**TUNED, "train_data": SCORED, "eval_data": SCORED[:4], "kind": "regression"},
         {"class_weights": "balanced", "label_smoothing": 0.3},
     ),
     "regression with a teacher": Context(
         classifier,
-        {**TUNED, "train_data": SCORED, "eval_data": SCORED[:9], "kind": "regression", "teacher": "@teacher_of_numbers"},
+        {
+            **TUNED,
+            "train_data": SCORED,
+            "eval_data": SCORED[:4],
+            "kind": "regression",
+            "teacher": "@teacher_of_numbers",
+        },
         {"temperature": 5.0},
     ),
     "a teacher without its predictions": Context(
@@ -152,11 +163,14 @@ CONTEXTS = {
     ),
     "a teacher without its layers": Context(classifier, TAUGHT, {"teacher_layers": [1]}),
     "a teacher without labels": Context(
-        classifier, {**TAUGHT, "label_loss_weight": 0}, {"label_smoothing": 0.3, "class_weights": "1,5"}
+        classifier,
+        {**TAUGHT, "label_loss_weight": 0},
+        {"label_smoothing": 0.3, "class_weights": "1,5"},
+        frozenset({"loss"}),
     ),
     "no label at all": Context(
         classifier,
-        {**TUNED, "unlabeled_data": TEXTS, "predict_data": TEXTS[:5], "teacher": "@teacher"},
+        {**TUNED, "unlabeled_data": TEXTS, "predict_data": TEXTS[:3], "teacher": "@teacher"},
         {
             "label_loss_weight": 5.0,
             "label_smoothing": 0.3,
@@ -167,8 +181,8 @@ CONTEXTS = {
     ),
     "evaluation alone": Context(
         classifier,
-        {**START, "init_checkpoint": "@teacher", "eval_data": CLASSED, "predict_data": TEXTS[:5]},
-        {**UNTAUGHT, "teacher": "@teacher", "unlabeled_data": TEXTS},
+        {"init_checkpoint": "@teacher", "eval_data": CLASSED, "predict_data": TEXTS[:3], "do_train": False},
+        {**UNTAUGHT, "teacher": "@teacher", "unlabeled_file": "@start/vocab.txt"},
     ),
     "a known task": Context(
         classifier,
@@ -179,7 +193,7 @@ CONTEXTS = {
             "text_pair_column": "#1 String",
             "label_column": "#1 ID",
             "id_column": "#2 ID",
-            "has_header": "no",
+            "has_header": "false",
             "kind": "regression",
             "label_separator": "o",
             "choice_columns": ["#1 String", "#2 String"],
@@ -188,44 +202,50 @@ CONTEXTS = {
     ),
     "tags in JSON": Context(
         ner,
-        {**TUNED, "train_data": SENTENCES, "eval_data": SENTENCES[:9], "predict_data": [text.split() for text in TEXTS]},
+        {
+            **TUNED,
+            "train_data": SENTENCES,
+            "eval_data": SENTENCES[:4],
+            "predict_data": [text.split() for text in TEXTS],
+        },
         {"word_column": 1, "tag_column": 0},
     ),
     "an encoder that does not change": Context(
         ner,
-        {**TUNED, "train_data": SENTENCES, "eval_data": SENTENCES[:9], "tagger": "bilstm"},
+        {**TUNED, "train_data": SENTENCES, "eval_data": SENTENCES[:4], "tagger": "bilstm"}
+        | {"max_seq_length": 6, "max_steps": 1},
         {"freeze_layers": 1, "layer_decay": 0.5, "recompute": True, "lora_rank": 2},
     ),
     "SQuAD 1.1": Context(
         squad,
-        {**TUNED, "train_data": QUESTIONS, "eval_data": QUESTIONS[:9], "predict_data": QUESTIONS[:5]}
+        {**TUNED, "train_data": QUESTIONS, "eval_data": QUESTIONS[:4], "predict_data": QUESTIONS[:5]}
         | {"doc_stride": 4, "max_query_length": 4},
         {"null_score_diff_threshold": -50.0},
     ),
     "vectors of scored pairs": Context(
         sentence_vectors,
-        {**TUNED, "train_data": LIKENESSES, "eval_data": LIKENESSES[:9], "predict_data": TEXTS[:5]},
+        {**TUNED, "train_data": LIKENESSES, "eval_data": LIKENESSES[:4], "predict_data": TEXTS[:3]},
         {"scale": 3.0, "label_smoothing": 0.3, "new_head": True},
     ),
     "vectors of pairs": Context(
         sentence_vectors,
-        {**TUNED, "train_data": PAIRS, "eval_data": PAIRS[:9], "predict_data": TEXTS[:5]},
+        {**TUNED, "train_data": PAIRS, "eval_data": PAIRS[:4], "predict_data": TEXTS[:3]},
         {"max_score": 9.0, "label_smoothing": 0.3, "new_head": True},
     ),
     "a listwise reranker": Context(
         reranker,
-        {**TUNED, "train_data": QUERIES, "eval_data": QUERIES[:9], "predict_data": QUERIES[:5]},
+        {**TUNED, "train_data": QUERIES, "eval_data": QUERIES[:4], "predict_data": QUERIES[:5]},
         {"num_mined_negatives": 2, "label_smoothing": 0.3},
     ),
     "few labels and the encoder as it is": Context(
         few_shot,
-        {**START, "max_seq_length": 16, "train_data": CLASSED, "eval_data": CLASSED[:9], "predict_data": TEXTS[:5]}
+        {**START, "max_seq_length": 16, "train_data": CLASSED, "eval_data": CLASSED[:4], "predict_data": TEXTS[:3]}
         | {"contrastive_epochs": 0},
         {"seed": 1},
     ),
     "names of classes alone": Context(
         few_shot,
-        {**START, "max_seq_length": 16, "class_names": ["he ate", "she was"], "predict_data": TEXTS[:5]},
+        {**START, "max_seq_length": 16, "class_names": ["he ate", "she was"], "predict_data": TEXTS[:3]},
         {"class_weights": "1,5", "calibrate": True, "eval_share": 0.2},
     ),
     "pre-training": Context(
@@ -261,6 +281,14 @@ CONTEXTS = {
 }
 
 
+# Conditions of settings that change a run, or end it with another message, where they are refused.
+WITHOUT_RUN = {
+    ("unlabeled_file", "teacher"),  # its texts would count as labelled
+    ("teacher", "objective"),  # no other objective can be taught
+    ("choice_columns", "kind"),  # the choices would be read, and an index would be sought in the label
+}
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory, write_records):
     """The folder of the files that the contexts name."""
@@ -285,7 +313,8 @@ def files(tmp_path_factory, write_records):
     write_records(folder / "train.tfrecord", 24)
     write_records(folder / "held_out.tfrecord", 11, seed=5)
     write_records(folder / "no_sentences.tfrecord", 24)
-    (folder / "no_sentences.tfrecord.json").write_text('{"sentence_task": "none"}')
+    described = {"kind": "pretraining", "format_version": 1, "settings": {"sentence_task": "none"}}
+    (folder / "no_sentences.tfrecord.json").write_text(json.dumps(described))
     return folder
 
 
@@ -310,8 +339,8 @@ def test_what_is_refused_has_no_effect(context, files, refused, tmp_path):
     plain = run(context.program, context.base, files, tmp_path / "plain")
     assert not refused
     other = run(context.program, {**context.base, **context.unused}, files, tmp_path / "other")
-    assert {name.replace("_data", "_file") if name == "unlabeled_data" else name for name in context.unused} == refused
-    assert_same(other, plain)
+    assert refused == context.unused.keys()
+    assert_same(other, plain, context)
 
 
 def run(program, settings, files, folder):
@@ -323,16 +352,40 @@ def run(program, settings, files, folder):
     return function(output_dir=folder, verbose=False, **given)
 
 
-def assert_same(run, expected):
-    """Compares two runs: metrics also of each step, predictions, and the model if there is one."""
+def assert_same(run, expected, context):
+    """Compares two runs: the metrics, also of each step, the predictions, and the model of a run that trains."""
     assert run.metrics == expected.metrics
     np.testing.assert_equal(run.predictions, expected.predictions)
-    folders = [pathlib.Path(each.folder) for each in (run, expected)]
-    assert (folders[0] / "run_config.json").exists() == (folders[1] / "run_config.json").exists()
-    if not (folders[1] / "run_config.json").exists():
+    if not context.settings.do_train:
         return
-    assert rows_of(folders[0]) == rows_of(folders[1])
-    models = [folder / "model" if (folder / "model").exists() else folder for folder in folders]
-    assert_bit_equal(*map(weights_in, models))
-    if (models[1] / "task.json").exists():
-        assert json.loads((models[0] / "task.json").read_text()) == json.loads((models[1] / "task.json").read_text())
+    folders = [pathlib.Path(each.folder) for each in (run, expected)]
+    rows, expected_rows = (
+        [
+            {name: value for name, value in row.items() if row["split"] == "eval" or name not in context.logged}
+            for row in rows_of(folder)
+        ]
+        for folder in folders
+    )
+    assert rows == expected_rows
+    if context.program is not pretraining:
+        folders = [folder / "model" for folder in folders]
+        described, expected_description = (json.loads((folder / "task.json").read_text()) for folder in folders)
+        # It may name a setting that has no effect in its model either.
+        assert {**described, **context.unused} == {**expected_description, **context.unused}
+    assert_bit_equal(*map(weights_in, folders))
+
+
+def test_every_condition_of_a_setting_has_a_run():
+    conditions = set()
+    for program in (classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad):
+        fields = {field.name: field.metadata for field in setting_fields(program._PROGRAM.settings)}
+        for name, about in fields.items():
+            others = {*about["needs"], *about["needs_any"], *about["unless"]}
+            conditions |= {(name, other) for other in others & fields.keys()}
+    tested = set()
+    for context in CONTEXTS.values():
+        for name, reason in effects.conditions(context.settings):
+            if name in context.unused:
+                tested |= {(name, other) for other in re.findall(r"\w+", str(reason))}
+    untested = {condition for condition in conditions if "tfds" not in condition or condition[0] == "data_dir"} - tested
+    assert untested == WITHOUT_RUN
