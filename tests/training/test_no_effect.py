@@ -47,7 +47,6 @@ SHORT = {"max_seq_length": 16, "train_batch_size": 8, "learning_rate": 0.01, "ma
 START = {"init_checkpoint": "@start"}
 TUNED = {**SHORT, **START}
 TEXT_TO_CLASSES = {"train_data": CLASSED, "eval_data": CLASSED[:4], "predict_data": TEXTS[:3], **TUNED}
-UNEVALUATED = {name: value for name, value in TEXT_TO_CLASSES.items() if name != "eval_data"}
 TAUGHT = {**TEXT_TO_CLASSES, "teacher": "@teacher"}
 UNTAUGHT = {
     "temperature": 5.0,
@@ -88,12 +87,11 @@ class Context:
     @property
     def settings(self):
         """The settings of the run with both, with a word in place of the data."""
-        program, of_training = self.program._PROGRAM, "input_file" if self.program is pretraining else "train_file"
-        data = {f"{name}_data": f"{name}_file" for name in ("eval", "predict", "unlabeled")} | {
-            "train_data": of_training
-        }
+        program = self.program._PROGRAM
+        data = {f"{name}_data": f"{name}_file" for name in ("train", "eval", "predict", "unlabeled")}
+        data |= {"train_data": "input_file"} if self.program is pretraining else {}
         given = {data.get(name, name): "data" if name in data else value for name, value in self.base.items()}
-        given = {**given, **self.unused}
+        given |= self.unused
         return program.settings.from_arguments(program.function, {**program._actions(given.keys()), **given})
 
 
@@ -118,14 +116,14 @@ CONTEXTS = {
             "num_tpu_cores": 4,
         },
     ),
-    "no evaluation": Context(
-        classifier, UNEVALUATED, {"eval_steps": 1, "metric": "f1_macro", "tpu_zone": "here", "gcp_project": "project"}
-    ),
-    "random weights to start from": Context(
+    "random weights to start from, and no evaluation": Context(
         classifier,
-        {**TEXT_TO_CLASSES, "init_checkpoint": None, "bert_config_file": "@start/bert_config.json"}
-        | {"vocab_file": "@start/vocab.txt"},
-        {"new_head": True},
+        {
+            **{name: value for name, value in TEXT_TO_CLASSES.items() if name not in ("eval_data", "init_checkpoint")},
+            "bert_config_file": "@start/bert_config.json",
+            "vocab_file": "@start/vocab.txt",
+        },
+        {"new_head": True, "eval_steps": 1, "metric": "f1_macro", "tpu_zone": "here", "gcp_project": "project"},
     ),
     "frozen layers": Context(
         classifier, {**TEXT_TO_CLASSES, "freeze_layers": 1}, {"layer_decay": 0.5, "recompute": True, "lora_rank": 2}
@@ -142,11 +140,6 @@ CONTEXTS = {
         | {"kind": "multiple_choice", "choice_columns": ["one", "two"]},
         {"class_weights": "1,2"},
     ),
-    "regression": Context(
-        classifier,
-        {**TUNED, "train_data": SCORED, "eval_data": SCORED[:4], "kind": "regression"},
-        {"class_weights": "balanced", "label_smoothing": 0.3},
-    ),
     "regression with a teacher": Context(
         classifier,
         {
@@ -156,17 +149,16 @@ CONTEXTS = {
             "kind": "regression",
             "teacher": "@teacher_of_numbers",
         },
-        {"temperature": 5.0},
+        {"class_weights": "balanced", "label_smoothing": 0.3, "temperature": 5.0},
+    ),
+    "a teacher without labels and layers": Context(
+        classifier,
+        {**TAUGHT, "label_loss_weight": 0},
+        {"label_smoothing": 0.3, "class_weights": "1,5", "teacher_layers": [1]},
+        frozenset({"loss"}),
     ),
     "a teacher without its predictions": Context(
         classifier, {**TAUGHT, "soft_loss_weight": 0, "hidden_loss_weight": 1}, {"temperature": 5.0}
-    ),
-    "a teacher without its layers": Context(classifier, TAUGHT, {"teacher_layers": [1]}),
-    "a teacher without labels": Context(
-        classifier,
-        {**TAUGHT, "label_loss_weight": 0},
-        {"label_smoothing": 0.3, "class_weights": "1,5"},
-        frozenset({"loss"}),
     ),
     "no label at all": Context(
         classifier,
@@ -194,7 +186,7 @@ CONTEXTS = {
             "label_column": "#1 ID",
             "id_column": "#2 ID",
             "has_header": "false",
-            "kind": "regression",
+            "kind": "multiple_choice",
             "label_separator": "o",
             "choice_columns": ["#1 String", "#2 String"],
             "eval_share": 0.2,
@@ -213,7 +205,7 @@ CONTEXTS = {
     "an encoder that does not change": Context(
         ner,
         {**TUNED, "train_data": SENTENCES, "eval_data": SENTENCES[:4], "tagger": "bilstm"}
-        | {"max_seq_length": 6, "max_steps": 1},
+        | {"max_seq_length": 5, "max_steps": 1},
         {"freeze_layers": 1, "layer_decay": 0.5, "recompute": True, "lora_rank": 2},
     ),
     "SQuAD 1.1": Context(
