@@ -233,7 +233,10 @@ def test_the_layout_of_hugging_face_is_refused(trained, tmp_path):
         ({"class_names": "pos"}, "--class_names has one name"),
         ({"class_names": "pos,pos"}, "class_names has pos more than once"),
         ({"class_names": "pos,bad"}, 'label "neg" is not one of pos, bad'),
-        ({"train_file": None, "class_names": "pos,neg", "class_weights": "balanced"}, "is for the examples of"),
+        (
+            {"train_file": None, "class_names": "pos,neg", "class_weights": "balanced"},
+            "class_weights has no effect without train_file",
+        ),
     ],
 )
 def test_mistakes(flags, tmp_path, changes, message):

@@ -306,7 +306,7 @@ def test_editors_see_every_flag_as_an_argument(function, program):
         ({"train_file": "a.csv"}, TypeError, r"train_classifier\(\) got train_data and train_file; give one of them"),
         ({"max_seq_length": 25}, ValueError, "^max_seq_length=25 is more than the 24 positions"),
         ({"output_dir": None}, TypeError, r"train_classifier\(\) needs output_dir, the folder of the run"),
-        ({"eval_steps": 2}, ValueError, r"^eval_steps says when to evaluate; give eval_data \(or do_eval\) as well, "),
+        ({"eval_steps": 2}, ValueError, r"^eval_steps has no effect without eval_data \(or do_eval\); give both, "),
         (
             {"do_eval": True},
             ValueError,
