@@ -19,6 +19,9 @@ def conditions(settings: Any) -> Iterator[tuple[str, Message]]:
     """
     fields = {field.name: field for field in dataclasses.fields(settings)}
     for field in fields.values():
+        for name, wanted in field.metadata.get("unless", {}).items():
+            if name in fields and _fits(getattr(settings, name), wanted):
+                yield field.name, Message("with {}; leave one of the two out", _shown(name, wanted))
         for name, wanted in field.metadata.get("needs", {}).items():
             if name in fields and not _fits(getattr(settings, name), wanted):
                 now = getattr(settings, name)
@@ -27,9 +30,6 @@ def conditions(settings: Any) -> Iterator[tuple[str, Message]]:
         names = [name for name in field.metadata.get("needs_any", ()) if name in fields]
         if names and not any(getattr(settings, name) for name in names):
             yield field.name, Message("without one of {}; give one as well, or leave it out", [*map(Setting, names)])
-        for name, wanted in field.metadata.get("unless", {}).items():
-            if name in fields and _fits(getattr(settings, name), wanted):
-                yield field.name, Message("with {}; leave one of the two out", _shown(name, wanted))
 
 
 def _fits(value: object, wanted: Any) -> bool:
