@@ -193,7 +193,7 @@ def test_from_python(tmp_path, start):
         (
             ("train",),
             {"train_file": "pairs.tsv", "freeze_layers": 1},
-            "freeze_layers freezes all weights that the loss",
+            "freeze_layers=1 freezes all weights that the loss",
         ),
         (
             ("train",),

@@ -300,7 +300,7 @@ def test_editors_see_every_flag_as_an_argument(function, program):
         ({"class_names": ["a"]}, TypeError, r'train_classifier\(\) has no setting "class_names"; '),
         ({"wings": 2}, TypeError, r'train_classifier\(\) has no setting "wings"; it has batch|bert_config_file, '),
         ({"learning_rate": "fast"}, ValueError, "^learning_rate=fast: 'fast' is not a number$"),
-        ({"train_batch_size": 1.5}, ValueError, "'1.5' is not a whole number"),
+        ({"train_batch_size": 1.5}, ValueError, "train_batch_size=1.5: 1.5 is not a whole number"),
         ({"seed": True}, ValueError, "seed=True"),
         ({"on_step": "print"}, TypeError, "^on_step is of type str; give a function$"),
         ({"train_file": "a.csv"}, TypeError, r"train_classifier\(\) got train_data and train_file; give one of them"),

@@ -78,8 +78,9 @@ class Classification(Task):
         self.metric_names = ("loss", *self.data.metrics)
         self.baseline_name = self.data.kind.baseline_name
         self.num_train_examples = len(self.data.train or ()) + len(self.data.unlabeled or ())
+        self.has_labels = self.data.has_labels
         self.no_effect = _without_effect(self.data, settings)
-        if not self.data.has_labels and not settings.soft_loss_weight:
+        if not self.has_labels and not settings.soft_loss_weight:
             log.warning(Message("without labels and with {soft_loss_weight}=0, the head of the student learns nothing"))
         self.max_seq_length = settings.max_seq_length
         self.doc_stride = settings.doc_stride
