@@ -19,21 +19,21 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 # The levels of the folders; a file imports from lower levels and from its own folder.
 FLOORS = {
-    "settings": 0,
     "storage": 0,
     "cli": 1,
     "evaluation": 1,
-    "modeling": 1,
-    "data_prep": 2,
-    "model_folder": 3,
-    "runs": 3,
-    "engine": 4,
-    "prediction": 4,
-    "serving": 5,
-    "tasks": 5,
-    "export": 7,
-    "programs": 6,
-    "studies": 8,
+    "settings": 2,
+    "modeling": 3,
+    "data_prep": 4,
+    "model_folder": 5,
+    "runs": 5,
+    "engine": 6,
+    "prediction": 6,
+    "serving": 7,
+    "tasks": 7,
+    "programs": 8,
+    "export": 9,
+    "studies": 10,
 }
 TOP_LEVEL = ("modeling", "data_prep", "studies")
 # A new Python process runs its text as a program.

@@ -146,8 +146,14 @@ def test_without_evaluation_data_there_is_no_report(flags, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": "regression"}, "calibrate divides the logits of classes, but kind is regression; leave it out"),
-        ({"lora_rank": 2}, "calibrate changes the weights of the head, which lora_rank keeps in a file of its own"),
+        (
+            {"kind": "regression"},
+            "calibrate has no effect: it divides the logits of classes, but these data are regression; leave it out",
+        ),
+        (
+            {"lora_rank": 2},
+            "calibrate has no effect: it changes the weights of the head, which lora_rank keeps in another file",
+        ),
     ],
 )
 def test_what_cannot_be_calibrated_is_refused_before_training(flags, tmp_path, changes, message):

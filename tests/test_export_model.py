@@ -280,7 +280,7 @@ class TestMistakes:
     def test_an_interrupted_export_leaves_nothing(self, runs, tmp_path, monkeypatch):
         def interrupt(source, folder, formats, quantize, check_texts, web_package):
             source.write_model_files(folder)
-            assert (formats, quantize, check_texts["text"].tolist()) == (["saved_model"], None, [b"he ate", b"so"])
+            assert (formats, quantize, check_texts["text"].tolist()) == (("saved_model",), None, [b"he ate", b"so"])
             raise KeyboardInterrupt
 
         monkeypatch.setattr(api, "write_export", interrupt)

@@ -228,12 +228,15 @@ def test_the_layout_of_hugging_face_is_refused(trained, tmp_path):
         ({"pack": True}, "Unknown command line flag 'pack'"),
         ({"train_file": None}, "--do_train needs --train_file, or --class_names"),
         ({"eval_share": 0.2}, "--eval_share and --eval_file both say what to evaluate on"),
-        ({"seed": 3}, "--seed is for --contrastive_epochs, which is 0; leave it out"),
+        ({"seed": 3}, "--seed has no effect with --contrastive_epochs=0; leave one of the two out"),
         ({"init_checkpoint": None}, "missing: --init_checkpoint"),
         ({"class_names": "pos"}, "--class_names has one name"),
         ({"class_names": "pos,pos"}, "class_names has pos more than once"),
         ({"class_names": "pos,bad"}, 'label "neg" is not one of pos, bad'),
-        ({"train_file": None, "class_names": "pos,neg", "class_weights": "balanced"}, "is for the examples of"),
+        (
+            {"train_file": None, "class_names": "pos,neg", "class_weights": "balanced"},
+            "--class_weights has no effect without --train_file",
+        ),
     ],
 )
 def test_mistakes(flags, tmp_path, changes, message):

@@ -261,7 +261,7 @@ def test_checkpoints_and_configs_that_do_not_match_are_refused(files, golden_dir
         ({"do_eval": True}, "nothing to evaluate: output_dir=.*model holds no checkpoint; train first"),
         (
             {"do_train": True, "eval_steps": 2},
-            "eval_steps says when to evaluate; give do_eval as well, or leave it out",
+            "eval_steps has no effect without do_eval; give both, or leave it out",
         ),
         ({"do_train": True, "learning_rate": 0}, "learning_rate=0 is not a number above 0"),
         ({"do_train": True, "learning_rate": "nan"}, "learning_rate=nan is not a number above 0"),

@@ -196,9 +196,9 @@ def test_mistakes(files, plain, tmp_path, capsys):
         ({"bert_config_file": tmp_path / "left.json"}, f"{tmp_path / 'left.json'} has is_decoder, but --objective="),
         (
             {"teacher": files},
-            "--teacher teaches masked LM, and --objective=span_boundary has another loss; leave it out",
+            "--teacher has no effect without --objective=masked_lm; give both, or leave it out",
         ),
-        ({"next_sentence_loss_weight": 2}, "--objective=span_boundary has no sentence task; leave it out"),
+        ({"next_sentence_loss_weight": 2}, "has no effect without --objective=masked_lm; give both, or leave it out"),
         ({"masked_lm_loss_weight": 0}, "--masked_lm_loss_weight=0: --objective=span_boundary adds to the loss of"),
     ]
     for changes, message in mistakes:

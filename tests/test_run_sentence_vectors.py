@@ -183,25 +183,25 @@ def test_from_python(tmp_path, start):
         (
             ("train",),
             {"train_file": "scored.tsv", "scale": 30},
-            "scale is for the ranking loss, but pairs with scores",
+            "scale has no effect: pairs with scores",
         ),
         (
             ("train",),
             {"train_file": "pairs.tsv", "max_score": 4},
-            "max_score is for pairs with scores, but train_fil",
+            "max_score has no effect: train_fil",
         ),
         (
             ("train",),
             {"train_file": "pairs.tsv", "freeze_layers": 1},
-            "freeze_layers freezes all weights that the loss",
+            "freeze_layers=1 freezes all weights that the loss",
         ),
         (
             ("train",),
             {"train_file": "pairs.tsv", "new_head": True},
-            "new_head is for the head of a task, but this one",
+            "new_head has no effect: this task has no head",
         ),
         (("train",), {"train_file": "alike.tsv"}, "alike.tsv: all examples have the same first or the same second"),
-        (("train",), {"train_file": "scored.tsv", "pack": True}, "pack puts several examples into a row, but an exa"),
+        (("train",), {"train_file": "scored.tsv", "pack": True}, "pack has no effect: an exa"),
     ],
 )
 def test_mistakes_are_one_line_and_write_nothing(run, tmp_path, actions, changes, message):

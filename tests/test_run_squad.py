@@ -221,7 +221,7 @@ def test_a_squad_checkpoint_without_notes_answers_by_the_flags(trained, data, ou
         ),
         (
             {"do_train": True, "null_score_diff_threshold": -1},
-            "^null_score_diff_threshold is for questions without an answer; give version_2_with_negative as well",
+            "^null_score_diff_threshold has no effect without version_2_with_negative; give both",
         ),
         ({"do_train": True, "eval_steps": 2}, "^eval_steps needs evaluations; give eval_file, or a"),
         (

@@ -9,7 +9,8 @@ from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.programs.calls import Arguments, PredictedData, Program, TrainedModel, takes
 from bert_keras.programs.data import json_lines, rows_of
-from bert_keras.tasks.classification.kinds import TASK_NAMES, complete_settings
+from bert_keras.tasks.classification.kinds import complete_settings
+from bert_keras.tasks.classification.labels import TASK_NAMES
 from bert_keras.tasks.classification.task import Classification
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning

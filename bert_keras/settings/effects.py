@@ -2,19 +2,15 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bert_keras.mistakes import Message, Mistake, Setting
 
-if TYPE_CHECKING:
-    from bert_keras.settings.fields import Settings
-
 # The condition that a setting has a value which is not "off", such as False, 0 or "not given".
 ON = object()
-_BOTH = "give both, or leave it out"
 
 
-def conditions(settings: "Settings") -> Iterator[tuple[str, Message]]:
+def conditions(settings: Any) -> Iterator[tuple[str, Message]]:
     """Yields each setting that has no effect because of other settings, with the reason and the remedy.
 
     The metadata of a field are the conditions. `needs`: values that other settings must have. `needs_any`: settings of
@@ -23,21 +19,17 @@ def conditions(settings: "Settings") -> Iterator[tuple[str, Message]]:
     """
     fields = {field.name: field for field in dataclasses.fields(settings)}
     for field in fields.values():
-        for name, wanted in field.metadata.get("needs", {}).items():
-            if name in fields and not _fits(getattr(settings, name), wanted):
-                now = getattr(settings, name)
-                is_changed = wanted is ON and now != fields[name].default
-                yield (
-                    field.name,
-                    Message("without {}{}; {}", _shown(name, wanted), f", which is {now}" * is_changed, _BOTH),
-                )
-        names = [name for name in field.metadata.get("needs_any", ()) if name in fields]
-        if names and not any(getattr(settings, name) for name in names):
-            either = Message(" or ".join("{}" for _ in names), *map(Setting, names))
-            yield field.name, Message("without {}; give one of them as well, or leave it out", either)
         for name, wanted in field.metadata.get("unless", {}).items():
             if name in fields and _fits(getattr(settings, name), wanted):
                 yield field.name, Message("with {}; leave one of the two out", _shown(name, wanted))
+        for name, wanted in field.metadata.get("needs", {}).items():
+            if name in fields and not _fits(getattr(settings, name), wanted):
+                now = getattr(settings, name)
+                value = f", which is {now}" if wanted is ON and now != fields[name].default else ""
+                yield field.name, Message("without {}{}; give both, or leave it out", _shown(name, wanted), value)
+        names = [name for name in field.metadata.get("needs_any", ()) if name in fields]
+        if names and not any(getattr(settings, name) for name in names):
+            yield field.name, Message("without one of {}; give one as well, or leave it out", [*map(Setting, names)])
 
 
 def _fits(value: object, wanted: Any) -> bool:

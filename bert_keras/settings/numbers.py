@@ -22,9 +22,7 @@ class NumberParser(flags.ArgumentParser):
 
     def parse(self, argument: str | float) -> float:
         try:
-            if isinstance(argument, bool):
-                raise ValueError
-            number = float(argument)
+            number = float(argument if isinstance(argument, str) else _number_of(argument, float))
         except (TypeError, ValueError):
             raise Mistake("{!r} is not a number", argument) from None
         if not self._lowest <= number < self._limit:
@@ -62,9 +60,7 @@ class NumbersParser(flags.ArgumentParser):
 
     def _number(self, part: str | float) -> float:
         try:
-            if isinstance(part, bool) or (self._kind is int and isinstance(part, float)):
-                raise ValueError
-            number = self._kind(part)
+            number = self._kind(part if isinstance(part, str) else _number_of(part, self._kind))
         except (TypeError, ValueError):
             name = "a whole number" if self._kind is int else "a number"
             raise Mistake("{!r} is not {}", part.strip() if isinstance(part, str) else part, name) from None
@@ -106,3 +102,10 @@ def text_of(value: str | float) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise TypeError
     return str(value)
+
+
+def _number_of(value: Any, kind: type[int] | type[float]) -> float:
+    """Returns a number of Python. Raises TypeError for anything else, and for a fraction where `kind` is int."""
+    if isinstance(value, bool) or not isinstance(value, (int, kind)):
+        raise TypeError
+    return value

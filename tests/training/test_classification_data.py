@@ -35,7 +35,9 @@ def write(tmp_path):
 
 
 def read(stored=None, **changes):
-    return read_classification_data(settings_of(**changes), stored)
+    settings = settings_of(**changes)
+    settings.check_effects()
+    return read_classification_data(settings, stored)
 
 
 def test_labels_are_learnt_from_training_and_said(write, messages):
@@ -241,24 +243,30 @@ TFDS = {"do_train": True, "tfds": "imdb_reviews"}
         ),
         (
             {**TRAIN, "label_separator": ","},
-            "label_separator is for kind=multi_label, but it is single_label; leave it out",
+            "label_separator has no effect without kind=multi_label; give both, or leave it out",
         ),
         (
             {**TRAIN, "choice_columns": ["a", "b"]},
-            "choice_columns is for kind=multiple_choice, but it is single_label; leave it out",
+            "choice_columns has no effect without kind=multiple_choice; give both, or leave it out",
         ),
         (
             {**TRAIN, "kind": "multiple_choice", "choice_columns": ["a"]},
             "kind=multiple_choice needs choice_columns: two or more columns, separated by commas",
         ),
-        ({**TRAIN, "data_dir": "x"}, "data_dir does not apply to your own files; leave it out"),
-        ({**TRAIN, "tfds_predict_split": "x"}, "tfds_predict_split does not apply to your own files; leave it out"),
+        (
+            {**TRAIN, "data_dir": "x"},
+            "data_dir has no effect without one of task_name, tfds; give one as well, or leave it out",
+        ),
+        (
+            {**TRAIN, "tfds_predict_split": "x"},
+            "tfds_predict_split has no effect without tfds; give both, or leave it out",
+        ),
         ({**MRPC, "data_dir": None}, "task_name=mrpc needs data_dir, the folder with its files"),
-        ({**MRPC, "text_column": "a"}, "text_column does not apply to the data of task_name; leave it out"),
-        ({**MRPC, "eval_share": 0.1}, "eval_share does not apply to the data of task_name; leave it out"),
+        ({**MRPC, "text_column": "a"}, "text_column has no effect with task_name; leave one of the two out"),
+        ({**MRPC, "eval_share": 0.1}, "eval_share has no effect with task_name; leave one of the two out"),
         ({**MRPC, "task_name": "ax"}, "the task ax has no train file, only test; leave this step out"),
-        ({**TFDS, "eval_share": 0.1}, "eval_share does not apply to the data of tfds; leave it out"),
-        ({**TFDS, "has_header": "true"}, "has_header does not apply to the data of tfds; leave it out"),
+        ({**TFDS, "eval_share": 0.1}, "eval_share has no effect with tfds; leave one of the two out"),
+        ({**TFDS, "has_header": "true"}, "has_header has no effect with tfds; leave one of the two out"),
         ({**TFDS, "kind": "multiple_choice"}, "kind=multiple_choice needs your own files, not tfds"),
     ],
 )

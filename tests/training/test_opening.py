@@ -132,10 +132,10 @@ def test_a_run_config_is_taken_and_overridden(start, tmp_path):
         ({"do_eval": True, "init_checkpoint": None}, "output_dir=.* does not contain a model; train one with"),
         ({"do_train": True, "num_seeds": 2}, "several seeds or settings are compared by an evaluation; give do_eval"),
         ({"do_train": True, "learning_rate": "1e-5,2e-5"}, "several seeds or settings are compared by an evaluation"),
-        ({"do_train": True, "eval_steps": 5}, "eval_steps says when to evaluate; give do_eval as well, or leave"),
+        ({"do_train": True, "eval_steps": 5}, "eval_steps has no effect without do_eval; give both, or leave"),
         (
             {"do_train": True, "do_eval": True, "early_stopping": 2},
-            "early_stopping counts evaluations in training; give eval_steps as well",
+            "early_stopping has no effect without eval_steps; give both",
         ),
         (
             {"do_train": True, "do_eval": True, "max_steps": 9, "num_train_epochs": "2,3"},
@@ -154,8 +154,11 @@ def test_a_run_config_is_taken_and_overridden(start, tmp_path):
             {"do_train": True, "lora_rank": 1, "lora_targets": "query,pooler"},
             "lora_targets are pooler; give one or more of query, key, value, attention_output, intermediate, output",
         ),
-        ({"do_train": True, "lora_alpha": 4}, "lora_alpha is for LoRA; give lora_rank as well, or leave it out"),
-        ({"do_train": True, "lora_targets": "key"}, "lora_targets is for LoRA; give lora_rank as well, or leave"),
+        ({"do_train": True, "lora_alpha": 4}, "lora_alpha has no effect without lora_rank; give both, or leave it out"),
+        (
+            {"do_train": True, "lora_targets": "key"},
+            "lora_targets has no effect without lora_rank; give both, or leave",
+        ),
         ({"do_train": True, "freeze_layers": 3}, "freeze_layers=3, but the model has 2 layers; give 2 or less"),
     ],
 )

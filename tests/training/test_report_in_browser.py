@@ -9,6 +9,7 @@ from browser import chromium
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.tasks.classification.data import ClassificationData
+from bert_keras.tasks.classification.labels import SingleLabel
 from bert_keras.tasks.classification.page import sections_of
 from bert_keras.tasks.reports.page import Findings, write_page
 
@@ -33,7 +34,7 @@ def page(request, tmp_path, real_pictures):
         Example(str(n), texts[n % 5], texts[-1], labels[n % len(labels)], source=f"{LONG}.csv line 1")
         for n in range(90)
     ]
-    data = ClassificationData("single_label", labels, ("accuracy",), None, None, dev, None)
+    data = ClassificationData(SingleLabel(labels), ("accuracy",), None, None, dev, None)
     answers = np.random.default_rng(0).dirichlet(np.ones(len(labels)), len(dev))
     truth = np.arange(len(dev)) % len(labels)
     outcome = answers.max(-1), answers.argmax(-1) == truth, answers[np.arange(len(dev)), truth]

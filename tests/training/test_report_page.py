@@ -25,6 +25,7 @@ from bert_keras.engine.report import in_words
 from bert_keras.evaluation.intervals import wilson
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.tasks.classification.data import ClassificationData
+from bert_keras.tasks.classification.labels import SingleLabel
 from bert_keras.tasks.classification.page import sections_of
 from bert_keras.tasks.finetuning.task import Task
 from bert_keras.tasks.reports.page import Findings, write_page
@@ -366,7 +367,7 @@ def test_a_prediction_alone_writes_no_page(tmp_path, starts):
 def test_a_page_of_many_labels_is_small(tmp_path, num_labels):
     labels = tuple(f"label {number} {SCRIPT}{'x' * 300}" for number in range(num_labels))
     dev = [Example(str(n), f"text {n} " + 500 * "word ", label=labels[n % num_labels]) for n in range(2 * num_labels)]
-    data = ClassificationData("single_label", labels, ("accuracy",), None, None, dev, None)
+    data = ClassificationData(SingleLabel(labels), ("accuracy",), None, None, dev, None)
     answers = np.random.default_rng(0).dirichlet(np.ones(num_labels), 2 * num_labels)
     truth, decided = np.arange(2 * num_labels) % num_labels, answers.argmax(-1)
     outcome = answers.max(-1), truth == decided, answers[np.arange(len(truth)), truth]

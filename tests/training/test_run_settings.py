@@ -61,7 +61,7 @@ class Made(Settings):
         ),
         (
             {"layers": (1,), "rank": 0},
-            "layers has no effect without teacher or rank; give one of them as well, or leave it out",
+            "layers has no effect without one of teacher, rank; give one as well, or leave it out",
         ),
         ({"column": "a", "teacher": "b"}, "column has no effect with teacher; leave one of the two out"),
         (

@@ -8,8 +8,6 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
 from bert_keras.data_prep.tasks.benchmarks.tfds import read_tfds
 from bert_keras.data_prep.tasks.columns import Columns
@@ -22,18 +20,11 @@ from bert_keras.runs.run_dir import RUN_CONFIG, read_run_config
 from bert_keras.storage import paths
 from bert_keras.tasks.classification.held_out import hold_out
 from bert_keras.tasks.classification.kinds import source_of
+from bert_keras.tasks.classification.labels import LABELS, SeveralLabels, SingleLabel
 from bert_keras.tasks.settings.programs import ClassifierSettings, LabelCheckSettings
 
 log = logging.getLogger("bert_keras")
 
-# Lower is better, so these cannot compare checkpoints.
-ERRORS = ("mae", "rmse")
-_DEFAULT_METRICS = {
-    "single_label": ("accuracy", "f1_macro"),
-    "regression": ("spearman", "pearson", *ERRORS),
-    "multi_label": ("f1_micro", "f1_macro", "accuracy"),
-    "multiple_choice": ("accuracy",),
-}
 _LABELS_SHOWN = 20
 # Returns the examples of the file that a setting names.
 Reader = Callable[[ClassifierSettings, str], list[Example]]
@@ -45,25 +36,20 @@ class ClassificationData:
     """The examples, labels and metrics of a run.
 
     Attributes:
-        kind: one of `data_prep.tasks.examples.KINDS`.
-        labels: in the order of their ids; () for regression.
+        kind: the kind of the labels, with their names.
         metrics: their names; the first one compares checkpoints, settings and seeds.
         glue: the known task that the data are of; None for other data.
-        scale: "mean" and "std" of the labels that a regression trains on; None for GLUE's STS-B, whose numbers are not
-            scaled, as in the original BERT.
         train, dev, test: None for splits that the run does not use.
         unlabeled: texts to train on, whose labels mean nothing; None without such a file.
         calibration: labelled examples that are held out to find the temperature of --calibrate; None without it.
     """
 
-    kind: str
-    labels: tuple[str, ...]
+    kind: SingleLabel
     metrics: tuple[str, ...]
     glue: GlueTask | None
     train: list[Example] | None
     dev: list[Example] | None
     test: list[Example] | None
-    scale: dict[str, float] | None = None
     unlabeled: list[Example] | None = None
     calibration: list[Example] | None = None
 
@@ -72,12 +58,10 @@ class ClassificationData:
         """Whether the examples to train on have labels, if there are any."""
         return self.train is not None or self.unlabeled is None
 
-    def targets(self, examples: Sequence[Example]) -> np.ndarray:
-        """Returns which of the labels the examples have, bool [N, C]."""
-        of_examples: list[Any] = [example.label for example in examples]
-        if self.kind == "multi_label":
-            return np.array([[label in of_example for label in self.labels] for of_example in of_examples])
-        return np.eye(len(self.labels), dtype=bool)[[self.labels.index(label) for label in of_examples]]
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the labels in the order of their ids; () for numbers."""
+        return self.kind.names
 
 
 def read_classification_data(
@@ -111,17 +95,16 @@ def read_classification_data(
             _listed(stored["labels"]),
             _listed(data.labels),
         )
-    warn_of_contradictions([*(data.train or ()), *(data.calibration or ()), *(data.dev or ())], data.kind)
+    if data.kind.has_classes:
+        warn_of_contradictions([*(data.train or ()), *(data.calibration or ()), *(data.dev or ())])
     if unlabeled_file:
         data = dataclasses.replace(data, unlabeled=_read_unlabeled(settings, data, read or read_own))
     _check_pairs(data, stored)
     return data
 
 
-def warn_of_contradictions(examples: Sequence[Example], kind: str) -> None:
-    """Warns of equal texts with different labels; numbers may differ, because they may be measured again."""
-    if kind == "regression":
-        return
+def warn_of_contradictions(examples: Sequence[Example]) -> None:
+    """Warns of equal texts with different labels. Numbers may differ, because they may be measured again."""
     labels = [_answer(example) for example in examples]
     groups = find_contradictions([example.key for example in examples], labels)
     if groups:
@@ -143,7 +126,7 @@ def _answer(example: Example) -> str:
 
 def _read_unlabeled(settings: ClassifierSettings, data: ClassificationData, read: Reader) -> list[Example]:
     """Returns the examples of the file of texts without labels, with any label: its weight in the loss is 0."""
-    label = {"regression": 0.0, "multi_label": ()}.get(data.kind, (*data.labels, None)[0])
+    label: Any = {"regression": 0.0, "multi_label": ()}.get(data.kind.kind, (*data.labels, None)[0])
     examples = read(settings, "unlabeled_file")
     log.info("texts that only the teacher labels: %s", f"{len(examples):,}")
     return [dataclasses.replace(example, label=label) for example in examples]
@@ -172,7 +155,7 @@ def _read_known_task(settings: ClassifierSettings) -> ClassificationData:
             check_labels(examples, task.labels, task.kind)
         return examples
 
-    return _data(settings, task.kind, task.labels, task, *_wanted(settings, read, ("train", "dev", "test")))
+    return _data(settings, LABELS[task.kind](task.labels), task, *_wanted(settings, read, ("train", "dev", "test")))
 
 
 def _read_own_files(
@@ -253,7 +236,7 @@ def _read_tfds(
 
     train, dev, test = _wanted(settings, read, splits)
     if task is not None:
-        return _data(settings, task.kind, task.labels, task, train, dev, test)
+        return _data(settings, LABELS[task.kind](task.labels), task, train, dev, test)
     labels = None if train is None else tuple(in_order(learn_labels(train, settings.kind), held))
     return _with_labels(settings, labels, stored or {"labels": names[0]}, train, dev, test)
 
@@ -285,28 +268,27 @@ def _with_labels(
     check_labels(train or (), labels, kind)
     check_labels(dev or (), labels, kind)
     scale = (stored or {}).get("label_scale")
-    if train is not None and kind == "regression":
+    if train is not None and not LABELS[kind].has_classes:
         scale = learn_scale(train)
-    data = _data(settings, kind, tuple(labels), None, train, dev, test)
+    data = _data(settings, LABELS[kind](labels, scale), None, train, dev, test)
     if data.train is not None:
-        _log_labels(data.train, labels, kind, scale)
-    return dataclasses.replace(data, scale=scale)
+        _log_labels(data.train, data.kind)
+    return data
 
 
 def _data(
     settings: ClassifierSettings,
-    kind: str,
-    labels: tuple[str, ...],
+    kind: SingleLabel,
     task: GlueTask | None,
     train: list[Example] | None,
     dev: list[Example] | None,
     test: list[Example] | None,
 ) -> ClassificationData:
-    metrics = _metrics(settings.metric, kind, labels, task.metrics if task else _DEFAULT_METRICS[kind])
+    metrics = _metrics(settings.metric, kind, task.metrics if task else kind.metrics)
     calibration = None
     if train is not None:
-        train, calibration = _for_calibration(settings, train, kind)
-    return ClassificationData(kind, labels, metrics, task, train, dev, test, calibration=calibration)
+        train, calibration = _for_calibration(settings, train, kind.kind)
+    return ClassificationData(kind, metrics, task, train, dev, test, calibration=calibration)
 
 
 def _for_calibration(
@@ -319,16 +301,12 @@ def _for_calibration(
     return hold_out(train, _CALIBRATION_SHARE, source, kind, "calibration")
 
 
-def _metrics(chosen: str | None, kind: str, labels: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
+def _metrics(chosen: str | None, kind: SingleLabel, names: Iterable[str]) -> tuple[str, ...]:
     """Returns the names of the metrics; the chosen one comes first."""
-    names = tuple(dict.fromkeys((*names, *_DEFAULT_METRICS[kind][:1])))
+    names = tuple(dict.fromkeys((*names, kind.metrics[0])))
     if chosen is None:
         return names
-    known = tuple(name for name in _DEFAULT_METRICS[kind] if name not in ERRORS)
-    if kind == "single_label":
-        # "f1" is the F1 of class 1, so it needs exactly two classes.
-        known = ("accuracy", "f1", "f1_macro", "matthews") if len(labels) == 2 else ("accuracy", "f1_macro", "matthews")
-    if chosen not in known:
+    if chosen not in (known := kind.selecting_metrics()):
         raise Mistake("{metric}={} is not one of the metrics of such data: {}", chosen, [*known])
     return tuple(dict.fromkeys((chosen, *names)))
 
@@ -348,26 +326,25 @@ def _check_same_training(settings: ClassifierSettings, labels: Sequence[str], tr
         )
 
 
-def _log_labels(train: Sequence[Example], labels: Sequence[str], kind: str, scale: dict[str, float] | None) -> None:
+def _log_labels(train: Sequence[Example], kind: SingleLabel) -> None:
     """Logs the labels, and warns of probable mistakes."""
     of_examples: list[Any] = [example.label for example in train]
-    if kind == "regression" and scale:
+    labels, scale = kind.names, kind.scale
+    if scale:
         message = (
             "the labels are numbers from %.6g to %.6g, with mean %.6g and standard deviation %.6g; the loss is in "
             "squared standard deviations, about 1 for a model that always predicts the mean"
         )
         log.info(message, min(of_examples), max(of_examples), scale["mean"], scale["std"])
         return
-    counts = collections.Counter()
-    for label in of_examples:
-        counts.update(label if kind == "multi_label" else [label])
+    counts = collections.Counter(name for label in of_examples for name in kind.names_in(label))
     shown = [f"{label} ({counts[label]:,})" for label in labels[:_LABELS_SHOWN]]
     rest = f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else ""
     log.info("%d labels, with their examples to train on: %s%s", len(labels), ", ".join(shown), rest)
     unseen = [label for label in labels if not counts[label]]
     if unseen:
         log.warning("no example to train on has the label %s", _listed(unseen))
-    if kind == "multi_label" and not any(len(label) > 1 for label in of_examples):
+    if isinstance(kind, SeveralLabels) and not any(len(label) > 1 for label in of_examples):
         log.warning(
             Message("no example has more than one label; name what separates them in a cell with {label_separator}")
         )

@@ -4,12 +4,12 @@ import collections
 import logging
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.same_text import group_numbers
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
+from bert_keras.tasks.classification.labels import LABELS
 
 log = logging.getLogger("bert_keras")
 
@@ -48,7 +48,7 @@ def hold_out(
     random.Random(_SPLIT_SEED).shuffle(order)
     wanted = round(share * len(examples))
     numbers = group_numbers(example.key for example in examples)
-    labels = [_labels_in(example, kind) for example in examples]
+    labels = [LABELS[kind]().names_in(example.label) for example in examples]
     held_out = _Split(order, numbers, labels, wanted).choose() if 0 < wanted < len(examples) else set(order[:wanted])
     if not 0 < len(held_out) < len(examples):
         reason = ", because no label has two different texts" if 0 < wanted < len(examples) else ""
@@ -66,7 +66,7 @@ def hold_out(
         paths.name(path),
         f"{len(held_out):,}",
         f"{len(examples):,}",
-        "" if kind == "regression" else " within each label",
+        " within each label" if LABELS[kind].has_classes else "",
         purpose,
         f"; equal texts ({len(examples) - num_texts:,} copies) stay together" if num_texts < len(examples) else "",
     )
@@ -85,14 +85,6 @@ def _warn_of_missing(labels: Sequence[Sequence[str]], held_out: set[int], name: 
         rest = f" and {len(missing) - _LABELS_SHOWN} more" if len(missing) > _LABELS_SHOWN else ""
         message = "%s: no held-out example has these labels, which are too rare (with their examples): %s%s"
         log.warning(message, name, ", ".join(missing[:_LABELS_SHOWN]), rest)
-
-
-def _labels_in(example: Example, kind: str) -> Sequence[str]:
-    """Returns the labels of an example; numbers, and examples without a label, count as having the label ""."""
-    label: Any = example.label
-    if kind == "regression":
-        return ("",)
-    return (label or ("",)) if kind == "multi_label" else (label,)
 
 
 class _Split:

@@ -5,15 +5,8 @@ from typing import Any
 
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.settings.fields import setting_fields
+from bert_keras.tasks.classification.labels import TASK_NAMES
 from bert_keras.tasks.settings.programs import ClassifierSettings, ColumnSettings
-
-# Names of the kinds in task.json.
-TASK_NAMES = {
-    "single_label": "classification",
-    "regression": "regression",
-    "multi_label": "multi_label",
-    "multiple_choice": "multiple_choice",
-}
 
 # Settings that say where and how data are read.
 _OF_DATA = {"kind", "skip_bad_rows", "data_dir", "tfds_eval_split", "tfds_predict_split", "xnli_language"}

@@ -14,7 +14,8 @@ from bert_keras.tasks.classification.data import (
     read_classification_data,
     read_own,
 )
-from bert_keras.tasks.classification.kinds import TASK_NAMES, complete_settings, source_of
+from bert_keras.tasks.classification.kinds import complete_settings, source_of
+from bert_keras.tasks.classification.labels import LABELS, TASK_NAMES, SeveralLabels, SingleLabel
 from bert_keras.tasks.dry_run.findings import Findings
 from bert_keras.tasks.dry_run.opening import ACTIONS, open_settings, stored_task, teacher_of
 from bert_keras.tasks.dry_run.pieces import add_pieces, open_tokenizer
@@ -66,7 +67,7 @@ def _describe_splits(settings: ClassifierSettings, data: ClassificationData, tog
     for examples in (data.train, data.dev, data.test):
         if examples:
             files.append(Findings(examples[0].source.rsplit(" ", 2)[0]))
-            _describe(files[-1], examples, dataclasses.replace(settings, kind=data.kind), tokenizer)
+            _describe(files[-1], examples, dataclasses.replace(settings, kind=data.kind.kind), tokenizer)
     return files
 
 
@@ -111,12 +112,16 @@ def _check_together(
     data = None
     with together.reading():
         data = read_classification_data(settings, stored, read=lambda _, name: read[name])
-    if data is None or data.kind == "regression" or not is_whole:
+    if data is None or not data.kind.has_classes or not is_whole:
         return
     if data.dev and settings.eval_share:
-        together.add("held out", f"{len(data.dev):,}: {counted(_count(data.dev, data.kind))}")
-    if data.train and data.kind == "single_label":
-        add_small_classes(together, _count(data.train, data.kind), bool(settings.class_weights))
+        together.add(
+            "held out", f"{len(data.dev):,}: {counted(_count((example.label for example in data.dev), data.kind))}"
+        )
+    if data.train and data.kind.has_one:
+        add_small_classes(
+            together, _count((example.label for example in data.train), data.kind), bool(settings.class_weights)
+        )
 
 
 def _describe(
@@ -126,9 +131,9 @@ def _describe(
     tokenizer: FullTokenizer | None,
 ) -> Texts:
     """Adds what a file holds: examples, labels, lengths and equal texts."""
-    kind = settings.kind if isinstance(settings, ClassifierSettings) else "single_label"
+    kind = LABELS[settings.kind if isinstance(settings, ClassifierSettings) else "single_label"]()
     texts = Texts(found.path, (example.texts for example in examples), [example.source for example in examples])
-    add_examples(found, (_shown(example, kind) for example in examples[:3]), len(examples))
+    add_examples(found, map(_shown, examples[:3]), len(examples))
     labels = [example.label for example in examples]
     if None not in labels:
         _add_labels(found, labels, kind)
@@ -151,7 +156,7 @@ def _sequence(example: Example) -> tuple[str, ...]:
     return (example.text_a, max(example.choices, key=len)) if example.choices else example.texts
 
 
-def _shown(example: Example, kind: str) -> str:
+def _shown(example: Example) -> str:
     text = " | ".join(map(shown, example.texts))
     if example.label is None:
         return text
@@ -159,20 +164,19 @@ def _shown(example: Example, kind: str) -> str:
     return f"{label}: {text}"
 
 
-def _add_labels(found: Findings, labels: Sequence[Any], kind: str) -> None:
-    if kind == "regression":
+def _add_labels(found: Findings, labels: Sequence[Any], kind: SingleLabel) -> None:
+    if not kind.has_classes:
         found.add("labels", f"numbers from {numbers(labels)}")
         return
-    counts = collections.Counter(labels if kind != "multi_label" else (name for names in labels for name in names))
+    counts = _count(labels, kind)
     found.add("labels", f"{len(counts):,}: {counted(counts)}")
-    if kind == "multi_label":
+    if isinstance(kind, SeveralLabels):
         several, none = sum(len(names) > 1 for names in labels), labels.count(())
         found.add("", f"{several:,} texts have several labels, {none:,} have none")
 
 
-def _count(examples: Iterable[Example], kind: str) -> collections.Counter[str]:
-    of_examples: list[Any] = [example.label for example in examples]
-    return collections.Counter(name for label in of_examples for name in (label if kind == "multi_label" else [label]))
+def _count(labels: Iterable[Any], kind: SingleLabel) -> collections.Counter[str]:
+    return collections.Counter(name for label in labels for name in kind.names_in(label) if name)
 
 
 def look_at_label_check(settings: LabelCheckSettings, is_whole: bool) -> list[Findings]:

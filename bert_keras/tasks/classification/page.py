@@ -16,7 +16,8 @@ from bert_keras.runs.run_dir import RunDir
 from bert_keras.storage import paths
 from bert_keras.storage.json_files import parse_json
 from bert_keras.tasks.classification.data import ClassificationData, digest_of
-from bert_keras.tasks.classification.reports import CALIBRATION_FILE, names_of, shown_label, texts_of
+from bert_keras.tasks.classification.labels import shown_label
+from bert_keras.tasks.classification.reports import CALIBRATION_FILE, texts_of
 
 # With more classes, a table of the most confused ones takes the place of the matrix.
 _MOST_CLASSES_SHOWN = 30
@@ -35,11 +36,10 @@ def sections_of(
     """
     dev = data.dev or []
     if outcome is None:
-        errors = np.abs(answers - np.array([example.label for example in dev], np.float64))
-        return {}, {"Largest differences": _text_list(data, answers, np.argsort(-errors, kind="stable"))}
-    sections, truth, predicted = {}, data.targets(dev), answers >= 0.5
-    if data.kind != "multi_label":
-        truth, predicted = truth.argmax(-1), answers.argmax(-1)
+        order = np.argsort(-data.kind.errors(answers, dev), kind="stable")
+        return {}, {"Largest differences": _text_list(data, answers, order)}
+    sections, truth, predicted = {}, data.kind.truth(dev), data.kind.decide(answers)
+    if truth.ndim == 1:
         sections["Confusions"] = _confusions(truth, predicted, data.labels)
     sections["Classes"] = _classes(*scores_of_classes(truth, predicted, len(data.labels)), data.labels)
     sections["Calibration"] = _calibration(run_dir, data, *outcome[:2])
@@ -89,7 +89,7 @@ def _text_list(
     data: ClassificationData, answers: np.ndarray, order: np.ndarray, of_truth: np.ndarray | None = None
 ) -> Html:
     """Returns the first examples in an order, with their labels and answers."""
-    dev, predicted = data.dev or [], names_of(data, answers)
+    dev, predicted = data.dev or [], data.kind.shown(answers)
     items = []
     for row in order[:_TEXTS_SHOWN]:
         label, answer = (

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.examples import Example, Label
+from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.evaluation.calibration import (
     answered_shares,
     expected_calibration_error,
@@ -15,7 +15,7 @@ from bert_keras.evaluation.calibration import (
     surprises,
     thresholds,
 )
-from bert_keras.evaluation.classification import class_report, confusion_matrix_table
+from bert_keras.evaluation.classification import confusion_matrix_table
 from bert_keras.evaluation.glue import SUBMISSION_FILES, submission_text, submission_zip
 from bert_keras.evaluation.intervals import interval_of_mean
 from bert_keras.evaluation.report_files import (
@@ -27,12 +27,12 @@ from bert_keras.evaluation.report_files import (
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.storage.json_files import readable_json
 from bert_keras.tasks.classification.data import ClassificationData, digest_of
+from bert_keras.tasks.classification.labels import shown_label
 
 log = logging.getLogger("bert_keras")
 
 CALIBRATION_FILE = "calibration.json"
 
-_LABELS_SHOWN = 20
 _SCORES = (("negative log-likelihood", "nll"), ("expected calibration error", "ece"))
 
 
@@ -56,14 +56,7 @@ def write_evaluation(
     labels: list[Any] = [example.label for example in dev]
     truth = list(map(shown_label, labels))
     _write_predictions(run_dir, "eval_predictions.tsv", data, dev, answers)
-    predicted = names_of(data, answers)
-    if data.kind == "regression":
-        confidences = np.abs(answers - np.array(labels))
-        by = "difference"
-    else:
-        # The confidence of the whole answer: with several labels, the confidence of the least certain one.
-        confidences = np.maximum(answers, 1 - answers).min(-1) if data.kind == "multi_label" else answers.max(-1)
-        by = "confidence"
+    predicted, confidences = data.kind.shown(answers), data.kind.errors(answers, dev)
     wrong = [row for row in np.argsort(-confidences, kind="stable").tolist() if truth[row] != predicted[row]]
     examples = [dev[row] for row in wrong]
     table = errors_table(
@@ -73,31 +66,29 @@ def write_evaluation(
         [truth[row] for row in wrong],
         [predicted[row] for row in wrong],
         confidences[wrong].tolist(),
-        by,
+        data.kind.confidence_name,
         words_of(wrong),
     )
     run_dir.write_text("eval_errors.tsv", table)
-    if data.kind == "multi_label":
-        run_dir.write_text(
-            "class_report.txt", class_report(data.targets(dev), (answers >= 0.5).astype(np.int64), data.labels)
-        )
-    elif data.kind != "regression":
-        label_ids = list(map(data.labels.index, labels))
-        predicted_ids = answers.argmax(-1)
-        report = class_report(label_ids, predicted_ids, data.labels)
-        run_dir.write_text("class_report.txt", report)
-        if len(data.labels) <= MOST_CLASSES_OF_A_MATRIX:
-            run_dir.write_text("confusion_matrix.tsv", confusion_matrix_table(label_ids, predicted_ids, data.labels))
-            log.info("%s", report.rstrip())
-        else:
-            run_dir.remove("confusion_matrix.tsv")
-            log.info(
-                "no confusion_matrix.tsv for %s labels, more than %d; class_report.txt has a row for each, "
-                "eval_errors.tsv each error",
-                f"{len(data.labels):,}",
-                MOST_CLASSES_OF_A_MATRIX,
-            )
-            log.info("%s", "\n".join(report.splitlines()[:1] + report.splitlines()[-2:]))
+    report = data.kind.class_report(answers, dev)
+    if report is None:
+        return
+    run_dir.write_text("class_report.txt", report)
+    label_ids, predicted_ids = data.kind.truth(dev), data.kind.decide(answers)
+    if label_ids.ndim > 1:
+        return
+    if len(data.labels) <= MOST_CLASSES_OF_A_MATRIX:
+        run_dir.write_text("confusion_matrix.tsv", confusion_matrix_table(label_ids, predicted_ids, data.labels))
+        log.info("%s", report.rstrip())
+        return
+    run_dir.remove("confusion_matrix.tsv")
+    log.info(
+        "no confusion_matrix.tsv for %s labels, more than %d; class_report.txt has a row for each, eval_errors.tsv "
+        "each error",
+        f"{len(data.labels):,}",
+        MOST_CLASSES_OF_A_MATRIX,
+    )
+    log.info("%s", "\n".join(report.splitlines()[:1] + report.splitlines()[-2:]))
 
 
 def write_calibration(
@@ -161,10 +152,10 @@ def write_predictions(run_dir: RunDir, data: ClassificationData, answers: np.nda
     rows = np.reshape(answers, (len(answers), -1)).astype(np.float32)
     run_dir.write_text("test_results.tsv", "".join("\t".join(map(str, row)) + "\n" for row in rows))
     predictions = _write_predictions(run_dir, "predictions.tsv", data, data.test or [], answers)
-    log.info("%s predictions: %s, see predictions.tsv", f"{len(answers):,}", _in_short(data, answers))
+    log.info("%s predictions: %s, see predictions.tsv", f"{len(answers):,}", data.kind.summary(answers))
     if data.glue is not None and data.glue.name in SUBMISSION_FILES:
         name = SUBMISSION_FILES[data.glue.name]
-        values = answers if data.kind == "regression" else answers.argmax(-1)
+        values = data.kind.decide(answers)
         text = submission_text(data.glue.name, values, list(data.labels) or None)
         run_dir.write_text(name, text)
         run_dir.write_text(f"{name.removesuffix('.tsv')}.zip", submission_zip({name: text}))
@@ -175,33 +166,10 @@ def _write_predictions(
     run_dir: RunDir, name: str, data: ClassificationData, examples: Sequence[Example], answers: np.ndarray
 ) -> list[dict[str, Any]]:
     ids, texts = [example.id for example in examples], [texts_of(example) for example in examples]
-    probabilities = None if data.kind == "regression" else answers
-    rows = prediction_rows(ids, texts, names_of(data, answers), probabilities, data.labels)
+    probabilities = answers if data.kind.has_classes else None
+    rows = prediction_rows(ids, texts, data.kind.shown(answers), probabilities, data.labels)
     run_dir.write_text(name, predictions_table(rows))
     return rows
-
-
-def names_of(data: ClassificationData, answers: np.ndarray) -> list[str] | list[float]:
-    """Returns the predictions as reports show them: label names, separated by commas, or numbers."""
-    if data.kind == "regression":
-        return [float(answer) for answer in answers]
-    if data.kind == "multi_label":
-        return [",".join(sorted(np.array(data.labels)[answer >= 0.5])) for answer in answers]
-    return [data.labels[index] for index in answers.argmax(-1)]
-
-
-def _in_short(data: ClassificationData, answers: np.ndarray) -> str:
-    """Returns a summary: the number of predictions of each label, or the range of the values."""
-    if data.kind == "regression":
-        return f"from {answers.min():.4g} to {answers.max():.4g}"
-    counts = (answers >= 0.5).sum(0) if data.kind == "multi_label" else np.bincount(answers.argmax(-1))
-    shown = [f"{label} ({count:,})" for label, count in zip(data.labels, counts.tolist(), strict=False) if count]
-    rest = f" and {len(shown) - _LABELS_SHOWN} more labels" if len(shown) > _LABELS_SHOWN else ""
-    return (", ".join(shown[:_LABELS_SHOWN]) or "no label at all") + rest
-
-
-def shown_label(label: Label) -> str | float:
-    return ",".join(sorted(label)) if isinstance(label, tuple) else label
 
 
 def texts_of(example: Example) -> tuple[str | None, ...]:

@@ -11,37 +11,29 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.special
 
 from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.same_text import Placed
 from bert_keras.evaluation.calibration import fit_temperature, label_set_thresholds, negative_log_likelihood
-from bert_keras.evaluation.classification import classification_metrics, multi_label_metrics, regression_metrics
 from bert_keras.evaluation.intervals import FEWEST_ROWS, bootstrap, wilson
 from bert_keras.mistakes import Message, Mistake, NotFinite
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import LABEL_SETS
 from bert_keras.modeling import (
     BertConfig,
-    ClassificationLoss,
-    ClassifierModel,
-    MultiLabelLoss,
-    MultipleChoiceModel,
-    RegressionLoss,
 )
 from bert_keras.modeling.losses import Loss
 from bert_keras.runs.run_dir import RUN_CONFIG, RunDir, read_run_config
 from bert_keras.storage import paths
 from bert_keras.tasks.classification.data import (
-    ERRORS,
     ClassificationData,
     digest_of,
     facts_of,
     read_classification_data,
 )
-from bert_keras.tasks.classification.kinds import TASK_NAMES
+from bert_keras.tasks.classification.labels import ERRORS
 from bert_keras.tasks.classification.reports import write_calibration, write_evaluation, write_predictions
 from bert_keras.tasks.finetuning.task import Task
 from bert_keras.tasks.reports.commands import commands_of_classifier
@@ -59,27 +51,15 @@ _NUM_PAGE_EXAMPLES, _MOST_CHARS, _PREFERRED_CHARS = 3, 2000, 80
 # BERT-Base on two cores reads so many in about a minute.
 _MOST_WORDS, _MOST_TOKENS = 3, 1 << 16
 
-# By kind; the kinds with one class each use the most frequent class.
-_BASELINES = {"regression": "always the mean", "multi_label": "no label"}
-
 
 def _without_effect(data: ClassificationData, settings: ClassifierSettings) -> dict[str, str | Message]:
     """Returns the settings that change nothing in training because of the data, with the reasons."""
-    reasons: dict[str, str | Message] = {}
-    if data.kind == "multiple_choice":
-        reasons["pack"] = "the choices of an example are rows that are compared with each other"
-    if data.kind != "single_label":
-        reasons["class_weights"] = f"it is for data with one label each, but these are {data.kind}"
-    if data.kind in ("regression", "multiple_choice"):
-        reasons["calibrate"] = f"it divides the logits of classes, but these data are {data.kind}"
-    if data.kind == "regression":
-        reasons["label_smoothing"] = "the labels of a regression are numbers"
-        reasons["temperature"] = "it divides the logits of classes, but a regression has none"
-    if not data.has_labels:
-        names = ["label_smoothing", "class_weights", "eval_share", "calibrate"]
-        names += ["label_loss_weight"] if settings.label_loss_weight else []
-        reasons |= dict.fromkeys(names, "no training example has a label")
-    return reasons
+    names = ["label_smoothing", "class_weights", "eval_share", "calibrate"]
+    names += ["label_loss_weight"] if settings.label_loss_weight else []
+    return {
+        **data.kind.no_effect,
+        **({} if data.has_labels else dict.fromkeys(names, "no training example has a label")),
+    }
 
 
 class Classification(Task):
@@ -96,10 +76,11 @@ class Classification(Task):
         self.data = read_classification_data(settings, stored, None if settings.new_head else files.labels)
         self.metric = self.data.metrics[0]
         self.metric_names = ("loss", *self.data.metrics)
-        self.baseline_name = _BASELINES.get(self.data.kind, "most frequent class")
+        self.baseline_name = self.data.kind.baseline_name
         self.num_train_examples = len(self.data.train or ()) + len(self.data.unlabeled or ())
+        self.has_labels = self.data.has_labels
         self.no_effect = _without_effect(self.data, settings)
-        if not self.data.has_labels and not settings.soft_loss_weight:
+        if not self.has_labels and not settings.soft_loss_weight:
             log.warning(Message("without labels and with {soft_loss_weight}=0, the head of the student learns nothing"))
         self.max_seq_length = settings.max_seq_length
         self.doc_stride = settings.doc_stride
@@ -120,7 +101,7 @@ class Classification(Task):
             "examples": len(self.data.dev),
             "their_sha256": digest_of(self.data.dev)[:16],
         }
-        optional = {"label_scale": self.data.scale, "unlabeled": unlabeled}
+        optional = {"label_scale": self.data.kind.scale, "unlabeled": unlabeled}
         return {
             "data": facts_of(self.data.labels, self.data.train or ()),
             "evaluation": evaluation,
@@ -139,9 +120,9 @@ class Classification(Task):
 
     def describe(self) -> dict[str, Any]:
         examples = self.data.train or self.data.unlabeled or self.data.dev or self.data.test or ()
-        optional = {"label_scale": self.data.scale, "temperature": self._temperature, LABEL_SETS: self._label_sets}
+        optional = {"label_scale": self.data.kind.scale, "temperature": self._temperature, LABEL_SETS: self._label_sets}
         return {
-            "task": TASK_NAMES[self.data.kind],
+            "task": self.data.kind.task,
             "labels": list(self.data.labels),
             **{name: value for name, value in optional.items() if value},
             "is_pair": any(example.text_b for example in examples),
@@ -159,20 +140,13 @@ class Classification(Task):
         self.calibration_features = self._features(folder, "calibration", self.data.calibration)
 
     def make_network(self, config: BertConfig) -> Loss:
-        if self.data.kind == "multiple_choice":
-            return ClassificationLoss(MultipleChoiceModel(config))
-        if self.data.kind == "regression":
-            return RegressionLoss(ClassifierModel(config, 1), **(self.data.scale or {}))
-        model = ClassifierModel(config, len(self.data.labels))
-        if self.data.kind == "multi_label":
-            return MultiLabelLoss(model)
-        return ClassificationLoss(model, self.class_weights)
+        return self.data.kind.make_loss(config, self.class_weights)
 
     def evaluate(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
-        losses = self._losses(_logits(outputs))
+        losses = self.data.kind.losses(_logits(outputs), self.eval_features)
         size = self._eval_batch_size
         answers = self.answers(outputs, self.eval_features)
-        metrics = {"loss": float(losses.mean()), **self._judge(self._decide(answers))}
+        metrics = {"loss": float(losses.mean()), **self._judge(self.data.kind.decide(answers))}
         # As in the original BERT, "loss" is the mean of the batch means.
         batch_losses = [losses[start : start + size].mean() for start in range(0, len(losses), size)]
         self.results = {f"eval_{name}": np.float32(value) for name, value in metrics.items()}
@@ -185,14 +159,9 @@ class Classification(Task):
 
         For regression these are the errors only, because a constant has no correlation with anything.
         """
-        truth = self._truth
-        if self.data.kind == "regression":
-            mean = (self.data.scale or {}).get("mean", np.mean(truth))
-            return {name: value for name, value in self._judge(np.full(len(truth), mean)).items() if name in ERRORS}
-        if self.data.kind == "multi_label":
-            return self._judge(np.zeros_like(truth))
-        counts = collections.Counter(example.label for example in self.data.train or self.data.dev or ())
-        return self._judge(np.full_like(truth, self.data.labels.index(counts.most_common(1)[0][0])))
+        constant = self.data.kind.constant(self._truth, self.data.train or self.data.dev or ())
+        known = self.data.metrics if self.data.kind.has_classes else ERRORS
+        return {name: value for name, value in self._judge(constant).items() if name in known}
 
     @functools.cached_property
     def page_examples(self) -> list[dict[str, Any]]:
@@ -206,22 +175,23 @@ class Classification(Task):
 
     def fit_temperature(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
         """One temperature for all classes, or one for each of several labels. Also finds what label sets need."""
-        logits, truth = _logits(outputs), self.data.targets(self.data.calibration or ())
-        columns = [[label] for label in range(logits.shape[-1])] if self.data.kind == "multi_label" else [slice(None)]
+        logits, truth = _logits(outputs), self.data.kind.targets(self.data.calibration or ())
+        columns = self.data.kind.parts(logits.shape[-1])
 
         def nll(temperature: float, part: Any) -> float:
             answers = self.answers({"logits": logits[:, part] / temperature}, self.calibration_features)
-            return negative_log_likelihood(self._of_truth(answers, truth[:, part]))
+            return negative_log_likelihood(self.data.kind.of_truth(answers, truth[:, part]))
 
         found = [fit_temperature(functools.partial(nll, part=part), len(truth)) for part in columns]
         self._temperature = [float(f"{temperature:.6g}") for temperature in found]
-        if self.data.kind == "single_label":
+        if self.data.kind.has_one:
             answers = self.answers({"logits": logits / self._temperature[0]}, self.calibration_features)
-            self._label_sets = label_set_thresholds(self._of_truth(answers, truth))
+            self._label_sets = label_set_thresholds(self.data.kind.of_truth(answers, truth))
         return np.broadcast_to(np.array(self._temperature), logits.shape[-1])
 
     def write_calibration(self, run_dir: RunDir, before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> None:
-        parts = [self._outcome(self.answers(outputs, self.eval_features)) for outputs in (before, after)]
+        dev = self.data.dev or ()
+        parts = [self.data.kind.outcome(self.answers(outputs, self.eval_features), dev) for outputs in (before, after)]
         write_calibration(run_dir, self.data, self._temperature or [], *parts)
 
     def write_evaluation(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> None:
@@ -233,18 +203,18 @@ class Classification(Task):
         from bert_keras.tasks.reports.page import Findings
 
         answers, features = self.answers(outputs, self.eval_features), self.eval_features
-        decided, size = self._decide(answers), len(answers)
-        outcome = None if self.data.kind == "regression" else self._outcome(answers)
+        kind, size = self.data.kind, len(answers)
+        outcome = kind.outcome(answers, self.data.dev or ()) if kind.has_classes else None
         numbers, texts = sections_of(run_dir, self.data, answers, outcome)
         num_full, longest = long_texts(self.data, features, self._tokenizer)
         commands = []
         if paths.is_file(config := run_dir.file(RUN_CONFIG)):
             stored, has_cut_texts = read_run_config(config), num_full > 0 and not self.doc_stride
-            commands = commands_of_classifier(run_dir.path, stored, self.data.kind, has_cut_texts)
+            commands = commands_of_classifier(run_dir.path, stored, kind, has_cut_texts)
         return Findings(
             num_rows=size,
             unit="examples",
-            intervals=self._intervals(decided),
+            intervals=self._intervals(kind.decide(answers)),
             numbers=numbers,
             texts=texts | {"Longest texts": longest},
             baseline=self.baseline_name,
@@ -270,13 +240,7 @@ class Classification(Task):
         Raises:
             ValueError: a logit is not finite.
         """
-        logits = _logits(outputs)
-        if self.data.kind == "regression":
-            values = logits[:, 0]
-        elif self.data.kind == "multi_label":
-            values = scipy.special.expit(logits)
-        else:
-            values = scipy.special.softmax(logits, axis=-1)
+        values = self.data.kind.values(_logits(outputs))
         index = features["example_index"]
         sums = np.zeros((index[-1] + 1, *values.shape[1:]))
         np.add.at(sums, index, values)
@@ -290,7 +254,7 @@ class Classification(Task):
         for have "". None: no word can be hidden.
         """
         mask_id = self._tokenizer.vocab.get("[MASK]")
-        if self.infer is None or mask_id is None or self.data.kind == "multiple_choice":
+        if self.infer is None or mask_id is None or not self.data.kind.has_windows:
             return None
         from bert_keras.prediction.why import SeenWord, seen_words, strongest, weights_of_words  # only here
 
@@ -320,12 +284,7 @@ class Classification(Task):
         scores, without = self._scores(outputs), iter(self._scores(self.infer(features)))
         cells = []
         for place, rows, words in explained:
-            label, about, form = int(scores[rows].mean(0).argmax()), "", "+.3f"
-            if self.data.kind == "regression":
-                form = "+.3g"
-            elif self.data.kind == "multi_label":
-                label = int(np.abs(answers[place] - self.data.targets(dev[place : place + 1])[0]).argmax())
-                about = f"{self.data.labels[label]}: "
+            label, about, form = self.data.kind.explained(scores[rows], answers[place], dev[place])
             weights = weights_of_words(words, scores[rows, label].tolist(), (float(row[label]) for row in without))
             lines = strongest(weights, form, _MOST_WORDS)
             cells.append(about + ", ".join(" ".join(line.split()) for line in lines))
@@ -336,55 +295,13 @@ class Classification(Task):
         size = len(outputs["logits"])
         return self.answers(outputs, {"example_index": np.arange(size)}).reshape(size, -1)
 
-    def _losses(self, logits: np.ndarray) -> np.ndarray:
-        """Returns the loss of each row, without class weights."""
-        if self.data.kind == "regression":
-            std = self.data.scale["std"] if self.data.scale else 1.0
-            return np.square((logits[:, 0] - self.eval_features["label_values"]) / std)
-        if self.data.kind == "multi_label":
-            signed = np.where(self.eval_features["label_values"] > 0.5, -logits, logits)
-            return np.logaddexp(0, signed).mean(-1)
-        labels = self.eval_features["label_ids"]
-        return -scipy.special.log_softmax(logits, axis=-1)[np.arange(len(labels)), labels]
-
     @functools.cached_property
     def _truth(self) -> np.ndarray:
-        """The labels of the evaluation examples: float [N] numbers, int [N, C] of 0 and 1, or int [N] ids."""
-        labels: list[Any] = [example.label for example in self.data.dev or ()]
-        if self.data.kind == "regression":
-            return np.array(labels, np.float64)
-        if self.data.kind == "multi_label":
-            return self.data.targets(self.data.dev or ()).astype(np.int8)
-        ids = {label: number for number, label in enumerate(self.data.labels)}
-        return np.array([ids[label] for label in labels])
-
-    def _decide(self, answers: np.ndarray) -> np.ndarray:
-        """Returns what answers say, in the form of `_truth`."""
-        if self.data.kind == "multi_label":
-            return (answers >= 0.5).astype(np.int8)
-        return answers if self.data.kind == "regression" else answers.argmax(-1)
-
-    def _outcome(self, answers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns confidences, whether they are right, and probabilities of the truth; for each of several labels."""
-        truth = self.data.targets(self.data.dev or ())
-        is_right, confidences = self._decide(answers) == self._truth, answers.max(-1)
-        if self.data.kind == "multi_label":
-            is_right, confidences = is_right.ravel(), np.maximum(answers, 1 - answers).ravel()
-        return confidences, is_right, self._of_truth(answers, truth)
-
-    def _of_truth(self, answers: np.ndarray, truth: np.ndarray) -> np.ndarray:
-        """Returns the probabilities of what is true: of the label, or of each label's presence or absence."""
-        return np.where(truth, answers, 1 - answers).ravel() if self.data.kind == "multi_label" else answers[truth]
+        return self.data.kind.truth(self.data.dev or ())
 
     def _judge(self, decided: np.ndarray, rows: Any = slice(None)) -> dict[str, float]:
-        """Returns the metrics of what `_decide` returns for some rows."""
-        truth = self._truth[rows]
-        if self.data.kind == "regression":
-            metrics = regression_metrics(truth, decided)
-        elif self.data.kind == "multi_label":
-            metrics = multi_label_metrics(truth, decided)
-        else:
-            metrics = classification_metrics(truth, decided, self.data.metrics)
+        """Returns the metrics of what is decided for some rows."""
+        metrics = self.data.kind.measure(self._truth[rows], decided, self.data.metrics)
         return {name: metrics[name] for name in self.data.metrics}
 
     def _features(self, folder: str, split: str, examples: list[Example] | None) -> dict[str, np.ndarray] | None:
@@ -395,7 +312,7 @@ class Classification(Task):
             examples = [dataclasses.replace(example, label=None) for example in examples]
         facts = {
             "examples": digest_of(examples),
-            "kind": self.data.kind,
+            "kind": self.data.kind.kind,
             "labels": list(self.data.labels),
             **self._tokenizer.facts,
             "max_seq_length": self.max_seq_length,
@@ -403,14 +320,14 @@ class Classification(Task):
         }
 
         def build() -> dict[str, np.ndarray]:
-            labels, kind = self.data.labels, self.data.kind
+            labels, kind = self.data.labels, self.data.kind.kind
             return make_features(examples, labels, kind, self._tokenizer, self.max_seq_length, self.doc_stride, split)
 
         return cached_features(paths.join(folder, f"{split}.tf_record"), facts, build)
 
     def _class_weights(self, text: str | None) -> list[float] | None:
         """Returns one weight per class from --class_weights: "balanced", or one number for each label in order."""
-        if text is None or self.data.train is None or self.data.kind != "single_label":
+        if text is None or self.data.train is None or not self.data.kind.has_one:
             return None
         labels = self.data.labels
         if text == "balanced":

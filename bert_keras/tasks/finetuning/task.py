@@ -50,6 +50,7 @@ class Task:
             in `write_evaluation`, where it is the network of the evaluation.
         results: dict of numbers by name, which `evaluate` may set: the entries of eval_results.txt. None: the metrics
             with the prefix "eval_", as in the original BERT.
+        has_labels: bool; whether a training example has a label.
         has_head: bool; whether the network has weights above the encoder.
         frozen: tuple of str; training does not change weights whose names begin with one of these.
         is_trimmed: bool; whether batches may be cut to their longest sequence.
@@ -68,6 +69,7 @@ class Task:
     baseline_name = ""
     infer: Infer | None = None
     results: dict[str, Any] | None = None
+    has_labels = True
     has_head = True
     frozen: tuple[str, ...] = ()
     is_trimmed = True

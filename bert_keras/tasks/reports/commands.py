@@ -33,26 +33,26 @@ def commands_of_model(
 
 
 def commands_of_classifier(
-    folder: str, config: Mapping[str, Any], kind: str, has_cut_texts: bool
+    folder: str, config: Mapping[str, Any], kind: Any, has_cut_texts: bool
 ) -> Iterator[tuple[str, list[str]]]:
     """Yields commands after the run of a classifier, each after its purpose.
 
-    `config` is its run_config.json. `kind` is that of its data; a known task has its own, whatever the setting says.
+    `config` is its run_config.json. `kind` is that of the labels of its data, see `tasks.classification.labels`.
     """
     program, settings, name = f"{config['program']}.py", config["settings"], paths.name(folder.rstrip("/"))
     train_file, start = settings["train_file"], settings["init_checkpoint"]
     yield "Label a file:", [program, "--do_predict", f"--output_dir={folder}", "--predict_file=your.csv"]
-    if kind == "single_label" and train_file and start:
+    if kind.has_one and train_file and start:
         words = ["check_labels.py", f"--train_file={train_file}", f"--init_checkpoint={start}"]
         words += [*_flags_of(settings, ColumnSettings, ModelSettings), f"--max_seq_length={settings['max_seq_length']}"]
         yield "Find wrong labels, also among the texts to train on:", [*words, f"--output_dir={name}_labels"]
     again = [program, "--do_train", "--do_eval", f"--run_config={paths.join(folder, RUN_CONFIG)}"]
     has_labels = train_file or settings.get("task_name") or settings.get("tfds")
-    is_calibrated = settings["calibrate"] or kind in ("regression", "multiple_choice")
+    is_calibrated = settings["calibrate"] or not kind.can_be_calibrated
     if has_labels and not is_calibrated and not settings.get("lora_rank"):
         words = [*again, "--calibrate", f"--output_dir={name}_calibrated"]
         yield "Train again, with probabilities that are as often right as they say:", words
-    if has_cut_texts and kind != "multiple_choice":
+    if has_cut_texts and kind.has_windows:
         words = [*again, f"--doc_stride={settings['max_seq_length'] // 2}", f"--output_dir={name}_windows"]
         yield "Train again, and read long texts to their ends:", words
 

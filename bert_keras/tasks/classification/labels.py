@@ -1,0 +1,326 @@
+"""The kinds of labels of a classifier: one of several, several, a number, or the number of a choice.
+
+An object of a kind holds the names of the labels. It knows the network and its answers, the metrics, the baseline and
+what the reports show.
+"""
+
+import collections
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from bert_keras.data_prep.tasks.examples import Example, Label
+from bert_keras.evaluation.classification import (
+    class_report,
+    classification_metrics,
+    multi_label_metrics,
+    regression_metrics,
+)
+
+if TYPE_CHECKING:
+    from bert_keras.modeling import BertConfig
+    from bert_keras.modeling.losses import Loss
+
+# Lower is better, so these cannot compare checkpoints.
+ERRORS = ("mae", "rmse")
+_LABELS_SHOWN = 20
+
+
+class SingleLabel:
+    """One of several classes for each example.
+
+    Attributes:
+        names: the labels in the order of their ids.
+        scale: of a `Number`; else None.
+        kind: its name, one of `data_prep.tasks.examples.KINDS`.
+        task: its name in task.json.
+        metrics: the default metrics; the first one selects models.
+        baseline_name: what the baseline predicts, for messages.
+        confidence_name: the name of `errors` in reports.
+        has_classes: whether answers are probabilities of classes.
+        has_one: whether an example has exactly one class, which can have a weight.
+        can_be_calibrated: whether the head can be divided by a temperature.
+        has_windows: whether long texts can be read in windows, and examples can share a row.
+        no_effect: settings that change nothing in training, with the reasons.
+    """
+
+    kind: ClassVar[str] = "single_label"
+    task: ClassVar[str] = "classification"
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "f1_macro")
+    baseline_name: ClassVar[str] = "most frequent class"
+    confidence_name: ClassVar[str] = "confidence"
+    has_classes: ClassVar[bool] = True
+    has_one: ClassVar[bool] = True
+    can_be_calibrated: ClassVar[bool] = True
+    has_windows: ClassVar[bool] = True
+    no_effect: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, names: Sequence[str] = (), scale: dict[str, float] | None = None) -> None:
+        self.names, self.scale = tuple(names), scale
+
+    def selecting_metrics(self) -> tuple[str, ...]:
+        """Returns the metrics that the user may choose; "f1" is that of class 1, so it needs exactly two classes."""
+        names = ("accuracy", "f1", "f1_macro", "matthews")
+        return names if len(self.names) == 2 else tuple(name for name in names if name != "f1")
+
+    def make_loss(self, config: "BertConfig", class_weights: list[float] | None) -> "Loss":
+        """Builds the network; returns its loss."""
+        from bert_keras.modeling import ClassificationLoss, ClassifierModel
+
+        return ClassificationLoss(ClassifierModel(config, len(self.names)), class_weights)
+
+    def names_in(self, label: Any) -> Sequence[str]:
+        """Returns the labels of an example; a missing one counts as the label ""."""
+        return (label or "",)
+
+    def targets(self, examples: Sequence[Example]) -> np.ndarray:
+        """Returns which of the labels the examples have, bool [N, C]."""
+        return np.eye(len(self.names), dtype=bool)[self.truth(examples)]
+
+    def truth(self, examples: Sequence[Example]) -> np.ndarray:
+        """Returns the labels of examples as what `decide` returns: ids, int [N]."""
+        ids = {label: number for number, label in enumerate(self.names)}
+        labels: list[Any] = [example.label for example in examples]
+        return np.array([ids[label] for label in labels])
+
+    def values(self, logits: np.ndarray) -> np.ndarray:
+        """Returns the answers to sequences from their logits, float64 [N, C]."""
+        import scipy.special
+
+        return scipy.special.softmax(logits, axis=-1)
+
+    def losses(self, logits: np.ndarray, features: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Returns the loss of each row, float64 [N], without class weights."""
+        import scipy.special
+
+        labels = features["label_ids"]
+        return -scipy.special.log_softmax(logits, axis=-1)[np.arange(len(labels)), labels]
+
+    def decide(self, answers: np.ndarray) -> np.ndarray:
+        """Returns what answers say."""
+        return answers.argmax(-1)
+
+    def constant(self, truth: np.ndarray, train: Sequence[Example]) -> np.ndarray:
+        """Returns what a baseline decides that does not read the examples."""
+        counts = collections.Counter(example.label for example in train)
+        return np.full_like(truth, self.names.index(str(counts.most_common(1)[0][0])))
+
+    def measure(self, truth: np.ndarray, decided: np.ndarray, names: Sequence[str]) -> dict[str, float]:
+        """Returns metrics by name, at least those of `names`."""
+        return classification_metrics(truth, decided, names)
+
+    def parts(self, num_columns: int) -> list[Any]:
+        """Returns the columns of logits that share a temperature."""
+        return [slice(None)]
+
+    def of_truth(self, answers: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Returns the probabilities of what is true: of the label, or of each label's presence or absence."""
+        return answers[targets]
+
+    def outcome(self, answers: np.ndarray, examples: Sequence[Example]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns confidences, whether they are right, and probabilities of the truth; for each of several labels."""
+        is_right = self.decide(answers) == self.truth(examples)
+        return answers.max(-1), is_right, self.of_truth(answers, self.targets(examples))
+
+    def errors(self, answers: np.ndarray, examples: Sequence[Example]) -> np.ndarray:
+        """Returns the number by which reports sort wrong answers, float [N]: the confidence of the whole answer."""
+        return answers.max(-1)
+
+    def explained(self, scores: np.ndarray, answer: np.ndarray, example: Example) -> tuple[int, str, str]:
+        """Returns the column of the scores to explain, words before the explanation, and the form of its numbers."""
+        return int(scores.mean(0).argmax()), "", "+.3f"
+
+    def shown(self, answers: np.ndarray) -> list[str] | list[float]:
+        """Returns the predictions as reports show them: label names, separated by commas, or numbers."""
+        return [self.names[index] for index in answers.argmax(-1)]
+
+    def summary(self, answers: np.ndarray) -> str:
+        """Returns the number of predictions of each label, or the range of the values."""
+        return self._counted(np.bincount(answers.argmax(-1)))
+
+    def _counted(self, counts: np.ndarray) -> str:
+        shown = [f"{label} ({count:,})" for label, count in zip(self.names, counts.tolist(), strict=False) if count]
+        rest = f" and {len(shown) - _LABELS_SHOWN} more labels" if len(shown) > _LABELS_SHOWN else ""
+        return (", ".join(shown[:_LABELS_SHOWN]) or "no label at all") + rest
+
+    def class_report(self, answers: np.ndarray, examples: Sequence[Example]) -> str | None:
+        """Returns the text of class_report.txt; None without classes."""
+        return class_report(self.truth(examples), self.decide(answers), self.names)
+
+
+class Choice(SingleLabel):
+    """One of several texts for each example."""
+
+    kind = "multiple_choice"
+    task = "multiple_choice"
+    metrics = ("accuracy",)
+    has_one = False
+    can_be_calibrated = False
+    has_windows = False
+    no_effect: ClassVar = {
+        "pack": "the choices of an example are rows that are compared with each other",
+        "class_weights": "it is for data with one label each, but these are multiple_choice",
+        "calibrate": "it divides the logits of classes, but these data are multiple_choice",
+    }
+
+    def selecting_metrics(self) -> tuple[str, ...]:
+        return self.metrics
+
+    def make_loss(self, config: "BertConfig", class_weights: list[float] | None) -> "Loss":
+        from bert_keras.modeling import ClassificationLoss, MultipleChoiceModel
+
+        return ClassificationLoss(MultipleChoiceModel(config))
+
+
+class SeveralLabels(SingleLabel):
+    """Any number of labels for each example. What is decided is int [N, C] of 0 and 1."""
+
+    kind = "multi_label"
+    task = "multi_label"
+    metrics = ("f1_micro", "f1_macro", "accuracy")
+    baseline_name = "no label"
+    has_one = False
+    no_effect: ClassVar = {"class_weights": "it is for data with one label each, but these are multi_label"}
+
+    def selecting_metrics(self) -> tuple[str, ...]:
+        return self.metrics
+
+    def make_loss(self, config: "BertConfig", class_weights: list[float] | None) -> "Loss":
+        from bert_keras.modeling import ClassifierModel, MultiLabelLoss
+
+        return MultiLabelLoss(ClassifierModel(config, len(self.names)))
+
+    def names_in(self, label: Any) -> Sequence[str]:
+        return label or ("",)
+
+    def targets(self, examples: Sequence[Example]) -> np.ndarray:
+        of_examples: list[Any] = [example.label for example in examples]
+        return np.array([[label in of_example for label in self.names] for of_example in of_examples])
+
+    def truth(self, examples: Sequence[Example]) -> np.ndarray:
+        return self.targets(examples).astype(np.int8)
+
+    def values(self, logits: np.ndarray) -> np.ndarray:
+        import scipy.special
+
+        return scipy.special.expit(logits)
+
+    def losses(self, logits: np.ndarray, features: Mapping[str, np.ndarray]) -> np.ndarray:
+        signed = np.where(features["label_values"] > 0.5, -logits, logits)
+        return np.logaddexp(0, signed).mean(-1)
+
+    def decide(self, answers: np.ndarray) -> np.ndarray:
+        return (answers >= 0.5).astype(np.int8)
+
+    def constant(self, truth: np.ndarray, train: Sequence[Example]) -> np.ndarray:
+        return np.zeros_like(truth)
+
+    def measure(self, truth: np.ndarray, decided: np.ndarray, names: Sequence[str]) -> dict[str, float]:
+        return multi_label_metrics(truth, decided)
+
+    def parts(self, num_columns: int) -> list[Any]:
+        return [[column] for column in range(num_columns)]
+
+    def of_truth(self, answers: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return np.where(targets, answers, 1 - answers).ravel()
+
+    def outcome(self, answers: np.ndarray, examples: Sequence[Example]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        is_right = (self.decide(answers) == self.truth(examples)).ravel()
+        return np.maximum(answers, 1 - answers).ravel(), is_right, self.of_truth(answers, self.targets(examples))
+
+    def errors(self, answers: np.ndarray, examples: Sequence[Example]) -> np.ndarray:
+        """Returns the confidences of the least certain labels."""
+        return np.maximum(answers, 1 - answers).min(-1)
+
+    def explained(self, scores: np.ndarray, answer: np.ndarray, example: Example) -> tuple[int, str, str]:
+        label = int(np.abs(answer - self.targets([example])[0]).argmax())
+        return label, f"{self.names[label]}: ", "+.3f"
+
+    def shown(self, answers: np.ndarray) -> list[str] | list[float]:
+        return [",".join(sorted(np.array(self.names)[answer >= 0.5])) for answer in answers]
+
+    def summary(self, answers: np.ndarray) -> str:
+        return self._counted((answers >= 0.5).sum(0))
+
+    def class_report(self, answers: np.ndarray, examples: Sequence[Example]) -> str | None:
+        return class_report(self.targets(examples), (answers >= 0.5).astype(np.int64), self.names)
+
+
+class Number(SingleLabel):
+    """A number for each example. `scale` has its "mean" and "std" in training; without it, numbers are not scaled.
+
+    Answers are float64 [N], and so is what is decided.
+    """
+
+    kind = "regression"
+    task = "regression"
+    metrics = ("spearman", "pearson", *ERRORS)
+    baseline_name = "always the mean"
+    confidence_name = "difference"
+    has_classes = False
+    has_one = False
+    can_be_calibrated = False
+    no_effect: ClassVar = {
+        "class_weights": "it is for data with one label each, but these are regression",
+        "calibrate": "it divides the logits of classes, but these data are regression",
+        "label_smoothing": "the labels of a regression are numbers",
+        "temperature": "it divides the logits of classes, but a regression has none",
+    }
+
+    def selecting_metrics(self) -> tuple[str, ...]:
+        return tuple(name for name in self.metrics if name not in ERRORS)
+
+    def make_loss(self, config: "BertConfig", class_weights: list[float] | None) -> "Loss":
+        from bert_keras.modeling import ClassifierModel, RegressionLoss
+
+        return RegressionLoss(ClassifierModel(config, 1), **(self.scale or {}))
+
+    def names_in(self, label: Any) -> Sequence[str]:
+        return ("",)
+
+    def truth(self, examples: Sequence[Example]) -> np.ndarray:
+        labels: list[Any] = [example.label for example in examples]
+        return np.array(labels, np.float64)
+
+    def values(self, logits: np.ndarray) -> np.ndarray:
+        return logits[:, 0]
+
+    def losses(self, logits: np.ndarray, features: Mapping[str, np.ndarray]) -> np.ndarray:
+        std = self.scale["std"] if self.scale else 1.0
+        return np.square((logits[:, 0] - features["label_values"]) / std)
+
+    def decide(self, answers: np.ndarray) -> np.ndarray:
+        return answers
+
+    def constant(self, truth: np.ndarray, train: Sequence[Example]) -> np.ndarray:
+        return np.full(len(truth), (self.scale or {}).get("mean", np.mean(truth)))
+
+    def measure(self, truth: np.ndarray, decided: np.ndarray, names: Sequence[str]) -> dict[str, float]:
+        return regression_metrics(truth, decided)
+
+    def errors(self, answers: np.ndarray, examples: Sequence[Example]) -> np.ndarray:
+        """Returns the differences from the labels."""
+        return np.abs(answers - self.truth(examples))
+
+    def explained(self, scores: np.ndarray, answer: np.ndarray, example: Example) -> tuple[int, str, str]:
+        return 0, "", "+.3g"
+
+    def shown(self, answers: np.ndarray) -> list[str] | list[float]:
+        return [float(answer) for answer in answers]
+
+    def summary(self, answers: np.ndarray) -> str:
+        return f"from {answers.min():.4g} to {answers.max():.4g}"
+
+    def class_report(self, answers: np.ndarray, examples: Sequence[Example]) -> str | None:
+        return None
+
+
+# By name; and the names in task.json.
+LABELS: dict[str, type[SingleLabel]] = {kind.kind: kind for kind in (SingleLabel, Number, SeveralLabels, Choice)}
+TASK_NAMES = {name: kind.task for name, kind in LABELS.items()}
+
+
+def shown_label(label: Label) -> str | float:
+    """Returns a label as reports show it."""
+    return ",".join(sorted(label)) if isinstance(label, tuple) else label
