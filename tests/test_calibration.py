@@ -148,11 +148,11 @@ def test_without_evaluation_data_there_is_no_report(flags, tmp_path):
     [
         (
             {"kind": "regression"},
-            "calibrate has no effect: it divides the logits of classes, but these data are regression; leave it out",
+            "calibrate does not apply: it divides the logits of classes, but these data are regression; leave it out",
         ),
         (
             {"lora_rank": 2},
-            "calibrate has no effect: it changes the weights of the head, which lora_rank keeps in another file",
+            "calibrate does not apply: it changes the weights of the head, which lora_rank keeps in another file",
         ),
     ],
 )

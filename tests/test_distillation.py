@@ -202,7 +202,7 @@ def test_a_safetensors_folder_of_another_library_teaches(folder, tmp_path):
         (
             run_classifier,
             {"label_smoothing": 0.1},
-            "has no effect: no training example has a label",
+            "does not apply: no training example has a label",
         ),
         (
             run_classifier,
@@ -318,7 +318,7 @@ def test_an_export_teaches_like_the_model(folder, flags_of, tmp_path, monkeypatc
         np.testing.assert_allclose(value, of_export[name], atol=1e-4, err_msg=name)
     for changes, message in (
         ({"jit": True}, "^jit cannot compile a teacher that is an export"),
-        ({"pack": True}, "^pack has no effect: the teacher is an export"),
+        ({"pack": True}, "^pack does not apply: the teacher is an export"),
         (OF_LAYERS, "^hidden_loss_weight and attention_loss_weight compare layers, which an export does not give"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -178,7 +178,7 @@ def test_choices_of_ones_own(flags, out, tmp_path):
         write_rows(tmp_path / f"{name}.csv", "text,one,two,label", rows(count, seed), ",")
     files = {"train_file": tmp_path / "train.csv", "eval_file": tmp_path / "dev.csv"}
     choices = {"kind": "multiple_choice", "choice_columns": "one,two"}
-    with pytest.raises(ValueError, match="^pack has no effect: the choices of an example are"):
+    with pytest.raises(ValueError, match="^pack does not apply: the choices of an example are"):
         run({**flags, **files, **choices}, "do_train", pack=True)
     metrics = run({**flags, **files, **choices}, "do_train", "do_eval")
     assert (task_of(out)["task"], task_of(out)["labels"]) == ("multiple_choice", ["0", "1"])

@@ -133,26 +133,26 @@ def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_pa
         (
             ["do_train"],
             {"tag_column": 1, "train_file": "a.jsonl"},
-            "^tag_column has no effect: .*a.jsonl has no columns, but JSON; leave it out$",
+            "^tag_column does not apply: .*a.jsonl has no columns, but JSON; leave it out$",
         ),
-        (["do_train"], {"pack": True, "tagger": "bilstm"}, "^pack has no effect: the LSTMs of tagger=bilstm"),
+        (["do_train"], {"pack": True, "tagger": "bilstm"}, "^pack does not apply: the LSTMs of tagger=bilstm"),
         *(
             (
                 ["do_train"],
                 {"tagger": "bilstm", name: value},
-                f"^{name} has no effect: tagger=bilstm leaves the encoder as",
+                f"^{name} does not apply: tagger=bilstm leaves the encoder as",
             )
             for name, value in {"lora_rank": 2, "freeze_layers": 0, "layer_decay": 0.9, "recompute": True}.items()
         ),
         (
             ["do_train"],
             {"lora_rank": 2, "freeze_layers": 1},
-            "^lora_rank has no effect: freeze_layers=. freez",
+            "^lora_rank does not apply: freeze_layers=. freez",
         ),
         (
             ["do_train"],
             {"lora_rank": 2, "freeze_layers": 0},
-            "^freeze_layers has no effect: lora_rank freezes the em",
+            "^freeze_layers does not apply: lora_rank freezes the em",
         ),
     ],
 )

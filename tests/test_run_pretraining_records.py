@@ -87,7 +87,7 @@ def note(path, sentence_task):
 def test_a_weight_for_the_sentence_task_needs_records_with_one(tmp_path, tiny_config, write_records):
     flags = make_files(tmp_path, tiny_config, write_records)
     note(flags["input_file"], "none")
-    message = "^next_sentence_loss_weight has no effect: the records have no sentence task; leave it out$"
+    message = "^next_sentence_loss_weight does not apply: the records have no sentence task; leave it out$"
     with pytest.raises(ValueError, match=message):
         run(flags, do_train=True, next_sentence_loss_weight=2)
     assert not (flags["output_dir"] / "run_config.json").exists()

@@ -183,12 +183,12 @@ def test_from_python(tmp_path, start):
         (
             ("train",),
             {"train_file": "scored.tsv", "scale": 30},
-            "scale has no effect: pairs with scores",
+            "scale does not apply: pairs with scores",
         ),
         (
             ("train",),
             {"train_file": "pairs.tsv", "max_score": 4},
-            "max_score has no effect: train_fil",
+            "max_score does not apply: train_fil",
         ),
         (
             ("train",),
@@ -198,10 +198,10 @@ def test_from_python(tmp_path, start):
         (
             ("train",),
             {"train_file": "pairs.tsv", "new_head": True},
-            "new_head has no effect: this task has no head",
+            "new_head does not apply: this task has no head",
         ),
         (("train",), {"train_file": "alike.tsv"}, "alike.tsv: all examples have the same first or the same second"),
-        (("train",), {"train_file": "scored.tsv", "pack": True}, "pack has no effect: an exa"),
+        (("train",), {"train_file": "scored.tsv", "pack": True}, "pack does not apply: an exa"),
     ],
 )
 def test_mistakes_are_one_line_and_write_nothing(run, tmp_path, actions, changes, message):

@@ -54,7 +54,7 @@ def refuse(settings: Any, reasons: Mapping[str, str | Message]) -> None:
     """
     for name, reason in reasons.items():
         if is_meant(settings, name):
-            raise Mistake("{} has no effect: {}; leave it out", Setting(name), reason)
+            raise Mistake("{} does not apply: {}; leave it out", Setting(name), reason)
 
 
 def is_meant(settings: Any, name: str) -> bool:

@@ -171,7 +171,7 @@ def test_a_task_that_cannot_be_packed_is_not_packed_by_default(start, tmp_path, 
 def test_a_task_that_cannot_be_packed_says_why(start, tmp_path):
     task = MadeUp()
     task.no_effect = {"pack": "its rows are one"}
-    with pytest.raises(ValueError, match="pack has no effect: its rows are one; leave it out"):
+    with pytest.raises(ValueError, match="pack does not apply: its rows are one; leave it out"):
         run(task, tmp_path / "run", pack=True, init_checkpoint=start)
     assert not (tmp_path / "run").exists()
 

@@ -173,8 +173,8 @@ MISTAKES = [
     (([{"text": "he"}],), {}, "no column of texts for the queries; name the columns with text_column and text_pair"),
     ((ROWS,), {"text_column": "query"}, "need a column each; give both text_column and text_pair_column"),
     ((ROWS, ROWS), {"metric": "f1"}, "metric=f1 is not one of the metrics of such data: mrr_at_10, ndcg_at_10, recall"),
-    ((ROWS,), {"pack": True}, "pack has no effect: the texts of a query are rows that are"),
-    ((ROWS,), {"label_smoothing": 0.1}, "label_smoothing has no effect: the listwise loss"),
+    ((ROWS,), {"pack": True}, "pack does not apply: the texts of a query are rows that are"),
+    ((ROWS,), {"label_smoothing": 0.1}, "label_smoothing does not apply: the listwise loss"),
     (
         (ROWS,),
         {"num_mined_negatives": 2},

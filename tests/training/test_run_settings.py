@@ -106,7 +106,7 @@ def test_what_the_data_do_not_use_is_refused_with_the_reason():
     reasons = {"rank": "the layers are frozen", "wings": "the program has no such setting"}
     refuse(Made(), reasons)
     refuse(Made(rank=4, given=frozenset({"column"})), reasons)
-    with pytest.raises(Mistake, match="^rank has no effect: the layers are frozen; leave it out$"):
+    with pytest.raises(Mistake, match="^rank does not apply: the layers are frozen; leave it out$"):
         refuse(Made(rank=4, given=frozenset({"rank"})), reasons)
     with pytest.raises(Mistake, match="^rank has no effect"):
         refuse(Made(rank=8, do_train=True), reasons)

@@ -128,7 +128,7 @@ def test_steps_replace_epochs_the_schedule_follows_and_labels_are_smoothed(plain
 def test_labels_that_cannot_be_smoothed_are_refused(start, tmp_path):
     task = MadeUp()
     task.no_effect = {"label_smoothing": "its labels are songs"}
-    with pytest.raises(ValueError, match="^label_smoothing has no effect: its labels are songs; le"):
+    with pytest.raises(ValueError, match="^label_smoothing does not apply: its labels are songs; le"):
         run(task, tmp_path / "run", init_checkpoint=start, label_smoothing=0.1)
     assert not (tmp_path / "run").exists()
 
