@@ -13,6 +13,7 @@ import predict
 import run_classifier
 import run_pretraining
 import run_squad
+from bert_keras.cli.other_names import name_here
 from bert_keras.data_prep import create_pretraining_data
 
 PAGE = (pathlib.Path(__file__).resolve().parents[1] / "docs" / "guides" / "migrating.md").read_text(encoding="utf-8")
@@ -60,6 +61,9 @@ def rows_of(header):
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[1:]]
 
 
+# Of the table, but not arguments with a counterpart of the same meaning.
+WITHOUT_A_NAME = ("optim", "EarlyStoppingCallback", "compute_loss", "Trainer")
+
 ROWS = {
     cells[0].strip("`"): [names_in(cell) for cell in cells[1:]]
     for cells in rows_of("| program | same name, default and meaning | accepted with a difference |")
@@ -88,3 +92,17 @@ def test_every_difference_is_explained():
 def test_every_other_flag_of_the_page_exists():
     known = {name for module in (*PROGRAMS.values(), convert_checkpoint, predict) for name in module.define_flags()}
     assert set(at_least(10, re.findall(r"--(\w+)", PAGE))) - {"help"} <= known
+
+
+def test_an_unknown_name_of_the_trainer_is_translated_as_on_the_page():
+    """A name that has no flag of this name here is in the table that messages use, with the same flag."""
+    rows = rows_of("| `TrainingArguments` | flag here | note |")
+    known = {name for module in PROGRAMS.values() for name in module.define_flags()}
+    found = 0
+    for there, here, _ in rows:
+        targets = set(re.findall(r"`--(\w+)", here)) & known
+        for name in re.findall(r"`(\w+)", there):
+            if targets and name not in known and name not in WITHOUT_A_NAME:
+                assert (name_here(name, targets) or "").partition("=")[0] in targets, name
+                found += 1
+    assert found >= 20

@@ -16,6 +16,7 @@ from typing import Any
 from absl import flags
 
 from bert_keras.cli.console import Messages, drop_output
+from bert_keras.cli.other_names import name_here
 from bert_keras.cli.start import open_streams
 from bert_keras.mistakes import Message, Mistake, Setting, flag_name
 from bert_keras.storage import paths
@@ -40,6 +41,14 @@ def parse(
     flag_values.set_gnu_getopt(takes_texts)
     try:
         leftover = flag_values(argv)[1:]
+    except flags.UnrecognizedFlagError as error:
+        if here := name_here(error.flagname, flag_values):
+            name, _, value = here.partition("=")
+            shown = Message("{}={}", Setting(name), value) if value else Setting(name)
+            raise Mistake(
+                "there is no flag --{}; here it is {} ({help} lists all flags)", error.flagname, shown
+            ) from None
+        raise Mistake("{} ({help} lists all flags)", error) from error
     except flags.Error as error:
         raise Mistake("{} ({help} lists all flags)", error) from error
     for flag in (flag_values[name] for name in flag_values if is_path(name)):

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar, cast, get_args
 from absl import flags
 
 from bert_keras.cli.flags import given_flags, is_path, local_paths, parse
+from bert_keras.cli.other_names import name_here
 from bert_keras.mistakes import Message, Mistake, Setting, closest, flag_name
 from bert_keras.settings.effects import conditions, is_meant
 from bert_keras.settings.numbers import text_of
@@ -132,8 +133,9 @@ def checked_arguments(groups: Iterable[type], function: str, arguments: Mapping[
     values = make_flags({group.__name__: group for group in groups})
     for name in arguments:
         if name not in values:
-            close = closest(name, values)
+            here, close = name_here(name, values), closest(name, values)
             advice = f'did you mean "{close}"?' if close else f"it has {', '.join(sorted(values))}"
+            advice = f'here it is "{here}"' if here else advice
             raise TypeError(f'{function}() has no setting "{name}"; {advice}')
     given = {name: value for name, value in arguments.items() if value is not None}
     return {name: _checked(name, cast(Any, values[name]).parser, value) for name, value in given.items()}

@@ -8,7 +8,9 @@ from absl import flags
 
 from bert_keras.cli.flags import given_flags, parse, require, run_main, tell_unused
 from bert_keras.evaluation.tables import tab_separated
+from bert_keras.mistakes import Mistake, flag_name
 from bert_keras.settings.fields import Settings, setting
+from bert_keras.tasks.settings.programs import ClassifierSettings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,32 @@ def test_mistakes_are_one_sentence(values, argument, message):
     with pytest.raises(ValueError, match=message) as caught:
         parse(values, ["program", argument], "")
     assert "help lists all flags" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        (
+            "--per_device_train_batch_size=8",
+            "there is no flag --per_device_train_batch_size; here it is --train_batch_size",
+        ),
+        ("--lr=1e-5", "there is no flag --lr; here it is --learning_rate"),
+        ("--fp16", "there is no flag --fp16; here it is --precision=float16"),
+        ("--validation_file=a.csv", "there is no flag --validation_file; here it is --eval_file"),
+        ("--warmup_steps=10", "there is no flag --warmup_steps; here it is --warmup_proportion"),
+        ("--wings=2", "Unknown command line flag 'wings'"),
+    ],
+)
+def test_names_of_other_libraries_are_translated(argument, message):
+    with pytest.raises(Mistake) as error:
+        ClassifierSettings.from_argv(["run_classifier.py", argument])
+    error.value.spell(flag_name)
+    assert str(error.value).startswith(message)
+
+
+def test_arguments_of_other_libraries_are_translated():
+    with pytest.raises(TypeError, match=r'^train\(\) has no setting "epochs"; here it is "num_train_epochs"$'):
+        ClassifierSettings.from_arguments("train", {"epochs": 3})
 
 
 def test_help_shows_usage_and_flags(values, capsys):
