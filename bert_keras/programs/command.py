@@ -13,8 +13,9 @@ from absl import flags
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse
 from bert_keras.cli.start import start_tensorflow
+from bert_keras.mistakes import Mistake
 from bert_keras.runs.run_dir import CURVES_FILE, REPORT_FILE, TRIES_FILE
-from bert_keras.settings.fields import Settings, define_group, program_flags
+from bert_keras.settings.fields import Settings, define_group, free, program_flags, setting_fields
 from bert_keras.storage import paths
 from bert_keras.tasks.dry_run.look import DryRun, check_files, has_look, show_files
 from bert_keras.tasks.reports.commands import command_line, commands_of_model, shown_path
@@ -27,6 +28,17 @@ _REPORTS = (
     *(REPORT_FILE, "entity_report.txt", "eval_errors.tsv", "predictions.tsv", "predictions.jsonl"),
     *("predictions.txt", "predictions.json", CURVES_FILE, TRIES_FILE),
 )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Verify:
+    """The setting of a command that repeats the last steps of a run, see `engine.verify`."""
+
+    verify: bool = free(
+        "Repeat the last steps of the run in {output_dir} from the checkpoint before its newest one, and compare all "
+        "numbers of both, bit by bit. It takes the settings of the run, and changes nothing in its folder.",
+        False,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,24 +58,38 @@ class Program:
     def define_flags(self) -> flags.FlagValues:
         """Returns the flags of the program."""
         values = program_flags(self.settings)
-        if has_look(self.name):
-            define_group(values, cast(Any, self.settings).title, DryRun)
+        for group in self._instead:
+            define_group(values, cast(Any, self.settings).title, group)
         return values
 
-    def read(self, argv: Sequence[str], usage: str | None) -> tuple[Any, bool]:
-        """Returns the settings of a command line, and whether the command only looks at its files."""
+    @property
+    def _instead(self) -> list[type]:
+        """The settings of what a command does instead of its run."""
+        has_checkpoints = "save_checkpoints_steps" in {field.name for field in setting_fields(self.settings)}
+        return [*([DryRun] if has_look(self.name) else []), *([Verify] if has_checkpoints else [])]
+
+    def read(self, argv: Sequence[str], usage: str | None) -> tuple[Any, str | None]:
+        """Returns the settings of a command line, and what it does instead of its run: "dry_run", "verify" or None."""
         values = self.define_flags()
         parse(values, argv, usage)
-        return self.settings.from_flags(values), has_look(self.name) and values.dry_run
+        names = [field.name for group in self._instead for field in setting_fields(group) if values[field.name].value]
+        if len(names) > 1:
+            raise Mistake("{dry_run} and {verify} do different things; give one of them")
+        return self.settings.from_flags(values), next(iter(names), None)
 
-    def open_run(self, settings: Any, is_dry_run: bool, console: rich.console.Console) -> Any:
-        """Opens the run of a command; returns None after `--dry_run`, which only looks at its files."""
-        if is_dry_run:
+    def open_run(self, settings: Any, instead: str | None, console: rich.console.Console) -> Any:
+        """Opens the run of a command; returns None after what it does instead, see `read`."""
+        if instead == "dry_run":
             return show_files(self.name, settings, console)
-        if has_look(self.name):
+        if instead is None and has_look(self.name):
             check_files(self.name, settings)
         start_tensorflow()
-        return importlib.import_module(f"bert_keras.programs.{self.module}").open_run(settings, console)
+        open_run = importlib.import_module(f"bert_keras.programs.{self.module}").open_run
+        if instead == "verify":
+            from bert_keras.engine.verify import verify_run
+
+            return verify_run(settings, self.name, open_run, console)
+        return open_run(settings, console)
 
 
 def run_command(
@@ -77,8 +103,8 @@ def run_command(
         usage: the text above the flags in `--help`.
         texts: arguments of predict.py for a text to try the model on; default: words that say what to give.
     """
-    settings, is_dry_run = program.read(argv, usage)
-    run = program.open_run(settings, is_dry_run, open_console())
+    settings, instead = program.read(argv, usage)
+    run = program.open_run(settings, instead, open_console())
     if run is None:
         return None
     result = run.execute()

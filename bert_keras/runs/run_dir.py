@@ -243,6 +243,10 @@ class RunDir:
         """Returns whether there is an undamaged checkpoint of this step."""
         return step in self._steps() and self._damage(step) is None
 
+    def undamaged_steps(self) -> list[int]:
+        """Returns the steps of the checkpoints that can be read, the oldest first."""
+        return [step for step in self._steps() if self._damage(step) is None]
+
     def restore(self, state: Mapping[str, Any], step: int | None = None) -> None:
         """Reads a checkpoint, the newest if no step is given, into a dict of `tf.Variable`.
 
