@@ -1,13 +1,15 @@
 """`run_few_shot.py` and `train_few_shot`, from flags to files and exports."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from states import weights_of
+from states import assert_bit_equal, weights_of
 from tiny_classes import CLASS_OF, VOCABULARY, run_few_shot, table_in, texts, write_encoder, write_rows, write_texts
 from tiny_web import runtime_package
+from training_runs import rows_of, stop_after
 
 from bert_keras import export_model, open_model, train_few_shot
 from bert_keras.modeling import (
@@ -19,10 +21,12 @@ from bert_keras.modeling import (
 )
 from bert_keras.modeling.layers import normalize
 from bert_keras.tasks.few_shot.run import contrastive_batches, filled, fit_head
-from bert_keras.tasks.few_shot.settings import FewShotSettings
 from bert_keras.tasks.vectors.losses import ClassesLoss
 
 pytest.importorskip("sklearn")
+
+# The weights of the encoder are of the size 1.
+FAST = {"learning_rate": 0.01}
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +72,13 @@ def test_the_model_is_the_regression_on_the_normalised_means_of_the_encoder(flag
         np.testing.assert_allclose([model(text).probabilities[label] for label in labels], expected, atol=2e-4)
 
 
-def test_the_encoder_first_makes_the_vectors_of_a_class_similar(flags, trained, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr(FewShotSettings, "learning_rate", 0.01)  # its weights are of the size 1
-    changed = {**flags, "contrastive_epochs": 60, "output_dir": tmp_path / "out"}
+def test_the_encoder_first_makes_the_vectors_of_a_class_similar(flags, trained, tmp_path):
+    changed = {**flags, **FAST, "contrastive_epochs": 60, "output_dir": tmp_path / "out"}
     run_few_shot(changed, "do_train", "do_eval")
-    lines = "".join(capfd.readouterr()).splitlines()
-    losses = [float(line.split()[-1]) for line in lines if "of the encoder: loss" in line]
-    assert len(losses) == 60
+    losses = [float(row["loss"]) for row in rows_of(tmp_path / "out")]
+    assert len(losses) == 60  # a row for each epoch
     assert losses[-1] < losses[0]
+    assert not list((tmp_path / "out").glob("model.ckpt-*"))  # the model is complete without them
     folders = trained[0], tmp_path / "out"
     before, after = (weights_of(ClassifierModel.from_checkpoint(folder / "model")) for folder in folders)
     is_changed = {name: not np.array_equal(value, after[name]) for name, value in before.items()}
@@ -86,13 +89,55 @@ def test_the_encoder_first_makes_the_vectors_of_a_class_similar(flags, trained, 
 
 
 @pytest.mark.usefixtures("no_graphs")
-def test_the_same_command_with_the_same_seed_makes_the_same_model(flags, tmp_path, monkeypatch):
-    monkeypatch.setattr(FewShotSettings, "learning_rate", 0.01)
+def test_the_same_command_with_the_same_seed_makes_the_same_model(flags, tmp_path):
     answers = []
     for name, seed in (("out", 1), ("again", 1), ("other", 7)):
-        run_few_shot(flags, "do_train", contrastive_epochs=2, seed=seed, output_dir=tmp_path / name)
+        run_few_shot(flags, "do_train", contrastive_epochs=2, **FAST, seed=seed, output_dir=tmp_path / name)
         answers.append(open_model(tmp_path / name)("the film was good").probabilities["pos"])
     assert answers[0] == answers[1] != answers[2]
+
+
+@pytest.mark.usefixtures("no_graphs")
+@pytest.mark.parametrize("step", [1, 3, 4])
+def test_an_interrupted_run_ends_as_a_whole_one(flags, tmp_path, step):
+    settings = {**flags, **FAST, "contrastive_epochs": 4}
+    whole = run_few_shot(settings, "do_train", "do_eval", output_dir=tmp_path / "whole")
+    with pytest.MonkeyPatch.context() as patch:
+        stop_after(patch, step)
+        run_few_shot(settings, "do_train", "do_eval", output_dir=tmp_path / "out")
+    assert run_few_shot(settings, "do_train", "do_eval", output_dir=tmp_path / "out") == whole
+    first, second = (
+        weights_of(ClassifierModel.from_checkpoint(tmp_path / name / "model")) for name in ("whole", "out")
+    )
+    assert_bit_equal(first, second)
+    assert rows_of(tmp_path / "whole") == rows_of(tmp_path / "out")
+
+
+@pytest.mark.usefixtures("no_graphs")
+def test_the_functions_of_the_user_are_called(flags, tmp_path):
+    calls = []
+    data = {"train_data": str(flags["train_file"]), "eval_data": str(flags["eval_file"])}
+    settings = {name: value for name, value in {**flags, **FAST}.items() if not name.endswith("_file")}
+    result = train_few_shot(
+        **data,
+        **settings | {"contrastive_epochs": 3, "output_dir": tmp_path / "out", "verbose": False},
+        on_step=lambda step, averages: calls.append(("step", step, sorted(averages))),
+        on_evaluation=lambda step, metrics: calls.append(("evaluation", step, dict(metrics))),
+        on_save=lambda step, path: calls.append(("save", step, pathlib.Path(path).name)),
+    )
+    rows = rows_of(tmp_path / "out")
+    last = int(rows[-1]["step"])
+    assert [call[1] for call in calls if call[0] == "step"] == [int(row["step"]) for row in rows]
+    assert [call for call in calls if call[0] != "step"] == [
+        ("save", last, f"model.ckpt-{last}"),
+        ("evaluation", last, dict(result.metrics)),
+    ]
+
+
+def test_a_loss_that_is_not_finite_is_refused(flags, tmp_path):
+    with pytest.raises(ValueError, match="the loss or its gradient is not finite in step"):
+        run_few_shot(flags, "do_train", contrastive_epochs=20, learning_rate=1e30, output_dir=tmp_path / "out")
+    assert not (tmp_path / "out" / "model").exists()
 
 
 def cosines_of(folder, examples):
@@ -224,7 +269,7 @@ def test_the_layout_of_hugging_face_is_refused(trained, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"learning_rate": 1e-4}, "Unknown command line flag 'learning_rate'"),
+        ({"learning_rate": 1e-3}, "--learning_rate has no effect without --contrastive_epochs, which is 0; give both"),
         ({"pack": True}, "Unknown command line flag 'pack'"),
         ({"train_file": None}, "--do_train needs --train_file, or --class_names"),
         ({"eval_share": 0.2}, "--eval_share and --eval_file both say what to evaluate on"),

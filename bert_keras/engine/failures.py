@@ -8,6 +8,8 @@ import tensorflow as tf
 from bert_keras.data_prep.records.reading import PretrainingRecords, explain_failure
 from bert_keras.mistakes import Mistake, NotFinite, Setting
 from bert_keras.runs.run_dir import RunDir
+from bert_keras.settings.fields import setting_fields
+from bert_keras.settings.groups import RunSettings
 from bert_keras.storage.paths import reason_of
 
 # Errors of a pass that cannot read its data; the last one if TensorFlow's message quotes bytes that are not text.
@@ -24,7 +26,7 @@ def explain_records(records: PretrainingRecords) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def explain_errors(run_dir: RunDir) -> Iterator[None]:
+def explain_errors(run_dir: RunDir, settings: RunSettings) -> Iterator[None]:
     """Explains TensorFlow's errors in a step: files that are not there any more, and too little memory."""
     try:
         yield
@@ -35,6 +37,8 @@ def explain_errors(run_dir: RunDir) -> Iterator[None]:
         ) from error
     except tf.errors.ResourceExhaustedError as error:
         saved = run_dir.latest_step()
+        if "gradient_accumulation_steps" not in {field.name for field in setting_fields(settings)}:
+            raise Mistake("the device's memory does not hold a batch; give a lower {max_seq_length}") from error
         raise Mistake(
             "the device's memory does not hold a batch; give {recompute}, or a higher {gradient_accumulation_steps}, "
             "which splits the same batch into smaller parts"

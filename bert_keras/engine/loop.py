@@ -187,7 +187,7 @@ def train(
             _evaluate(hooks.evaluate(), progress, trainer, hooks, report, requests)
         for num_steps in _schedule(progress, hooks, requests):
             started = clock()
-            with explain_errors(run_dir):
+            with explain_errors(run_dir, settings):
                 totals = trainer.train(batches, tf.constant(num_steps))
                 # Reading the numbers waits for the device, so the duration and the errors are those of these steps.
                 is_finite = math.isfinite(float(totals["loss"]) + float(totals["gradient_norm"]))

@@ -12,7 +12,6 @@ from states import weights_of
 from tiny_classes import run_few_shot, texts, write_encoder, write_rows
 
 from bert_keras.modeling import ClassifierModel
-from bert_keras.tasks.few_shot.settings import FewShotSettings
 
 SIZES = (37, 7)
 
@@ -24,6 +23,7 @@ def train(folder, num_texts, num_devices):
         "train_file": write_rows(folder / f"{num_texts}.csv", "text,label", texts(num_texts, 1), ","),
         "max_seq_length": 12,
         "contrastive_epochs": 3,
+        "learning_rate": 0.01,  # the weights are of the size 1
         "strategy": "mirrored" if num_devices > 1 else "one",
     }
     output_dir = folder / f"{num_texts}_on_{num_devices}"
@@ -34,7 +34,6 @@ def train(folder, num_texts, num_devices):
 def train_on(folder, num_devices):
     [processor] = tf.config.list_physical_devices("CPU")
     tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * num_devices)
-    FewShotSettings.learning_rate = 0.01  # the weights are of the size 1
     for num_texts in SIZES:
         np.savez(folder / f"{num_texts}_{num_devices}.npz", **train(folder, num_texts, num_devices))
 

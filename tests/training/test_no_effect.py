@@ -233,7 +233,7 @@ CONTEXTS = {
         few_shot,
         {**START, "max_seq_length": 16, "train_data": CLASSED, "eval_data": CLASSED[:4], "predict_data": TEXTS[:3]}
         | {"contrastive_epochs": 0},
-        {"seed": 1},
+        {"seed": 1, "learning_rate": 0.5},
     ),
     "names of classes alone": Context(
         few_shot,

@@ -8,6 +8,7 @@ exports need nothing else.
 
 import dataclasses
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
@@ -15,13 +16,14 @@ import tensorflow as tf
 
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.engine.distribution.devices import distribute, is_compiled
+from bert_keras.engine.distribution.workers import Workers
 from bert_keras.engine.evaluation_pass import Inference, finish, last, length_step
-from bert_keras.engine.failures import explain_out_of_memory
 from bert_keras.engine.input.feature_batches import batches_of, in_parts
-from bert_keras.engine.loop import make_trainer
+from bert_keras.engine.loop import Hooks, make_trainer, train
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import ClassifierModel, weights_by_name
+from bert_keras.runs.metrics_log import draw_learning_curves
 from bert_keras.runs.run_dir import ALL_STEPS, RunDir
 from bert_keras.tasks.classification.task import Classification
 from bert_keras.tasks.few_shot.settings import FewShotSettings, classifier_settings
@@ -94,22 +96,26 @@ class FewShot(Classification):
 
 
 class FewShotRun(FineTuning):
-    """A run whose training is the fit of a head."""
+    """A run that fits a head after the training of the encoder."""
 
     def _decided(self, tries: list[dict[str, Any]]) -> Self:
         """Returns the run itself: it is too short for XLA, and its batches suit any number of devices."""
         return self
 
     def train(self, settings: Any, run_dir: RunDir) -> Trained | None:
-        """Fits the head, and writes the model into `model/` as that of step 1."""
+        """Trains the encoder, fits the head, and writes the model into `model/`."""
         task: Any = self.task
         files = self.opened.files
         if has_model(run_dir) and run_dir.state.end:
             log.info("nothing to train: the head is fitted")
             return Trained()
-        network = self._build(settings)
+        network, step = self._build(settings), 1
         load_encoder(network.model, files)
-        self._train_encoder(network.model, settings)
+        hooks = self._train_encoder(network.model, settings, run_dir)
+        if hooks:
+            if not hooks.run_dir.state.end:
+                return None
+            step = hooks.settings.num_train_steps
         weights = weights_by_name(network.model)
         encoder = vectors_of(network.model, self.strategy, settings.eval_batch_size, self._is_trimmed)
         vectors = last(encoder.outputs(task.train_features))["vectors"]
@@ -119,34 +125,49 @@ class FewShotRun(FineTuning):
         weights["output_bias"].assign(bias)
         log.info("the head is fitted to the vectors of %s examples", f"{len(labels):,}")
         has_evaluation = task.eval_features is not None
-        evaluation = finish(self._evaluator(network, settings)(), 1) if has_evaluation else None
-        write_model(run_dir, task, files, network.model, 1, evaluation.metrics if evaluation else {})
-        run_dir.finish(1, ALL_STEPS)
-        return Trained(None, network, 1, evaluation)
+        evaluation = finish(self._evaluator(network, settings)(), step) if has_evaluation else None
+        write_model(run_dir, task, files, network.model, step, evaluation.metrics if evaluation else {})
+        if evaluation and self.callbacks.on_evaluation and run_dir.is_writable:
+            self.callbacks.on_evaluation(step, evaluation.metrics)
+        run_dir.finish(step, ALL_STEPS)
+        run_dir.forget_checkpoints()  # they have Adam's moments, too, and the model is complete
+        return Trained(None, network, step, evaluation)
 
-    def _train_encoder(self, model: ClassifierModel, settings: FewShotSettings) -> None:
-        """Makes the vectors of each class similar."""
+    def _train_encoder(self, model: ClassifierModel, settings: FewShotSettings, run_dir: RunDir) -> Hooks | None:
+        """Makes the vectors of each class similar. Returns the hooks of the loop; None if there is nothing to train."""
         if not settings.contrastive_epochs:
-            return
+            return None
         features: Any = self.task.train_features
         if np.bincount(features["label_ids"]).max() < 2:
             log.info("no class has two examples to compare, so the encoder stays as it is")
-            return
-        rows = contrastive_batches(features["label_ids"], settings.contrastive_epochs, settings.seed)
-        num_warmup_steps = int(len(rows) * settings.warmup_proportion)
-        steps = dataclasses.replace(settings, num_train_steps=len(rows), num_warmup_steps=num_warmup_steps)
+            return None
+        rows, num_devices = (
+            contrastive_batches(features["label_ids"], settings.contrastive_epochs, settings.seed),
+            self.strategy.num_replicas_in_sync,
+        )
         loss = ClassesLoss(Encoder(model))
         features = {name: features[name] for name in loss.feature_names}
-        rows, features = filled(rows, features, self.strategy.num_replicas_in_sync)
+        rows, features = filled(rows, features, num_devices)
+        steps = dataclasses.replace(
+            settings,
+            num_train_steps=len(rows),
+            num_warmup_steps=int(len(rows) * settings.warmup_proportion),
+            train_batch_size=rows.shape[1],
+            log_steps=len(rows) // settings.contrastive_epochs,
+        )
         step = length_step(features["input_ids"].shape[-1], is_compiled(settings))
-        batches = in_parts(batches_of(features, rows, self._is_trimmed, step), self.strategy.num_replicas_in_sync)
-        batches = iter(distribute(self.strategy, batches, is_endless=True))
+
+        def batches(start: int) -> Iterable:
+            of_run = in_parts(batches_of(features, rows[start:], self._is_trimmed, step), num_devices)
+            return distribute(self.strategy, of_run, is_endless=True)
+
+        hooks = Hooks(
+            run_dir, steps, self.task.num_train_examples, self.console, Workers(self.strategy), callbacks=self.callbacks
+        )
         trainer = make_trainer(loss, self.strategy, steps, is_trained=lambda name: not name.startswith(_FIXED))
-        num_batches = len(rows) // settings.contrastive_epochs
-        with explain_out_of_memory("max_seq_length"):
-            for epoch in range(settings.contrastive_epochs):
-                value = float(trainer.train(batches, tf.constant(num_batches))["loss"]) / num_batches
-                log.info("epoch %d of %d of the encoder: loss %.4g", epoch + 1, settings.contrastive_epochs, value)
+        train(trainer, batches, hooks)
+        draw_learning_curves(run_dir)
+        return hooks
 
 
 class Encoder:

@@ -6,8 +6,10 @@ from typing import Any
 
 from bert_keras.mistakes import Message, Mistake, Setting, check_names
 from bert_keras.settings.choices import DEFAULT_LORA_TARGETS
+from bert_keras.settings.effects import ON
 from bert_keras.settings.fields import free, setting, setting_fields
 from bert_keras.settings.groups import EvaluatedSettings
+from bert_keras.settings.numbers import NumberParser
 from bert_keras.tasks.settings.programs import ClassifierSettings, ColumnSettings, LabelledTextSettings
 
 
@@ -37,6 +39,42 @@ class FewShotSettings(EvaluatedSettings, ColumnSettings, LabelledTextSettings):
         None,
     )
 
+    # The default is chosen with MiniLM, on the data of docs/explanation/results.md.
+    learning_rate: Any = setting(
+        "Highest learning rate of the encoder.", 1e-4, parser=NumberParser(1e-12), needs={"contrastive_epochs": ON}
+    )
+    # The rest of the training of the encoder.
+    learning_rate_schedule: str = "linear"
+    warmup_proportion: float = 0.1
+    weight_decay_rate: float = 0.01
+    adam_beta_1: float = 0.9
+    adam_beta_2: float = 0.999
+    adam_epsilon: float = 1e-6
+    adam_bias_correction: bool = True
+    clip_norm: float = 1.0
+    ema_decay: float = 0.0
+    # What other runs of fine-tuning may choose.
+    train_batch_size: Any = 0
+    num_train_epochs: Any = 0.0
+    max_steps: int = 0
+    num_seeds: int = 1
+    eval_steps: int = 0
+    early_stopping: int = 0
+    label_smoothing: float = 0.0
+    freeze_layers: int | None = None
+    layer_decay: float = 1.0
+    lora_rank: int = 0
+    lora_alpha: float | None = None
+    lora_targets: str = ",".join(DEFAULT_LORA_TARGETS)
+    new_head: bool = True
+    pack: Any = False
+    recompute: bool = False
+    gradient_accumulation_steps: int = 1
+    iterations_per_loop: int = 1000
+    log_steps: int = 1000
+    save_checkpoints_steps: int = 1000
+    keep_checkpoint_max: int = 1
+
     def without_effect(self) -> Iterator[tuple[str, Message]]:
         yield from super().without_effect()
         if not self.contrastive_epochs:
@@ -44,39 +82,6 @@ class FewShotSettings(EvaluatedSettings, ColumnSettings, LabelledTextSettings):
         if self.do_train and not self.train_file:
             for name in ("class_weights", "calibrate"):
                 yield name, Message("without {train_file}; give both, or leave it out")
-
-    # The training of the encoder: the learning rate is chosen with MiniLM, on the data of docs/explanation/results.md.
-    learning_rate: Any = dataclasses.field(default=1e-4, init=False)
-    learning_rate_schedule: str = dataclasses.field(default="linear", init=False)
-    warmup_proportion: float = dataclasses.field(default=0.1, init=False)
-    weight_decay_rate: float = dataclasses.field(default=0.01, init=False)
-    adam_beta_1: float = dataclasses.field(default=0.9, init=False)
-    adam_beta_2: float = dataclasses.field(default=0.999, init=False)
-    adam_epsilon: float = dataclasses.field(default=1e-6, init=False)
-    adam_bias_correction: bool = dataclasses.field(default=True, init=False)
-    clip_norm: float = dataclasses.field(default=1.0, init=False)
-    ema_decay: float = dataclasses.field(default=0.0, init=False)
-    # The ways of other runs.
-    train_batch_size: Any = dataclasses.field(default=0, init=False)
-    num_train_epochs: Any = dataclasses.field(default=0.0, init=False)
-    max_steps: int = dataclasses.field(default=0, init=False)
-    num_seeds: int = dataclasses.field(default=1, init=False)
-    eval_steps: int = dataclasses.field(default=0, init=False)
-    early_stopping: int = dataclasses.field(default=0, init=False)
-    label_smoothing: float = dataclasses.field(default=0.0, init=False)
-    freeze_layers: int | None = dataclasses.field(default=None, init=False)
-    layer_decay: float = dataclasses.field(default=1.0, init=False)
-    lora_rank: int = dataclasses.field(default=0, init=False)
-    lora_alpha: float | None = dataclasses.field(default=None, init=False)
-    lora_targets: str = dataclasses.field(default=",".join(DEFAULT_LORA_TARGETS), init=False)
-    new_head: bool = dataclasses.field(default=True, init=False)
-    pack: Any = dataclasses.field(default=False, init=False)
-    recompute: bool = dataclasses.field(default=False, init=False)
-    gradient_accumulation_steps: int = dataclasses.field(default=1, init=False)
-    iterations_per_loop: int = dataclasses.field(default=1, init=False)
-    log_steps: int = dataclasses.field(default=1, init=False)
-    save_checkpoints_steps: int = dataclasses.field(default=1, init=False)
-    keep_checkpoint_max: int = dataclasses.field(default=1, init=False)
 
 
 def check_few_shot(settings: FewShotSettings) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 from bert_keras.mistakes import Mistake, NotFinite
 from bert_keras.runs.metrics_log import METRICS_FILE, read_metrics
 from bert_keras.runs.run_dir import MODEL_DIR, TRIES_DIR, TRIES_FILE, RunDir
-from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import FineTuningSettings
 from bert_keras.storage import paths
 from bert_keras.tasks.finetuning.task import Task
@@ -85,8 +84,7 @@ class _Result:
 
 def list_tries(settings: FineTuningSettings) -> list[dict[str, Any]]:
     """Returns for each try one value of each setting of the program that may have several, and a seed."""
-    known = {field.name for field in setting_fields(settings)}
-    names = [name for name in TRIED if name in known]
+    names = [name for name in TRIED if isinstance(getattr(settings, name), tuple)]
     seeds = range(settings.seed, settings.seed + settings.num_seeds)
     combinations = itertools.product(*(getattr(settings, name) for name in names), seeds)
     return [dict(zip((*names, "seed"), combination, strict=True)) for combination in combinations]
