@@ -25,7 +25,7 @@ PLACES = (
     "model/task.json",
     "metrics.csv",
     "model.ckpt-3.index",
-    "result.json",
+    "state.json",
     "tries.tsv",
     "run/model",
     "evaluation.json",

@@ -25,7 +25,7 @@ from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.modeling.losses import Loss
 from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule
-from bert_keras.runs.metrics_log import MetricsFile, TensorBoardEvents, evaluated_steps
+from bert_keras.runs.metrics_log import MetricsFile, TensorBoardEvents
 from bert_keras.runs.run_dir import ALL_STEPS, CALLBACK, EARLY_STOPPING, RunDir
 from bert_keras.settings.groups import FineTuningSettings, RunSettings
 
@@ -249,7 +249,7 @@ def _resume(trainer: Trainer, hooks: Hooks) -> tuple[Progress, bool]:
     step = int(trainer.global_step.numpy())
     # A run that was interrupted in an evaluation has saved its step, but not the metrics.
     is_evaluated = hooks.evaluate is not None and step > 0 and is_due(settings, step, "eval_steps")
-    is_evaluation_missing = is_evaluated and step not in evaluated_steps(run_dir)
+    is_evaluation_missing = is_evaluated and step not in run_dir.state.evaluations()
     reason = ALL_STEPS if step >= num_steps else None
     if (stored := run_dir.state.end) and 0 < stored["step"] <= step:
         reason = reason or stored["reason"]
@@ -318,6 +318,7 @@ def _evaluate(
     progress.evaluation = evaluation
     # Report last: a run killed before this line evaluates the step again when it resumes.
     report.evaluation(progress.step, evaluation.metrics)
+    hooks.run_dir.state.note_evaluation(progress.step, evaluation.metrics)
     answer = hooks.call("on_evaluation", progress.step, evaluation.metrics)
     # Trackers return other objects.
     is_asked = isinstance(answer, (bool, np.bool_)) and bool(answer)

@@ -26,7 +26,8 @@ _SECONDS_BETWEEN_COPIES = 60.0
 class MetricsFile:
     """metrics.csv: a row for every `--log_steps` steps (averages over them) and for every evaluation.
 
-    Existing rows of steps after `start_step` are dropped, because these steps run again.
+    Existing rows of steps after `start_step` are dropped, because these steps run again. So are evaluations that
+    state.json does not have.
     """
 
     def __init__(self, run_dir: RunDir, metric_names: Iterable[str], start_step: int) -> None:
@@ -34,7 +35,10 @@ class MetricsFile:
         self._columns = list(dict.fromkeys(columns))
         self._run_dir = run_dir
         path = run_dir.file(METRICS_FILE)
-        kept = [row for row in _whole_rows(path) if int(row["step"]) <= start_step]
+        evaluated = run_dir.state.evaluations()
+        kept = [row for row in read_metrics(path) if None not in row.values()]  # without one that a kill cut short
+        kept = [row for row in kept if int(row["step"]) <= start_step]
+        kept = [row for row in kept if row["split"] != "eval" or int(row["step"]) in evaluated]
         lines = [",".join(self._columns)]
         lines += [",".join(row.get(column) or "" for column in self._columns) for row in kept]
         text = "\n".join(lines) + "\n"
@@ -52,7 +56,7 @@ class MetricsFile:
         """Appends a row. Metrics that are not in `values` stay empty; values without a column are dropped."""
         columns = {name: f"{value:.8g}" for name, value in values.items() if name in self._columns}
         self._writer.writerow({"step": step, "split": split, **columns})
-        # A resumed run relies on the evaluations in this file.
+        # A resumed run counts on the rows of its evaluations.
         if self._is_copied and (split == "eval" or time.monotonic() - self._last_copy > _SECONDS_BETWEEN_COPIES):
             self._copy()
 
@@ -97,16 +101,6 @@ def read_metrics(path: str) -> list[dict[str, Any]]:
             return list(csv.DictReader(file))
     except FileNotFoundError:
         return []
-
-
-def evaluated_steps(run_dir: RunDir) -> set[int]:
-    """Returns the steps that have an evaluation in metrics.csv."""
-    return {int(row["step"]) for row in _whole_rows(run_dir.file(METRICS_FILE)) if row["split"] == "eval"}
-
-
-def _whole_rows(path: str) -> list[dict[str, str]]:
-    """Returns the rows without one that a kill cut short."""
-    return [row for row in read_metrics(path) if None not in row.values()]
 
 
 def metric_names_in(rows: Sequence[Mapping[str, str]]) -> list[str]:

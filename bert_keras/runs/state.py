@@ -2,6 +2,8 @@
 
 decisions   the value of each setting that the run chose itself, such as pack
 at          for each kept checkpoint, "since_row": the sums over its last steps, which have no row in metrics.csv yet
+evaluations for each evaluated step the metrics, after their row in metrics.csv
+result      of one of several tries: "value" and "status"
 end         null, or the last "step" and the "reason", such as "early stopping"
 
 A checkpoint may be damaged, so the entries of the older ones stay, too. The entry of a step is written before its
@@ -43,6 +45,26 @@ class RunState:
         """Returns the sums of a step, see `note`."""
         return self._read()["at"].get(str(step), {}).get("since_row")
 
+    def note_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Stores the metrics of a step, with the digits of metrics.csv; those of later steps, which run again, go."""
+        state = self._read()
+        kept = {name: values for name, values in state["evaluations"].items() if int(name) < step}
+        rounded = {name: float(f"{value:.8g}") for name, value in metrics.items()}
+        self._write(state | {"evaluations": kept | {str(step): rounded}})
+
+    def evaluations(self) -> dict[int, dict[str, float]]:
+        """Returns the metrics by step, see `note_evaluation`."""
+        return {int(step): metrics for step, metrics in self._read()["evaluations"].items()}
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """The result of a try: its "value", which may be None, and its "status"; None before it."""
+        return self._read()["result"]
+
+    @result.setter
+    def result(self, result: dict[str, Any]) -> None:
+        self._write(self._read() | {"result": result})
+
     @property
     def end(self) -> dict[str, Any] | None:
         """The end of the run: its last "step" and the "reason"; None before it."""
@@ -59,7 +81,7 @@ class RunState:
             stored = json_files.parse_json(paths.read_text(self._file), self._file, "remove it")
         except (FileNotFoundError, NotADirectoryError):
             stored = {}
-        return {"decisions": {}, "at": {}, "end": None, **stored}
+        return {"decisions": {}, "at": {}, "evaluations": {}, "result": None, "end": None, **stored}
 
     def _write(self, state: Mapping[str, Any]) -> None:
         if self._is_writable:

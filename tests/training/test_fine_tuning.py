@@ -327,7 +327,7 @@ def test_a_try_is_the_run_that_its_settings_alone_would_be(whole, start, tmp_pat
     task = MadeUp(scores=[-1.0] * 3, does_predict=True)
     assert run(task, tmp_path, learning_rate="0.02,0.01", **flags) == metrics
     [chosen] = (tmp_path / "tries").glob("learning_rate=0.01,*")
-    assert json.loads((chosen / "result.json").read_text())["value"] == pytest.approx(metrics["accuracy"])
+    assert json.loads((chosen / "state.json").read_text())["result"]["value"] == pytest.approx(metrics["accuracy"])
     assert_bit_equal(weights_in(tmp_path / "model"), weights_in(folder / "model"))
     assert rows_of(chosen) == rows_of(folder)
     assert task_of(tmp_path) == task_of(folder)

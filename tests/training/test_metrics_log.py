@@ -2,6 +2,7 @@
 
 import glob
 import os
+import pathlib
 import types
 import uuid
 
@@ -13,7 +14,6 @@ from bert_keras.runs.metrics_log import (
     MetricsFile,
     TensorBoardEvents,
     draw_learning_curves,
-    evaluated_steps,
     read_metrics,
 )
 from bert_keras.runs.run_dir import RunDir
@@ -30,6 +30,7 @@ def write_some(run_dir, start_step=0, steps=(1, 10, 20)):
         metrics_file.write(step, "train", {"loss": 1 / step, "accuracy": 0.5, "learning_rate": 0.1})
     metrics_file.write(steps[-1], "eval", {"loss": 0.25, "accuracy": 0.75})
     metrics_file.close()
+    run_dir.state.note_evaluation(steps[-1], {"accuracy": 0.75})
 
 
 def test_rows_of_training_and_evaluation_are_in_one_table(run_dir):
@@ -45,14 +46,21 @@ def test_rows_of_training_and_evaluation_are_in_one_table(run_dir):
 
 
 def test_steps_that_will_be_taken_again_are_dropped_when_a_run_resumes(run_dir):
-    assert evaluated_steps(run_dir) == set()
     write_some(run_dir)
     with open(run_dir.file("metrics.csv"), "a", encoding="utf-8") as file:
         file.write("9,eval")  # a line that a kill cut short
-    assert evaluated_steps(run_dir) == {20}
     write_some(run_dir, start_step=10, steps=(20,))
     steps = [int(row["step"]) for row in read_metrics(run_dir.file("metrics.csv"))]
     assert steps == [1, 10, 20, 20]
+
+
+def test_an_evaluation_that_will_run_again_has_no_row(run_dir):
+    write_some(run_dir, steps=(1, 10))
+    MetricsFile(run_dir, ["accuracy"], 10).close()
+    assert [row["split"] for row in read_metrics(run_dir.file("metrics.csv"))] == ["train", "train", "eval"]
+    (pathlib.Path(run_dir.path) / "state.json").unlink()
+    MetricsFile(run_dir, ["accuracy"], 10).close()
+    assert [row["split"] for row in read_metrics(run_dir.file("metrics.csv"))] == ["train", "train"]
 
 
 def test_scalars_reach_tensorboard(run_dir):

@@ -3,7 +3,6 @@
 import pytest
 import tensorflow as tf
 
-from bert_keras.runs.metrics_log import MetricsFile
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.tasks.finetuning.sweep import Selection
 
@@ -20,12 +19,9 @@ def make(run_dir, patience=0, metric="f1"):
 
 
 def write_metrics(run_dir, values, checkpoint):
-    """Writes the metrics of a run with these evaluations by step, with a row of training before each."""
-    file = MetricsFile(run_dir, ["f1"], 0)
+    """Writes the evaluations of a run by step, and a checkpoint."""
     for step, value in values.items():
-        file.write(step, "train", {"loss": 0.5, "f1": 0.99})
-        file.write(step, "eval", {"f1": value})
-    file.close()
+        run_dir.state.note_evaluation(step, {"loss": 0.5, "f1": value})
     if checkpoint:
         run_dir.save(checkpoint, {"global_step": tf.Variable(checkpoint, dtype=tf.int64)})
 
@@ -77,13 +73,6 @@ def test_without_a_checkpoint_all_begins_anew(run_dir):
     assert selection.best is None
     selection(2, {"f1": 0.1})
     assert kept == [(2, 0.1)]
-
-
-def test_a_row_that_was_cut_short_counts_for_nothing(run_dir):
-    write_metrics(run_dir, {2: 0.3, 4: 0.4}, checkpoint=4)
-    with open(run_dir.file("metrics.csv"), "a", encoding="utf-8") as file:
-        file.write("6,ev")
-    assert make(run_dir)[0].best == 0.4
 
 
 def test_figures_are_compared_as_they_are_written(run_dir):

@@ -121,6 +121,25 @@ def test_a_killed_run_writes_the_same_rows(tmp_path_factory, intervals, kills, i
     assert ends == [{"step": NUM_STEPS, "reason": "all steps"}] * 2
 
 
+def test_evaluations_keep_the_digits_of_the_table_and_end_before_a_step_that_runs_again(tmp_path):
+    state = RunState(str(tmp_path), is_writable=True)
+    for step, value in ((2, 1 / 3), (4, 0.5), (6, 0.25)):
+        state.note_evaluation(step, {"accuracy": value})
+    state.note_evaluation(4, {"accuracy": 2 / 3})
+    assert RunState(str(tmp_path), is_writable=True).evaluations() == {
+        2: {"accuracy": 0.33333333},
+        4: {"accuracy": 0.66666667},
+    }
+
+
+def test_the_result_of_a_try_stays(tmp_path):
+    state = RunState(str(tmp_path), is_writable=True)
+    assert state.result is None
+    state.result = {"value": None, "status": "not finite"}
+    state.note_evaluation(2, {})
+    assert RunState(str(tmp_path), is_writable=True).result == {"value": None, "status": "not finite"}
+
+
 def test_a_decision_stays(tmp_path):
     state = RunState(str(tmp_path), is_writable=True)
     assert state.decided("pack", lambda: True) is True

@@ -31,7 +31,7 @@ from bert_keras.modeling import layer_of, weights_by_name
 from bert_keras.modeling.layers import dtype_policy, initial_seed
 from bert_keras.modeling.lora import enable_lora, merge_lora
 from bert_keras.modeling.losses import Loss
-from bert_keras.runs.metrics_log import draw_learning_curves, evaluated_steps
+from bert_keras.runs.metrics_log import draw_learning_curves
 from bert_keras.runs.run_dir import MODEL_DIR, RunDir
 from bert_keras.runs.same_run import EVALUATION_FACTS
 from bert_keras.settings.devices import PRECISIONS
@@ -443,7 +443,7 @@ def _claim(run_dir: RunDir, task: Task, opened: Opened, tries: list[dict[str, An
     else:
         values |= tries[0]
         # Evaluations that choose among the weights of a run must be on the same data.
-        if run_dir.is_ended(values) or not evaluated_steps(run_dir):
+        if run_dir.is_ended(values) or not run_dir.state.evaluations():
             free |= EVALUATION_FACTS
     run_dir.claim(values, facts, free)
     if len(tries) == 1:

@@ -7,7 +7,6 @@ over its seeds on the evaluation data wins. The model of its best try becomes th
 import dataclasses
 import gc
 import itertools
-import json
 import logging
 import math
 import statistics
@@ -15,20 +14,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bert_keras.mistakes import Mistake, NotFinite
-from bert_keras.runs.metrics_log import METRICS_FILE, read_metrics
 from bert_keras.runs.run_dir import MODEL_DIR, TRIES_DIR, TRIES_FILE, RunDir
 from bert_keras.settings.groups import FineTuningSettings
-from bert_keras.storage import paths
 from bert_keras.tasks.finetuning.task import Task
 
 log = logging.getLogger("bert_keras")
 
 TRIED = ("learning_rate", "train_batch_size", "num_train_epochs")
-_RESULT = "result.json"
 
 
 class Selection:
-    """Follows the evaluations of a run. A resumed run reads the earlier ones from metrics.csv.
+    """Follows the evaluations of a run; state.json has those before it resumed.
 
     Args:
         metric: the metric to compare, higher is better.
@@ -42,14 +38,14 @@ class Selection:
         self._metric = metric
         self._patience = patience
         self._keep = keep
-        rows, last_step = read_metrics(run_dir.file(METRICS_FILE)), run_dir.latest_step()
-        rows = [row for row in rows if row.get("split") == "eval" and row.get(metric)]
-        values = {int(row["step"]): float(row[metric]) for row in rows}
-        self._values = {step: value for step, value in values.items() if step <= last_step}
+        found, last_step = run_dir.state.evaluations(), run_dir.latest_step()
+        self._values = {
+            step: values[metric] for step, values in found.items() if step <= last_step and metric in values
+        }
 
     def __call__(self, step: int, metrics: dict[str, float]) -> bool:
         """Records an evaluation and returns whether training is over."""
-        value = float(f"{metrics[self._metric]:.8g}")  # as in metrics.csv
+        value = float(f"{metrics[self._metric]:.8g}")  # as in state.json
         is_best = self.best is None or value > self.best
         self._values[step] = value
         if is_best:
@@ -147,16 +143,13 @@ def _one_try(
         if trained is None:
             return None
         result = _Result(one, trained.best, "done")
-    run_dir.write_text(_RESULT, json.dumps(dataclasses.asdict(result)) + "\n")
+    run_dir.state.result = {"value": result.value, "status": result.status}
     return result
 
 
 def _stored_result(try_dir: RunDir, one: dict[str, Any]) -> _Result | None:
-    try:
-        stored = json.loads(paths.read_text(try_dir.file(_RESULT)))
-    except FileNotFoundError:
-        return None
-    return _Result(one, stored["value"], stored["status"])
+    stored = try_dir.state.result
+    return stored and _Result(one, **stored)
 
 
 def _try_dir(run_dir: RunDir, one: dict[str, Any]) -> RunDir:
