@@ -69,7 +69,7 @@ def test_mistakes(flags, teacher, tmp_path, capsys):
     (tmp_path / "other").mkdir()
     write_teacher(tmp_path / "other", other)
     mistakes = {
-        "--cosine_loss_weight needs --do_train and --teacher": {"teacher": None, "cosine_loss_weight": 2},
+        "--cosine_loss_weight has no effect without --teacher": {"teacher": None, "cosine_loss_weight": 2},
         f"--teacher={tmp_path / 'other'} has 41 tokens, but the student has 40": {"teacher": tmp_path / "other"},
     }
     for message, changes in mistakes.items():
