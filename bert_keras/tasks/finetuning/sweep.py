@@ -149,7 +149,7 @@ def _one_try(
 
 def _stored_result(try_dir: RunDir, one: dict[str, Any]) -> _Result | None:
     stored = try_dir.state.result
-    return stored and _Result(one, **stored)
+    return _Result(one, **stored) if stored else None
 
 
 def _try_dir(run_dir: RunDir, one: dict[str, Any]) -> RunDir:
