@@ -53,7 +53,9 @@ class Recorder:
 
     is_writable = has_results = False
     since_row = None
-    state = types.SimpleNamespace(end=None, since_row=lambda step: None)
+    state = types.SimpleNamespace(
+        end=None, since_row=lambda step: None, evaluations=dict, note_evaluation=lambda step, metrics: None
+    )
 
     def __init__(self):
         self.saved, self.rows, self.evaluated, self.steps_seen, self.order = [], [], [], 0, []
