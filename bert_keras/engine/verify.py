@@ -93,7 +93,7 @@ def _copy(run_dir: RunDir, folder: str, step: int) -> None:
         for name in paths_in:
             _link(run_dir.file(name), os.path.join(folder, name))
         for name, text in (
-            (STATE_FILE, json.dumps(state | {"end": None})),
+            (STATE_FILE, json.dumps(state | {"evaluations": {}, "end": None})),
             ("checkpoint", f'model_checkpoint_path: "model.ckpt-{step}"\n'),
         ):
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
