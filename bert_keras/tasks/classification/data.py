@@ -126,8 +126,7 @@ def _answer(example: Example) -> str:
 
 def _read_unlabeled(settings: ClassifierSettings, data: ClassificationData, read: Reader) -> list[Example]:
     """Returns the examples of the file of texts without labels, with any label: its weight in the loss is 0."""
-    label: Any = {"regression": 0.0, "multi_label": ()}.get(data.kind.kind, (*data.labels, None)[0])
-    examples = read(settings, "unlabeled_file")
+    label, examples = data.kind.any_label(), read(settings, "unlabeled_file")
     log.info("texts that only the teacher labels: %s", f"{len(examples):,}")
     return [dataclasses.replace(example, label=label) for example in examples]
 

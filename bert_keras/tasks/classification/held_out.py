@@ -48,7 +48,8 @@ def hold_out(
     random.Random(_SPLIT_SEED).shuffle(order)
     wanted = round(share * len(examples))
     numbers = group_numbers(example.key for example in examples)
-    labels = [LABELS[kind]().names_in(example.label) for example in examples]
+    of_kind = LABELS[kind]()
+    labels = [of_kind.names_in(example.label) for example in examples]
     held_out = _Split(order, numbers, labels, wanted).choose() if 0 < wanted < len(examples) else set(order[:wanted])
     if not 0 < len(held_out) < len(examples):
         reason = ", because no label has two different texts" if 0 < wanted < len(examples) else ""
@@ -66,7 +67,7 @@ def hold_out(
         paths.name(path),
         f"{len(held_out):,}",
         f"{len(examples):,}",
-        " within each label" if LABELS[kind].has_classes else "",
+        " within each label" if of_kind.has_classes else "",
         purpose,
         f"; equal texts ({len(examples) - num_texts:,} copies) stay together" if num_texts < len(examples) else "",
     )

@@ -70,6 +70,10 @@ class SingleLabel:
 
         return ClassificationLoss(ClassifierModel(config, len(self.names)), class_weights)
 
+    def any_label(self) -> Label | None:
+        """Returns a label for examples whose label has no weight in the loss."""
+        return (*self.names, None)[0]
+
     def names_in(self, label: Any) -> Sequence[str]:
         """Returns the labels of an example; a missing one counts as the label ""."""
         return (label or "",)
@@ -191,6 +195,9 @@ class SeveralLabels(SingleLabel):
 
         return MultiLabelLoss(ClassifierModel(config, len(self.names)))
 
+    def any_label(self) -> Label | None:
+        return ()
+
     def names_in(self, label: Any) -> Sequence[str]:
         return label or ("",)
 
@@ -275,6 +282,9 @@ class Number(SingleLabel):
         from bert_keras.modeling import ClassifierModel, RegressionLoss
 
         return RegressionLoss(ClassifierModel(config, 1), **(self.scale or {}))
+
+    def any_label(self) -> Label | None:
+        return 0.0
 
     def names_in(self, label: Any) -> Sequence[str]:
         return ("",)

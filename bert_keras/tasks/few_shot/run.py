@@ -113,7 +113,7 @@ class FewShotRun(FineTuning):
         load_encoder(network.model, files)
         hooks = self._train_encoder(network.model, settings, run_dir)
         if hooks:
-            if not hooks.run_dir.state.end:
+            if not run_dir.state.end:
                 return None
             step = hooks.settings.num_train_steps
         weights = weights_by_name(network.model)
@@ -141,10 +141,8 @@ class FewShotRun(FineTuning):
         if np.bincount(features["label_ids"]).max() < 2:
             log.info("no class has two examples to compare, so the encoder stays as it is")
             return None
-        rows, num_devices = (
-            contrastive_batches(features["label_ids"], settings.contrastive_epochs, settings.seed),
-            self.strategy.num_replicas_in_sync,
-        )
+        rows = contrastive_batches(features["label_ids"], settings.contrastive_epochs, settings.seed)
+        num_devices = self.strategy.num_replicas_in_sync
         loss = ClassesLoss(Encoder(model))
         features = {name: features[name] for name in loss.feature_names}
         rows, features = filled(rows, features, num_devices)
