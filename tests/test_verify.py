@@ -1,9 +1,12 @@
 """--verify: the last steps of a run give the same numbers again, or the program names those that differ."""
 
+import json
 import os
 import pathlib
+import re
 import shutil
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -77,8 +80,7 @@ def test_a_run_with_one_checkpoint_is_repeated_from_the_start(out, capsys):
     assert lines_of(capsys)[0] == "repeating the steps 1 to 10 from the start"
 
 
-@pytest.mark.parametrize("name", ["bert/pooler/dense/kernel", "output_bias/adam_m"])
-def test_a_number_that_differs_is_named(out, name):
+def change_a_number(out, name):
     prefix = str(out / "model.ckpt-10")
     checkpoint = open_checkpoint(prefix)
     state = {each: tf.Variable(checkpoint.read(each)) for each in checkpoint.names}
@@ -88,11 +90,26 @@ def test_a_number_that_differs_is_named(out, name):
     changed[place] = np.nextafter(changed[place], np.float32(9))
     state[name].assign(changed)
     save_checkpoint(prefix, state)
+
+
+@pytest.mark.parametrize("name", ["bert/pooler/dense/kernel", "output_bias/adam_m"])
+def test_a_number_that_differs_is_named(out, name):
+    change_a_number(out, name)
     before = state_of(out.parent)
     with pytest.raises(Mistake, match=rf"^--verify: 1 of \d+ arrays differ: {name} by up to \d") as error:
         verify_spelled(out)
-    assert str(error.value).endswith("; other devices, versions and numbers of threads round differently")
+    assert str(error.value).endswith("; other numbers of threads round differently")
     assert state_of(out.parent) == before
+
+
+def test_other_versions_are_named_as_the_reason(out):
+    change_a_number(out, "output_bias")
+    state = json.loads((out / "state.json").read_text())
+    assert state["processes"]["first"] == state["processes"]["last"]
+    state["processes"]["last"]["keras"] = "3.14.0"
+    (out / "state.json").write_text(json.dumps(state))
+    with pytest.raises(Mistake, match=rf"; keras: 3\.14\.0, now {re.escape(keras.__version__)}$"):
+        verify(run_classifier, out)
 
 
 def verify_spelled(folder):

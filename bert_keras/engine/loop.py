@@ -19,6 +19,7 @@ from bert_keras.engine.distribution.workers import Workers
 from bert_keras.engine.evaluation_pass import Evaluation
 from bert_keras.engine.failures import explain_errors, explain_large_model, not_finite
 from bert_keras.engine.loss_scale import LossScale
+from bert_keras.engine.precision import this_process
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Report
 from bert_keras.engine.step import Trainer
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
@@ -27,6 +28,7 @@ from bert_keras.modeling.losses import Loss
 from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule
 from bert_keras.runs.metrics_log import MetricsFile, TensorBoardEvents
 from bert_keras.runs.run_dir import ALL_STEPS, CALLBACK, EARLY_STOPPING, RunDir
+from bert_keras.runs.state import process_changes
 from bert_keras.settings.groups import FineTuningSettings, RunSettings
 
 log = logging.getLogger("bert_keras")
@@ -180,7 +182,12 @@ def train(
     progress, is_evaluation_missing = _resume(trainer, hooks)
     if progress.end and not is_evaluation_missing:
         trainer.swap_averages()
+        run_dir.finish(progress.step, progress.end)  # which a run that was killed after its last checkpoint lacks
         return progress
+    process = this_process(trainer.strategy)
+    if changed := process_changes(run_dir.state.processes.get("last", {}), process):
+        log.warning("the numbers may round differently from here on: %s", changed)
+    run_dir.state.note_process(process)
     batches = iter(make_batches(progress.step))
     with _open_report(trainer, hooks, progress.step) as report, _stop_requests() as requests:
         if hooks.evaluate and is_evaluation_missing:

@@ -4,6 +4,8 @@ import dataclasses
 import functools
 import logging
 import math
+import platform
+import sys
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -24,6 +26,8 @@ S = TypeVar("S", bound=RunSettings)
 
 _PROCESSORS = "/proc/cpuinfo"
 _INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
+# The instructions that decide how many numbers a processor adds at a time, and so how sums round.
+_VECTORS = ("avx512f", "avx2", "avx")
 # On processors without these instructions, a training step in float32 takes 1.17 times as long without XLA. XLA needs
 # half a second for each layer and shape, and fine-tuning has up to eight shapes. A run with this product of tokens and
 # weights of layers takes half an hour on two cores.
@@ -161,6 +165,20 @@ def _find_bfloat16(use_tpu: bool) -> tuple[bool, str]:
     if found:
         return True, f"the processor has {' and '.join(found)}"
     return False, f"the processor has neither {' nor '.join(_INSTRUCTIONS)}"
+
+
+def this_process(strategy: tf.distribute.Strategy) -> dict[str, str]:
+    """Returns the versions and the devices of this process, by name. Others may round differently."""
+    versions = {"tensorflow": tf.__version__, "keras": keras.__version__}
+    if keras.backend.backend() == "jax":
+        versions["jax"] = sys.modules["jax"].__version__
+    widest = next((name for name in _VECTORS if name in _processor_flags()), platform.machine())
+    kind = f"CPU ({widest})"
+    if is_tpu(strategy) or _jax_devices("tpu"):
+        kind = "TPU"
+    elif gpus := list_gpus():
+        kind = gpus[0][1]
+    return versions | {"devices": f"{strategy.num_replicas_in_sync} x {kind}"}
 
 
 def list_gpus() -> list[tuple[tuple[int, ...], str]]:

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import logging
 import os
 import shutil
@@ -17,7 +16,7 @@ from bert_keras.cli.flags import require
 from bert_keras.engine.report import Callbacks
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.runs.run_dir import RUN_CONFIG, TRIES_FILE, RunDir, read_run_config
-from bert_keras.runs.state import STATE_FILE
+from bert_keras.runs.state import RunState, process_changes
 from bert_keras.settings.devices import Devices
 from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import RunSettings
@@ -70,7 +69,8 @@ def verify_run(settings: RunSettings, program: str, open_run: Open, console: ric
         log.info("repeating the steps %s to %s from %s", f"{before + 1:,}", f"{last:,}", where)
         with contextlib.suppress(_Reached):
             open_run(repeated, console, Callbacks(on_save=_stop_at(last))).execute()
-        reason = "other devices, versions and numbers of threads round differently"
+        here = RunState(copy, is_writable=False).processes["last"]
+        reason = process_changes(run_dir.state.processes["last"], here) or "other numbers of threads round differently"
         if not repeated.deterministic:
             reason += ", and without {deterministic} a GPU does"
         _compare(run_dir.file(f"model.ckpt-{last}"), os.path.join(copy, f"model.ckpt-{last}"), Message(reason))
@@ -88,16 +88,10 @@ def _copy(run_dir: RunDir, folder: str, step: int) -> None:
     """Copies what a run needs to continue from a step; the checkpoint as links, because it may be large."""
     shutil.copy(run_dir.file(RUN_CONFIG), folder)
     if step:
-        state = json.loads(paths.read_text(run_dir.file(STATE_FILE)))
-        paths_in = [name for name in os.listdir(run_dir.path) if name.startswith(f"model.ckpt-{step}.")]
-        for name in paths_in:
-            _link(run_dir.file(name), os.path.join(folder, name))
-        for name, text in (
-            (STATE_FILE, json.dumps(state | {"evaluations": {}, "end": None})),
-            ("checkpoint", f'model_checkpoint_path: "model.ckpt-{step}"\n'),
-        ):
-            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-                file.write(text)
+        for name in os.listdir(run_dir.path):
+            if name.startswith(f"model.ckpt-{step}."):
+                _link(run_dir.file(name), os.path.join(folder, name))
+        run_dir.state.copy_to(folder)
 
 
 def _link(file: str, link: str) -> None:

@@ -60,7 +60,6 @@ class RunDir:
         self.is_writable = is_writable
         self.state = RunState(path, is_writable)
         self._is_locked = False
-        self._config: dict[str, Any] | None = None  # of the run that this object has claimed
         self._unlock = lambda: None
         self._step_of_chief = None
         self._saved_steps = set()
@@ -134,11 +133,7 @@ class RunDir:
             self.remove(STATE_FILE)  # of a command that was interrupted before it saved anything
         self._remove_left_over()
         config = {"program": self.program, "settings": settings, "facts": facts}
-        self._config = {**config, "has_results": earlier is not None}
-        self._write_config()
-
-    def _write_config(self) -> None:
-        self.write_text(RUN_CONFIG, json.dumps(self._config, indent=2, sort_keys=True) + "\n")
+        self.write_text(RUN_CONFIG, json.dumps(config, indent=2, sort_keys=True) + "\n")
 
     def is_ended(self, settings: Mapping[str, Any]) -> bool:
         """Returns whether the run has ended, and a command with these settings does not continue it."""
@@ -155,9 +150,8 @@ class RunDir:
     @property
     def has_results(self) -> bool:
         """Whether a run has saved something here, whichever of its files are left."""
-        stored = self._stored_config() or {}
-        has_files = self._steps() or self.state.end or self.within(MODEL_DIR).latest_step()
-        return bool(stored.get("has_results") or has_files) or paths.exists(self.file(TRIES_FILE))
+        has_files = self._steps() or self.within(MODEL_DIR).latest_step() or paths.exists(self.file(TRIES_FILE))
+        return bool(has_files or self.state.has_saved or self.state.end)
 
     def release(self) -> None:
         """Ends the reservation of the folder, for another run in the same process."""
@@ -206,6 +200,7 @@ class RunDir:
         """Writes a checkpoint of the run, see `save`, and before it the sums of `RunState.note`."""
         self.state.note(step, since_row, self._steps())
         self.save(step, state, num_kept)
+        self.state.note_saved()
 
     def save(self, step: int, state: Mapping[str, Any], num_kept: int = 5) -> None:
         """Writes a checkpoint of a dict of `tf.Variable`, and removes all but the newest `num_kept`; 0: keeps all.
@@ -225,9 +220,6 @@ class RunDir:
                 f"{error}; make room there, and the same command continues from step {self.latest_step()}"
             ) from error
         self._saved_steps.add(step)
-        if self._config and not self._config["has_results"]:
-            self._config["has_results"] = True
-            self._write_config()
         earlier = [earlier for earlier in self._steps() if earlier < step]
         kept = [*earlier, step][-num_kept:]
         lines = [f'model_checkpoint_path: "model.ckpt-{step}"']

@@ -54,7 +54,12 @@ class Recorder:
     is_writable = has_results = False
     since_row = None
     state = types.SimpleNamespace(
-        end=None, since_row=lambda step: None, evaluations=dict, note_evaluation=lambda step, metrics: None
+        end=None,
+        processes={},
+        note_process=lambda process: None,
+        since_row=lambda step: None,
+        evaluations=dict,
+        note_evaluation=lambda step, metrics: None,
     )
 
     def __init__(self):

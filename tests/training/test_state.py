@@ -121,6 +121,25 @@ def test_a_killed_run_writes_the_same_rows(tmp_path_factory, intervals, kills, i
     assert ends == [{"step": NUM_STEPS, "reason": "all steps"}] * 2
 
 
+def test_a_run_that_goes_on_with_other_versions_says_so(tmp_path, messages):
+    intervals = {"save_checkpoints_steps": 5, "log_steps": 5}
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        killing(monkeypatch, 12, True)
+        with pytest.raises(Killed):
+            run(tmp_path / "run", **intervals)
+    file = tmp_path / "run" / STATE_FILE
+    state = json.loads(file.read_text())
+    here = state["processes"]["first"]
+    assert state["processes"] == {"first": here, "last": here}
+    assert here["tensorflow"] == tf.__version__
+    earlier = here | {"tensorflow": "2.20.0", "devices": "8 x TPU"}
+    file.write_text(json.dumps(state | {"processes": {"first": earlier, "last": earlier}}))
+    run(tmp_path / "run", **intervals)
+    changes = f"tensorflow: 2.20.0, now {tf.__version__}; devices: 8 x TPU, now {here['devices']}"
+    assert messages.count(f"the numbers may round differently from here on: {changes}") == 1
+    assert json.loads(file.read_text())["processes"] == {"first": earlier, "last": here}
+
+
 def test_evaluations_keep_the_digits_of_the_table_and_end_before_a_step_that_runs_again(tmp_path):
     state = RunState(str(tmp_path), is_writable=True)
     for step, value in ((2, 1 / 3), (4, 0.5), (6, 0.25)):
