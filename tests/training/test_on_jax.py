@@ -18,6 +18,7 @@ from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling import open_checkpoint
 from bert_keras.tasks.reranking.settings import RerankerSettings
+from bert_keras.tasks.reranking.task import Reranking
 from bert_keras.tasks.settings.pretraining import PretrainingSettings
 
 
@@ -65,7 +66,6 @@ def test_eight_devices_equal_one_with_dropout(tmp_path):
             {"strategy": "multi_worker"},
             "strategy=multi_worker is for TensorFlow; JAX trains on one machine",
         ),
-        ({"mine_negatives": 3}, "mine_negatives predicts, which needs TensorFlow; leave it out, or train with TensorF"),
         ({"precision": "float16"}, "precision=float16 is for TensorFlow; give bfloat16, which needs no loss scale"),
         ({"jit": False, "do_train": True}, "jit=false is for TensorFlow, and JAX compiles every step; leave it out"),
     ],
@@ -74,10 +74,16 @@ def test_jax_refuses_what_only_tensorflow_has(changes, expected):
     pytest.importorskip("jax")
     from bert_keras.engine.distribution.jax_devices import jax_devices
 
-    kind = RerankerSettings if "mine_negatives" in changes else PretrainingSettings
-    settings = dataclasses.replace(kind(output_dir=""), **changes)
+    settings = dataclasses.replace(PretrainingSettings(output_dir=""), **changes)
     with pytest.raises(Mistake, match=f"^{expected}"):
         jax_devices(settings)
+
+
+def test_texts_are_not_mined_on_jax(monkeypatch):
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
+    settings = RerankerSettings(output_dir="", do_train=True, train_file="train.csv", mine_negatives="vectors")
+    with pytest.raises(Mistake, match="^mine_negatives predicts, which needs TensorFlow; leave it out, or train with"):
+        Reranking(settings, types.SimpleNamespace(tokenizer=None))
 
 
 def test_jax_refuses_a_deterministic_gpu(monkeypatch):

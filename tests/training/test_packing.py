@@ -124,21 +124,18 @@ class Short(MadeUp):
 
 @pytest.mark.usefixtures("no_graphs")
 @pytest.mark.parametrize(
-    ("kind", "given", "earlier", "is_packed"),
+    ("kind", "given", "is_packed"),
     [
-        (Short, {}, None, True),
-        (Short, {"pack": "auto"}, "auto", True),
-        (Short, {}, True, True),
-        (MadeUp, {}, None, False),  # rows that would hardly be fewer
-        (Short, {"pack": False}, None, False),
-        (Short, {}, False, False),  # a run of an earlier version goes on as it began
-        (Short, {"gradient_accumulation_steps": 8}, None, False),  # each part is a row of its own
+        (Short, {}, True),
+        (Short, {"pack": "auto"}, True),
+        (MadeUp, {}, False),  # rows that would hardly be fewer
+        (Short, {"pack": False}, False),
+        (Short, {"gradient_accumulation_steps": 8}, False),  # each part is a row of its own
     ],
 )
 def test_examples_share_rows_by_default_if_they_can_and_it_is_less_work(
-    start, tmp_path, capsys, monkeypatch, kind, given, earlier, is_packed
+    start, tmp_path, capsys, kind, given, is_packed
 ):
-    monkeypatch.setattr("bert_keras.tasks.finetuning.run.setting_of_run", lambda folder, name: earlier)
     run(kind(), tmp_path / "run", init_checkpoint=start, max_steps=1, do_eval=False, **given)
     assert ("\npacking: 8 examples fill" in capsys.readouterr().out) == is_packed
 

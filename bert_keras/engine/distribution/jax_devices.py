@@ -83,8 +83,6 @@ def jax_devices(settings: RunSettings) -> JaxDevices:
         raise Mistake("{precision}=float16 is for TensorFlow; give bfloat16, which needs no loss scale")
     if settings.do_train and settings.jit is False:
         raise Mistake("{jit}=false is for TensorFlow, and JAX compiles every step; leave it out")
-    if getattr(settings, "mine_negatives", None):
-        raise Mistake("{mine_negatives} predicts, which needs TensorFlow; leave it out, or train with TensorFlow")
     tf.config.set_visible_devices([], "GPU")  # or TensorFlow would take their memory
     set_precision(settings.precision)
     if settings.use_tpu:

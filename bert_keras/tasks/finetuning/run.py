@@ -22,7 +22,7 @@ from bert_keras.engine.failures import explain_large_model, explain_out_of_memor
 from bert_keras.engine.input.feature_batches import in_parts, training_batches
 from bert_keras.engine.input.packed_batches import is_worth_packing, packed_training_batches
 from bert_keras.engine.loop import Hooks, end_in_words, make_trainer, part_of_batch, train
-from bert_keras.engine.precision import setting_of_run, take_jit
+from bert_keras.engine.precision import take_jit
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Result, in_words
 from bert_keras.engine.step import Trainer
 from bert_keras.mistakes import Message, Mistake
@@ -104,11 +104,9 @@ class FineTuning:
             return run._execute(run_dir, workers, tries)
 
     def _decided(self, tries: list[dict[str, Any]]) -> Self:
-        """Returns the run with a choice for {jit}=auto, and for {pack}=auto if it goes on; checks the batch sizes."""
+        """Returns the run with a choice for {jit}=auto; checks the batch sizes."""
         opened, settings = self.opened, self.opened.settings
         counted = [_count_steps(self.task, dataclasses.replace(settings, **one), self.strategy) for one in tries]
-        if settings.pack == "auto" and (pack := setting_of_run(settings.output_dir, "pack")) is not None:
-            settings = dataclasses.replace(settings, pack=pack)  # earlier versions did not pack by default
         if not (opened.teacher and opened.teacher.files.is_export):  # XLA cannot compile it
             num_tokens = min(one.num_train_steps * one.train_batch_size for one in counted) * settings.max_seq_length
             settings = take_jit(settings, num_tokens, opened.files.config, self.strategy.num_replicas_in_sync)

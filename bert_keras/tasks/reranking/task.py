@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import scipy.special
 
@@ -64,6 +65,8 @@ class Reranking(Task):
         self._read(settings)
 
     def _read(self, settings: RerankerSettings) -> None:
+        if settings.mine_negatives and keras.backend.backend() != "tensorflow":
+            raise Mistake("{mine_negatives} predicts, which needs TensorFlow; leave it out, or train with TensorFlow")
         vectors = Vectorizer(settings.mine_negatives) if settings.mine_negatives else None
 
         def read(name: str) -> Queries | None:
