@@ -309,7 +309,7 @@ def test_a_batch_that_is_too_large_to_evaluate_is_named(again, monkeypatch):
         run(again, do_train=False, eval_steps=0)
 
 
-@pytest.mark.slow  # the demo; CI also runs it as the README shows
+@pytest.mark.slow  # the demo
 def test_the_demo_goes_from_text_to_an_evaluated_model(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
