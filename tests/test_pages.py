@@ -26,12 +26,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 RUN = ("cat", "cd", "cp", "export", "ls", "mkdir", "python", "tar", "unzip", "wait")
 CHECKED = (".", ".ci/run", "git", "pip", "pytest", "python3", "ruff", "source")
 # Training in the pages takes long; these flags come last and shorten it.
-SHORT = {"train_batch_size": 4, "num_train_epochs": 1, "max_steps": 3, "num_seeds": 1}
+SHORT = {"train_batch_size": 4, "num_train_epochs": 1, "max_steps": 1, "num_seeds": 1}
 # To explain errors reads each text many times: few large batches take a fraction of the time.
 LARGE_BATCHES = {"eval_batch_size": 64}
 SHORTENED = {
-    **dict.fromkeys(("train_ner", "train_reranker", "train_sentence_vectors", "train_squad"), {"max_steps": 3}),
-    "train_classifier": {"max_steps": 3, **LARGE_BATCHES},
+    **dict.fromkeys(("train_ner", "train_reranker", "train_sentence_vectors", "train_squad"), {"max_steps": 1}),
+    "train_classifier": {"max_steps": 1, **LARGE_BATCHES},
     "run_classifier.py": SHORT | LARGE_BATCHES,
     "check_labels.py": {"folds": 2, "train_batch_size": 4, "num_train_epochs": 0.03},
     "run_ner.py": SHORT,

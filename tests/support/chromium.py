@@ -82,6 +82,8 @@ def _chromium(address):
         flags = [
             *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
             *("--disable-background-networking", "--disable-component-update", "--disable-extensions"),
+            # As in web_check.mjs.
+            "--js-flags=--wasm-tiering-budget=100000000",
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
             f"--user-data-dir={profile}",
         ]
