@@ -41,7 +41,13 @@ def test_its_answers(saved, open_task, task):
         texts = built_in_texts(text_model.settings)
         found = check_saved_model(path, text_model, text_model.network, both.live, texts)
     assert max(found[name] for name in ("text", "ids", "live")) < 2e-5
-    signatures = tf.saved_model.load(str(path)).signatures
+
+
+@pytest.mark.parametrize("task", ["classification", "question_answering"])
+def test_no_texts_have_no_answers(saved, open_task, task):
+    text_model = open_task(task).text_model
+    texts = built_in_texts(text_model.settings)
+    signatures = tf.saved_model.load(str(saved(task))).signatures
     answers = signatures["serving_default"](**{name: tf.constant(rows[:0]) for name, rows in texts.items()})
     answers |= signatures["ids"](**dict.fromkeys(text_model.network.input_names, np.zeros([0, 4], np.int32)))
     assert {value.shape[0] for value in answers.values()} == {0}
