@@ -169,7 +169,7 @@ def _find_bfloat16(use_tpu: bool) -> tuple[bool, str]:
 
 def this_process(strategy: tf.distribute.Strategy) -> dict[str, str]:
     """Returns the versions and the devices of this process, by name. Others may round differently."""
-    versions = {"tensorflow": tf.__version__, "keras": keras.__version__}
+    versions = {"tensorflow": tf.version.VERSION, "keras": keras.version()}
     if keras.backend.backend() == "jax":
         versions["jax"] = sys.modules["jax"].__version__
     widest = next((name for name in _VECTORS if name in _processor_flags()), platform.machine())
