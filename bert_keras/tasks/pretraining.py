@@ -19,7 +19,7 @@ from bert_keras.data_prep.records.reading import (
 from bert_keras.data_prep.text.splitting import LONGEST_WORD_TO_SPLIT
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
-from bert_keras.engine.distribution.devices import distribute, strategy_of
+from bert_keras.engine.distribution.devices import distribute, part_of_batch, strategy_of
 from bert_keras.engine.distribution.workers import Workers, open_run_dir
 from bert_keras.engine.evaluation_pass import Evaluation, Evaluator, finish, write_eval_results
 from bert_keras.engine.failures import explain_out_of_memory, explain_records
@@ -32,7 +32,7 @@ from bert_keras.engine.input.pretraining_batches import (
     span_boundary_batches,
     training_batches,
 )
-from bert_keras.engine.loop import Hooks, Progress, make_trainer, part_of_batch, train
+from bert_keras.engine.loop import Hooks, Progress, make_trainer, train
 from bert_keras.engine.precision import take_jit
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Result
 from bert_keras.mistakes import Message, Mistake

@@ -14,14 +14,14 @@ import numpy as np
 import rich.console
 import tensorflow as tf
 
-from bert_keras.engine.distribution.devices import distribute, is_compiled
+from bert_keras.engine.distribution.devices import distribute, is_compiled, part_of_batch
 from bert_keras.engine.distribution.tpu import is_tpu
 from bert_keras.engine.distribution.workers import Workers, open_run_dir
 from bert_keras.engine.evaluation_pass import Evaluation, Inference, finish, last, length_step, write_eval_results
 from bert_keras.engine.failures import explain_large_model, explain_out_of_memory
 from bert_keras.engine.input.feature_batches import in_parts, training_batches
 from bert_keras.engine.input.packed_batches import is_worth_packing, packed_training_batches
-from bert_keras.engine.loop import Hooks, end_in_words, make_trainer, part_of_batch, train
+from bert_keras.engine.loop import Hooks, end_in_words, make_trainer, train
 from bert_keras.engine.precision import take_jit
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Result, in_words
 from bert_keras.engine.step import Trainer
