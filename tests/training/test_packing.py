@@ -24,7 +24,7 @@ from bert_keras.modeling import (
     TokenClassifierModel,
 )
 from bert_keras.settings.groups import RunSettings
-from bert_keras.tasks import pretraining
+from bert_keras.tasks.pretraining import run as pretraining
 from bert_keras.tasks.settings.pretraining import PretrainingSettings
 
 NUM_STEPS = 5
