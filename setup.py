@@ -50,6 +50,7 @@ PACKAGES = [
     "tasks.dry_run",
     "tasks.few_shot",
     "tasks.finetuning",
+    "tasks.pretraining",
     "tasks.question_answering",
     "tasks.reports",
     "tasks.reranking",

@@ -24,7 +24,7 @@ import os, resource, signal, sys
 index, worker, step, action = sys.argv[1:5]
 import run_pretraining
 from bert_keras.engine import loop
-from bert_keras.tasks import pretraining
+from bert_keras.tasks.pretraining import run as pretraining
 from bert_keras.cli.flags import run_main
 steps_until_due = loop.steps_until_due
 def acting(settings, at):

@@ -1,13 +1,10 @@
 """The training loop, for pre-training and for fine-tuning: steps, checkpoints, evaluations and reports."""
 
-import contextlib
 import dataclasses
 import logging
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -15,6 +12,7 @@ import numpy as np
 import rich.console
 import tensorflow as tf
 
+from bert_keras.engine.distribution.devices import part_of_batch
 from bert_keras.engine.distribution.workers import Workers
 from bert_keras.engine.evaluation_pass import Evaluation
 from bert_keras.engine.failures import explain_errors, explain_large_model, not_finite
@@ -22,8 +20,9 @@ from bert_keras.engine.loss_scale import LossScale
 from bert_keras.engine.precision import this_process
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Report
 from bert_keras.engine.step import Trainer
+from bert_keras.engine.stop_requests import agree, collect_stop_requests
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
-from bert_keras.mistakes import Message, Mistake
+from bert_keras.mistakes import Message
 from bert_keras.modeling.losses import Loss
 from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule
 from bert_keras.runs.metrics_log import MetricsFile, TensorBoardEvents
@@ -189,7 +188,7 @@ def train(
         log.warning("the numbers may round differently from here on: %s", changed)
     run_dir.state.note_process(process)
     batches = iter(make_batches(progress.step))
-    with _open_report(trainer, hooks, progress.step) as report, _stop_requests() as requests:
+    with _open_report(trainer, hooks, progress.step) as report, collect_stop_requests() as requests:
         if hooks.evaluate and is_evaluation_missing:
             _evaluate(hooks.evaluate(), progress, trainer, hooks, report, requests)
         for num_steps in _schedule(progress, hooks, requests):
@@ -227,22 +226,6 @@ def train(
     if progress.end and not progress.stop:
         run_dir.finish(progress.step, progress.end)
     return progress
-
-
-def part_of_batch(settings: RunSettings, strategy: tf.distribute.Strategy) -> int:
-    """Returns the number of examples that a device processes at a time, and refuses a batch that leaves a rest."""
-    num_replicas, num_parts = strategy.num_replicas_in_sync, settings.gradient_accumulation_steps
-    part, rest = divmod(settings.train_batch_size, num_replicas * num_parts)
-    if rest:
-        raise Mistake(
-            "{train_batch_size}={} cannot be divided evenly by {} device(s) x "
-            "{gradient_accumulation_steps}={}; give a multiple of {}",
-            settings.train_batch_size,
-            num_replicas,
-            num_parts,
-            num_replicas * num_parts,
-        )
-    return part
 
 
 def _resume(trainer: Trainer, hooks: Hooks) -> tuple[Progress, bool]:
@@ -301,7 +284,7 @@ def _schedule(progress: Progress, hooks: Hooks, requests: list[str]) -> Iterator
     while not progress.end and not progress.stop:
         asked = [*requests]  # a signal that arrives from here on ends the run after the next call
         num_steps = min(longest, settings.iterations_per_loop, steps_until_due(settings, progress.step))
-        progress.stop, num_steps = _agree(hooks.workers, asked, num_steps)
+        progress.stop, num_steps = agree(hooks.workers, asked, num_steps)
         if not progress.stop:
             yield num_steps
             fitting = int(_SECONDS_PER_CALL * num_steps / max(progress.seconds, 1e-9))
@@ -316,7 +299,7 @@ def _evaluate(
     try:
         for evaluation in results:
             # An evaluation may take longer than the time that a scheduler leaves after SIGTERM.
-            progress.stop = None if evaluation else _agree(hooks.workers, requests, 0)[0]
+            progress.stop = None if evaluation else agree(hooks.workers, requests, 0)[0]
             if progress.stop:
                 return
         is_over = hooks.judge(progress.step, evaluation.metrics)
@@ -331,39 +314,3 @@ def _evaluate(
     is_asked = isinstance(answer, (bool, np.bool_)) and bool(answer)
     is_asked = hooks.workers.sums([int(is_asked)])[0] > 0
     progress.end = progress.end or (EARLY_STOPPING if is_over else CALLBACK if is_asked else None)
-
-
-def _agree(workers: Workers, stop_requests: Collection[str], num_steps: int) -> tuple[str | None, int]:
-    """Returns the signal that any worker received, or None, and the number of steps that all workers take now."""
-    asked = [int(name in stop_requests) for name in ("SIGTERM", "SIGINT")]
-    # Clocks differ, so each worker suggests another number; the mean is the same in all workers.
-    num_workers, num_steps, is_terminated, is_interrupted = workers.sums([1, num_steps, *asked])
-    stop = "SIGINT" if is_interrupted else "SIGTERM" if is_terminated else None
-    return stop, num_steps // num_workers
-
-
-@contextlib.contextmanager
-def _stop_requests() -> Iterator[list[str]]:
-    """Collects the names of signals that request a stop, so that the step in progress is finished and saved first.
-
-    A second Ctrl-C stops at once. A second SIGTERM is ignored until `engine.distribution.workers.open_run_dir` exits,
-    because all workers end together.
-    """
-    requests: list[str] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield requests
-        return
-
-    def ask(number: int, frame: object) -> None:
-        if requests and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        requests.append(signal.Signals(number).name)
-
-    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield requests
-    finally:
-        if "SIGTERM" in requests:
-            previous[signal.SIGTERM] = lambda number, frame: None
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -43,8 +43,7 @@ from bert_keras.settings.devices import check_backend
 from bert_keras.storage import paths, writing
 from bert_keras.tasks.classification.data import read_own
 from bert_keras.tasks.few_shot.run import few_shot_config, open_encoder, regression
-from bert_keras.tasks.finetuning.opening import check_length
-from bert_keras.tasks.finetuning.run import num_steps_of
+from bert_keras.tasks.finetuning.opening import check_length, num_steps_of
 from bert_keras.tasks.settings.programs import LabelCheckSettings
 
 log = logging.getLogger("bert_keras")

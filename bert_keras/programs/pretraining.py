@@ -26,7 +26,7 @@ from bert_keras.tasks.settings.pretraining import PretrainingSettings
 from bert_keras.tasks.settings.reading import check_given_checkpoint, completed, over_run_config
 
 if TYPE_CHECKING:
-    from bert_keras.tasks.pretraining import Pretraining
+    from bert_keras.tasks.pretraining.run import Pretraining
 
 _TEXT = re.compile(r"\.(txt|jsonl|ndjson|json|parquet|arrow)(\.\w+)?$")
 # Flags of create_pretraining_data.py that are not settings of the examples.
@@ -38,7 +38,7 @@ def open_run(
     settings: PretrainingSettings, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
 ) -> "Pretraining":
     """Turns the settings of run_pretraining.py into a run."""
-    from bert_keras.tasks.pretraining import Pretraining  # --help does not need it
+    from bert_keras.tasks.pretraining.run import Pretraining  # --help does not need it
 
     check_tpu(settings)
     settings = over_run_config(settings, "run_pretraining")

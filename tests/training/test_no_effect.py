@@ -320,7 +320,7 @@ def refused(monkeypatch):
         names.update(name for name in reasons if effects.is_meant(settings, name))
 
     monkeypatch.setattr(Settings, "check_effects", lambda settings: collect(settings, dict(settings.without_effect())))
-    for module in ("finetuning.run", "tagging.files", "pretraining"):
+    for module in ("finetuning.run", "tagging.files", "pretraining.run"):
         monkeypatch.setattr(f"bert_keras.tasks.{module}.refuse", collect)
     return names
 

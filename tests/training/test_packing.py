@@ -24,7 +24,7 @@ from bert_keras.modeling import (
     TokenClassifierModel,
 )
 from bert_keras.settings.groups import RunSettings
-from bert_keras.tasks import pretraining
+from bert_keras.tasks.pretraining import run as pretraining
 from bert_keras.tasks.settings.pretraining import PretrainingSettings
 
 NUM_STEPS = 5
@@ -151,7 +151,7 @@ def test_a_run_that_resumes_keeps_its_decision(start, tmp_path, capsys, kind):
     assert begun == (kind is Short)
     # Another choice, as with another number of devices.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bert_keras.tasks.finetuning.run.is_worth_packing", lambda *arguments: not begun)
+        patch.setattr("bert_keras.tasks.finetuning.networks.is_worth_packing", lambda *arguments: not begun)
         run(kind(), tmp_path / "run", keep_checkpoint_max=2, **flags)
     assert ("\npacking: 8 examples fill" in capsys.readouterr().out) == begun
 

@@ -81,6 +81,22 @@ def strategy_of(settings: RunSettings) -> tf.distribute.Strategy:
     )
 
 
+def part_of_batch(settings: RunSettings, strategy: tf.distribute.Strategy) -> int:
+    """Returns the number of examples that a device processes at a time, and refuses a batch that leaves a rest."""
+    num_replicas, num_parts = strategy.num_replicas_in_sync, settings.gradient_accumulation_steps
+    part, rest = divmod(settings.train_batch_size, num_replicas * num_parts)
+    if rest:
+        raise Mistake(
+            "{train_batch_size}={} cannot be divided evenly by {} device(s) x "
+            "{gradient_accumulation_steps}={}; give a multiple of {}",
+            settings.train_batch_size,
+            num_replicas,
+            num_parts,
+            num_replicas * num_parts,
+        )
+    return part
+
+
 def is_compiled(settings: RunSettings) -> bool:
     """Returns whether XLA compiles the network, once for every shape of a batch."""
     return settings.jit is True or keras.backend.backend() == "jax"

@@ -5,15 +5,20 @@ import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import tensorflow as tf
+
 from bert_keras.cli.flags import require
+from bert_keras.engine.distribution.devices import part_of_batch
 from bert_keras.engine.distribution.tpu import check_tpu
-from bert_keras.mistakes import Mistake, Setting
+from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling.lora import check_lora
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import FineTuningSettings, TeacherSettings
 from bert_keras.tasks.finetuning.sweep import list_tries
+from bert_keras.tasks.finetuning.task import Task
+from bert_keras.tasks.settings.programs import NerSettings
 from bert_keras.tasks.settings.reading import check_given_checkpoint, completed, over_run
 
 if TYPE_CHECKING:
@@ -92,6 +97,52 @@ def open_fine_tuning(
     settings = complete(settings, stored)
     settings.check_effects()
     return Opened(settings, files, stored, teacher)
+
+
+def without_effect(task: Task, opened: Opened) -> dict[str, str | Message]:
+    """Returns the settings that change nothing in a training run because of its data or its model, with the reasons."""
+    settings, num_layers = opened.settings, opened.files.config.num_layers_of_weights
+    reasons = dict(task.no_effect)
+    if opened.teacher and opened.teacher.cannot_pack:
+        reasons.setdefault("pack", opened.teacher.cannot_pack)
+    if any("bert/encoder/".startswith(prefix) for prefix in task.frozen):
+        reader = Message("{tagger}={}", settings.tagger) if isinstance(settings, NerSettings) else "this task"
+        reason = Message("{} leaves the encoder as it is", reader)
+        reasons |= dict.fromkeys(("freeze_layers", "layer_decay", "lora_rank", "recompute"), reason)
+    elif settings.freeze_layers == num_layers:
+        if not task.has_head:
+            raise Mistake("{freeze_layers}={} freezes all weights that the loss depends on; give less", num_layers)
+        frozen = Message("{freeze_layers}={} freezes all layers", num_layers)
+        reasons |= dict.fromkeys(("layer_decay", "lora_rank", "recompute"), frozen)
+    if settings.lora_rank:
+        reasons["calibrate"] = Message("it changes the weights of the head, which {lora_rank} keeps in another file")
+        if settings.freeze_layers == 0:
+            reasons["freeze_layers"] = Message("{lora_rank} freezes the embeddings, too")
+    if not task.has_head:
+        reasons["new_head"] = "this task has no head"
+    return reasons
+
+
+def num_steps_of(num_examples: int, batch_size: int, num_epochs: float) -> int:
+    """Returns the number of steps, at least one."""
+    if num_steps := int(num_examples / batch_size * num_epochs):
+        return num_steps
+    raise Mistake(
+        "{} examples, {train_batch_size}={} and {num_train_epochs}={} give no training step; give a "
+        "smaller batch, more epochs or more examples",
+        num_examples,
+        batch_size,
+        num_epochs,
+    )
+
+
+def count_steps(task: Task, settings: S, strategy: tf.distribute.Strategy) -> S:
+    """Returns the settings with the numbers of steps; checks the batch size."""
+    part_of_batch(settings, strategy)
+    batch_size, num_epochs = settings.train_batch_size, settings.num_train_epochs
+    num_steps = task.num_steps or settings.max_steps or num_steps_of(task.num_train_examples, batch_size, num_epochs)
+    num_warmup_steps = int(num_steps * settings.warmup_proportion)
+    return dataclasses.replace(settings, num_train_steps=num_steps, num_warmup_steps=num_warmup_steps)
 
 
 def check_length(length: int, files: ModelFolder) -> None:

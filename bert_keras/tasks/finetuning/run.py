@@ -7,36 +7,27 @@ the model (`tasks.finetuning.model_dir`).
 import dataclasses
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import rich.console
 import tensorflow as tf
 
-from bert_keras.engine.distribution.devices import distribute, is_compiled
-from bert_keras.engine.distribution.tpu import is_tpu
 from bert_keras.engine.distribution.workers import Workers, open_run_dir
-from bert_keras.engine.evaluation_pass import Evaluation, Inference, finish, last, length_step, write_eval_results
-from bert_keras.engine.failures import explain_large_model, explain_out_of_memory
-from bert_keras.engine.input.feature_batches import in_parts, training_batches
-from bert_keras.engine.input.packed_batches import is_worth_packing, packed_training_batches
-from bert_keras.engine.loop import Hooks, end_in_words, make_trainer, part_of_batch, train
+from bert_keras.engine.evaluation_pass import Evaluation, finish, last, write_eval_results
+from bert_keras.engine.failures import explain_out_of_memory
+from bert_keras.engine.loop import Hooks, end_in_words, train
 from bert_keras.engine.precision import take_jit
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Result, in_words
 from bert_keras.engine.step import Trainer
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import PAGE_EXAMPLES_FILE
-from bert_keras.modeling import layer_of, weights_by_name
-from bert_keras.modeling.layers import dtype_policy, initial_seed
-from bert_keras.modeling.lora import enable_lora, merge_lora
-from bert_keras.modeling.losses import Loss
+from bert_keras.modeling.layers import initial_seed
 from bert_keras.runs.metrics_log import draw_learning_curves
 from bert_keras.runs.run_dir import MODEL_DIR, RunDir
 from bert_keras.runs.same_run import EVALUATION_FACTS
-from bert_keras.settings.devices import PRECISIONS
 from bert_keras.settings.effects import refuse
-from bert_keras.settings.groups import EvaluatedSettings, FineTuningSettings, free_settings, values_of
+from bert_keras.settings.groups import FineTuningSettings, free_settings, values_of
 from bert_keras.storage.json_files import readable_json
 from bert_keras.storage.vocabulary import vocabulary_digest
 from bert_keras.tasks.finetuning.data import (
@@ -49,23 +40,17 @@ from bert_keras.tasks.finetuning.model_dir import (
     describe_run,
     has_model,
     is_calibrated,
-    load_model,
     load_start,
     note_model,
     scale_head,
     write_model,
 )
-from bert_keras.tasks.finetuning.opening import Opened
+from bert_keras.tasks.finetuning.networks import Networks
+from bert_keras.tasks.finetuning.opening import Opened, count_steps, without_effect
 from bert_keras.tasks.finetuning.sweep import Selection, list_tries, try_all
 from bert_keras.tasks.finetuning.task import Task
-from bert_keras.tasks.settings.programs import NerSettings
-
-if TYPE_CHECKING:
-    from bert_keras.tasks.distillation.teacher import Teacher
 
 log = logging.getLogger("bert_keras")
-
-S = TypeVar("S", bound=FineTuningSettings)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,12 +67,9 @@ class Trained:
 
 
 @dataclasses.dataclass(frozen=True)
-class FineTuning:
+class FineTuning(Networks):
     """A fine-tuning run: a task, its settings and the model to start from; `strategy` is that of `strategy_of`."""
 
-    task: Task
-    opened: Opened
-    strategy: tf.distribute.Strategy
     console: rich.console.Console
     callbacks: Callbacks = NO_CALLBACKS
 
@@ -95,7 +77,7 @@ class FineTuning:
         """Returns the metrics and the predictions of the model to use; neither if a signal stopped training."""
         task, opened, settings = self.task, self.opened, self.opened.settings
         if settings.do_train:
-            refuse(settings, _without_effect(task, opened))
+            refuse(settings, without_effect(task, opened))
         workers, tries = Workers(self.strategy), list_tries(settings)
         if settings.deterministic:
             tf.config.experimental.enable_op_determinism()
@@ -106,7 +88,7 @@ class FineTuning:
     def _decided(self, tries: list[dict[str, Any]]) -> Self:
         """Returns the run with a choice for {jit}=auto; checks the batch sizes."""
         opened, settings = self.opened, self.opened.settings
-        counted = [_count_steps(self.task, dataclasses.replace(settings, **one), self.strategy) for one in tries]
+        counted = [count_steps(self.task, dataclasses.replace(settings, **one), self.strategy) for one in tries]
         if not (opened.teacher and opened.teacher.files.is_export):  # XLA cannot compile it
             num_tokens = min(one.num_train_steps * one.train_batch_size for one in counted) * settings.max_seq_length
             settings = take_jit(settings, num_tokens, opened.files.config, self.strategy.num_replicas_in_sync)
@@ -144,7 +126,7 @@ class FineTuning:
         Returns None if a signal stopped it.
         """
         task, files = self.task, self.opened.files
-        settings = _count_steps(task, settings, self.strategy)
+        settings = count_steps(task, settings, self.strategy)
         if settings.pack == "auto":
             is_packed = run_dir.state.decided("pack", lambda: self._is_worth_packing(settings))
             settings = dataclasses.replace(settings, pack=is_packed)
@@ -283,142 +265,6 @@ class FineTuning:
             model = run_dir.path if run_dir.in_use() else self.opened.files.folder
             write_page(run_dir, model, task.describe(), described, findings, shortfall)
         return predictions, shortfall
-
-    @explain_large_model()
-    def _build(self, settings: FineTuningSettings, teacher: "Teacher | None" = None) -> Loss:
-        """Returns the network of the task with its loss, and with the losses against the teacher if there is one."""
-        task = self.task
-        with self.strategy.scope(), dtype_policy(PRECISIONS[settings.precision]):
-            network = task.make_network(self.opened.files.config)
-            if teacher:
-                has_label_weights = "label_weights" in task.train_features
-                network = teacher.teach(network, task.make_network, task.has_labels, has_label_weights)
-        network.model.bert.is_recomputed = settings.recompute
-        network.label_smoothing = settings.label_smoothing
-        return network
-
-    def _adapt(self, network: Loss, settings: FineTuningSettings) -> None:
-        if not settings.lora_rank:
-            return
-        targets = settings.lora_targets.split(",")
-        with self.strategy.scope():
-            enable_lora(network.model, settings.lora_rank, settings.lora_alpha, targets)
-        log.info("LoRA of rank %d on %s", settings.lora_rank, ", ".join(targets))
-
-    def _make_trainer(self, network: Loss, settings: FineTuningSettings) -> Trainer:
-        weights = {**weights_by_name(network.model), **network.own_weights}
-        trained = {name for name, weight in weights.items() if weight.trainable}
-        num_layers = self.opened.files.config.num_layers_of_weights
-        decay, num_frozen = settings.layer_decay, settings.freeze_layers
-
-        def rate_factor(name: str) -> float:
-            return decay ** (num_layers + 1 - layer_of(name, num_layers))
-
-        def is_trained(name: str) -> bool:
-            is_frozen = num_frozen is not None and layer_of(name, num_layers) <= num_frozen
-            return name in trained and not is_frozen and not name.startswith(self.task.frozen)
-
-        return make_trainer(network, self.strategy, settings, None if decay == 1.0 else rate_factor, is_trained)
-
-    def _batches(self, network: Loss, settings: FineTuningSettings, start_step: int) -> Iterable:
-        features = {name: self.task.train_features[name] for name in network.feature_names}
-        num_devices = self.strategy.num_replicas_in_sync
-        if settings.pack:
-            is_fixed = is_tpu(self.strategy) or is_compiled(settings)
-            batches = packed_training_batches(features, settings, num_devices, start_step, self._is_trimmed, is_fixed)
-        else:
-            step = length_step(features["input_ids"].shape[-1], is_compiled(settings))
-            batch_size, seed = settings.train_batch_size, settings.seed
-            batches = training_batches(features, batch_size, seed, start_step, self._is_trimmed, step)
-            batches = in_parts(batches, num_devices * settings.gradient_accumulation_steps)
-        return distribute(self.strategy, batches, is_endless=True)
-
-    def _is_worth_packing(self, settings: FineTuningSettings) -> bool:
-        """Returns whether training packs examples without a flag that says so; nobody has measured it on a TPU."""
-        is_possible = "pack" not in _without_effect(self.task, self.opened) and not is_tpu(self.strategy)
-        mask, num_devices = self.task.train_features["input_mask"], self.strategy.num_replicas_in_sync
-        return is_possible and is_worth_packing(mask, settings, num_devices, self._is_trimmed)
-
-    @property
-    def _is_trimmed(self) -> bool:
-        # A TPU needs static shapes, so its batches keep their full length.
-        return self.task.is_trimmed and not is_tpu(self.strategy)
-
-    def _inference(self, network: Loss, settings: FineTuningSettings, batch_size: int) -> Inference:
-        return Inference(network.model, self.strategy, batch_size, self._is_trimmed, is_compiled(settings))
-
-    def _evaluator(self, network: Loss, settings: FineTuningSettings) -> Callable[[], Iterator[Evaluation | None]]:
-        """Returns a function that starts an evaluation of the network."""
-        flag = "eval_batch_size" if isinstance(settings, EvaluatedSettings) else "predict_batch_size"
-        inference = self._inference(network, settings, getattr(settings, flag))
-
-        def infer(features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-            with explain_out_of_memory(flag):
-                return last(inference.outputs(features))
-
-        def evaluate() -> Iterator[Evaluation | None]:
-            with explain_out_of_memory(flag):
-                for outputs in inference.outputs(self.task.eval_features):
-                    yield Evaluation(self.task.evaluate(outputs), outputs, infer) if outputs else None
-
-        return evaluate
-
-    def _load_model(self, run_dir: RunDir, network: Loss | None) -> tuple[Loss, int]:
-        """Loads the weights to use, into a new network if there is none; returns it and their step."""
-        settings = self.opened.settings
-        with initial_seed(settings.seed):
-            if network is None:
-                network = self._build(settings)
-            merge_lora(network.model)  # as in the folder model
-            if run_dir.in_use() is run_dir:
-                self._adapt(network, settings)
-        return network, load_model(network.model, run_dir, self.opened.files.checkpoint)
-
-
-def _without_effect(task: Task, opened: Opened) -> dict[str, str | Message]:
-    """Returns the settings that change nothing in a training run because of its data or its model, with the reasons."""
-    settings, num_layers = opened.settings, opened.files.config.num_layers_of_weights
-    reasons = dict(task.no_effect)
-    if opened.teacher and opened.teacher.cannot_pack:
-        reasons.setdefault("pack", opened.teacher.cannot_pack)
-    if any("bert/encoder/".startswith(prefix) for prefix in task.frozen):
-        reader = Message("{tagger}={}", settings.tagger) if isinstance(settings, NerSettings) else "this task"
-        reason = Message("{} leaves the encoder as it is", reader)
-        reasons |= dict.fromkeys(("freeze_layers", "layer_decay", "lora_rank", "recompute"), reason)
-    elif settings.freeze_layers == num_layers:
-        if not task.has_head:
-            raise Mistake("{freeze_layers}={} freezes all weights that the loss depends on; give less", num_layers)
-        frozen = Message("{freeze_layers}={} freezes all layers", num_layers)
-        reasons |= dict.fromkeys(("layer_decay", "lora_rank", "recompute"), frozen)
-    if settings.lora_rank:
-        reasons["calibrate"] = Message("it changes the weights of the head, which {lora_rank} keeps in another file")
-        if settings.freeze_layers == 0:
-            reasons["freeze_layers"] = Message("{lora_rank} freezes the embeddings, too")
-    if not task.has_head:
-        reasons["new_head"] = "this task has no head"
-    return reasons
-
-
-def num_steps_of(num_examples: int, batch_size: int, num_epochs: float) -> int:
-    """Returns the number of steps, at least one."""
-    if num_steps := int(num_examples / batch_size * num_epochs):
-        return num_steps
-    raise Mistake(
-        "{} examples, {train_batch_size}={} and {num_train_epochs}={} give no training step; give a "
-        "smaller batch, more epochs or more examples",
-        num_examples,
-        batch_size,
-        num_epochs,
-    )
-
-
-def _count_steps(task: Task, settings: S, strategy: tf.distribute.Strategy) -> S:
-    """Returns the settings with the numbers of steps; checks the batch size."""
-    part_of_batch(settings, strategy)
-    batch_size, num_epochs = settings.train_batch_size, settings.num_train_epochs
-    num_steps = task.num_steps or settings.max_steps or num_steps_of(task.num_train_examples, batch_size, num_epochs)
-    num_warmup_steps = int(num_steps * settings.warmup_proportion)
-    return dataclasses.replace(settings, num_train_steps=num_steps, num_warmup_steps=num_warmup_steps)
 
 
 def _claim(run_dir: RunDir, task: Task, opened: Opened, tries: list[dict[str, Any]], workers: Workers) -> None:

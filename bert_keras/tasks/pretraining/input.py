@@ -1,0 +1,104 @@
+"""Reads and checks what a pre-training run is given: its config, its records and its vocabulary."""
+
+import logging
+
+from bert_keras.data_prep.records.reading import (
+    PretrainingRecords,
+    check_same_vocabulary,
+    open_records,
+    vocabulary_size_of,
+)
+from bert_keras.data_prep.text.tokenization import load_vocab
+from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.folder import given_config
+from bert_keras.modeling import BertConfig, check_vocabulary, with_vocab_size
+from bert_keras.modeling.replaced_tokens import generator_config
+from bert_keras.storage import paths
+from bert_keras.storage.vocabulary import Tokens, read_tokens, vocabulary_digest
+from bert_keras.tasks.settings.pretraining import PretrainingSettings
+
+log = logging.getLogger("bert_keras")
+
+
+def read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingRecords, PretrainingRecords | None]:
+    """Reads and checks the config, the records, and those to evaluate on."""
+    name = settings.bert_config_file
+    config = given_config(name)
+    if settings.max_seq_length > config.max_position_embeddings:
+        raise Mistake(
+            "{max_seq_length}={} is more than the {} positions of {}; build shorter records, or use a config "
+            "with more max_position_embeddings",
+            settings.max_seq_length,
+            config.max_position_embeddings,
+            name,
+        )
+    input_file = settings.input_file or settings.eval_file or ""
+    tokens = read_tokens(settings.vocab_file) if settings.vocab_file else None
+    if not settings.init_checkpoint and (vocabulary := vocabulary_size_of(input_file) or tokens):
+        config = with_vocab_size(config, vocabulary, settings.vocab_file or input_file)
+    lengths = (settings.max_seq_length, settings.max_predictions_per_seq, config.vocab_size)
+    records = open_records(input_file, *lengths)
+    eval_records = open_records(settings.eval_file, *lengths) if settings.eval_file else None
+    if eval_records:
+        check_same_vocabulary(records.files[0], records.metadata, eval_records.files[0], eval_records.metadata)
+        trained = {*map(paths.identity, records.files)}
+        seen = sorted(file for file in eval_records.files if paths.identity(file) in trained)
+        if seen and settings.input_file:
+            log.warning("%s is also training data; its metrics say little about other text", ", ".join(seen))
+    if tokens:
+        _check_vocabulary(tokens, config, records)
+    if config.is_decoder and settings.objective != "masked_lm":
+        raise Mistake(
+            "{} has is_decoder, but {objective}={} needs a model that sees all tokens; leave one of the two out",
+            settings.bert_config_file,
+            settings.objective,
+        )
+    if settings.objective == "span_boundary":
+        _check_spans(records, eval_records)
+    if settings.objective == "electra":
+        _check_generator(settings, config)
+    elif not settings.masked_lm_loss_weight and not (records.has_sentence_task and settings.next_sentence_loss_weight):
+        reason = "{next_sentence_loss_weight}=0" if records.has_sentence_task else "records without a sentence task"
+        raise Mistake("{masked_lm_loss_weight}=0 and " + reason + " leave nothing to learn; give a weight above 0")
+    return config, records, eval_records
+
+
+def _check_spans(*all_records: PretrainingRecords | None) -> None:
+    """Refuses records without masked spans in single segments, which --objective=span_boundary needs."""
+    for records in filter(None, all_records):
+        if not records.has_spans:
+            raise Mistake(
+                "{}: not all were built with {masked_spans} and {sentence_task}=none, which "
+                "{objective}=span_boundary needs; build them with {masked_spans}=geometric "
+                "{sentence_task}=none, and keep the .json files with them",
+                records.files,
+            )
+
+
+def _check_generator(settings: PretrainingSettings, config: BertConfig) -> None:
+    """Refuses settings with which a generator and a discriminator cannot be trained."""
+    if not settings.masked_lm_loss_weight and not settings.replaced_token_loss_weight:
+        raise Mistake(
+            "{masked_lm_loss_weight}=0 and {replaced_token_loss_weight}=0 leave nothing to learn; give a weight above 0"
+        )
+    try:
+        of_generator = generator_config(config, settings.generator_size)
+    except Mistake as error:
+        raise Mistake("{generator_size}: {}; give another size, such as 0.25", error) from None
+    log.info(
+        "generator: %d layers, width %d, %d attention heads",
+        of_generator.num_hidden_layers,
+        of_generator.hidden_size,
+        of_generator.num_attention_heads,
+    )
+
+
+def _check_vocabulary(tokens: Tokens, config: BertConfig, records: PretrainingRecords) -> None:
+    digest = vocabulary_digest(load_vocab(tokens))
+    if records.metadata.get("vocab_sha256", digest) != digest:
+        raise Mistake(
+            "{vocab_file}={} is not the vocabulary that the records of {input_file} were built with; give "
+            "that one, or build them again",
+            tokens.name,
+        )
+    check_vocabulary(tokens, config, records.metadata.get("do_lower_case"))
