@@ -19,7 +19,8 @@ from bert_keras.storage import paths
 from bert_keras.tasks.classification.held_out import hold_out, hold_out_for_calibration
 from bert_keras.tasks.classification.kinds import source_of
 from bert_keras.tasks.classification.label_warnings import listed, log_labels, warn_of_contradictions
-from bert_keras.tasks.classification.labels import LABELS, SingleLabel
+from bert_keras.tasks.classification.labels import LABELS
+from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.settings.programs import ClassifierSettings, LabelCheckSettings
 
 log = logging.getLogger("bert_keras")

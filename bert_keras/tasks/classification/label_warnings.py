@@ -8,7 +8,8 @@ from typing import Any
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.same_text import find_contradictions
 from bert_keras.mistakes import Message
-from bert_keras.tasks.classification.labels import SeveralLabels, SingleLabel
+from bert_keras.tasks.classification.labels import SeveralLabels
+from bert_keras.tasks.classification.single_label import SingleLabel
 
 log = logging.getLogger("bert_keras")
 
