@@ -88,7 +88,7 @@ def main(argv: list[str]) -> None:
     check_backend(os.environ.get("KERAS_BACKEND") or "tensorflow")
     start_tensorflow()
     from bert_keras.model_folder.folder import ModelFolder  # both load TensorFlow
-    from bert_keras.prediction.predictor import answer_lines
+    from bert_keras.prediction.answer_lines import answer_lines
 
     model = ModelFolder(values.model_dir or values.init_checkpoint, task=values.task, is_pair=values.is_pair)
     settings = model.settings if values.model_dir else {"task": values.task}

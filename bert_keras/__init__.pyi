@@ -30,7 +30,6 @@ from bert_keras.prediction.predictor import Unanswered as Unanswered
 from bert_keras.prediction.tasks.classification import TextClassifier as TextClassifier
 from bert_keras.prediction.tasks.entities import EntityTagger as EntityTagger
 from bert_keras.prediction.tasks.features import FeatureExtractor as FeatureExtractor
-from bert_keras.prediction.tasks.features import Vectorizer as Vectorizer
 from bert_keras.prediction.tasks.fill_mask import FillMask as FillMask
 from bert_keras.prediction.tasks.multiple_choice import ChoicePicker as ChoicePicker
 from bert_keras.prediction.tasks.next_sentence import NextSentence as NextSentence
@@ -38,6 +37,7 @@ from bert_keras.prediction.tasks.question_answering import QuestionAnswerer as Q
 from bert_keras.prediction.tasks.replaced_tokens import ReplacedTokenFinder as ReplacedTokenFinder
 from bert_keras.prediction.tasks.reranking import Reranker as Reranker
 from bert_keras.prediction.tasks.sentence_score import SentenceScorer as SentenceScorer
+from bert_keras.prediction.tasks.vectors import Vectorizer as Vectorizer
 from bert_keras.programs.calls import TrainedModel as TrainedModel
 from bert_keras.programs.classifier import train_classifier as train_classifier
 from bert_keras.programs.few_shot import train_few_shot as train_few_shot

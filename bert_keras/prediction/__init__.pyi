@@ -13,9 +13,6 @@ from bert_keras.prediction.tasks.entities import TaggedText as TaggedText
 from bert_keras.prediction.tasks.entities import TaggedWord as TaggedWord
 from bert_keras.prediction.tasks.features import FeatureExtractor as FeatureExtractor
 from bert_keras.prediction.tasks.features import Features as Features
-from bert_keras.prediction.tasks.features import Similarity as Similarity
-from bert_keras.prediction.tasks.features import TextVector as TextVector
-from bert_keras.prediction.tasks.features import Vectorizer as Vectorizer
 from bert_keras.prediction.tasks.fill_mask import FilledText as FilledText
 from bert_keras.prediction.tasks.fill_mask import FillMask as FillMask
 from bert_keras.prediction.tasks.fill_mask import Guess as Guess
@@ -33,4 +30,7 @@ from bert_keras.prediction.tasks.reranking import Reranker as Reranker
 from bert_keras.prediction.tasks.sentence_score import SentenceScore as SentenceScore
 from bert_keras.prediction.tasks.sentence_score import SentenceScorer as SentenceScorer
 from bert_keras.prediction.tasks.sentence_score import TokenScore as TokenScore
+from bert_keras.prediction.tasks.vectors import Similarity as Similarity
+from bert_keras.prediction.tasks.vectors import TextVector as TextVector
+from bert_keras.prediction.tasks.vectors import Vectorizer as Vectorizer
 from bert_keras.prediction.why import WordWeight as WordWeight

@@ -3,8 +3,6 @@
 import collections
 import dataclasses
 import itertools
-import json
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any, Literal, Unpack, overload
@@ -16,8 +14,6 @@ from bert_keras.prediction.arguments import ON_ERROR, Limits, PipeOptions, check
 from bert_keras.prediction.containers import several
 from bert_keras.prediction.loaded_model import NOT_FINITE, Answer, LoadedModel, Text
 from bert_keras.prediction.network import Question, Results, check_batch_size
-
-log = logging.getLogger("bert_keras")
 
 # Texts are processed in groups, so that texts of one length share batches. The first group is one batch, so that the
 # first answer comes soon. Each next group is twice as large, up to these numbers of batches and characters.
@@ -44,25 +40,6 @@ class Unanswered:
 
     def readable(self) -> str:
         return f"no answer: {self.error}"
-
-
-def given_fields(answer: Any) -> dict[str, Any]:
-    """Returns the fields of an answer without those that no option asked for."""
-    fields = {field.name: field.default for field in dataclasses.fields(answer)}
-    return {name: value for name, default in fields.items() if (value := getattr(answer, name)) is not default}
-
-
-def answer_lines(answers: Iterable[Any], as_json: bool) -> Iterator[str]:
-    """Yields each answer as JSON or as text for readers, without a newline at the end. Logs the number of failures."""
-    num_unanswered = 0
-    for answer in answers:
-        num_unanswered += isinstance(answer, Unanswered)
-        if as_json:
-            yield json.dumps(given_fields(answer), default=vars, ensure_ascii=False, allow_nan=False)
-        else:
-            yield answer.readable()
-    if num_unanswered:
-        log.warning("texts that could not be answered: %d", num_unanswered)
 
 
 @dataclasses.dataclass(frozen=True)

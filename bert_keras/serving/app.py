@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -26,7 +24,7 @@ from bert_keras.serving.batching import ModelError, Ticket, current_ticket
 from bert_keras.serving.explanations import attention_answer, tokens_answer
 from bert_keras.serving.forms import check, or_null
 from bert_keras.serving.metrics import Metrics
-from bert_keras.serving.middleware import HostCheck, RequestLog, TokenCheck
+from bert_keras.serving.middleware import middleware_of
 from bert_keras.serving.openapi import attention_schemas, description, task_schemas, tokens_schemas
 from bert_keras.serving.page_files import page_routes
 from bert_keras.serving.requests import (
@@ -133,9 +131,8 @@ class Server:
             Route("/metrics", self._tell_metrics),
         ]
         handlers: Any = {HTTPException: _of_http, Exception: _of_bug}
-        self.app = Starlette(
-            routes=routes, middleware=_middleware(settings), exception_handlers=handlers, lifespan=self._lifespan
-        )
+        middleware = middleware_of(settings.hosts, settings.cors_origins, settings.token)
+        self.app = Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=self._lifespan)
         self.app.router.redirect_slashes = False
 
     @property
@@ -280,24 +277,6 @@ def _field_name(setting: str) -> str:
     if setting in _OF_NOBODY:
         return ""
     return f"the server's {setting}" if setting in _OF_SERVER else setting
-
-
-def _middleware(settings: ServerSettings) -> list[Middleware]:
-    found = [Middleware(RequestLog)]
-    if settings.hosts:
-        found.append(Middleware(HostCheck, hosts=settings.hosts))
-    if settings.cors_origins:
-        found.append(
-            Middleware(
-                CORSMiddleware,
-                allow_origins=settings.cors_origins,
-                allow_methods=["GET", "POST"],
-                allow_headers=["Authorization", "Content-Type", "X-Request-Id", "X-Timeout-Ms"],
-            )
-        )
-    if settings.token:
-        found.append(Middleware(TokenCheck, token=settings.token))
-    return found
 
 
 def _chosen(row: _Row, models: Sequence[ServedModel], body: Mapping[str, Any]) -> ServedModel:

@@ -12,6 +12,8 @@ import uuid
 from collections.abc import Sequence
 from typing import TextIO
 
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bert_keras.serving.requests import refusal
@@ -136,3 +138,22 @@ class TokenCheck:
                 await refusal(401, reason, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+def middleware_of(hosts: Sequence[str], cors_origins: Sequence[str], token: str | None) -> list[Middleware]:
+    """Returns what the requests of a server pass, in order; the arguments are as in `app.ServerSettings`."""
+    found = [Middleware(RequestLog)]
+    if hosts:
+        found.append(Middleware(HostCheck, hosts=hosts))
+    if cors_origins:
+        found.append(
+            Middleware(
+                CORSMiddleware,
+                allow_origins=cors_origins,
+                allow_methods=["GET", "POST"],
+                allow_headers=["Authorization", "Content-Type", "X-Request-Id", "X-Timeout-Ms"],
+            )
+        )
+    if token:
+        found.append(Middleware(TokenCheck, token=token))
+    return found

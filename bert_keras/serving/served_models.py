@@ -14,8 +14,8 @@ from bert_keras import prediction
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
 from bert_keras.model_folder.tasks import PRETRAINED_TASKS, TASKS
+from bert_keras.prediction.answer_lines import given_fields
 from bert_keras.prediction.arguments import Limits
-from bert_keras.prediction.predictor import given_fields
 from bert_keras.serving.batching import BatchingNetwork
 from bert_keras.serving.metrics import Metrics
 from bert_keras.storage.text_files import is_blank

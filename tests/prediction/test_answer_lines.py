@@ -20,7 +20,7 @@ from bert_keras.prediction import (
     TokenScore,
     Unanswered,
 )
-from bert_keras.prediction.predictor import answer_lines
+from bert_keras.prediction.answer_lines import answer_lines
 
 PARIS, LONDON = Guess("paris", 0.5, "is paris"), Guess("london", 0.25, "is london")
 CLASSES = {f"class {number}": number / 28 for number in range(7)}

@@ -25,8 +25,8 @@ from bert_keras.engine.report import in_words
 from bert_keras.evaluation.intervals import wilson
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.tasks.classification.data import ClassificationData
-from bert_keras.tasks.classification.labels import SingleLabel
 from bert_keras.tasks.classification.page import sections_of
+from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.finetuning.task import Task
 from bert_keras.tasks.reports.page import Findings, write_page
 from bert_keras.tasks.reranking.data import Queries

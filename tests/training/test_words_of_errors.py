@@ -8,7 +8,7 @@ from fine_tuned_models import OF_TEXTS, logits_of, random_classifier, write_fine
 from reference_bert import softmax
 from tiny_classes import run, table_in
 
-from bert_keras.tasks.classification import task as classification
+from bert_keras.tasks.classification import words_of_errors
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 
@@ -117,7 +117,7 @@ def test_the_first_errors_have_words_as_long_as_these_take_few_tokens(tmp_path, 
     told = "eval_errors.tsv has words for the first {} of 4 errors; finding them reads at most {} tokens"
     for most, num_explained in ((sum(sizes), 4), (sum(sizes) - 1, 3), (sizes[0], 1), (sizes[0] - 1, 0)):
         capsys.readouterr()
-        monkeypatch.setattr(classification, "_MOST_TOKENS", most)
+        monkeypatch.setattr(words_of_errors, "_MOST_TOKENS", most)
         rows = evaluate(tmp_path, model, "classification", [(text,) for text in SINGLE], labels)
         words = [row["words"] for row in every[:num_explained]] + [""] * (4 - num_explained)
         assert [row["words"] for row in rows] == words

@@ -1,6 +1,5 @@
 """Reads the examples of a classification run: a known task, your own files, or TensorFlow Datasets."""
 
-import collections
 import dataclasses
 import hashlib
 import json
@@ -14,21 +13,20 @@ from bert_keras.data_prep.tasks.columns import Columns
 from bert_keras.data_prep.tasks.examples import Example, check_labels, in_order, learn_labels, learn_scale
 from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.tasks.user_data import read_own_file
-from bert_keras.data_prep.text.same_text import find_contradictions
-from bert_keras.mistakes import Message, Mistake, Setting
+from bert_keras.mistakes import Mistake, Setting
 from bert_keras.runs.run_dir import RUN_CONFIG, read_run_config
 from bert_keras.storage import paths
-from bert_keras.tasks.classification.held_out import hold_out
+from bert_keras.tasks.classification.held_out import hold_out, hold_out_for_calibration
 from bert_keras.tasks.classification.kinds import source_of
-from bert_keras.tasks.classification.labels import LABELS, SeveralLabels, SingleLabel
+from bert_keras.tasks.classification.label_warnings import listed, log_labels, warn_of_contradictions
+from bert_keras.tasks.classification.labels import LABELS
+from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.settings.programs import ClassifierSettings, LabelCheckSettings
 
 log = logging.getLogger("bert_keras")
 
-_LABELS_SHOWN = 20
 # Returns the examples of the file that a setting names.
 Reader = Callable[[ClassifierSettings, str], list[Example]]
-_CALIBRATION_SHARE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,8 +90,8 @@ def read_classification_data(
     if stored and tuple(stored["labels"]) != data.labels:
         raise Mistake(
             "the model has the labels {}, but the data have {}; give data of the task that the model was trained for",
-            _listed(stored["labels"]),
-            _listed(data.labels),
+            listed(stored["labels"]),
+            listed(data.labels),
         )
     if data.kind.has_classes:
         warn_of_contradictions([*(data.train or ()), *(data.calibration or ()), *(data.dev or ())])
@@ -101,27 +99,6 @@ def read_classification_data(
         data = dataclasses.replace(data, unlabeled=_read_unlabeled(settings, data, read or read_own))
     _check_pairs(data, stored)
     return data
-
-
-def warn_of_contradictions(examples: Sequence[Example]) -> None:
-    """Warns of equal texts with different labels. Numbers may differ, because they may be measured again."""
-    labels = [_answer(example) for example in examples]
-    groups = find_contradictions([example.key for example in examples], labels)
-    if groups:
-        first = groups[0][0]
-        other = next(number for number in groups[0] if labels[number] != labels[first])
-        log.warning(
-            "texts that occur with different labels: %s, such as %s (%s) and %s (%s); no model can answer both",
-            f"{len(groups):,}",
-            *(value for number in (first, other) for value in (examples[number].source, labels[number])),
-        )
-
-
-def _answer(example: Example) -> str:
-    label: Any = example.label
-    if example.choices:
-        return example.choices[int(label)]
-    return ", ".join(sorted(label)) or "no label" if isinstance(label, tuple) else str(label)
 
 
 def _read_unlabeled(settings: ClassifierSettings, data: ClassificationData, read: Reader) -> list[Example]:
@@ -172,7 +149,7 @@ def _read_own_files(
         train, dev = hold_out(train, settings.eval_share, settings.train_file or "", settings.kind)
     if not settings.do_train:
         if train is not None and labels is not None:
-            _check_same_training(settings, labels, _for_calibration(settings, train, settings.kind)[0])
+            _check_same_training(settings, labels, hold_out_for_calibration(settings, train, settings.kind)[0])
         train, labels = None, None
     return _with_labels(settings, labels, stored, train, dev if settings.do_eval else None, test)
 
@@ -271,7 +248,7 @@ def _with_labels(
         scale = learn_scale(train)
     data = _data(settings, LABELS[kind](labels, scale), None, train, dev, test)
     if data.train is not None:
-        _log_labels(data.train, data.kind)
+        log_labels(data.train, data.kind)
     return data
 
 
@@ -286,18 +263,8 @@ def _data(
     metrics = _metrics(settings.metric, kind, task.metrics if task else kind.metrics)
     calibration = None
     if train is not None:
-        train, calibration = _for_calibration(settings, train, kind.kind)
+        train, calibration = hold_out_for_calibration(settings, train, kind.kind)
     return ClassificationData(kind, metrics, task, train, dev, test, calibration=calibration)
-
-
-def _for_calibration(
-    settings: ClassifierSettings, train: list[Example], kind: str
-) -> tuple[list[Example], list[Example] | None]:
-    """Returns the examples to train on, and those to calibrate on."""
-    if not settings.calibrate:
-        return train, None
-    source = settings.train_file or settings.task_name or settings.tfds or ""
-    return hold_out(train, _CALIBRATION_SHARE, source, kind, "calibration")
 
 
 def _metrics(chosen: str | None, kind: SingleLabel, names: Iterable[str]) -> tuple[str, ...]:
@@ -325,38 +292,6 @@ def _check_same_training(settings: ClassifierSettings, labels: Sequence[str], tr
         )
 
 
-def _log_labels(train: Sequence[Example], kind: SingleLabel) -> None:
-    """Logs the labels, and warns of probable mistakes."""
-    of_examples: list[Any] = [example.label for example in train]
-    labels, scale = kind.names, kind.scale
-    if scale:
-        message = (
-            "the labels are numbers from %.6g to %.6g, with mean %.6g and standard deviation %.6g; the loss is in "
-            "squared standard deviations, about 1 for a model that always predicts the mean"
-        )
-        log.info(message, min(of_examples), max(of_examples), scale["mean"], scale["std"])
-        return
-    counts = collections.Counter(name for label in of_examples for name in kind.names_in(label))
-    shown = [f"{label} ({counts[label]:,})" for label in labels[:_LABELS_SHOWN]]
-    rest = f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else ""
-    log.info("%d labels, with their examples to train on: %s%s", len(labels), ", ".join(shown), rest)
-    unseen = [label for label in labels if not counts[label]]
-    if unseen:
-        log.warning("no example to train on has the label %s", _listed(unseen))
-    if isinstance(kind, SeveralLabels) and not any(len(label) > 1 for label in of_examples):
-        log.warning(
-            Message("no example has more than one label; name what separates them in a cell with {label_separator}")
-        )
-    if len(labels) > max(_LABELS_SHOWN, len(train) / 2):
-        log.warning(
-            Message(
-                "{} labels are many for {} examples: check {label_column}; numbers need {kind}=regression",
-                f"{len(labels):,}",
-                f"{len(train):,}",
-            )
-        )
-
-
 def _check_pairs(data: ClassificationData, stored: dict[str, Any] | None) -> None:
     """Checks that all examples are single texts, or all are pairs, as in the model's training data."""
     is_pair = stored.get("is_pair") if stored else None
@@ -377,8 +312,3 @@ def _check_pairs(data: ClassificationData, stored: dict[str, Any] | None) -> Non
 
 def _form(is_pair: bool) -> str:
     return "a pair of texts" if is_pair else "a single text"
-
-
-def _listed(labels: Sequence[str]) -> str:
-    shown = ", ".join(labels[:_LABELS_SHOWN])
-    return (shown or "none") + (f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else "")

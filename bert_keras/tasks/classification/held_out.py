@@ -1,4 +1,4 @@
-"""Holds out a part of the training examples for evaluation. Equal texts are on one side."""
+"""Holds out a part of the training examples for evaluation or for calibration. Equal texts are on one side."""
 
 import collections
 import logging
@@ -10,6 +10,7 @@ from bert_keras.data_prep.text.same_text import group_numbers
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 from bert_keras.tasks.classification.labels import LABELS
+from bert_keras.tasks.settings.programs import ClassifierSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -21,6 +22,7 @@ _TOO_FEW = {
     "calibration": "{calibrate}: a share of {} of {} examples leaves {} to train and {} to calibrate{}; leave it out",
 }
 _LABELS_SHOWN = 5
+_CALIBRATION_SHARE = 0.1
 
 
 def hold_out(
@@ -76,6 +78,16 @@ def hold_out(
     if purpose == "evaluation":
         _warn_of_missing(labels, held_out, paths.name(path))
     return train, dev
+
+
+def hold_out_for_calibration(
+    settings: ClassifierSettings, train: list[Example], kind: str
+) -> tuple[list[Example], list[Example] | None]:
+    """Returns the examples to train on, and those to calibrate on."""
+    if not settings.calibrate:
+        return train, None
+    source = settings.train_file or settings.task_name or settings.tfds or ""
+    return hold_out(train, _CALIBRATION_SHARE, source, kind, "calibration")
 
 
 def _warn_of_missing(labels: Sequence[Sequence[str]], held_out: set[int], name: str) -> None:

@@ -1,11 +1,17 @@
-"""Completes and checks the settings of a classification run: its data source and its kind of task."""
+"""Completes and checks the settings of a classification run: its data source, kind of task and class weights."""
 
+import collections
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.settings.fields import setting_fields
 from bert_keras.tasks.classification.labels import TASK_NAMES
+from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.settings.programs import ClassifierSettings, ColumnSettings
 
 # Settings that say where and how data are read.
@@ -38,6 +44,30 @@ def complete_settings(settings: ClassifierSettings, stored: dict[str, Any] | Non
 def source_of(settings: ClassifierSettings) -> str:
     """Returns the data source: "task_name", "tfds" or "your own files"."""
     return next((name for name in ("task_name", "tfds") if getattr(settings, name)), "your own files")
+
+
+def class_weights_of(text: str | None, kind: SingleLabel, train: Sequence[Example] | None) -> list[float] | None:
+    """Returns one weight per class from --class_weights: "balanced", or one number for each label in order."""
+    if text is None or train is None or not kind.has_one:
+        return None
+    labels = kind.names
+    if text == "balanced":
+        counts = collections.Counter(example.label for example in train)
+        return [len(train) / (len(labels) * max(counts[label], 1)) for label in labels]
+    try:
+        weights = [float(part) for part in text.split(",")]
+    except ValueError:
+        weights = []
+    if len(weights) != len(labels) or not all(0 <= weight < np.inf for weight in weights):
+        raise Mistake(
+            '{class_weights}={} is neither "balanced" nor {} numbers, one for each of {} in this order',
+            text,
+            len(labels),
+            labels,
+        )
+    if not any(weights):
+        raise Mistake("{class_weights}={} gives every label the weight 0; give weights above 0", text)
+    return weights
 
 
 def _check_named(settings: ClassifierSettings) -> None:

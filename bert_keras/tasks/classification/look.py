@@ -15,7 +15,8 @@ from bert_keras.tasks.classification.data import (
     read_own,
 )
 from bert_keras.tasks.classification.kinds import complete_settings, source_of
-from bert_keras.tasks.classification.labels import LABELS, TASK_NAMES, SeveralLabels, SingleLabel
+from bert_keras.tasks.classification.labels import LABELS, TASK_NAMES, SeveralLabels
+from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.dry_run.findings import Findings
 from bert_keras.tasks.dry_run.opening import ACTIONS, open_settings, stored_task, teacher_of
 from bert_keras.tasks.dry_run.pieces import add_pieces, open_tokenizer

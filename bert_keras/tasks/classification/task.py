@@ -3,7 +3,6 @@
 Source: run_classifier.py of the original BERT.
 """
 
-import collections
 import dataclasses
 import functools
 import logging
@@ -18,21 +17,15 @@ from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.same_text import Placed
 from bert_keras.evaluation.calibration import fit_temperature, label_set_thresholds, negative_log_likelihood
 from bert_keras.evaluation.intervals import FEWEST_ROWS, bootstrap, wilson
-from bert_keras.mistakes import Message, Mistake, NotFinite
+from bert_keras.mistakes import Message, NotFinite
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import LABEL_SETS
-from bert_keras.modeling import (
-    BertConfig,
-)
+from bert_keras.modeling import BertConfig
 from bert_keras.modeling.losses import Loss
 from bert_keras.runs.run_dir import RUN_CONFIG, RunDir, read_run_config
 from bert_keras.storage import paths
-from bert_keras.tasks.classification.data import (
-    ClassificationData,
-    digest_of,
-    facts_of,
-    read_classification_data,
-)
+from bert_keras.tasks.classification.data import ClassificationData, digest_of, facts_of, read_classification_data
+from bert_keras.tasks.classification.kinds import class_weights_of
 from bert_keras.tasks.classification.labels import ERRORS
 from bert_keras.tasks.classification.reports import write_calibration, write_evaluation, write_predictions
 from bert_keras.tasks.finetuning.task import Task
@@ -46,10 +39,6 @@ log = logging.getLogger("bert_keras")
 
 # Examples for the page: at most so many, the longest, and the length that is preferred, in characters.
 _NUM_PAGE_EXAMPLES, _MOST_CHARS, _PREFERRED_CHARS = 3, 2000, 80
-
-# The words of wrong answers: at most so many of each, and at most so many tokens that the network reads to find them.
-# BERT-Base on two cores reads so many in about a minute.
-_MOST_WORDS, _MOST_TOKENS = 3, 1 << 16
 
 
 def _without_effect(data: ClassificationData, settings: ClassifierSettings) -> dict[str, str | Message]:
@@ -84,7 +73,7 @@ class Classification(Task):
             log.warning(Message("without labels and with {soft_loss_weight}=0, the head of the student learns nothing"))
         self.max_seq_length = settings.max_seq_length
         self.doc_stride = settings.doc_stride
-        self.class_weights = self._class_weights(settings.class_weights)
+        self.class_weights = class_weights_of(settings.class_weights, self.data.kind, self.data.train)
         self.examples = self.data.train
         self._eval_batch_size = settings.eval_batch_size
         self._temperature: list[float] | None = None
@@ -248,47 +237,14 @@ class Classification(Task):
         return sums / counts
 
     def _words(self, outputs: dict[str, np.ndarray], answers: np.ndarray, places: Sequence[int]) -> list[str] | None:
-        """Returns the words that carry the answers to evaluation examples, weighted as by `why` of `TextClassifier`.
-
-        Of several labels, the one with the largest error is explained. Examples after those that `_MOST_TOKENS` suffice
-        for have "". None: no word can be hidden.
-        """
-        mask_id = self._tokenizer.vocab.get("[MASK]")
-        if self.infer is None or mask_id is None or not self.data.kind.has_windows:
+        """Returns the words that carry the answers to evaluation examples. None: no word can be hidden."""
+        infer = self.infer
+        if infer is None or "[MASK]" not in self._tokenizer.vocab or not self.data.kind.has_windows:
             return None
-        from bert_keras.prediction.why import SeenWord, seen_words, strongest, weights_of_words  # only here
+        from bert_keras.tasks.classification.words_of_errors import WordsOfErrors  # only here
 
-        explained: list[tuple[int, np.ndarray, list[SeenWord]]] = []
-        hidden: list[tuple[int, list[int]]] = []
-        num_tokens, index, dev = 0, self.eval_features["example_index"], self.data.dev or []
-        for place in places:
-            rows = np.flatnonzero(index == place)
-            of_rows = {name: self.eval_features[name][rows] for name in ("input_mask", "segment_ids")}
-            words = seen_words(self._tokenizer, dev[place], of_rows, self.doc_stride)
-            of_words = [(rows[row], positions) for word in words for row, positions in word.places.items()]
-            num_tokens += sum(int(self.eval_features["input_mask"][row].sum()) for row, _ in of_words)
-            if num_tokens > _MOST_TOKENS:
-                message = (
-                    "eval_errors.tsv has words for the first %s of %s errors; finding them reads at most %s tokens"
-                )
-                log.info(message, f"{len(explained):,}", f"{len(places):,}", f"{_MOST_TOKENS:,}")
-                break
-            hidden += of_words
-            explained.append((place, rows, words))
-        if not hidden:
-            return [""] * len(places)
-        rows_to_hide = [row for row, _ in hidden]
-        features = {name: self.eval_features[name][rows_to_hide] for name in ("input_ids", "input_mask", "segment_ids")}
-        for input_ids, (_, positions) in zip(features["input_ids"], hidden, strict=True):
-            input_ids[positions] = mask_id
-        scores, without = self._scores(outputs), iter(self._scores(self.infer(features)))
-        cells = []
-        for place, rows, words in explained:
-            label, about, form = self.data.kind.explained(scores[rows], answers[place], dev[place])
-            weights = weights_of_words(words, scores[rows, label].tolist(), (float(row[label]) for row in without))
-            lines = strongest(weights, form, _MOST_WORDS)
-            cells.append(about + ", ".join(" ".join(line.split()) for line in lines))
-        return cells + [""] * (len(places) - len(cells))
+        words = WordsOfErrors(self.data, self.eval_features, self._tokenizer, self.doc_stride)
+        return words.cells(places, answers, self._scores(outputs), lambda features: self._scores(infer(features)))
 
     def _scores(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
         """Returns the answers to sequences that are whole examples, float64 [N, C]; for regression [N, 1]."""
@@ -324,29 +280,6 @@ class Classification(Task):
             return make_features(examples, labels, kind, self._tokenizer, self.max_seq_length, self.doc_stride, split)
 
         return cached_features(paths.join(folder, f"{split}.tf_record"), facts, build)
-
-    def _class_weights(self, text: str | None) -> list[float] | None:
-        """Returns one weight per class from --class_weights: "balanced", or one number for each label in order."""
-        if text is None or self.data.train is None or not self.data.kind.has_one:
-            return None
-        labels = self.data.labels
-        if text == "balanced":
-            counts = collections.Counter(example.label for example in self.data.train)
-            return [len(self.data.train) / (len(labels) * max(counts[label], 1)) for label in labels]
-        try:
-            weights = [float(part) for part in text.split(",")]
-        except ValueError:
-            weights = []
-        if len(weights) != len(labels) or not all(0 <= weight < np.inf for weight in weights):
-            raise Mistake(
-                '{class_weights}={} is neither "balanced" nor {} numbers, one for each of {} in this order',
-                text,
-                len(labels),
-                labels,
-            )
-        if not any(weights):
-            raise Mistake("{class_weights}={} gives every label the weight 0; give weights above 0", text)
-        return weights
 
 
 def _num_chars(example: Example) -> int:

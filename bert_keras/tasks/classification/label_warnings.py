@@ -1,0 +1,74 @@
+"""Logs the labels of a classification run, and warns of probable mistakes in them."""
+
+import collections
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from bert_keras.data_prep.tasks.examples import Example
+from bert_keras.data_prep.text.same_text import find_contradictions
+from bert_keras.mistakes import Message
+from bert_keras.tasks.classification.labels import SeveralLabels
+from bert_keras.tasks.classification.single_label import SingleLabel
+
+log = logging.getLogger("bert_keras")
+
+_LABELS_SHOWN = 20
+
+
+def warn_of_contradictions(examples: Sequence[Example]) -> None:
+    """Warns of equal texts with different labels. Numbers may differ, because they may be measured again."""
+    labels = [_answer(example) for example in examples]
+    groups = find_contradictions([example.key for example in examples], labels)
+    if groups:
+        first = groups[0][0]
+        other = next(number for number in groups[0] if labels[number] != labels[first])
+        log.warning(
+            "texts that occur with different labels: %s, such as %s (%s) and %s (%s); no model can answer both",
+            f"{len(groups):,}",
+            *(value for number in (first, other) for value in (examples[number].source, labels[number])),
+        )
+
+
+def _answer(example: Example) -> str:
+    label: Any = example.label
+    if example.choices:
+        return example.choices[int(label)]
+    return ", ".join(sorted(label)) or "no label" if isinstance(label, tuple) else str(label)
+
+
+def log_labels(train: Sequence[Example], kind: SingleLabel) -> None:
+    """Logs the labels, and warns of probable mistakes."""
+    of_examples: list[Any] = [example.label for example in train]
+    labels, scale = kind.names, kind.scale
+    if scale:
+        message = (
+            "the labels are numbers from %.6g to %.6g, with mean %.6g and standard deviation %.6g; the loss is in "
+            "squared standard deviations, about 1 for a model that always predicts the mean"
+        )
+        log.info(message, min(of_examples), max(of_examples), scale["mean"], scale["std"])
+        return
+    counts = collections.Counter(name for label in of_examples for name in kind.names_in(label))
+    shown = listed([f"{label} ({counts[label]:,})" for label in labels])
+    log.info("%d labels, with their examples to train on: %s", len(labels), shown)
+    unseen = [label for label in labels if not counts[label]]
+    if unseen:
+        log.warning("no example to train on has the label %s", listed(unseen))
+    if isinstance(kind, SeveralLabels) and not any(len(label) > 1 for label in of_examples):
+        log.warning(
+            Message("no example has more than one label; name what separates them in a cell with {label_separator}")
+        )
+    if len(labels) > max(_LABELS_SHOWN, len(train) / 2):
+        log.warning(
+            Message(
+                "{} labels are many for {} examples: check {label_column}; numbers need {kind}=regression",
+                f"{len(labels):,}",
+                f"{len(train):,}",
+            )
+        )
+
+
+def listed(labels: Sequence[str]) -> str:
+    """Returns the first labels, and the number of the others, for a message."""
+    shown = ", ".join(labels[:_LABELS_SHOWN])
+    return (shown or "none") + (f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else "")

@@ -1,0 +1,142 @@
+"""One of several classes for each example: the kind of labels from which the others derive."""
+
+import collections
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from bert_keras.data_prep.tasks.examples import Example, Label
+from bert_keras.evaluation.classification import class_report, classification_metrics
+
+if TYPE_CHECKING:
+    from bert_keras.modeling import BertConfig
+    from bert_keras.modeling.losses import Loss
+
+_LABELS_SHOWN = 20
+
+
+class SingleLabel:
+    """One of several classes for each example.
+
+    Attributes:
+        names: the labels in the order of their ids.
+        scale: of a `Number`; else None.
+        kind: its name, one of `data_prep.tasks.examples.KINDS`.
+        task: its name in task.json.
+        metrics: the default metrics; the first one selects models.
+        baseline_name: what the baseline predicts, for messages.
+        confidence_name: the name of `errors` in reports.
+        has_classes: whether answers are probabilities of classes.
+        has_one: whether an example has exactly one class, which can have a weight.
+        can_be_calibrated: whether the head can be divided by a temperature.
+        has_windows: whether long texts can be read in windows, and examples can share a row.
+        no_effect: settings that change nothing in training, with the reasons.
+    """
+
+    kind: ClassVar[str] = "single_label"
+    task: ClassVar[str] = "classification"
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "f1_macro")
+    baseline_name: ClassVar[str] = "most frequent class"
+    confidence_name: ClassVar[str] = "confidence"
+    has_classes: ClassVar[bool] = True
+    has_one: ClassVar[bool] = True
+    can_be_calibrated: ClassVar[bool] = True
+    has_windows: ClassVar[bool] = True
+    no_effect: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, names: Sequence[str] = (), scale: dict[str, float] | None = None) -> None:
+        self.names, self.scale = tuple(names), scale
+
+    def selecting_metrics(self) -> tuple[str, ...]:
+        """Returns the metrics that the user may choose; "f1" is that of class 1, so it needs exactly two classes."""
+        names = ("accuracy", "f1", "f1_macro", "matthews")
+        return names if len(self.names) == 2 else tuple(name for name in names if name != "f1")
+
+    def make_loss(self, config: "BertConfig", class_weights: list[float] | None) -> "Loss":
+        """Builds the network; returns its loss."""
+        from bert_keras.modeling import ClassificationLoss, ClassifierModel
+
+        return ClassificationLoss(ClassifierModel(config, len(self.names)), class_weights)
+
+    def any_label(self) -> Label | None:
+        """Returns a label for examples whose label has no weight in the loss."""
+        return (*self.names, None)[0]
+
+    def names_in(self, label: Any) -> Sequence[str]:
+        """Returns the labels of an example; a missing one counts as the label ""."""
+        return (label or "",)
+
+    def targets(self, examples: Sequence[Example]) -> np.ndarray:
+        """Returns which of the labels the examples have, bool [N, C]."""
+        return np.eye(len(self.names), dtype=bool)[self.truth(examples)]
+
+    def truth(self, examples: Sequence[Example]) -> np.ndarray:
+        """Returns the labels of examples as what `decide` returns: ids, int [N]."""
+        ids = {label: number for number, label in enumerate(self.names)}
+        labels: list[Any] = [example.label for example in examples]
+        return np.array([ids[label] for label in labels])
+
+    def values(self, logits: np.ndarray) -> np.ndarray:
+        """Returns the answers to sequences from their logits, float64 [N, C]."""
+        import scipy.special
+
+        return scipy.special.softmax(logits, axis=-1)
+
+    def losses(self, logits: np.ndarray, features: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Returns the loss of each row, float64 [N], without class weights."""
+        import scipy.special
+
+        labels = features["label_ids"]
+        return -scipy.special.log_softmax(logits, axis=-1)[np.arange(len(labels)), labels]
+
+    def decide(self, answers: np.ndarray) -> np.ndarray:
+        """Returns what answers say."""
+        return answers.argmax(-1)
+
+    def constant(self, truth: np.ndarray, train: Sequence[Example]) -> np.ndarray:
+        """Returns what a baseline decides that does not read the examples."""
+        counts = collections.Counter(example.label for example in train)
+        return np.full_like(truth, self.names.index(str(counts.most_common(1)[0][0])))
+
+    def measure(self, truth: np.ndarray, decided: np.ndarray, names: Sequence[str]) -> dict[str, float]:
+        """Returns metrics by name, at least those of `names`."""
+        return classification_metrics(truth, decided, names)
+
+    def parts(self, num_columns: int) -> list[Any]:
+        """Returns the columns of logits that share a temperature."""
+        return [slice(None)]
+
+    def of_truth(self, answers: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Returns the probabilities of what is true: of the label, or of each label's presence or absence."""
+        return answers[targets]
+
+    def outcome(self, answers: np.ndarray, examples: Sequence[Example]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns confidences, whether they are right, and probabilities of the truth; for each of several labels."""
+        is_right = self.decide(answers) == self.truth(examples)
+        return answers.max(-1), is_right, self.of_truth(answers, self.targets(examples))
+
+    def errors(self, answers: np.ndarray, examples: Sequence[Example]) -> np.ndarray:
+        """Returns the number by which reports sort wrong answers, float [N]: the confidence of the whole answer."""
+        return answers.max(-1)
+
+    def explained(self, scores: np.ndarray, answer: np.ndarray, example: Example) -> tuple[int, str, str]:
+        """Returns the column of the scores to explain, words before the explanation, and the form of its numbers."""
+        return int(scores.mean(0).argmax()), "", "+.3f"
+
+    def shown(self, answers: np.ndarray) -> list[str] | list[float]:
+        """Returns the predictions as reports show them: label names, separated by commas, or numbers."""
+        return [self.names[index] for index in answers.argmax(-1)]
+
+    def summary(self, answers: np.ndarray) -> str:
+        """Returns the number of predictions of each label, or the range of the values."""
+        return self._counted(np.bincount(answers.argmax(-1)))
+
+    def _counted(self, counts: np.ndarray) -> str:
+        shown = [f"{label} ({count:,})" for label, count in zip(self.names, counts.tolist(), strict=False) if count]
+        rest = f" and {len(shown) - _LABELS_SHOWN} more labels" if len(shown) > _LABELS_SHOWN else ""
+        return (", ".join(shown[:_LABELS_SHOWN]) or "no label at all") + rest
+
+    def class_report(self, answers: np.ndarray, examples: Sequence[Example]) -> str | None:
+        """Returns the text of class_report.txt; None without classes."""
+        return class_report(self.truth(examples), self.decide(answers), self.names)
