@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.corpus.sentences import Sentence
-from bert_keras.data_prep.tasks.benchmarks.glue import GlueTask, read_glue_file
+from bert_keras.data_prep.tasks.benchmarks.glue import GlueTask
+from bert_keras.data_prep.tasks.benchmarks.glue_files import read_glue_file
 from bert_keras.data_prep.tasks.column_names import PREDICTED_TAGS, TAG_NAMES
 from bert_keras.data_prep.tasks.examples import Example, Label, check_labels, to_number
 from bert_keras.data_prep.tasks.question_files import read_articles
