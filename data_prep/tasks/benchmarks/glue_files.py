@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from bert_keras.data_prep.tasks.benchmarks.glue import Column, GlueFile, GlueTask
 from bert_keras.data_prep.tasks.columns import REPEATED_HEADER, list_columns
 from bert_keras.data_prep.tasks.examples import Example, to_number
-from bert_keras.data_prep.tasks.tables import BadRow, Row, iterate_rows, without_bad_rows
+from bert_keras.data_prep.tasks.tables import BadRow, without_bad_rows
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
+from bert_keras.storage.csv_rows import Row, iterate_rows
 
 log = logging.getLogger("bert_keras")
 
