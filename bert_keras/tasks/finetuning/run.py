@@ -26,7 +26,7 @@ from bert_keras.engine.precision import take_jit
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Result, in_words
 from bert_keras.engine.step import Trainer
 from bert_keras.mistakes import Message, Mistake
-from bert_keras.model_folder.folder import PAGE_EXAMPLES_FILE
+from bert_keras.model_folder.run_files import PAGE_EXAMPLES_FILE
 from bert_keras.modeling import layer_of, weights_by_name
 from bert_keras.modeling.layers import dtype_policy, initial_seed
 from bert_keras.modeling.lora import enable_lora, merge_lora
