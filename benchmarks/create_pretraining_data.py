@@ -52,7 +52,7 @@ class Stopwatch(Progress):
 def measure(text_file, record_file, vocab_file, settings, num_workers):
     """Builds examples from one file in this process and its workers; returns a dict of measurements."""
     from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
-    from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+    from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
     from bert_keras.data_prep.text.tokenization import FullTokenizer
 
     if hasattr(os, "sched_setaffinity"):

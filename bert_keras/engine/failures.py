@@ -10,7 +10,7 @@ from bert_keras.mistakes import Mistake, NotFinite, Setting
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import RunSettings
-from bert_keras.storage.paths import reason_of
+from bert_keras.storage.remote_files import reason_of
 
 # Errors of a pass that cannot read its data; the last one if TensorFlow's message quotes bytes that are not text.
 _READING_FAILURES = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError)

@@ -4,8 +4,6 @@ import copy
 import dataclasses
 import functools
 import hashlib
-import json
-import logging
 import os
 import pathlib
 from typing import Any, Self, cast
@@ -14,30 +12,24 @@ from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE, check_special_tokens
 from bert_keras.mistakes import MissingFile, Mistake, Setting
 from bert_keras.model_folder.preparation import Preparation, find_preparation
+from bert_keras.model_folder.run_files import settings_of_run
 from bert_keras.model_folder.sentence_transformers import MODULES_FILE, Modules, length_of_encoder
-from bert_keras.model_folder.tasks import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS, shown_model
+from bert_keras.model_folder.task_checks import agreed_labels, check_length, check_settings, read_task, without_task
+from bert_keras.model_folder.tasks import FINE_TUNED_TASKS, shown_model
 from bert_keras.modeling import BertConfig, check_config, check_sizes, open_checkpoint, read_config, with_vocab_size
 from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of_run
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion, task_of_config
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
-from bert_keras.modeling.config import read_json_object, released_names
-from bert_keras.modeling.released import find_released
+from bert_keras.modeling.config import released_names
 from bert_keras.storage import paths, writing
-from bert_keras.storage.json_files import read_json
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes
 
-log = logging.getLogger("bert_keras")
-
 EXPORT_FILE = "export.json"
-# In the folder of a run, so that neither its model nor an export has texts of the user.
-PAGE_EXAMPLES_FILE = "page_examples.json"
 _FORMATS_OF_FILES = {".onnx": "onnx", ".tflite": "litert"}
 
 _CONFIG_FILE = "bert_config.json"
-_RUN_CONFIG = "run_config.json"
-_MODEL_OF_RUN = "model"
 _SPECIAL_TOKENS = ("[CLS]", "[SEP]", "[MASK]", "[UNK]")
 
 
@@ -93,12 +85,9 @@ class ModelFolder(os.PathLike[str]):
         self.folder = self._place if self._is_folder else paths.parent(self._place)
         if path is None:
             self.folder = paths.parent(vocab_file or "")
-        held = {
-            name: path is not None and paths.is_file(paths.join(self.folder, name))
-            for name in (EXPORT_FILE, TASK_FILE, MODULES_FILE)
-        }
-        self.is_export, self.has_task_file = held[EXPORT_FILE], held[TASK_FILE]
-        self.has_modules = held[MODULES_FILE]
+        names = (EXPORT_FILE, TASK_FILE, MODULES_FILE)
+        held = (path is not None and paths.is_file(paths.join(self.folder, name)) for name in names)
+        self.is_export, self.has_task_file, self.has_modules = held
         self.format_of_file = None if self._is_folder else _FORMATS_OF_FILES.get(os.path.splitext(self._place)[1])
         if self.format_of_file and not self.is_export:
             raise Mistake(
@@ -164,11 +153,7 @@ class ModelFolder(os.PathLike[str]):
         if not self.has_task_file:
             found = self._of_other_library
             return found if found and found["task"] in FINE_TUNED_TASKS else None
-        file = paths.join(self.folder, TASK_FILE)
-        values = read_json_object(file)
-        if not isinstance(values.get("task"), str):
-            raise Mistake("{} does not name its task; take the file that the training wrote", file)
-        return values
+        return read_task(paths.join(self.folder, TASK_FILE))
 
     @functools.cached_property
     def _of_other_library(self) -> dict[str, Any] | None:
@@ -199,62 +184,18 @@ class ModelFolder(os.PathLike[str]):
         if values is None and self._of_other_library:
             return self._of_other_library
         if values is None:
-            raise self._without_task()
+            raise without_task(self, self.folder)
         for name, value in self._facts.items():
             if value not in (None, values.get(name)):
                 raise Mistake("{}={}, but {} has {}; leave it out", Setting(name), value, self, values.get(name))
-        file, task = paths.join(self.folder, TASK_FILE), values["task"]
-        tasks = EXPORTED_TASKS if self.is_export else FINE_TUNED_TASKS
-        if task not in tasks:
-            raise Mistake(
-                '{}: the task is "{}", but must be one of {}; '
-                "give a model that was fine-tuned by a program of this project",
-                file,
-                task,
-                ", ".join(tasks),
-            )
-        for name, (needed, is_right) in {"max_seq_length": LENGTH, **(TASKS[task].settings or {})}.items():
-            if name not in values:
-                raise Mistake(
-                    "{} has no {}, which the task {} needs; take the file that the training wrote", file, name, task
-                )
-            if not is_right(values[name]):
-                raise Mistake(
-                    "{}: {} is {}, but must be {}; take the file that the training wrote",
-                    file,
-                    name,
-                    json.dumps(values[name]),
-                    needed,
-                )
+        check_settings(values, paths.join(self.folder, TASK_FILE), self.is_export)
         return values
-
-    def _without_task(self) -> MissingFile:
-        found, hint = "does not exist", ""
-        if paths.is_dir(self.folder):
-            found = f"has no fine-tuned model: neither {TASK_FILE} nor model/{TASK_FILE} is there"
-        if find_released(paths.name(self.folder.rstrip("/"))):
-            hint = "; a released model is not fine-tuned: give it as {init_checkpoint}, or in Python to FillMask"
-        return MissingFile("{} {}; give the folder of a run that has trained" + hint, self, found)
 
     @functools.cached_property
     def labels(self) -> list[str] | None:
-        """The names of the classes in task.json, or else in config.json; None without names.
-
-        The names LABEL_0, LABEL_1, ... that other libraries write if there are none do not count.
-        """
+        """The names of the classes in task.json, or else in config.json; None without names."""
         of_task = (self.task or {}).get("labels") if self.has_task_file else None
-        of_config = self.checkpoint and self.checkpoint.labels
-        if of_config == [f"LABEL_{number}" for number in range(len(of_config or ()))]:
-            of_config = None
-        if of_config and of_task and of_config != of_task:
-            raise Mistake(
-                "{} names the classes {} in {} and {} in config.json; correct one of them, or give {labels}",
-                self.folder,
-                [*of_task],
-                TASK_FILE,
-                [*of_config],
-            )
-        return of_task or of_config
+        return agreed_labels(self.folder, of_task, self.checkpoint and self.checkpoint.labels)
 
     @functools.cached_property
     def checkpoint(self) -> Checkpoint | None:
@@ -340,45 +281,14 @@ class ModelFolder(os.PathLike[str]):
         """The maximum number of tokens in a sequence of its task, or else of the network."""
         if self.task is None:
             return self.preparation.longest
-        length, num_positions = self.settings["max_seq_length"], self.config.max_position_embeddings
-        if length > num_positions:
-            source, advice = paths.join(self.folder, TASK_FILE), "take the file that the training wrote"
-            if not self.has_task_file:
-                source, advice = self.folder, "correct the length in sentence_bert_config.json"
-            raise Mistake(
-                "{}: max_seq_length is {}, but the model has {} positions; {}", source, length, num_positions, advice
-            )
+        length = self.settings["max_seq_length"]
+        check_length(length, self.config.max_position_embeddings, self.folder, self.has_task_file)
         return length
 
     @functools.cached_property
     def settings_of_run(self) -> dict[str, Any]:
         """The settings of the training run in whose folder the model is, by name; {} without one."""
-        file = self._file_of_run(_RUN_CONFIG)
-        settings = read_json_object(file).get("settings") if file else None
-        return settings if isinstance(settings, dict) else {}
-
-    @functools.cached_property
-    def page_examples(self) -> list[dict[str, Any]]:
-        """Examples for the page of the server, from the training run in whose folder the model is: texts by field."""
-        file = self._file_of_run(PAGE_EXAMPLES_FILE)
-        if not file:
-            return []
-        examples = read_json(file, "give a JSON list")
-        if not isinstance(examples, list) or not all(map(_is_example, examples)):
-            raise Mistake(
-                '{}: a list of objects with texts is needed, such as [{{"text": "..."}}]; '
-                "correct the file, or delete it",
-                file,
-            )
-        if examples:
-            log.info("the page shows texts of the training data, those in %s; delete the file to leave them out", file)
-        return examples
-
-    def _file_of_run(self, name: str) -> str | None:
-        """Returns the path of a file in the folder of the training run in whose folder the model is."""
-        folder = self.folder.rstrip("/")
-        folders = [folder, *([paths.parent(folder)] if paths.name(folder) == _MODEL_OF_RUN else [])]
-        return next((file for each in folders if paths.is_file(file := paths.join(each, name))), None)
+        return settings_of_run(self.folder)
 
     @property
     def digest(self) -> str:
@@ -406,11 +316,3 @@ class ModelFolder(os.PathLike[str]):
 def given_config(config_file: str | os.PathLike) -> BertConfig:
     """Returns the BertConfig of a released name or of a file."""
     return BertConfig.from_name(str(config_file)) if config_file in released_names() else read_config(config_file)
-
-
-def _is_example(value: Any) -> bool:
-    """Whether a value is an object whose values are texts or lists of texts."""
-    texts = value.values() if isinstance(value, dict) else ()
-    return bool(texts) and all(
-        isinstance(each, str) for text in texts for each in (text if isinstance(text, list) else [text])
-    )

@@ -74,7 +74,7 @@ def _prepare_pretraining() -> dict[str, Any]:
     """Builds the records from the sample text."""
     # Imported here, because only the demo needs the builder of examples.
     from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
-    from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+    from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 
     settings = PretrainingDataSettings(**_EXAMPLES)
     vocab_file = str(_SAMPLE / "vocab.txt")

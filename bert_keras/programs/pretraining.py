@@ -13,7 +13,7 @@ import rich.console
 from bert_keras.cli.flags import require
 from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus.raw_text import TextOptions
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.engine.distribution.tpu import check_tpu
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.mistakes import Mistake

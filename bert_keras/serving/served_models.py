@@ -13,6 +13,7 @@ import numpy as np
 from bert_keras import prediction
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
+from bert_keras.model_folder.run_files import page_examples
 from bert_keras.model_folder.tasks import PRETRAINED_TASKS, TASKS
 from bert_keras.prediction.answer_lines import given_fields
 from bert_keras.prediction.arguments import Limits
@@ -175,7 +176,7 @@ def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> 
     is_fine_tuned = _has_task(model) or of_head or (path.exists() and model.task and not model.has_modules)
     if is_fine_tuned or not tasks and (model.has_head or not path.exists()):
         predictor = prediction.open_model(model, limits=limits)
-        return [ServedModel(name, model.settings["task"], predictor, model.page_examples)]
+        return [ServedModel(name, model.settings["task"], predictor, page_examples(model.folder))]
     if not tasks:
         raise Mistake(
             "{} has no {}, so it is a checkpoint of pre-training; choose its {task}: {}",

@@ -15,21 +15,16 @@ import posixpath
 import re
 import shutil
 import stat
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bert_keras.mistakes import Mistake
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
+from bert_keras.storage.remote_files import RemoteFile, gfile
 
 _BUFFER_SIZE = 1 << 20  # large, because every remote read costs a request
 
 
 # Schemes of addresses, which are followed by ://.
 _SCHEMES = re.compile(r"\s*(abfss?|az|file|gcs|gs|hdfs|hf|https?|ram|s3a?|viewfs):(?!//)/*", re.IGNORECASE)
-# Lines of an error that tell where a graph was made.
-_PLACES_IN_A_GRAPH = ("Graph execution error:", "Detected at node", "  File ", "<stack traces unavailable>", "Node: ")
 
 
 def is_remote(path: str | os.PathLike) -> bool:
@@ -128,7 +123,7 @@ def open_file(
     is_text = "b" not in mode
     if not is_remote(path):
         return open(path, mode, encoding=(encoding or "utf-8") if is_text else None, newline=newline, errors=errors)
-    raw = _RemoteFile(os.fspath(path), mode.replace("b", "") + "b")
+    raw = RemoteFile(os.fspath(path), mode.replace("b", "") + "b")
     buffered = (io.BufferedReader if mode[0] == "r" else io.BufferedWriter)(raw, _BUFFER_SIZE)
     if not is_text:
         return buffered
@@ -147,11 +142,11 @@ def read_text(path: str | os.PathLike, encoding: str = "utf-8", errors: str | No
 
 def exists(path: str | os.PathLike) -> bool:
     """Returns whether a path exists. Like `is_dir` and `is_file`, it raises PermissionError if its folder is closed."""
-    return _gfile("exists", path) if is_remote(path) else _mode(path) is not None
+    return gfile("exists", path) if is_remote(path) else _mode(path) is not None
 
 
 def is_dir(path: str | os.PathLike) -> bool:
-    return _gfile("isdir", path) if is_remote(path) else stat.S_ISDIR(_mode(path) or 0)
+    return gfile("isdir", path) if is_remote(path) else stat.S_ISDIR(_mode(path) or 0)
 
 
 def is_file(path: str | os.PathLike) -> bool:
@@ -179,23 +174,23 @@ def check_readable(path: str | os.PathLike) -> None:
 
 
 def size(path: str | os.PathLike) -> int:
-    return _gfile("stat", path).length if is_remote(path) else os.path.getsize(path)
+    return gfile("stat", path).length if is_remote(path) else os.path.getsize(path)
 
 
 def modified(path: str | os.PathLike) -> int:
     """Returns the time of a file's last change, in nanoseconds since 1970."""
-    return _gfile("stat", path).mtime_nsec if is_remote(path) else os.stat(path).st_mtime_ns
+    return gfile("stat", path).mtime_nsec if is_remote(path) else os.stat(path).st_mtime_ns
 
 
 def list_dir(path: str | os.PathLike) -> list[str]:
     """Returns the sorted names in a folder, without trailing slashes."""
-    names = _gfile("listdir", path) if is_remote(path) else os.listdir(path)
+    names = gfile("listdir", path) if is_remote(path) else os.listdir(path)
     return sorted(each.rstrip("/") for each in names)
 
 
 def glob(pattern: str | os.PathLike) -> list[str]:
     """Returns the sorted paths that match a pattern with `*`, `?` and `[...]`."""
-    return sorted(_gfile("glob", pattern) if is_remote(pattern) else local_glob.glob(os.fspath(pattern)))
+    return sorted(gfile("glob", pattern) if is_remote(pattern) else local_glob.glob(os.fspath(pattern)))
 
 
 def find(pattern: str | os.PathLike) -> list[str]:
@@ -205,7 +200,7 @@ def find(pattern: str | os.PathLike) -> list[str]:
 
 def make_dirs(path: str | os.PathLike) -> None:
     if is_remote(path):
-        _gfile("makedirs", path)
+        gfile("makedirs", path)
     else:
         os.makedirs(path, exist_ok=True)
 
@@ -213,13 +208,13 @@ def make_dirs(path: str | os.PathLike) -> None:
 def remove(path: str | os.PathLike) -> None:
     """Removes a file, if it exists."""
     with contextlib.suppress(FileNotFoundError):
-        _gfile("remove", path) if is_remote(path) else os.remove(path)
+        gfile("remove", path) if is_remote(path) else os.remove(path)
 
 
 def remove_dir(path: str | os.PathLike) -> None:
     """Removes a folder and its content, if it exists."""
     with contextlib.suppress(FileNotFoundError):
-        _gfile("rmtree", path) if is_remote(path) else shutil.rmtree(path)
+        gfile("rmtree", path) if is_remote(path) else shutil.rmtree(path)
 
 
 def move(source: str | os.PathLike, target: str | os.PathLike) -> None:
@@ -229,7 +224,7 @@ def move(source: str | os.PathLike, target: str | os.PathLike) -> None:
     leaves both.
     """
     if is_remote(source):
-        _gfile("rename", source, os.fspath(target), overwrite=True)
+        gfile("rename", source, os.fspath(target), overwrite=True)
     else:
         os.replace(source, target)
 
@@ -240,70 +235,6 @@ def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
         shutil.copyfileobj(original, written, _BUFFER_SIZE)
 
 
-def reason_of(error: Any) -> str:
-    """Returns the first line of a `tf.errors.OpError`'s message, without TensorFlow's operation names and places."""
-    message = re.sub(r"\{\{[^}]*\}\}\s*|\s*\[Op:\w+\]", "", error.message or "").strip()
-    lines = [line for line in message.splitlines() if line and not line.startswith(_PLACES_IN_A_GRAPH)]
-    return (lines or message.splitlines() or [type(error).__name__])[0].rstrip(":")
-
-
-class _RemoteFile(io.RawIOBase):
-    """A remote file as a raw stream for Python's buffered readers and writers."""
-
-    def __init__(self, path: str, mode: str):
-        super().__init__()
-        import tensorflow as tf
-
-        self._path, self._mode = path, mode
-        self._file = tf.io.gfile.GFile(path, mode)
-        with _as_os_errors(path):
-            if mode == "rb":
-                self._file.size()  # a missing file fails here, as with the built-in open
-            else:
-                self._file.write(b"")
-
-    def readable(self) -> bool:
-        return self._mode == "rb"
-
-    def writable(self) -> bool:
-        return self._mode != "rb"
-
-    def seekable(self) -> bool:
-        return self._mode == "rb"
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:
-        with _as_os_errors(self._path):
-            data = self._file.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        with _as_os_errors(self._path):
-            start = {io.SEEK_SET: 0, io.SEEK_CUR: self._file.tell(), io.SEEK_END: self._file.size()}[whence]
-            self._file.seek(start + offset)
-        return start + offset
-
-    def tell(self) -> int:
-        if self.writable():
-            raise io.UnsupportedOperation("the position in a remote file is unknown while it is written")
-        with _as_os_errors(self._path):
-            return self._file.tell()
-
-    def write(self, data: "ReadableBuffer") -> int:
-        content = bytes(data)
-        with _as_os_errors(self._path):
-            self._file.write(content)
-        return len(content)
-
-    def close(self) -> None:
-        if not self.closed:
-            try:
-                with _as_os_errors(self._path):
-                    self._file.close()
-            finally:
-                super().close()
-
-
 def _mode(path: str | os.PathLike) -> int | None:
     """Returns the mode of a local file or folder; None if it does not exist."""
     try:
@@ -312,34 +243,3 @@ def _mode(path: str | os.PathLike) -> int | None:
         raise
     except (OSError, ValueError):
         return None
-
-
-def _gfile(function: str, path: str | os.PathLike, *args: Any, **kwargs: Any) -> Any:
-    import tensorflow as tf
-
-    with _as_os_errors(path):
-        return getattr(tf.io.gfile, function)(os.fspath(path), *args, **kwargs)
-
-
-@contextlib.contextmanager
-def _as_os_errors(path: str | os.PathLike) -> Iterator[None]:
-    """Converts TensorFlow's file errors into the exceptions that Python raises for local files."""
-    import tensorflow as tf
-
-    try:
-        yield
-    except tf.errors.OpError as error:
-        scheme = os.fspath(path).partition("://")[0]
-        if isinstance(error, tf.errors.UnimplementedError) and f"scheme '{scheme}'" in (error.message or ""):
-            raise Mistake(
-                "{}: TensorFlow has no file system for {}:// here, only for local files and "
-                "gs://; copy the files to a local folder, or mount their place as one",
-                os.fspath(path),
-                scheme,
-            ) from error
-        kinds = {
-            tf.errors.NotFoundError: FileNotFoundError,
-            tf.errors.PermissionDeniedError: PermissionError,
-            tf.errors.UnauthenticatedError: PermissionError,
-        }
-        raise kinds.get(type(error), OSError)(f"{os.fspath(path)}: {reason_of(error)}") from error

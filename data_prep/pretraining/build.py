@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from bert_keras.data_prep.cleaning.filters import check_eval
 from bert_keras.data_prep.pretraining.building import build_in_folder
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.plan import Build
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.records.writing import check_record_files, tell_replaced
 from bert_keras.mistakes import Message, Mistake
 

@@ -17,14 +17,10 @@ from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.tokenized_corpus import open_corpus
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
-from bert_keras.data_prep.pretraining.instances import (
-    Instance,
-    PretrainingDataSettings,
-    count_instance,
-    instances_of_document,
-)
+from bert_keras.data_prep.pretraining.instances import Instance, count_instance, instances_of_document
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary, Stream, shuffle
 from bert_keras.data_prep.pretraining.plan import Build, Tools
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.shuffling import (
     MOST_RUNS,
     RUN_BYTES,

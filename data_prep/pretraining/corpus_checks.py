@@ -9,7 +9,8 @@ import numpy as np
 
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
-from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, PretrainingDataSettings
+from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.mistakes import Message
 
 log = logging.getLogger("bert_keras")

@@ -12,14 +12,10 @@ import numpy as np
 
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.pretraining.corpus_checks import tell_need
-from bert_keras.data_prep.pretraining.instances import (
-    SENTENCE_TASKS,
-    PretrainingDataSettings,
-    draw_segments,
-    instances_of_document,
-)
+from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, draw_segments, instances_of_document
 from bert_keras.data_prep.pretraining.masking import Stream
 from bert_keras.data_prep.pretraining.plan import Build, Tools
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.records.writing import serialize_example
 from bert_keras.storage import paths
 

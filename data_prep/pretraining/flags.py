@@ -10,7 +10,7 @@ from absl import flags
 
 from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus.raw_text import TextOptions
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.text.vocabulary_files import check_casing, read_tokenizer_config, tokenizer_file_of
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.settings.fields import REQUIRED, make_flags, setting

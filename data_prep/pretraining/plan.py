@@ -12,8 +12,8 @@ from bert_keras.data_prep.cleaning.filters import NO_CLEANING, Cleaning
 from bert_keras.data_prep.corpus.documents import inspect_texts
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.records.writing import metadata_file
 from bert_keras.data_prep.text.chinese_words import CorpusTokenizer, Segmenter, WordMarker
 from bert_keras.data_prep.text.tokenization import FullTokenizer

@@ -12,8 +12,8 @@ from bert_keras.data_prep.corpus.workers import temporary_work
 from bert_keras.data_prep.pretraining.building import check_corpus, tokenize
 from bert_keras.data_prep.pretraining.corpus_checks import differences, lone_and_cut_shares, size_text
 from bert_keras.data_prep.pretraining.estimates import sample_documents, size_of_records, use_of_documents
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.plan import Build, Tools
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.mistakes import Message
 
 log = logging.getLogger("bert_keras")

@@ -9,8 +9,9 @@ from typing import Any
 from bert_keras.data_prep.tasks.column_names import LABEL_NAMES, PAIRS, TEXT_NAMES
 from bert_keras.data_prep.tasks.guesses import guess_columns
 from bert_keras.data_prep.tasks.header import NO, UNCLEAR, YES, Header, judge_header, names_columns
-from bert_keras.data_prep.tasks.tables import BadRow, Row, Table, without_bad_rows
+from bert_keras.data_prep.tasks.tables import BadRow, Table, without_bad_rows
 from bert_keras.mistakes import Given, Message, Mistake, closest
+from bert_keras.storage.csv_rows import Row
 
 log = logging.getLogger("bert_keras")
 

@@ -22,9 +22,10 @@ from bert_keras.data_prep.tasks.column_names import (
     START_NAMES,
     folded,
 )
-from bert_keras.data_prep.tasks.tables import Row, Table, without_bad_rows
+from bert_keras.data_prep.tasks.tables import Table, without_bad_rows
 from bert_keras.data_prep.text.characters import utf16_places
 from bert_keras.mistakes import Mistake
+from bert_keras.storage.csv_rows import Row
 from bert_keras.storage.json_rows import JsonRows, look_for_rows
 
 log = logging.getLogger("bert_keras")

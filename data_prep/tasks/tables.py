@@ -1,48 +1,23 @@
-"""Reads the rows of CSV, TSV and JSON, each with the number of its first line."""
+"""Reads users' tables of CSV, TSV and JSON, and collects their bad rows."""
 
-import collections
 import contextlib
 import contextvars
-import csv
-import io
 import itertools
 import logging
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from bert_keras.mistakes import Message, Mistake
-from bert_keras.storage import inspection, paths, text_files
+from bert_keras.storage import paths
+from bert_keras.storage.csv_rows import NEEDED, Row, iterate_rows
 from bert_keras.storage.json_rows import JsonRows, look_for_rows
 
 log = logging.getLogger("bert_keras")
 
-_TSV_ENDINGS = (".tsv", ".txt")
-_ENDINGS = (*inspection.FORMATS, ".txt")
-
-_NEEDED = "give a file with rows"
-_LARGEST_CELL = 2**31 - 1
-_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-_ROWS_LOOKED_AT = 1000
 _BAD_ROWS_SHOWN = 3
 # Rows from which the columns are guessed.
 _FIRST_ROWS = 200
-_CHARACTERS_LOOKED_AT = 1 << 20
-# Excel takes the delimiter from a first line such as sep=; in every country.
-_SEPARATOR_LINE = re.compile(r'"?sep=([^\r\n"])"?\r*(?:\n|$)', re.IGNORECASE)
-_COMMA_OUTSIDE_NUMBER = re.compile(r"(?<!\d),|,(?!\d)")
-# A cell of a TSV file that quotes enclose, quotes in it are doubled; and any other cell.
-_QUOTED_CELL = re.compile(r'"[^"]*(?:""[^"]*)*"(?![^\t\r\n])')
-_PLAIN_CELL = re.compile(r"[^\t\r\n]*")
-_QUOTE_AFTER_BLANK = re.compile(r'(?:^|[,;|\t\r\n]) +"')
-
-
-class Row(NamedTuple):
-    """One row of a table: its first line, from 1, and its cells (str; in JSON any value, None if missing)."""
-
-    line: int
-    cells: list[Any]
 
 
 class BadRow(NamedTuple):
@@ -70,7 +45,7 @@ class Table:
     def __init__(self, path: str | os.PathLike, text: str | None = None):
         self.path, self.name, self.is_json = os.fspath(path), paths.name(path), False
         if text is None:
-            self.is_json, text = look_for_rows(path, _NEEDED)
+            self.is_json, text = look_for_rows(path, NEEDED)
         self._place = "line {}".format
         if self.is_json:
             found = JsonRows(path, text=text)
@@ -132,32 +107,6 @@ def list_bad_rows(rows: Sequence[BadRow]) -> Message:
     return Message("{}; and {} more bad rows", message, f"{num_others:,}") if num_others > 0 else message
 
 
-def iterate_rows(path: str | os.PathLike, is_csv: bool | None = None, text: str | None = None) -> Iterator[Row]:
-    """Yields the rows of a CSV or TSV file. The call reads the whole file; the iterator splits rows one by one.
-
-    In CSV, quoted cells may contain the delimiter, line ends, and doubled quotes. The delimiter is the comma,
-    semicolon, tab or vertical bar that fits most rows, or that of a first line such as `sep=;`. Blanks before the quote
-    of a cell do not count. In TSV, quotes are ordinary characters, as in the files of GLUE. `is_csv` is None for a
-    user's file: the ending of its name decides, and a cell of a TSV file loses the quotes that enclose all of it. This
-    depends on the cell alone, so all files of a data set are read in the same way. `text` is the content of the file if
-    it is read already.
-    Differs from the original: it fails at a blank line, and at a cell of more than 131,072 characters.
-    """
-    name = paths.name(path)
-    is_own = is_csv is None
-    is_tsv = _ending_of(path) in _TSV_ENDINGS if is_own else not is_csv
-    text = text_files.read_text(path, _NEEDED) if text is None else text
-    separator = _SEPARATOR_LINE.match(text)
-    if is_tsv and not (is_own and separator):
-        return _split_tsv(text, name, may_quote=is_own)
-    text = _with_usual_line_ends(text)
-    separator = _SEPARATOR_LINE.match(text)
-    if not separator:
-        return _split_quoted(text, name, _find_delimiter(text, name))
-    log.info('%s: cells are separated by "%s" (set in its first line)', name, separator[1])
-    return _split_quoted(text[separator.end() :], name, separator[1], lines_before=1)
-
-
 def _table_of(json_rows: JsonRows) -> tuple[tuple[str, ...], Iterator[Row | BadRow]]:
     """Returns all keys of the objects, and a Row for each object with a cell for each key, a BadRow for each other."""
     values = list(json_rows)
@@ -170,169 +119,3 @@ def _table_of(json_rows: JsonRows) -> tuple[tuple[str, ...], Iterator[Row | BadR
         return BadRow(source, str(value).removeprefix(f"{source}: "))
 
     return keys, itertools.starmap(row, values)
-
-
-def _with_usual_line_ends(text: str) -> str:
-    """Returns the text of a CSV file without carriage returns that `csv.reader` would take for blank lines.
-
-    It ends a line where `text_files` says, but keeps the line ends in quoted cells. A file whose line ends were
-    converted twice has two carriage returns before each line feed.
-    """
-    is_converted_twice = "\r\r\n" in text and text.rstrip("\r\n").count("\n") <= text.count("\r\r\n")
-    return text.replace("\r\r\n", "\r\n") if is_converted_twice else text
-
-
-def _ending_of(path: str | os.PathLike) -> str:
-    ending = inspection.ending_of(path)
-    if ending not in _ENDINGS:
-        if paths.is_file(path):
-            text_files.read_text(path, _NEEDED)  # raises an error with the format, such as an Excel workbook
-        raise Mistake('the name of "{}" must end with one of {}; rename the file', os.fspath(path), ", ".join(_ENDINGS))
-    return ending
-
-
-def _find_delimiter(text: str, name: str) -> str:
-    """Returns the delimiter that gives the most rows as many cells as the first row, at least two.
-
-    The default, and the winner of ties, is the comma. If every comma is in a number, another delimiter that occurs
-    wins.
-    """
-    sample = text[:_CHARACTERS_LOOKED_AT]
-    shares = {delimiter: _share_of_same_length(sample, delimiter) for delimiter in _DELIMITERS if delimiter in sample}
-    if not any(shares.values()):
-        return ","
-    if len(shares) > 1 and not _COMMA_OUTSIDE_NUMBER.search(sample):
-        shares.pop(",", None)
-    delimiter = max(shares, key=shares.__getitem__)
-    level = logging.DEBUG if delimiter == "," else logging.INFO
-    log.log(level, "%s: cells are separated by %s", name, _DELIMITERS[delimiter])
-    return delimiter
-
-
-def _share_of_same_length(sample: str, delimiter: str) -> float:
-    """Returns the share of rows with the most frequent number of cells; 0 if it is one or not that of the first row."""
-    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, skipinitialspace=True)
-    rows = itertools.islice(iter(lambda: _next_row(reader), None), _ROWS_LOOKED_AT)
-    lengths = [len(row) for row in rows if any(map(str.strip, row))]
-    if not lengths:
-        return 0
-    [(most_frequent, count)] = collections.Counter(lengths).most_common(1)
-    return count / len(lengths) if lengths[0] == most_frequent > 1 else 0
-
-
-def _next_row(reader: Iterator[list[str]]) -> list[str] | None:
-    """Returns the next row of a `csv.reader`, or None after the last; cells may have any length."""
-    limit = csv.field_size_limit(_LARGEST_CELL)
-    try:
-        return next(reader, None)
-    finally:
-        csv.field_size_limit(limit)
-
-
-def _split_tsv(text: str, name: str, may_quote: bool) -> Iterator[Row]:
-    rows = _rows_with_quotes(text, name) if may_quote and '"' in text else _rows_without_quotes(text)
-    num_blank = 0
-    for row in rows:
-        if any(map(str.strip, row.cells)):
-            yield row
-        else:
-            num_blank += 1
-    _tell_blank_lines(name, num_blank)
-
-
-def _rows_without_quotes(text: str) -> Iterator[Row]:
-    for number, line in enumerate(_open_text(text_files.unify_line_ends(text), newline="\n"), 1):
-        yield Row(number, line.removesuffix("\n").split("\t"))
-
-
-def _rows_with_quotes(text: str, name: str) -> Iterator[Row]:
-    """Yields the rows of a TSV file without the quotes that enclose a whole cell.
-
-    Such a cell may contain tabs or line ends. With both it is probably two cells with one quote each.
-    """
-    place, line, start, cells, num_quoted, has_tabs = 0, 1, 1, [], 0, "\t" in text
-    while place < len(text) or cells:
-        quoted = _QUOTED_CELL.match(text, place)
-        num_ends = len(text_files.LINE_END.findall(quoted[0])) if quoted else 0
-        if quoted and not (num_ends and ("\t" in quoted[0] or not has_tabs)):
-            cells.append(quoted[0][1:-1].replace('""', '"'))
-            place, line, num_quoted = quoted.end(), line + num_ends, num_quoted + 1
-        else:
-            plain = cast(re.Match, _PLAIN_CELL.match(text, place))
-            cells.append(plain[0])
-            place = plain.end()
-        if text[place : place + 1] == "\t":
-            place += 1
-            continue
-        yield Row(start, cells)
-        end = text_files.LINE_END.match(text, place)
-        place, cells = end.end() if end else len(text), []
-        line += 1
-        start = line
-    if num_quoted:
-        log.info("%s: the quotes around %s cells are removed", name, f"{num_quoted:,}")
-
-
-def _split_quoted(text: str, name: str, delimiter: str, lines_before: int = 0) -> Iterator[Row]:
-    skips_blanks = _has_blanks_before_quotes(text, delimiter)
-    if skips_blanks:
-        log.info("%s: blanks before quotes are left out", name)
-    stream = _open_text(text, newline="")
-    reader = csv.reader(stream, delimiter=delimiter, strict=True, skipinitialspace=skips_blanks)
-    del text
-    start, num_rows, num_blank = 1 + lines_before, 0, 0
-    try:
-        while (cells := _next_row(reader)) is not None:
-            if any(map(str.strip, cells)):
-                num_rows += 1
-                yield Row(start, cells)
-            else:
-                num_blank += 1
-            start = reader.line_num + 1 + lines_before
-    except csv.Error as error:
-        problem = 'text follows a closing quote; double the quotes inside a cell, as in "a ""b"" c"'
-        cell = _blank_after_quote(stream, start - lines_before, reader.line_num, delimiter)
-        if cell:
-            problem = f"a blank follows a closing quote, as in [{cell}]; remove the blank"
-        if "end of data" in str(error):
-            problem = "a quote is opened and never closed; close it, or double quotes that are text"
-        raise Mistake("{} line {}: {}", name, start, problem) from None
-    if not num_rows:
-        raise Mistake("{} has only empty cells; check how it was made", name)
-    _tell_blank_lines(name, num_blank)
-
-
-def _blank_after_quote(stream: io.TextIOWrapper, first: int, last: int, delimiter: str) -> str:
-    """Returns the end of a cell that has a blank after its closing quote, in lines numbered from 1; else nothing."""
-    stream.seek(0)
-    row = "".join(itertools.islice(stream, first - 1, last))
-    found = re.search(rf'[^"{re.escape(delimiter)}]{{0,20}}"[ \t\xa0]+(?=[{re.escape(delimiter)}\r\n]|$)', row)
-    return f"{found[0]}{row[found.end() : found.end() + 1]}".strip("\r\n") if found else ""
-
-
-def _has_blanks_before_quotes(text: str, delimiter: str) -> bool:
-    """Returns whether cells begin with blanks and a quote that opens them, as in `great, "a, b"`.
-
-    Such a quote would be a character of its cell. All rows must fit the first if the blanks are left out.
-    """
-    if not _QUOTE_AFTER_BLANK.search(text):
-        return False
-    plain = csv.reader(_open_text(text, newline=""), delimiter=delimiter)
-    cells = itertools.chain.from_iterable(iter(lambda: _next_row(plain), None))
-    if not any(cell.startswith(" ") and cell.lstrip(" ").startswith('"') for cell in cells):
-        return False
-    reader = csv.reader(_open_text(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=True)
-    try:
-        return len({len(row) for row in iter(lambda: _next_row(reader), None) if any(map(str.strip, row))}) == 1
-    except csv.Error:
-        return False
-
-
-def _open_text(text: str, newline: str) -> io.TextIOWrapper:
-    """Returns a file object of a text; `io.StringIO` would use four bytes for each character."""
-    return io.TextIOWrapper(io.BytesIO(text.encode("utf-8")), "utf-8", newline=newline)
-
-
-def _tell_blank_lines(name: str, count: int) -> None:
-    if count:
-        log.info("%s: %s blank %s skipped", name, f"{count:,}", "line is" if count == 1 else "lines are")

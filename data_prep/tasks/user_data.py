@@ -18,9 +18,10 @@ from bert_keras.data_prep.tasks.columns import (
 from bert_keras.data_prep.tasks.examples import Example, Label, without_undecided
 from bert_keras.data_prep.tasks.header import YES, Header, is_like_number, is_missing
 from bert_keras.data_prep.tasks.labels import LabelReader, read_list, to_name
-from bert_keras.data_prep.tasks.tables import BadRow, Row, Table, list_bad_rows, without_bad_rows
+from bert_keras.data_prep.tasks.tables import BadRow, Table, list_bad_rows, without_bad_rows
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import text_files
+from bert_keras.storage.csv_rows import Row
 
 log = logging.getLogger("bert_keras")
 

@@ -6,8 +6,8 @@ import random
 
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.pretraining.build_steps import draw_instances
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from picture_style import BLUE, GREY, INK, MUTED, RED, VIOLET, YELLOW, Canvas, text_width
 from sample_data import SAMPLE_TEXT, sample_tokenizer
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, writing
+from bert_keras.storage.remote_files import reason_of
 
 # Endings of the data files; some original models have several.
 DATA_FILES = ".data-*-of-*"
@@ -135,7 +136,7 @@ def save_checkpoint(prefix: str | os.PathLike, tensors_by_name: Mapping[str, Any
         else:
             _save_and_rename(prefix, tensors_by_name)
     except (OSError, tf.errors.OpError) as error:
-        reason = paths.reason_of(error) if isinstance(error, tf.errors.OpError) else error.strerror or error
+        reason = reason_of(error) if isinstance(error, tf.errors.OpError) else error.strerror or error
         raise OSError(f"the checkpoint {prefix} cannot be written ({reason})") from error
     return prefix
 

@@ -15,7 +15,7 @@ from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.word_counts import count_words
 from bert_keras.data_prep.corpus.workers import ThisProcess, temporary_work
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.text.learning import learn_vocabulary
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
 from bert_keras.mistakes import Mistake

@@ -11,7 +11,8 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
-from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS, GlueTask, read_glue_file
+from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS, GlueTask
+from bert_keras.data_prep.tasks.benchmarks.glue_files import read_glue_file
 from bert_keras.data_prep.tasks.benchmarks.minimal_pairs import read_paradigms, right_pairs
 from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.evaluation.entities import entities

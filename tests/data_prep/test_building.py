@@ -22,8 +22,8 @@ from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
 from bert_keras.data_prep.pretraining import build_steps, building, shuffling
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.build_steps import Tools, draw_document
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.records.reading import open_records
 from bert_keras.data_prep.records.writing import read_metadata
 

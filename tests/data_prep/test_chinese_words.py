@@ -12,8 +12,8 @@ from tiny_data import examples_of
 from bert_keras.data_prep.corpus.workers import ThisProcess
 from bert_keras.data_prep.create_pretraining_data import main
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary, mask_tokens
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.records.writing import read_metadata
 from bert_keras.data_prep.text import chinese_words
 from bert_keras.data_prep.text.chinese_words import Segmenter, WordMarker, check_words, count_unknown

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from bert_keras.data_prep.tasks.tagging.conll import format_columns, read_conll
+from bert_keras.data_prep.tasks.tagging.conll import read_conll
+from bert_keras.data_prep.tasks.tagging.conll_columns import format_columns
 from bert_keras.data_prep.tasks.tagging.rows import tagged_rows
 from bert_keras.evaluation.entities import find_scheme
 

@@ -16,7 +16,7 @@ from bert_keras.data_prep.corpus.workers import ThisProcess
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.corpus_checks import check_documents, tell_need
 from bert_keras.data_prep.pretraining.estimates import tell_room
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.statistics import measure_text
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 

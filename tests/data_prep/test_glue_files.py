@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS, find_task, read_glue, read_glue_file
+from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS, find_task
+from bert_keras.data_prep.tasks.benchmarks.glue_files import read_glue, read_glue_file
 from bert_keras.data_prep.tasks.examples import Example, check_labels
 
 

@@ -7,13 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_keras.data_prep.corpus.documents import Documents
-from bert_keras.data_prep.pretraining.instances import (
-    Instance,
-    PretrainingDataSettings,
-    instances_of_document,
-    truncate_pair,
-)
+from bert_keras.data_prep.pretraining.instances import Instance, instances_of_document, truncate_pair
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 
 VOCAB = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, **{f"w{i}": i for i in range(5, 4000)}}
 VOCABULARY = MaskingVocabulary.from_vocab(VOCAB)

@@ -9,7 +9,7 @@ from bert_keras.data_prep.create_pretraining_data import main
 from bert_keras.data_prep.pretraining import building
 from bert_keras.data_prep.pretraining.build import Build
 from bert_keras.data_prep.pretraining.flags import define_flags
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.records.reading import check_same_vocabulary
 from bert_keras.data_prep.records.writing import read_metadata
 from bert_keras.data_prep.text.tokenization import FullTokenizer

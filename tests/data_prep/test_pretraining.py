@@ -13,8 +13,8 @@ from tokenized import read_documents
 
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data, warn_about_casing
 from bert_keras.data_prep.pretraining.build_steps import draw_instances
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary, shuffle
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.records.writing import read_metadata
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.storage.vocabulary import vocabulary_digest

@@ -14,8 +14,8 @@ from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus.text_lines import TextFile, UnusableTextError
 from bert_keras.data_prep.corpus.workers import ThisProcess, WorkFolder
 from bert_keras.data_prep.pretraining import build_steps, building
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.plan import Build
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.statistics import measure_text
 from bert_keras.data_prep.text.same_text import hash_of
 

@@ -19,7 +19,7 @@ from bert_keras.data_prep.corpus.documents import inspect_texts
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.corpus.workers import ThisProcess
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.storage import paths
 from bert_keras.storage.inspection import FileForm, inspect, read_blocks
 

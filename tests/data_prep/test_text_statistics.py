@@ -8,7 +8,7 @@ import pytest
 from bert_keras.data_prep import create_pretraining_data
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.statistics import LENGTHS, measure_text
 
 SETTINGS = PretrainingDataSettings(16, 4, dupe_factor=4)

@@ -12,6 +12,7 @@ from fine_tuned_models import FINE_TUNED, write_fine_tuned
 from known_models import TOKENS, constant_model, make_config, write_model
 
 from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.model_folder.run_files import page_examples
 from bert_keras.modeling import save_checkpoint, save_safetensors, weights_by_name
 from bert_keras.prediction import FeatureExtractor, FillMask, NextSentence, SentenceScorer, open_model
 
@@ -285,16 +286,16 @@ def test_a_model_reads_each_of_its_files_once(tmp_path, monkeypatch, config_file
 def test_the_examples_of_a_run_are_those_in_its_folder(tmp_path, monkeypatch):
     make, settings = FINE_TUNED["classification"]
     run = write_fine_tuned(tmp_path / "run", make(), "classification", **settings)
-    assert ModelFolder(run).page_examples == []
+    assert page_examples(ModelFolder(run).folder) == []
     file = run / "page_examples.json"
     for content in ('[{"text": 1}]', '{"text": "a"}', "[{}]"):
         file.write_text(content)
         with pytest.raises(ValueError, match="a list of objects with texts is needed.*correct the file, or delete it$"):
-            _ = ModelFolder(run).page_examples
+            page_examples(ModelFolder(run).folder)
     file.write_text('[{"text": "a"}]')
     lines = []
-    monkeypatch.setattr("bert_keras.model_folder.folder.log.info", lambda text, *values: lines.append(text % values))
-    assert ModelFolder(run).page_examples == ModelFolder(run / "model").page_examples == [{"text": "a"}]
+    monkeypatch.setattr("bert_keras.model_folder.run_files.log.info", lambda text, *values: lines.append(text % values))
+    assert page_examples(ModelFolder(run).folder) == page_examples(ModelFolder(run / "model").folder) == [{"text": "a"}]
     assert (
         lines == [f"the page shows texts of the training data, those in {file}; delete the file to leave them out"] * 2
     )

@@ -7,7 +7,7 @@ import random
 import pytest
 from node import run_node
 
-from bert_keras.data_prep.tasks.tables import iterate_rows
+from bert_keras.storage.csv_rows import iterate_rows
 
 pytestmark = pytest.mark.slow  # starts Node
 

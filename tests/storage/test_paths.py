@@ -9,6 +9,7 @@ import zipfile
 import pytest
 
 from bert_keras.storage import paths
+from bert_keras.storage.remote_files import reason_of
 
 
 def write(path, data):
@@ -123,9 +124,9 @@ def test_reason_is_tensorflows_message_without_names_of_operations():
     import tensorflow as tf
 
     error = tf.errors.UnavailableError(None, None, "{{function_node step}} Socket closed:\nmore")
-    assert paths.reason_of(error) == "Socket closed"
-    assert paths.reason_of(tf.errors.UnknownError(None, None, "a; No space [Op:SaveV2]")) == "a; No space"
-    assert paths.reason_of(tf.errors.UnknownError(None, None, "")) == "UnknownError"
+    assert reason_of(error) == "Socket closed"
+    assert reason_of(tf.errors.UnknownError(None, None, "a; No space [Op:SaveV2]")) == "a; No space"
+    assert reason_of(tf.errors.UnknownError(None, None, "")) == "UnknownError"
 
 
 @pytest.mark.parametrize(
@@ -171,4 +172,4 @@ def test_the_reason_of_an_error_in_a_graph_is_not_its_place():
     read = tf.function(lambda files: next(files), autograph=False)
     with pytest.raises(tf.errors.OpError) as caught:
         read(iter(tf.data.TFRecordDataset(["/none/records"])))
-    assert paths.reason_of(caught.value) == "/none/records; No such file or directory"
+    assert reason_of(caught.value) == "/none/records; No such file or directory"

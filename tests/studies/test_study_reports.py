@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.modeling import BertConfig
 from bert_keras.settings.fields import setting_fields
 from bert_keras.tasks.settings.pretraining import PretrainingSettings

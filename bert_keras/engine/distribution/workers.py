@@ -22,7 +22,7 @@ import tensorflow as tf
 from bert_keras.engine.distribution.devices import workers_of_tf_config
 from bert_keras.mistakes import Mistake
 from bert_keras.runs.run_dir import RunDir
-from bert_keras.storage.paths import reason_of
+from bert_keras.storage.remote_files import reason_of
 from bert_keras.storage.writing import FULL
 
 log = logging.getLogger("bert_keras")

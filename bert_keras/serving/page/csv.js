@@ -1,4 +1,4 @@
-// Reads and writes tables of CSV and TSV. The rules are those of the programs, in data_prep/tasks/tables.py.
+// Reads and writes tables of CSV and TSV. The rules are those of the programs, in bert_keras/storage/csv_rows.py.
 
 const DELIMITERS = [",", ";", "\t", "|"];
 const LINE_END = /\r\n|\r|\n/g;

@@ -7,7 +7,8 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
+from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS, GlueTask, find_task
+from bert_keras.data_prep.tasks.benchmarks.glue_files import read_glue
 from bert_keras.data_prep.tasks.benchmarks.tfds import read_tfds
 from bert_keras.data_prep.tasks.columns import Columns
 from bert_keras.data_prep.tasks.examples import Example, check_labels, in_order, learn_labels, learn_scale

@@ -21,7 +21,7 @@ from bert_keras.engine.precision import take_jit
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Result, in_words
 from bert_keras.engine.step import Trainer
 from bert_keras.mistakes import Message, Mistake
-from bert_keras.model_folder.folder import PAGE_EXAMPLES_FILE
+from bert_keras.model_folder.run_files import PAGE_EXAMPLES_FILE
 from bert_keras.modeling.layers import initial_seed
 from bert_keras.runs.metrics_log import draw_learning_curves
 from bert_keras.runs.run_dir import MODEL_DIR, RunDir

@@ -11,7 +11,8 @@ import numpy as np
 
 from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.tasks.examples import in_order
-from bert_keras.data_prep.tasks.tagging.conll import format_columns, read_conll
+from bert_keras.data_prep.tasks.tagging.conll import read_conll
+from bert_keras.data_prep.tasks.tagging.conll_columns import format_columns
 from bert_keras.data_prep.tasks.tagging.features import collect_tags, make_features, tags_from_logits
 from bert_keras.data_prep.tasks.tagging.rows import tagged_rows
 from bert_keras.data_prep.text.same_text import Placed, key_of

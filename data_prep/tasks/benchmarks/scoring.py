@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.corpus.sentences import Sentence
-from bert_keras.data_prep.tasks.benchmarks.glue import GlueTask, read_glue_file
+from bert_keras.data_prep.tasks.benchmarks.glue import GlueTask
+from bert_keras.data_prep.tasks.benchmarks.glue_files import read_glue_file
 from bert_keras.data_prep.tasks.column_names import PREDICTED_TAGS, TAG_NAMES
 from bert_keras.data_prep.tasks.examples import Example, Label, check_labels, to_number
 from bert_keras.data_prep.tasks.question_files import read_articles
-from bert_keras.data_prep.tasks.tables import Row, iterate_rows
 from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.evaluation.classification import class_report, classification_metrics, regression_metrics
 from bert_keras.evaluation.entities import entity_metrics, entity_metrics_by_type, entity_report, find_scheme, to_bio
@@ -21,6 +21,7 @@ from bert_keras.evaluation.squad import is_version_2, squad_v1_metrics, squad_v2
 from bert_keras.evaluation.tables import text_table
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
+from bert_keras.storage.csv_rows import Row, iterate_rows
 from bert_keras.storage.json_files import read_json
 from bert_keras.storage.json_rows import has_json_rows
 

@@ -9,10 +9,10 @@ from typing import Any
 from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.tasks.column_names import PREDICTED_TAGS, WORD_NAMES, folded
 from bert_keras.data_prep.tasks.labels import read_list
-from bert_keras.data_prep.tasks.tables import Row, iterate_rows
 from bert_keras.data_prep.tasks.tagging.annotations import SPAN_NAMES, AnnotatedText, find_unit, read_annotated, to_tags
 from bert_keras.data_prep.tasks.tagging.word_tables import Source, check_cells, roles_of, sentences_of_words
 from bert_keras.mistakes import Mistake
+from bert_keras.storage.csv_rows import Row, iterate_rows
 from bert_keras.storage.inspection import ending_of
 from bert_keras.storage.json_rows import JsonRows
 

@@ -12,9 +12,9 @@ from bert_keras.data_prep.tasks.column_names import (
     WORD_NUMBER_NAMES,
     folded,
 )
-from bert_keras.data_prep.tasks.tables import Row
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import text_files
+from bert_keras.storage.csv_rows import Row
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,87 @@
+"""Checks what the files of a model say about its task: its name and settings, the names of its classes, its length."""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from bert_keras.mistakes import MissingFile, Mistake
+from bert_keras.model_folder.tasks import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS
+from bert_keras.modeling.checkpoints.hub import TASK_FILE
+from bert_keras.modeling.config import read_json_object
+from bert_keras.modeling.released import find_released
+from bert_keras.storage import paths
+
+
+def read_task(file: str) -> dict[str, Any]:
+    """Returns the content of a task.json, which names its task."""
+    values = read_json_object(file)
+    if not isinstance(values.get("task"), str):
+        raise Mistake("{} does not name its task; take the file that the training wrote", file)
+    return values
+
+
+def check_settings(values: Mapping[str, Any], file: str, is_export: bool) -> None:
+    """Raises a Mistake if the content of a task.json is not one of a task, or lacks settings that it needs."""
+    task = values["task"]
+    tasks = EXPORTED_TASKS if is_export else FINE_TUNED_TASKS
+    if task not in tasks:
+        raise Mistake(
+            '{}: the task is "{}", but must be one of {}; '
+            "give a model that was fine-tuned by a program of this project",
+            file,
+            task,
+            ", ".join(tasks),
+        )
+    for name, (needed, is_right) in {"max_seq_length": LENGTH, **(TASKS[task].settings or {})}.items():
+        if name not in values:
+            raise Mistake(
+                "{} has no {}, which the task {} needs; take the file that the training wrote", file, name, task
+            )
+        if not is_right(values[name]):
+            raise Mistake(
+                "{}: {} is {}, but must be {}; take the file that the training wrote",
+                file,
+                name,
+                json.dumps(values[name]),
+                needed,
+            )
+
+
+def without_task(path: os.PathLike[str], folder: str) -> MissingFile:
+    """Returns the Mistake for a model, given by its path and its folder, that is not fine-tuned."""
+    found, hint = "does not exist", ""
+    if paths.is_dir(folder):
+        found = f"has no fine-tuned model: neither {TASK_FILE} nor model/{TASK_FILE} is there"
+    if find_released(paths.name(folder.rstrip("/"))):
+        hint = "; a released model is not fine-tuned: give it as {init_checkpoint}, or in Python to FillMask"
+    return MissingFile("{} {}; give the folder of a run that has trained" + hint, path, found)
+
+
+def agreed_labels(folder: str, of_task: list[str] | None, of_config: list[str] | None) -> list[str] | None:
+    """Returns the names of the classes in task.json, or else in config.json; a Mistake if they are different.
+
+    The names LABEL_0, LABEL_1, ... that other libraries write if there are none do not count.
+    """
+    if of_config == [f"LABEL_{number}" for number in range(len(of_config or ()))]:
+        of_config = None
+    if of_config and of_task and of_config != of_task:
+        raise Mistake(
+            "{} names the classes {} in {} and {} in config.json; correct one of them, or give {labels}",
+            folder,
+            [*of_task],
+            TASK_FILE,
+            [*of_config],
+        )
+    return of_task or of_config
+
+
+def check_length(length: int, num_positions: int, folder: str, has_task_file: bool) -> None:
+    """Raises a Mistake for a maximum number of tokens above the positions of the network."""
+    if length > num_positions:
+        source, advice = paths.join(folder, TASK_FILE), "take the file that the training wrote"
+        if not has_task_file:
+            source, advice = folder, "correct the length in sentence_bert_config.json"
+        raise Mistake(
+            "{}: max_seq_length is {}, but the model has {} positions; {}", source, length, num_positions, advice
+        )
