@@ -30,7 +30,7 @@ from keras import ops
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling.base import TOKEN_INPUTS, BaseModel
 from bert_keras.modeling.bert import BertModel
-from bert_keras.modeling.checkpoints.loading import Checkpoint
+from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.heads import (
     LinearHead,

@@ -10,7 +10,7 @@ from keras import ops
 
 from bert_keras.modeling.base import TOKEN_INPUTS, BaseModel
 from bert_keras.modeling.bert import BertModel
-from bert_keras.modeling.checkpoints.loading import Checkpoint
+from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.config import FINE_TUNING_DROPOUT, BertConfig
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.heads import FINE_TUNING_INITIALIZER_RANGE

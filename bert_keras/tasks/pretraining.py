@@ -54,7 +54,7 @@ from bert_keras.modeling import (
     weights_by_name,
     with_vocab_size,
 )
-from bert_keras.modeling.checkpoints.loading import Checkpoint
+from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.layers import dtype_policy, initial_seed
 from bert_keras.modeling.losses import Loss
 from bert_keras.modeling.replaced_tokens import generator_config

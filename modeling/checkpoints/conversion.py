@@ -13,7 +13,8 @@ import numpy as np
 
 from bert_keras.mistakes import Message, Mistake, Setting, check_names
 from bert_keras.modeling.checkpoints.families import BERT, check_pooled_token, family_of
-from bert_keras.modeling.checkpoints.loading import Checkpoint, check_config, check_sizes
+from bert_keras.modeling.checkpoints.files import Checkpoint
+from bert_keras.modeling.checkpoints.loading import check_config, check_sizes
 from bert_keras.modeling.checkpoints.names import (
     HEAD_PATTERNS,
     LOSS_PREFIX,
