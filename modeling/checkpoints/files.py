@@ -6,6 +6,7 @@ import glob
 import logging
 import os
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,25 @@ class Checkpoint:
     @functools.cached_property
     def _config_files(self) -> dict[str, dict[str, Any]]:
         return read_config_files(self._folder)
+
+
+class Tensors(Mapping[str, np.ndarray]):
+    """The values of a checkpoint by name. Each access reads the value, to save memory."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._checkpoint.read(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._checkpoint.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._checkpoint.names)
+
+    def __len__(self) -> int:
+        return len(self._checkpoint.names)
 
 
 def open_checkpoint(path: str | os.PathLike) -> Checkpoint:
