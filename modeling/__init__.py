@@ -34,7 +34,6 @@ from bert_keras.modeling.losses import (
     MultiLabelLoss,
     PretrainingLoss,
     RegressionLoss,
-    SpanBoundaryLoss,
     SquadLoss,
     TokenClassificationLoss,
 )
@@ -48,6 +47,7 @@ from bert_keras.modeling.models import (
     SquadModel,
     TokenClassifierModel,
 )
+from bert_keras.modeling.objectives.replaced_tokens import ReplacedTokenLoss
+from bert_keras.modeling.objectives.span_boundary import SpanBoundaryLoss
 from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule, clip_by_global_norm, layer_of
-from bert_keras.modeling.replaced_tokens import ReplacedTokenLoss
 from bert_keras.modeling.tagger import TAGGERS, FeatureBasedTagger, LstmTagger
