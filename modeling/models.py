@@ -40,7 +40,8 @@ from bert_keras.modeling.heads import (
     check_pooling,
     pool,
 )
-from bert_keras.modeling.layers import dtype_policy, normalize
+from bert_keras.modeling.layers import normalize
+from bert_keras.modeling.number_format import dtype_policy
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

@@ -175,7 +175,7 @@ def _config(settings):
 def loss_of(settings, config):
     """Returns the loss that a task trains, with random weights."""
     from bert_keras import modeling
-    from bert_keras.modeling.layers import dtype_policy
+    from bert_keras.modeling.number_format import dtype_policy
 
     task = settings["task"]
     of_loss, of_model = (getattr(modeling, name) for name in TASKS[task])

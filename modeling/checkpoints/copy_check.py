@@ -17,7 +17,7 @@ from bert_keras.modeling.checkpoints.loading import load_weights, weights_by_nam
 from bert_keras.modeling.checkpoints.names import LINEAR_HEADS
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.heads import MaskedLmHead, ReplacedTokenHead, SpanBoundaryHead
-from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.number_format import dtype_policy
 
 log = logging.getLogger("bert_keras")
 

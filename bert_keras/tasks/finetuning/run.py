@@ -28,9 +28,10 @@ from bert_keras.engine.step import Trainer
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import PAGE_EXAMPLES_FILE
 from bert_keras.modeling import layer_of, weights_by_name
-from bert_keras.modeling.layers import dtype_policy, initial_seed
+from bert_keras.modeling.layers import initial_seed
 from bert_keras.modeling.lora import enable_lora, merge_lora
 from bert_keras.modeling.losses import Loss
+from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.runs.metrics_log import draw_learning_curves
 from bert_keras.runs.run_dir import MODEL_DIR, RunDir
 from bert_keras.runs.same_run import EVALUATION_FACTS
