@@ -39,6 +39,7 @@ from bert_keras.modeling import read_config
 from bert_keras.modeling.checkpoints import conversion
 from bert_keras.modeling.checkpoints.copy_check import check_copy, run_network
 from bert_keras.modeling.checkpoints.downloads import download_model
+from bert_keras.modeling.checkpoints.names import LINEAR_HEADS
 from bert_keras.modeling.released import released_models
 from bert_keras.settings.fields import define_group
 from bert_keras.settings.model_files import ModelSettings
@@ -47,7 +48,7 @@ from bert_keras.storage.writing import whole_folder
 
 log = logging.getLogger("bert_keras")
 
-HEAD_CHOICES = ("none", "masked_lm", *conversion.LINEAR_HEADS)
+HEAD_CHOICES = ("none", "masked_lm", *LINEAR_HEADS)
 FORMATS = ("tensorflow", "safetensors")
 # Readers look for these files, so they appear last in the output folder.
 _FOUND_BY = (".index", "model.safetensors", ".safetensors.index.json")

@@ -37,6 +37,7 @@ PACKAGES = [
     "model_folder",
     "modeling",
     "modeling.checkpoints",
+    "modeling.objectives",
     "prediction",
     "prediction.tasks",
     "programs",

@@ -157,7 +157,7 @@ class Ours:
         from bert_keras.engine.input.feature_batches import in_parts
         from bert_keras.engine.loop import make_trainer
         from bert_keras.modeling import PretrainingLoss, PretrainingModel
-        from bert_keras.modeling.layers import dtype_policy
+        from bert_keras.modeling.number_format import dtype_policy
         from bert_keras.settings.groups import RunSettings
 
         with self.strategy.scope(), dtype_policy("mixed_bfloat16"):
@@ -172,7 +172,7 @@ class Ours:
         import tensorflow as tf
 
         from bert_keras.modeling import BertModel
-        from bert_keras.modeling.layers import dtype_policy
+        from bert_keras.modeling.number_format import dtype_policy
 
         with self.strategy.scope(), dtype_policy("mixed_bfloat16"):
             model = BertModel(config)

@@ -15,7 +15,7 @@ from bert_keras.modeling import (
     TokenClassificationLoss,
     weights_by_name,
 )
-from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.modeling.tagger import FeatureBasedTagger
 from bert_keras.settings.devices import PRECISIONS
 from bert_keras.settings.groups import RunSettings

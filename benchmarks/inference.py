@@ -26,7 +26,7 @@ from benchmarks import peers, speed
 from benchmarks.machine import torch_device
 from bert_keras.cli.flags import run_main
 from bert_keras.modeling import BertModel
-from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.number_format import dtype_policy
 
 
 def main(argv):

@@ -105,7 +105,7 @@ def make_step(given):
     from bert_keras.engine.input.feature_batches import in_parts
     from bert_keras.engine.loop import make_trainer
     from bert_keras.modeling import ClassificationLoss, ClassifierModel
-    from bert_keras.modeling.layers import dtype_policy
+    from bert_keras.modeling.number_format import dtype_policy
     from bert_keras.settings.groups import RunSettings
 
     config = read_config(given["bert_config_file"])

@@ -27,7 +27,7 @@ from bert_keras.cli.flags import run_main
 from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, PretrainingLoss, PretrainingModel
-from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.number_format import dtype_policy
 
 
 def main(argv):

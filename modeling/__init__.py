@@ -13,6 +13,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from bert_keras.modeling.bert import BertModel
+from bert_keras.modeling.checkpoints.files import open_checkpoint
 from bert_keras.modeling.checkpoints.hugging_face_config import read_config
 from bert_keras.modeling.checkpoints.loading import (
     IncompleteMatchError,
@@ -20,7 +21,6 @@ from bert_keras.modeling.checkpoints.loading import (
     check_config,
     check_sizes,
     load_weights,
-    open_checkpoint,
     weights_by_name,
 )
 from bert_keras.modeling.checkpoints.names import HEAD_PATTERNS, POOLER_PATTERNS
@@ -34,7 +34,6 @@ from bert_keras.modeling.losses import (
     MultiLabelLoss,
     PretrainingLoss,
     RegressionLoss,
-    SpanBoundaryLoss,
     SquadLoss,
     TokenClassificationLoss,
 )
@@ -48,6 +47,7 @@ from bert_keras.modeling.models import (
     SquadModel,
     TokenClassifierModel,
 )
+from bert_keras.modeling.objectives.replaced_tokens import ReplacedTokenLoss
+from bert_keras.modeling.objectives.span_boundary import SpanBoundaryLoss
 from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule, clip_by_global_norm, layer_of
-from bert_keras.modeling.replaced_tokens import ReplacedTokenLoss
 from bert_keras.modeling.tagger import TAGGERS, FeatureBasedTagger, LstmTagger

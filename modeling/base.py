@@ -11,14 +11,13 @@ import numpy as np
 from keras import ops
 
 from bert_keras.mistakes import Mistake
+from bert_keras.modeling.checkpoints.files import Checkpoint, open_checkpoint
 from bert_keras.modeling.checkpoints.hub import model_of_run
 from bert_keras.modeling.checkpoints.loading import (
-    Checkpoint,
     check_config,
     check_sizes,
     entries_of_other_heads,
     load_weights,
-    open_checkpoint,
     weights_by_name,
 )
 from bert_keras.modeling.checkpoints.names import POOLER_PATTERNS, TOP_LEVEL_HEADS, is_of_encoder

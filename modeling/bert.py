@@ -14,19 +14,16 @@ from keras import ops
 
 from bert_keras.modeling.base import BaseModel
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.heads import pool
+from bert_keras.modeling.heads import pool, rows_at
 from bert_keras.modeling.layers import (
+    PADDING_SCORE,
     Embeddings,
     EncoderLayer,
     activation,
     dense,
-    dtype_policy,
-    last_positions,
-    later_token_scores,
-    other_sequence_scores,
     padding_scores,
-    rows_at,
 )
+from bert_keras.modeling.number_format import dtype_policy
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -196,6 +193,30 @@ class BertModel(BaseModel):
         if not self.is_recomputed or dropout_seed is None:
             return layer(hidden, mask_scores, dropout_seed=dropout_seed)
         return keras.remat(lambda hidden: layer(hidden, mask_scores, dropout_seed=dropout_seed))(hidden)
+
+
+def other_sequence_scores(sequence_ids: Any) -> Any:
+    """Maps int32 [B, T], the number of each token's sequence, to attention scores float32 [B, 1, T, T].
+
+    They hide the sequences of a packed row from each other.
+    """
+    is_other = ops.not_equal(ops.expand_dims(sequence_ids, 2), ops.expand_dims(sequence_ids, 1))  # [B, T, T]
+    return ops.expand_dims(ops.cast(is_other, "float32") * PADDING_SCORE, 1)
+
+
+def later_token_scores(num_tokens: Any) -> Any:
+    """Returns attention scores float32 [1, 1, T, T] that hide the later tokens from each token.
+
+    They are twice those of padding. So even a padding token sees no later token, whatever the mask is.
+    """
+    places = ops.arange(num_tokens, dtype="int32")
+    is_later = ops.expand_dims(places, 0) > ops.expand_dims(places, 1)  # [T, T]
+    return ops.expand_dims(ops.cast(is_later, "float32") * (2 * PADDING_SCORE), (0, 1))
+
+
+def last_positions(is_own: Any) -> Any:
+    """Maps int32 [..., T], 1 for the tokens of a sequence and 0 for others, to the place of the last one, [...]."""
+    return ops.max(is_own * ops.arange(ops.shape(is_own)[-1], dtype="int32"), axis=-1)
 
 
 def _input_mask(features: dict[str, Any]) -> Any:

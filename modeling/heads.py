@@ -19,7 +19,6 @@ from bert_keras.modeling.layers import (
     dense,
     layer_norm,
     mark_built,
-    rows_at,
     truncated_normal,
 )
 
@@ -173,6 +172,14 @@ class LinearHead(keras.layers.Layer):
         x = ops.cast(self.dropout(x, dropout_seed), "float32")
         weights = ops.cast(ops.transpose(self.output_weights), "float32")
         return ops.matmul(x, weights) + self.output_bias
+
+
+def rows_at(x: Any, positions: Any) -> Any:
+    """Gathers float [B, P, H] from float [B, T, H] at int32 [B, P], each in [0, T).
+
+    A product with one-hot vectors does it, because its gradient is a product, not a scatter.
+    """
+    return ops.matmul(ops.one_hot(positions, ops.shape(x)[1], dtype=x.dtype), x)
 
 
 def check_pooling(config: BertConfig, pooling: str, model: str = "the model") -> None:

@@ -219,38 +219,6 @@ def padding_scores(input_mask: Any) -> Any:
     return ops.expand_dims(ops.expand_dims(scores, 1), 1)
 
 
-def other_sequence_scores(sequence_ids: Any) -> Any:
-    """Maps int32 [B, T], the number of each token's sequence, to attention scores float32 [B, 1, T, T].
-
-    They hide the sequences of a packed row from each other.
-    """
-    is_other = ops.not_equal(ops.expand_dims(sequence_ids, 2), ops.expand_dims(sequence_ids, 1))  # [B, T, T]
-    return ops.expand_dims(ops.cast(is_other, "float32") * PADDING_SCORE, 1)
-
-
-def later_token_scores(num_tokens: Any) -> Any:
-    """Returns attention scores float32 [1, 1, T, T] that hide the later tokens from each token.
-
-    They are twice those of padding. So even a padding token sees no later token, whatever the mask is.
-    """
-    places = ops.arange(num_tokens, dtype="int32")
-    is_later = ops.expand_dims(places, 0) > ops.expand_dims(places, 1)  # [T, T]
-    return ops.expand_dims(ops.cast(is_later, "float32") * (2 * PADDING_SCORE), (0, 1))
-
-
-def last_positions(is_own: Any) -> Any:
-    """Maps int32 [..., T], 1 for the tokens of a sequence and 0 for others, to the place of the last one, [...]."""
-    return ops.max(is_own * ops.arange(ops.shape(is_own)[-1], dtype="int32"), axis=-1)
-
-
-def rows_at(x: Any, positions: Any) -> Any:
-    """Gathers float [B, P, H] from float [B, T, H] at int32 [B, P], each in [0, T).
-
-    A product with one-hot vectors does it, because its gradient is a product, not a scatter.
-    """
-    return ops.matmul(ops.one_hot(positions, ops.shape(x)[1], dtype=x.dtype), x)
-
-
 def activation(name: str) -> Callable[[Any], Any]:
     """Returns the activation function of a name in `config.POOLER_ACTIVATIONS`."""
     return {
@@ -342,18 +310,3 @@ def next_seed() -> int | None:
 def is_seeded() -> bool:
     """Returns whether the code runs within `initial_seed`."""
     return _seeds.get() is not None
-
-
-@contextlib.contextmanager
-def dtype_policy(name: str | keras.DTypePolicy) -> Iterator[None]:
-    """Sets the Keras dtype policy for the networks made within the block, and restores the previous policy after it.
-
-    With "mixed_bfloat16", matrix products have 16 bits, and weights, softmax, normalisations and losses have 32. With
-    "bfloat16", the weights have 16 bits, too.
-    """
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(name)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)

@@ -1,4 +1,4 @@
-"""The losses and metrics of pre-training, except for ELECTRA's, and of each kind of fine-tuning.
+"""The losses and metrics of BERT's pre-training and of each kind of fine-tuning.
 
 Each loss returns weighted sums (numerators) and sums of weights (denominators). The training step adds the sums of all
 micro-batches and devices and divides once, so the split of a batch does not change the result.
@@ -139,43 +139,6 @@ class PretrainingLoss(Loss):
         labels = ops.reshape(features["next_sentence_labels"], ops.shape(sentence_logits)[:-1])
         sentence = losses_and_hits(sentence_logits, ops.maximum(labels, 0))  # [B] or [B, S]
         return dict(zip(PretrainingLoss.metric_names, (*masked, *sentence), strict=True))
-
-
-class SpanBoundaryLoss(PretrainingLoss):
-    """Masked LM and the span boundary objective; the loss is the sum of both (SpanBERT).
-
-    Differs from facebookresearch/SpanBERT, which adds 1 to the number of tokens that divides the second loss.
-    Source: Joshi et al. 2020, "SpanBERT", section 3.2, and `NoNSPPairLoss` in spanbert_loss.py.
-
-    Args:
-        model: SpanBoundaryModel. The labels are those of `PretrainingLoss`, of which "masked_lm_ids" serve both losses,
-            and float32 [B, P] "masked_lm_boundary_weights", 1 for the tokens of the second loss.
-        masked_lm_loss_weight: see `PretrainingLoss`, but above 0.
-    """
-
-    _OWN_METRICS = ("span_boundary_loss", "span_boundary_accuracy")
-    metric_names = (*PretrainingLoss.metric_names, *_OWN_METRICS)
-    label_names = (
-        *PretrainingLoss.label_names,
-        *("masked_lm_left_positions", "masked_lm_right_positions", "masked_lm_boundary_weights"),
-    )
-
-    def __init__(self, model: Callable[..., dict[str, Any]], masked_lm_loss_weight: float = 1.0) -> None:
-        super().__init__(model, False, masked_lm_loss_weight)
-
-    def value(self, numerators: dict[str, Any], denominators: dict[str, Any]) -> Any:
-        """Returns the loss to minimise, see `Loss.value`: the sum of the mean losses of the two objectives."""
-        of_spans = numerators["span_boundary_loss"] / (denominators["span_boundary_loss"] + MASKED_LM_EPSILON)
-        return super().value(numerators, denominators) + of_spans
-
-    def _weights(self, features: dict[str, Any]) -> dict[str, Any]:
-        of_examples = ops.expand_dims(_example_weights(features), -1)
-        weights = ops.cast(features["masked_lm_boundary_weights"], "float32") * of_examples  # [B, P]
-        return super()._weights(features) | dict.fromkeys(self._OWN_METRICS, weights)
-
-    def _values(self, outputs: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
-        values = losses_and_hits(outputs["span_boundary_logits"], features["masked_lm_ids"])  # [B, P]
-        return super()._values(outputs, features) | dict(zip(self._OWN_METRICS, values, strict=True))
 
 
 class ClassificationLoss(Loss):
@@ -324,10 +287,10 @@ def argmax(logits: Any) -> Any:
 def masked_lm_weights(features: dict[str, Any]) -> Any:
     """Returns float32 [B, P]: 1 for masked tokens, 0 for unused places and padding rows."""
     is_masked = ops.cast(features["masked_lm_weights"], "float32")
-    return is_masked * ops.expand_dims(_example_weights(features), -1)
+    return is_masked * ops.expand_dims(example_weights(features), -1)
 
 
-def _example_weights(features: dict[str, Any]) -> Any:
+def example_weights(features: dict[str, Any]) -> Any:
     """Returns float32 [B]: 1 for examples, 0 for padding rows of the batch."""
     if "is_real_example" in features:
         return ops.reshape(ops.cast(features["is_real_example"], "float32"), (-1,))
@@ -336,7 +299,7 @@ def _example_weights(features: dict[str, Any]) -> Any:
 
 def _sequence_weights(features: dict[str, Any]) -> Any:
     """Returns float32 [B], or [B, S] for packed rows: 1 for sequences, 0 for unused places and padding rows."""
-    weights = _example_weights(features)
+    weights = example_weights(features)
     if "sequence_weights" in features:
         return features["sequence_weights"] * ops.expand_dims(weights, -1)
     return weights

@@ -30,7 +30,7 @@ from keras import ops
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling.base import TOKEN_INPUTS, BaseModel
 from bert_keras.modeling.bert import BertModel
-from bert_keras.modeling.checkpoints.loading import Checkpoint
+from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.heads import (
     LinearHead,
@@ -40,7 +40,8 @@ from bert_keras.modeling.heads import (
     check_pooling,
     pool,
 )
-from bert_keras.modeling.layers import dtype_policy, normalize
+from bert_keras.modeling.layers import normalize
+from bert_keras.modeling.number_format import dtype_policy
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

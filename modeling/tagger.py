@@ -10,12 +10,13 @@ from keras import ops
 
 from bert_keras.modeling.base import TOKEN_INPUTS, BaseModel
 from bert_keras.modeling.bert import BertModel
-from bert_keras.modeling.checkpoints.loading import Checkpoint
+from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.config import FINE_TUNING_DROPOUT, BertConfig
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.heads import FINE_TUNING_INITIALIZER_RANGE
-from bert_keras.modeling.layers import EncoderLayer, dtype_policy, mark_built, next_seed, truncated_normal
+from bert_keras.modeling.layers import EncoderLayer, mark_built, next_seed, truncated_normal
 from bert_keras.modeling.models import TokenClassifierModel
+from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.settings import choices
 
 NUM_FEATURE_LAYERS = 4

@@ -51,7 +51,7 @@ PROGRAMS = [
 # These start without TensorFlow, Keras and NumPy.
 LIGHT = (
     *("storage.paths", "storage.writing", "storage.checks", "storage.vocabulary", "cli.progress"),
-    *("data_prep.text.characters",),
+    *("data_prep.text.characters", "engine.distribution.tpu_step_time"),
     *("data_prep.text.splitting", "data_prep.text.tokenization", "data_prep.text.vocabulary_files"),
 )
 # Building blocks for programmers: a wrong argument is a bug of the caller, and not a mistake of the user.

@@ -13,6 +13,7 @@ from tiny_bert import make_config
 from xla import lower
 
 import check_tpu
+from bert_keras.engine.distribution import tpu_step_time
 from bert_keras.engine.evaluation_pass import Evaluator
 from bert_keras.engine.loop import make_trainer
 from bert_keras.modeling import weights_by_name
@@ -81,9 +82,9 @@ ENTRY %main.4 (x: f32[8]) -> f32[8] {
 
 
 def test_bytes_that_a_core_sends_are_those_of_all_exchanges_also_in_loops():
-    found = sorted(check_tpu.exchanges_of(PROGRAM, 3))
+    found = sorted(tpu_step_time.exchanges_of(PROGRAM, 3))
     assert found == [("all-gather", 1600, 1), ("all-reduce", 5000, 3), ("all-to-all", 80, 1)]
-    cost = check_tpu.cost_of({"flops": 10, "bytes accessed": 900}, PROGRAM, 300, num_cores=4, num_parts=4)
+    cost = tpu_step_time.cost_of({"flops": 10, "bytes accessed": 900}, PROGRAM, 300, num_cores=4, num_parts=4)
     # Two of four parts are counted, and the update's 700 bytes once.
     assert cost == (
         20,
@@ -94,9 +95,9 @@ def test_bytes_that_a_core_sends_are_those_of_all_exchanges_also_in_loops():
 
 
 def test_the_time_is_between_that_of_the_slowest_and_that_of_all():
-    cost = check_tpu.Cost(operations=197 * GB, accessed=819e6, sent=1e9, exchanges={"all-reduce": 2})
+    cost = tpu_step_time.Cost(operations=197 * GB, accessed=819e6, sent=1e9, exchanges={"all-reduce": 2})
     settings = {"tpu": "v5e", "precision": "bfloat16", "train_batch_size": 70, "pack": False}
-    lines = check_tpu.predict(cost, settings)
+    lines = tpu_step_time.predict(cost, settings)
     assert lines[1:] == [
         "  1.00 ms for 197.0 GFLOP at 197,000 GFLOP/s",
         "  1.00 ms for 0.82 GB at 819 GB/s, less what stays on the chip",
@@ -104,7 +105,7 @@ def test_the_time_is_between_that_of_the_slowest_and_that_of_all():
         "a step in 5.00 to 7.00 ms: 10,000 to 14,000 examples/s",
     ]
     # Six products of bfloat16 numbers make one of float32 numbers.
-    assert check_tpu.predict(cost, {**settings, "precision": "float32"})[1].startswith("  6.00 ms for 197.0 GFLOP")
+    assert tpu_step_time.predict(cost, {**settings, "precision": "float32"})[1].startswith("  6.00 ms for 197.0 GFLOP")
 
 
 # The rest of this file compiles: XLA's part for TensorFlow, and the TPU's compiler for JAX.

@@ -12,9 +12,9 @@ from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
 from bert_keras.model_folder.preparation import Preparation
 from bert_keras.model_folder.sentence_transformers import module_files
 from bert_keras.modeling.checkpoints.conversion import Contents
+from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, PROBLEM_TYPES
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion, with_activation
-from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.config import read_json_object
 from bert_keras.storage import paths
 from bert_keras.storage.json_files import readable_json

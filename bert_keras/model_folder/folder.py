@@ -17,10 +17,10 @@ from bert_keras.model_folder.sentence_transformers import MODULES_FILE, Modules,
 from bert_keras.model_folder.task_checks import agreed_labels, check_length, check_settings, read_task, without_task
 from bert_keras.model_folder.tasks import FINE_TUNED_TASKS, shown_model
 from bert_keras.modeling import BertConfig, check_config, check_sizes, open_checkpoint, read_config, with_vocab_size
+from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of_run
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion, task_of_config
-from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
 from bert_keras.modeling.config import released_names
 from bert_keras.storage import paths, writing

@@ -14,7 +14,7 @@ from bert_keras.model_folder.exported import OPENERS, ExportedNetwork, open_expo
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import TASKS, shown_model
 from bert_keras.modeling.base import BaseModel
-from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.prediction.arguments import Limits, PipeOptions, check_choice
 from bert_keras.prediction.containers import is_one, several
 from bert_keras.prediction.network import (

@@ -10,7 +10,7 @@ from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.engine.input.feature_batches import training_batches
 from bert_keras.engine.input.packed_batches import packed_training_batches
-from bert_keras.modeling.layers import other_sequence_scores
+from bert_keras.modeling.bert import other_sequence_scores
 from bert_keras.settings.groups import RunSettings
 from picture_style import GREY, INK, MUTED, STRONG, Canvas
 from sample_data import SAMPLE_TEXT, sample_tokenizer

@@ -2,25 +2,26 @@
 
 import copy
 import dataclasses
-import fnmatch
 import logging
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from bert_keras.mistakes import Message, Mistake, Setting, check_names
 from bert_keras.modeling.checkpoints.families import BERT, check_pooled_token, family_of
-from bert_keras.modeling.checkpoints.loading import Checkpoint, check_config, check_sizes
+from bert_keras.modeling.checkpoints.files import Checkpoint, Tensors
+from bert_keras.modeling.checkpoints.loading import check_config, check_sizes
 from bert_keras.modeling.checkpoints.names import (
-    HEAD_PATTERNS,
-    LOSS_PREFIX,
+    LINEAR_HEADS,
     TOP_LEVEL_HEADS,
     architecture_of,
     is_of_encoder,
-    is_tied,
+    is_of_head,
+    is_of_some_head,
+    is_state_of_run,
     is_training_state,
     to_hugging_face,
     weight_of,
@@ -32,14 +33,6 @@ from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
-# Heads that are one linear layer: the prefix of their weights and the network output that they use.
-LINEAR_HEADS = {
-    "next_sentence": ("cls/seq_relationship/output_", "pooled_output"),
-    "squad": ("cls/squad/output_", "sequence_output"),
-    "classifier": ("output_", "pooled_output"),
-    "multiple_choice": ("output_", "pooled_output"),
-    "token_classifier": ("output_", "sequence_output"),
-}
 # Entries with a row or a number for each token of the vocabulary, and those of a layer; also those of a network that
 # only a loss has, such as ELECTRA's generator, and their slots.
 _VOCABULARY_TABLES = re.compile(
@@ -78,14 +71,10 @@ def without_other_entries(
     selected.names = [
         name
         for name in checkpoint.names
-        if (heads is None or not _is_of_some_head(name) or any(_is_of(head, name) for head in heads))
+        if (heads is None or not is_of_some_head(name) or any(is_of_head(head, name) for head in heads))
         and (with_training_state or not is_training_state(name))
     ]
     return selected
-
-
-def _is_of_some_head(name: str) -> bool:
-    return is_tied(name) or any(fnmatch.fnmatchcase(weight_of(name), pattern) for pattern in HEAD_PATTERNS)
 
 
 def _entries_of_unknown_heads(checkpoint: Checkpoint) -> list[str]:
@@ -93,21 +82,8 @@ def _entries_of_unknown_heads(checkpoint: Checkpoint) -> list[str]:
     return [
         name
         for name in checkpoint.names
-        if not is_of_encoder(weight_of(name)) and not _is_of_some_head(name) and not _is_state_of_run(name)
+        if not is_of_encoder(weight_of(name)) and not is_of_some_head(name) and not is_state_of_run(name)
     ]
-
-
-def _is_state_of_run(name: str) -> bool:
-    return is_training_state(name) and (weight_of(name) == name or name.startswith(LOSS_PREFIX))
-
-
-def _is_of(head: str, name: str) -> bool:
-    """Returns whether an entry belongs to the head; untied projections belong to the masked-LM head."""
-    if head == "masked_lm":
-        return is_tied(name) or name.startswith("cls/predictions/")
-    if head in ("replaced_token", "span_boundary"):
-        return name.startswith(f"cls/{head}/")
-    return name.startswith(LINEAR_HEADS[head][0])
 
 
 class _ExtendedCheckpoint(Checkpoint):
@@ -160,25 +136,6 @@ class _CheckpointOfLayers(Checkpoint):
 
     def read(self, name: str) -> np.ndarray:
         return super().read(name) if name not in self._sources else self._reader.read(self._sources[name])
-
-
-class _Tensors(Mapping[str, np.ndarray]):
-    """The values of a checkpoint by name. Each access reads the value, to save memory."""
-
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self._checkpoint = checkpoint
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self._checkpoint.read(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._checkpoint.names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._checkpoint.names)
-
-    def __len__(self) -> int:
-        return len(self._checkpoint.names)
 
 
 def check_labels(labels: Sequence[str] | None) -> None:
@@ -323,7 +280,7 @@ def keep_layers(contents: Contents, layers: Sequence[str]) -> Contents:
 
 def write_contents(contents: Contents, folder: str | os.PathLike, format_: str) -> None:
     """Writes weights and config: `bert_model.ckpt` and `bert_config.json`, or `model.safetensors` and `config.json`."""
-    config, tensors = contents.config, _Tensors(contents.checkpoint)
+    config, tensors = contents.config, Tensors(contents.checkpoint)
     if format_ == "safetensors":
         architecture = architecture_of(contents.heads, family_of(config))
         save_safetensors(folder, tensors, config, architecture, contents.labels, contents.problem_type)

@@ -11,11 +11,13 @@ import numpy as np
 
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling.bert import BertModel
-from bert_keras.modeling.checkpoints.conversion import LINEAR_HEADS, Contents
-from bert_keras.modeling.checkpoints.loading import Checkpoint, load_weights, open_checkpoint, weights_by_name
+from bert_keras.modeling.checkpoints.conversion import Contents
+from bert_keras.modeling.checkpoints.files import Checkpoint, open_checkpoint
+from bert_keras.modeling.checkpoints.loading import load_weights, weights_by_name
+from bert_keras.modeling.checkpoints.names import LINEAR_HEADS
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.heads import MaskedLmHead, ReplacedTokenHead, SpanBoundaryHead
-from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.number_format import dtype_policy
 
 log = logging.getLogger("bert_keras")
 

@@ -6,9 +6,8 @@ import pathlib
 import tempfile
 
 from bert_keras.mistakes import Mistake, closest
-from bert_keras.modeling.checkpoints.files import RELEASED_PREFIX
+from bert_keras.modeling.checkpoints.files import RELEASED_PREFIX, open_checkpoint
 from bert_keras.modeling.checkpoints.hugging_face_config import RELEASED_FILE, read_config
-from bert_keras.modeling.checkpoints.loading import open_checkpoint
 from bert_keras.modeling.checkpoints.vocabulary import check_vocabulary
 from bert_keras.modeling.config import BertConfig, released_names
 from bert_keras.modeling.released import ReleasedModel, find_released

@@ -1,13 +1,32 @@
-"""Finds the checkpoint in a folder, or explains why there is none."""
+"""Finds and opens checkpoints of any format, or explains why there is none. Entries have their original names."""
 
+import fnmatch
+import functools
+import glob
 import logging
 import os
 import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
 
 from bert_keras.mistakes import Mistake
-from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING
+from bert_keras.modeling.checkpoints.hub import local_model
+from bert_keras.modeling.checkpoints.hugging_face_config import (
+    HUGGING_FACE_FILE,
+    config_of_folder,
+    labels_of,
+    problem_type_of,
+    read_config_files,
+)
+from bert_keras.modeling.checkpoints.names import find_heads
+from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING, SafetensorsReader
+from bert_keras.modeling.checkpoints.tensorflow_format import DATA_FILES, TensorFlowReader, others_of
+from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.released import ReleasedModel, find_on_hugging_face, find_released
 from bert_keras.storage import paths
+from bert_keras.storage.vocabulary import vocabulary_in
 
 log = logging.getLogger("bert_keras")
 
@@ -20,10 +39,148 @@ _LAYOUT = (
 )
 PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".pkl")
 
+_FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _STATE_LINE = re.compile(r'^model_checkpoint_path: "(.*)"$', re.MULTILINE)
 _SHARD = re.compile(r"-\d+-of-\d+\.safetensors$")
 # Names of PyTorch models; other pickles in their folder hold training state.
 _PICKLED_MODEL = re.compile(r"pytorch_model(-\d+-of-\d+)?\.bin$")
+
+
+class Checkpoint:
+    """An open checkpoint, made by `open_checkpoint`. It reads one entry at a time and keeps none in memory.
+
+    Attributes:
+        prefix: str, the path of a safetensors file or index, or of a TensorFlow checkpoint without the file endings.
+        names: original names of the entries, a sorted list of str.
+    """
+
+    def __init__(self, prefix: str, reader: "SafetensorsReader | TensorFlowReader | Checkpoint") -> None:
+        self.prefix = str(prefix)
+        self.names = reader.names
+        self._reader = reader
+        self._folder = paths.parent(self.prefix)
+        self._hugging_face_file = paths.join(self._folder, HUGGING_FACE_FILE)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Returns the shape of an entry, a tuple of ints; kernels are [in, out]."""
+        return self._reader.shape(name)
+
+    def dtype(self, name: str) -> str:
+        """Returns the stored type of an entry, a str such as "float16"; `read` converts floating types to float32."""
+        return self._reader.dtype(name)
+
+    def read(self, name: str) -> np.ndarray:
+        """Returns the value of an entry, a NumPy array; kernels are [in, out].
+
+        Raises:
+            ValueError: the entry does not exist or is damaged.
+        """
+        if name not in self.names:
+            raise Mistake("{} has no entry {}; its {} entries are in `names`", self.prefix, name, len(self.names))
+        return self._reader.read(name)
+
+    @functools.cached_property
+    def config(self) -> BertConfig | None:
+        """The BertConfig of the config file in the same folder, see `read_config`; None without a file."""
+        return config_of_folder(self._config_files) if self._config_files else None
+
+    @property
+    def labels(self) -> list[str] | None:
+        """The class names from the `config.json` in the same folder, a list of str, or None."""
+        return labels_of(self.hugging_face_config, self._hugging_face_file)
+
+    @property
+    def problem_type(self) -> str | None:
+        """The problem type of a classifier from the `config.json` in the same folder, a str, or None."""
+        return problem_type_of(self.hugging_face_config, self._hugging_face_file)
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The heads in the checkpoint, a tuple of str; see `find_heads`."""
+        architectures = self.hugging_face_config.get("architectures")
+        return find_heads(self.names, architectures[0] if isinstance(architectures, list) and architectures else None)
+
+    @property
+    def hugging_face_config(self) -> dict[str, Any]:
+        """The content of the `config.json` in the same folder; {} without one."""
+        return self._config_files.get(self._hugging_face_file, {})
+
+    @property
+    def format(self) -> str:
+        """The format of the weights, "tensorflow" or "safetensors"."""
+        return "safetensors" if self.prefix.endswith((".safetensors", INDEX_ENDING)) else "tensorflow"
+
+    @property
+    def weights_file(self) -> str:
+        """The path of the file of the weights; of several, the index or the first."""
+        return self.prefix if self.format == "safetensors" else f"{self.prefix}.data-00000-of-00001"
+
+    @property
+    def vocab_file(self) -> str | None:
+        """The path of the vocabulary in the same folder, a str, or None; see `storage.vocabulary.vocabulary_in`."""
+        return vocabulary_in(self._folder)
+
+    @functools.cached_property
+    def _config_files(self) -> dict[str, dict[str, Any]]:
+        return read_config_files(self._folder)
+
+
+class Tensors(Mapping[str, np.ndarray]):
+    """The values of a checkpoint by name. Each access reads the value, to save memory."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._checkpoint.read(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._checkpoint.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._checkpoint.names)
+
+    def __len__(self) -> int:
+        return len(self._checkpoint.names)
+
+
+def open_checkpoint(path: str | os.PathLike) -> Checkpoint:
+    """Opens a checkpoint of any format, local or remote; a safetensors checkpoint must be local.
+
+    Args:
+        path: a TensorFlow checkpoint (its prefix or one of its files), a safetensors file or the index of its shards,
+            a folder with one of these, or the name of a model on Hugging Face (`hf://owner/name`). If a folder holds
+            several checkpoints, TensorFlow's file `checkpoint` in the folder must name one.
+
+    Returns:
+        Checkpoint.
+
+    Raises:
+        FileNotFoundError: the checkpoint or a part of it does not exist.
+        ValueError: a folder holds several checkpoints, or a file is damaged or a pickle.
+    """
+    path = local_model(path)
+    # TensorFlow's in-memory file system reports a prefix of a file name as a folder.
+    if not paths.is_file(f"{path}.index") and paths.is_dir(path):
+        path = find_in_folder(path)
+    if path.endswith((".safetensors", INDEX_ENDING)):
+        if not paths.is_file(path):
+            raise not_found(path, path)
+        return Checkpoint(path, SafetensorsReader(path))
+    prefix = _FILE_SUFFIX.sub("", path)
+    folder = paths.parent(prefix)
+    if not paths.is_file(f"{prefix}.index"):
+        if path.endswith(PICKLE_ENDINGS) and paths.is_file(path):
+            raise pickle_refusal(path)
+        raise not_found(prefix, f"{prefix} (no {prefix}.index)")
+    data_files = fnmatch.filter(paths.list_dir(folder), f"{glob.escape(paths.name(prefix))}{DATA_FILES}")
+    if not data_files:
+        raise FileNotFoundError(
+            f"{prefix}.index exists, but {prefix}.data-00000-of-00001 does not; copy both files{others_of(prefix)}"
+        )
+    for name in (f"{paths.name(prefix)}.index", *data_files):
+        paths.check_readable(paths.join(folder, name))
+    return Checkpoint(prefix, TensorFlowReader(prefix))
 
 
 def find_in_folder(folder: str) -> str:

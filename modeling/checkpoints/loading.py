@@ -1,35 +1,19 @@
-"""Opens checkpoints of any format and loads them into models. Entries have their original names in every format."""
+"""Loads checkpoints into models, and checks that they fit."""
 
 import dataclasses
 import fnmatch
-import functools
 import glob
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 import keras
-import numpy as np
 
 from bert_keras.mistakes import Mistake
-from bert_keras.modeling.checkpoints.files import PICKLE_ENDINGS, find_in_folder, not_found, pickle_refusal
-from bert_keras.modeling.checkpoints.hub import local_model
-from bert_keras.modeling.checkpoints.hugging_face_config import (
-    HUGGING_FACE_FILE,
-    config_of_folder,
-    labels_of,
-    problem_type_of,
-    read_config_files,
-)
-from bert_keras.modeling.checkpoints.names import find_heads, is_of_encoder, is_tied, is_training_state
-from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING, SafetensorsReader
-from bert_keras.modeling.checkpoints.tensorflow_format import DATA_FILES, TensorFlowReader, others_of
+from bert_keras.modeling.checkpoints.files import Checkpoint, open_checkpoint
+from bert_keras.modeling.checkpoints.names import is_of_encoder, is_tied, is_training_state
 from bert_keras.modeling.config import BertConfig
-from bert_keras.storage import paths
-from bert_keras.storage.vocabulary import vocabulary_in
 
-_FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _LAYER = re.compile(r"bert/encoder/layer_(\d+)/")
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 # Items of a list in an error message.
@@ -49,85 +33,6 @@ _FIELDS_WITHOUT_SHAPE = (
 
 class IncompleteMatchError(Mistake):
     """The checkpoint lacks weights of the model or has additional weights, and the caller did not allow that."""
-
-
-class Checkpoint:
-    """An open checkpoint, made by `open_checkpoint`. It reads one entry at a time and keeps none in memory.
-
-    Attributes:
-        prefix: str, the path of a safetensors file or index, or of a TensorFlow checkpoint without the file endings.
-        names: original names of the entries, a sorted list of str.
-    """
-
-    def __init__(self, prefix: str, reader: "SafetensorsReader | TensorFlowReader | Checkpoint") -> None:
-        self.prefix = str(prefix)
-        self.names = reader.names
-        self._reader = reader
-        self._folder = paths.parent(self.prefix)
-        self._hugging_face_file = paths.join(self._folder, HUGGING_FACE_FILE)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Returns the shape of an entry, a tuple of ints; kernels are [in, out]."""
-        return self._reader.shape(name)
-
-    def dtype(self, name: str) -> str:
-        """Returns the stored type of an entry, a str such as "float16"; `read` converts floating types to float32."""
-        return self._reader.dtype(name)
-
-    def read(self, name: str) -> np.ndarray:
-        """Returns the value of an entry, a NumPy array; kernels are [in, out].
-
-        Raises:
-            ValueError: the entry does not exist or is damaged.
-        """
-        if name not in self.names:
-            raise Mistake("{} has no entry {}; its {} entries are in `names`", self.prefix, name, len(self.names))
-        return self._reader.read(name)
-
-    @functools.cached_property
-    def config(self) -> BertConfig | None:
-        """The BertConfig of the config file in the same folder, see `read_config`; None without a file."""
-        return config_of_folder(self._config_files) if self._config_files else None
-
-    @property
-    def labels(self) -> list[str] | None:
-        """The class names from the `config.json` in the same folder, a list of str, or None."""
-        return labels_of(self.hugging_face_config, self._hugging_face_file)
-
-    @property
-    def problem_type(self) -> str | None:
-        """The problem type of a classifier from the `config.json` in the same folder, a str, or None."""
-        return problem_type_of(self.hugging_face_config, self._hugging_face_file)
-
-    @property
-    def heads(self) -> tuple[str, ...]:
-        """The heads in the checkpoint, a tuple of str; see `find_heads`."""
-        architectures = self.hugging_face_config.get("architectures")
-        return find_heads(self.names, architectures[0] if isinstance(architectures, list) and architectures else None)
-
-    @property
-    def hugging_face_config(self) -> dict[str, Any]:
-        """The content of the `config.json` in the same folder; {} without one."""
-        return self._config_files.get(self._hugging_face_file, {})
-
-    @property
-    def format(self) -> str:
-        """The format of the weights, "tensorflow" or "safetensors"."""
-        return "safetensors" if self.prefix.endswith((".safetensors", INDEX_ENDING)) else "tensorflow"
-
-    @property
-    def weights_file(self) -> str:
-        """The path of the file of the weights; of several, the index or the first."""
-        return self.prefix if self.format == "safetensors" else f"{self.prefix}.data-00000-of-00001"
-
-    @property
-    def vocab_file(self) -> str | None:
-        """The path of the vocabulary in the same folder, a str, or None; see `storage.vocabulary.vocabulary_in`."""
-        return vocabulary_in(self._folder)
-
-    @functools.cached_property
-    def _config_files(self) -> dict[str, dict[str, Any]]:
-        return read_config_files(self._folder)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,45 +58,6 @@ class LoadReport:
         if self.unused:
             parts.append(f"unused: {', '.join(self.unused)}")
         return "; ".join(parts)
-
-
-def open_checkpoint(path: str | os.PathLike) -> Checkpoint:
-    """Opens a checkpoint of any format, local or remote; a safetensors checkpoint must be local.
-
-    Args:
-        path: a TensorFlow checkpoint (its prefix or one of its files), a safetensors file or the index of its shards,
-            a folder with one of these, or the name of a model on Hugging Face (`hf://owner/name`). If a folder holds
-            several checkpoints, TensorFlow's file `checkpoint` in the folder must name one.
-
-    Returns:
-        Checkpoint.
-
-    Raises:
-        FileNotFoundError: the checkpoint or a part of it does not exist.
-        ValueError: a folder holds several checkpoints, or a file is damaged or a pickle.
-    """
-    path = local_model(path)
-    # TensorFlow's in-memory file system reports a prefix of a file name as a folder.
-    if not paths.is_file(f"{path}.index") and paths.is_dir(path):
-        path = find_in_folder(path)
-    if path.endswith((".safetensors", INDEX_ENDING)):
-        if not paths.is_file(path):
-            raise not_found(path, path)
-        return Checkpoint(path, SafetensorsReader(path))
-    prefix = _FILE_SUFFIX.sub("", path)
-    folder = paths.parent(prefix)
-    if not paths.is_file(f"{prefix}.index"):
-        if path.endswith(PICKLE_ENDINGS) and paths.is_file(path):
-            raise pickle_refusal(path)
-        raise not_found(prefix, f"{prefix} (no {prefix}.index)")
-    data_files = fnmatch.filter(paths.list_dir(folder), f"{glob.escape(paths.name(prefix))}{DATA_FILES}")
-    if not data_files:
-        raise FileNotFoundError(
-            f"{prefix}.index exists, but {prefix}.data-00000-of-00001 does not; copy both files{others_of(prefix)}"
-        )
-    for name in (f"{paths.name(prefix)}.index", *data_files):
-        paths.check_readable(paths.join(folder, name))
-    return Checkpoint(prefix, TensorFlowReader(prefix))
 
 
 def weights_by_name(model: keras.Model) -> dict[str, keras.Variable]:

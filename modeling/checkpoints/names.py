@@ -4,6 +4,7 @@ Kernels are [in, out] originally and [out, in] in the Hugging Face layout. `outp
 has the names of BERT; `families` derives those of its variants.
 """
 
+import fnmatch
 import re
 from collections.abc import Collection, Iterable, Sequence
 
@@ -103,6 +104,14 @@ _HEAD_WEIGHTS = {
 }
 # The weights of these heads have the same names, so only the Hugging Face class tells them apart.
 TOP_LEVEL_HEADS = ("classifier", "token_classifier", "multiple_choice")
+# Heads that are one linear layer: the prefix of their weights and the network output that they use.
+LINEAR_HEADS = {
+    "next_sentence": ("cls/seq_relationship/output_", "pooled_output"),
+    "squad": ("cls/squad/output_", "sequence_output"),
+    "classifier": ("output_", "pooled_output"),
+    "multiple_choice": ("output_", "pooled_output"),
+    "token_classifier": ("output_", "sequence_output"),
+}
 
 
 def is_training_state(name: str) -> bool:
@@ -128,6 +137,25 @@ def is_tied(name: str) -> bool:
 def is_of_encoder(name: str) -> bool:
     """Returns whether an entry belongs to the encoder, by its original or Hugging Face name, also an unknown one."""
     return re.split(r"[/.]", name.removeprefix(_FAIRSEQ_PREFIX), maxsplit=1)[0] in _ENCODER_PARTS
+
+
+def is_of_head(head: str, name: str) -> bool:
+    """Returns whether an entry belongs to the head; untied projections belong to the masked-LM head."""
+    if head == "masked_lm":
+        return is_tied(name) or name.startswith("cls/predictions/")
+    if head in ("replaced_token", "span_boundary"):
+        return name.startswith(f"cls/{head}/")
+    return name.startswith(LINEAR_HEADS[head][0])
+
+
+def is_of_some_head(name: str) -> bool:
+    """Returns whether an entry belongs to any head, by its original name; untied projections do."""
+    return is_tied(name) or any(fnmatch.fnmatchcase(weight_of(name), pattern) for pattern in HEAD_PATTERNS)
+
+
+def is_state_of_run(name: str) -> bool:
+    """Returns whether an entry is training state, but not a slot of one of the model's weights."""
+    return is_training_state(name) and (weight_of(name) == name or name.startswith(LOSS_PREFIX))
 
 
 def to_hugging_face(

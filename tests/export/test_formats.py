@@ -21,7 +21,7 @@ from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.graph.networks import IdsNetwork, in_bfloat16
 from bert_keras.model_folder.exported import OPENERS
 from bert_keras.modeling import BertModel, ClassifierModel, PretrainingModel
-from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.modeling.tagger import FeatureBasedTagger
 
 

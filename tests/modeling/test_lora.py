@@ -8,7 +8,6 @@ from states import weights_of
 from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.modeling import BertModel, ClassifierModel, open_checkpoint, save_checkpoint, weights_by_name
-from bert_keras.modeling.layers import dtype_policy
 from bert_keras.modeling.lora import (
     adapter_bytes,
     enable_lora,
@@ -18,6 +17,7 @@ from bert_keras.modeling.lora import (
     merged_weights,
     save_lora,
 )
+from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.settings.choices import LORA_TARGETS
 
 CONFIG = make_config(num_hidden_layers=2)

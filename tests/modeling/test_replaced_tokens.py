@@ -19,9 +19,9 @@ from bert_keras.modeling import (
     LearningRateSchedule,
     ReplacedTokenLoss,
     ReplacedTokenModel,
-    replaced_tokens,
 )
-from bert_keras.modeling.replaced_tokens import generator_config, gumbel_noise, replace_tokens
+from bert_keras.modeling.objectives import replaced_tokens
+from bert_keras.modeling.objectives.replaced_tokens import generator_config, gumbel_noise, replace_tokens
 
 EMBEDDINGS = ("word_embeddings", "token_type_embeddings", "position_embeddings", "LayerNorm/gamma", "LayerNorm/beta")
 

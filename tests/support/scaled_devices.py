@@ -19,7 +19,7 @@ from bert_keras.modeling import (
     PretrainingModel,
     weights_by_name,
 )
-from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.number_format import dtype_policy
 
 CONFIG = make_config(
     num_hidden_layers=1, max_position_embeddings=12, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0

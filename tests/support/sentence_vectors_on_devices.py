@@ -10,7 +10,7 @@ from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.loss_scale import LossScale
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, SentenceModel
-from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.tasks.vectors.losses import RankingLoss
 
 CONFIG = make_config(num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)

@@ -15,8 +15,8 @@ from tiny_bert import make_config
 
 from bert_keras.engine.input.packing import pack
 from bert_keras.modeling import replaced_tokens, weights_by_name
-from bert_keras.modeling.layers import dtype_policy
 from bert_keras.modeling.lora import enable_lora
+from bert_keras.modeling.number_format import dtype_policy
 
 PLAIN = make_config(**SIZES)
 # The vector of [CLS] of a model that reads left to right is refused, see test_run_sentence_vectors.py; LSTMs on an

@@ -10,7 +10,7 @@ import tensorflow as tf
 from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import AdamWeightDecay, ClassifierModel, LearningRateSchedule, RegressionLoss, weights_by_name
-from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.tasks.distillation.loss import _soft_losses
 
 

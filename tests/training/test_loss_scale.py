@@ -12,7 +12,7 @@ from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.loss_scale import LossScale, without_skipped
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import AdamWeightDecay, ClassificationLoss, ClassifierModel, LearningRateSchedule
-from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.number_format import dtype_policy
 
 STRATEGY = tf.distribute.get_strategy()
 

@@ -28,7 +28,7 @@ from bert_keras.modeling import (
     SquadModel,
     open_checkpoint,
 )
-from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.number_format import dtype_policy
 
 
 def features_of(examples):

@@ -21,7 +21,8 @@ from bert_keras.modeling import (
     weights_by_name,
     weights_to_load,
 )
-from bert_keras.modeling.checkpoints.loading import Checkpoint, entries_of_other_heads
+from bert_keras.modeling.checkpoints.files import Checkpoint
+from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.modeling.heads import check_pooling, pool
 from bert_keras.prediction.arguments import EMBEDDINGS, Limits, check_choice, choose_layers, shown
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Results, Tensors

@@ -19,8 +19,8 @@ import numpy as np
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
 from bert_keras.modeling import POOLER_PATTERNS, load_weights, open_checkpoint, weights_by_name
-from bert_keras.modeling.checkpoints.files import ADAPTER_FILE
-from bert_keras.modeling.checkpoints.loading import Checkpoint, entries_of_other_heads
+from bert_keras.modeling.checkpoints.files import ADAPTER_FILE, Checkpoint
+from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.modeling.lora import adapter_bytes, has_lora, merged_weights
 from bert_keras.runs.run_dir import MODEL_DIR, RunDir
 from bert_keras.storage import paths

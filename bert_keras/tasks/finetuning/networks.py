@@ -17,9 +17,10 @@ from bert_keras.engine.input.packed_batches import is_worth_packing, packed_trai
 from bert_keras.engine.loop import make_trainer
 from bert_keras.engine.step import Trainer
 from bert_keras.modeling import layer_of, weights_by_name
-from bert_keras.modeling.layers import dtype_policy, initial_seed
+from bert_keras.modeling.layers import initial_seed
 from bert_keras.modeling.lora import enable_lora, merge_lora
 from bert_keras.modeling.losses import Loss
+from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.settings.devices import PRECISIONS
 from bert_keras.settings.groups import EvaluatedSettings, FineTuningSettings

@@ -45,9 +45,10 @@ from bert_keras.modeling import (
     open_checkpoint,
     weights_by_name,
 )
-from bert_keras.modeling.checkpoints.loading import Checkpoint
-from bert_keras.modeling.layers import dtype_policy, initial_seed
+from bert_keras.modeling.checkpoints.files import Checkpoint
+from bert_keras.modeling.layers import initial_seed
 from bert_keras.modeling.losses import Loss
+from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.runs.metrics_log import draw_learning_curves
 from bert_keras.runs.run_dir import ALL_STEPS, RunDir
 from bert_keras.settings.devices import PRECISIONS

@@ -15,7 +15,6 @@ from bert_keras.modeling.checkpoints.names import LOSS_PREFIX
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.dropout import random_bits_of_rows, shifted
 from bert_keras.modeling.heads import MaskedLmHead
-from bert_keras.modeling.layers import dtype_policy
 from bert_keras.modeling.losses import (
     MASKED_LM_EPSILON,
     Loss,
@@ -24,6 +23,7 @@ from bert_keras.modeling.losses import (
     masked_lm_weights,
     weighted_sum,
 )
+from bert_keras.modeling.number_format import dtype_policy
 
 # The seeds of the generator's dropout and of its samples, in steps of more than the number of dropouts in a network.
 _GENERATOR, _SAMPLES = 2**16, 2**17

@@ -1,0 +1,1 @@
+"""The pre-trainings of BERT's variants: their losses, and what these need beyond a model."""
