@@ -155,7 +155,7 @@ class Ours:
 
         from bert_keras.engine.distribution.devices import distribute
         from bert_keras.engine.input.feature_batches import in_parts
-        from bert_keras.engine.loop import make_trainer
+        from bert_keras.engine.trainer import make_trainer
         from bert_keras.modeling import PretrainingLoss, PretrainingModel
         from bert_keras.modeling.number_format import dtype_policy
         from bert_keras.settings.groups import RunSettings

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.engine import loop
+from bert_keras.engine import trainer as trainers
 from bert_keras.engine.distribution.devices import create_strategy, distribute
 from bert_keras.engine.evaluation_pass import Evaluator, last
 from bert_keras.engine.input.feature_batches import in_parts
@@ -138,7 +138,7 @@ def make_trainer(kind, config, strategy, precision, is_compiled):
         weight.assign(0.05 * random.standard_normal(weight.shape) + name.endswith("gamma"))
     settings = RunSettings(learning_rate=1e-4, num_train_steps=1000, seed=0, precision=precision, jit=is_compiled)
     is_trained = (lambda name: not name.startswith("bert/")) if kind == "tagging" else None
-    return loop.make_trainer(loss, strategy, settings, is_trained=is_trained)
+    return trainers.make_trainer(loss, strategy, settings, is_trained=is_trained)
 
 
 def make_batch(kind, config, num_rows, num_tokens):

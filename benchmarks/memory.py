@@ -103,7 +103,7 @@ def make_step(given):
 
     from benchmarks.speed import read_config
     from bert_keras.engine.input.feature_batches import in_parts
-    from bert_keras.engine.loop import make_trainer
+    from bert_keras.engine.trainer import make_trainer
     from bert_keras.modeling import ClassificationLoss, ClassifierModel
     from bert_keras.modeling.number_format import dtype_policy
     from bert_keras.settings.groups import RunSettings

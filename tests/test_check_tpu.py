@@ -15,7 +15,7 @@ from xla import lower
 import check_tpu
 from bert_keras.engine.distribution import tpu_step_time
 from bert_keras.engine.evaluation_pass import Evaluator
-from bert_keras.engine.loop import make_trainer
+from bert_keras.engine.trainer import make_trainer
 from bert_keras.modeling import weights_by_name
 from bert_keras.settings.groups import RunSettings
 

@@ -193,7 +193,7 @@ def compile_step(settings, config, part):
     from jax.experimental import topologies
 
     from bert_keras.engine.distribution.jax_devices import JaxDevices, set_precision
-    from bert_keras.engine.loop import make_trainer
+    from bert_keras.engine.trainer import make_trainer
     from bert_keras.settings.groups import RunSettings
 
     set_precision(settings["precision"])

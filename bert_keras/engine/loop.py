@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import keras
 import numpy as np
 import rich.console
 import tensorflow as tf
@@ -15,16 +14,12 @@ import tensorflow as tf
 from bert_keras.engine.distribution.devices import part_of_batch
 from bert_keras.engine.distribution.workers import Workers
 from bert_keras.engine.evaluation_pass import Evaluation
-from bert_keras.engine.failures import explain_errors, explain_large_model, not_finite
-from bert_keras.engine.loss_scale import LossScale
+from bert_keras.engine.failures import explain_errors, not_finite
 from bert_keras.engine.precision import this_process
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Report
 from bert_keras.engine.step import Trainer
 from bert_keras.engine.stop_requests import agree, collect_stop_requests
-from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.mistakes import Message
-from bert_keras.modeling.losses import Loss
-from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule
 from bert_keras.runs.metrics_log import MetricsFile, TensorBoardEvents
 from bert_keras.runs.run_dir import ALL_STEPS, CALLBACK, EARLY_STOPPING, RunDir
 from bert_keras.runs.state import process_changes
@@ -110,51 +105,6 @@ class Hooks:
         """Saves a checkpoint, and the sums of the steps that have no row in metrics.csv yet."""
         self.run_dir.save_run(step, state, since_row, self.settings.keep_checkpoint_max)
         self.call("on_save", step, self.run_dir.file(f"model.ckpt-{step}"))
-
-
-@explain_large_model()
-def make_trainer(
-    loss: Loss,
-    strategy: tf.distribute.Strategy,
-    settings: RunSettings,
-    rate_factor: Callable[[str], float] | None = None,
-    is_trained: Callable[[str], bool] | None = None,
-) -> Trainer:
-    """Returns a `Trainer` as the settings say."""
-    schedule = LearningRateSchedule(
-        settings.learning_rate,
-        settings.num_train_steps,
-        settings.num_warmup_steps,
-        settings.learning_rate_schedule,
-    )
-    optimizer = AdamWeightDecay(
-        schedule,
-        weight_decay_rate=settings.weight_decay_rate,
-        beta_1=settings.adam_beta_1,
-        beta_2=settings.adam_beta_2,
-        epsilon=settings.adam_epsilon,
-        rate_factor=rate_factor,
-        clip_norm=settings.clip_norm,
-        bias_correction=settings.adam_bias_correction,
-    )
-    with strategy.scope():
-        loss_scale = LossScale() if settings.precision == "float16" else None
-    kind = TensorFlowTrainer
-    if keras.backend.backend() == "jax":
-        from bert_keras.engine.jax_step import JaxTrainer
-
-        kind = JaxTrainer
-    return kind(
-        loss,
-        optimizer,
-        strategy,
-        settings.seed,
-        settings.gradient_accumulation_steps,
-        is_trained,
-        loss_scale,
-        None if settings.jit == "auto" else settings.jit,
-        settings.ema_decay,
-    )
 
 
 def train(

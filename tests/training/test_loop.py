@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.engine import loop
+from bert_keras.engine import trainer as trainers
 from bert_keras.engine.evaluation_pass import Evaluation
 from bert_keras.engine.loop import Hooks, train
 from bert_keras.settings.groups import RunSettings
@@ -239,9 +240,9 @@ def test_a_model_that_is_larger_than_the_memory_is_explained(monkeypatch):
     def fail(*arguments):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM")
 
-    monkeypatch.setattr(loop, "TensorFlowTrainer", fail)
+    monkeypatch.setattr(trainers, "TensorFlowTrainer", fail)
     with pytest.raises(ValueError, match="^the device's memory does not hold the model's weights .* freeze_layers"):
-        loop.make_trainer(None, tf.distribute.get_strategy(), RunSettings(num_train_steps=1))
+        trainers.make_trainer(None, tf.distribute.get_strategy(), RunSettings(num_train_steps=1))
 
 
 def test_of_several_workers_all_stop_where_one_is_asked_to_and_take_as_many_steps_at_once(run, recorder):

@@ -9,9 +9,9 @@ from lookup_loss import LookupLoss
 from states import assert_bit_equal
 
 from bert_keras.engine.input.feature_batches import in_parts
-from bert_keras.engine.loop import make_trainer
 from bert_keras.engine.loss_scale import LossScale
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
+from bert_keras.engine.trainer import make_trainer
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule
 from bert_keras.settings.groups import RunSettings, values_of
 

@@ -15,8 +15,8 @@ from training_runs import assert_near, rows_of
 
 from bert_keras.engine.evaluation_pass import Inference, last, length_step
 from bert_keras.engine.input.feature_batches import in_parts, training_batches
-from bert_keras.engine.loop import make_trainer
 from bert_keras.engine.loss_scale import LossScale
+from bert_keras.engine.trainer import make_trainer
 from bert_keras.modeling import (
     BertConfig,
     ClassificationLoss,

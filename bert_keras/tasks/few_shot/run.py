@@ -19,7 +19,8 @@ from bert_keras.engine.distribution.devices import distribute, is_compiled
 from bert_keras.engine.distribution.workers import Workers
 from bert_keras.engine.evaluation_pass import Inference, finish, last, length_step
 from bert_keras.engine.input.feature_batches import batches_of, in_parts
-from bert_keras.engine.loop import Hooks, make_trainer, train
+from bert_keras.engine.loop import Hooks, train
+from bert_keras.engine.trainer import make_trainer
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import ClassifierModel, weights_by_name

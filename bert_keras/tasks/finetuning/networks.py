@@ -14,8 +14,8 @@ from bert_keras.engine.evaluation_pass import Evaluation, Inference, last, lengt
 from bert_keras.engine.failures import explain_large_model, explain_out_of_memory
 from bert_keras.engine.input.feature_batches import in_parts, training_batches
 from bert_keras.engine.input.packed_batches import is_worth_packing, packed_training_batches
-from bert_keras.engine.loop import make_trainer
 from bert_keras.engine.step import Trainer
+from bert_keras.engine.trainer import make_trainer
 from bert_keras.modeling import layer_of, weights_by_name
 from bert_keras.modeling.layers import initial_seed
 from bert_keras.modeling.lora import enable_lora, merge_lora

@@ -26,9 +26,10 @@ from bert_keras.engine.input.pretraining_batches import (
     span_boundary_batches,
     training_batches,
 )
-from bert_keras.engine.loop import Hooks, Progress, make_trainer, train
+from bert_keras.engine.loop import Hooks, Progress, train
 from bert_keras.engine.precision import take_jit
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Result
+from bert_keras.engine.trainer import make_trainer
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.preparation import Preparation
 from bert_keras.modeling import (
