@@ -15,14 +15,13 @@ from bert_keras.engine.distribution.devices import part_of_batch
 from bert_keras.engine.distribution.workers import Workers
 from bert_keras.engine.evaluation_pass import Evaluation
 from bert_keras.engine.failures import explain_errors, not_finite
-from bert_keras.engine.precision import this_process
+from bert_keras.engine.precision import note_process
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Report
 from bert_keras.engine.step import Trainer
 from bert_keras.engine.stop_requests import agree, collect_stop_requests
 from bert_keras.mistakes import Message
 from bert_keras.runs.metrics_log import MetricsFile, TensorBoardEvents
 from bert_keras.runs.run_dir import ALL_STEPS, CALLBACK, EARLY_STOPPING, RunDir
-from bert_keras.runs.state import process_changes
 from bert_keras.settings.groups import FineTuningSettings, RunSettings
 
 log = logging.getLogger("bert_keras")
@@ -133,10 +132,7 @@ def train(
         trainer.swap_averages()
         run_dir.finish(progress.step, progress.end)  # which a run that was killed after its last checkpoint lacks
         return progress
-    process = this_process(trainer.strategy)
-    if changed := process_changes(run_dir.state.processes.get("last", {}), process):
-        log.warning("the numbers may round differently from here on: %s", changed)
-    run_dir.state.note_process(process)
+    note_process(run_dir.state, trainer.strategy)
     batches = iter(make_batches(progress.step))
     with _open_report(trainer, hooks, progress.step) as report, collect_stop_requests() as requests:
         if hooks.evaluate and is_evaluation_missing:

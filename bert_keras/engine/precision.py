@@ -17,6 +17,7 @@ from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.optimization import AdamWeightDecay
 from bert_keras.runs.run_dir import RUN_CONFIG, read_run_config
+from bert_keras.runs.state import RunState, process_changes
 from bert_keras.settings.groups import RunSettings
 from bert_keras.storage import paths
 
@@ -167,8 +168,8 @@ def _find_bfloat16(use_tpu: bool) -> tuple[bool, str]:
     return False, f"the processor has neither {' nor '.join(_INSTRUCTIONS)}"
 
 
-def this_process(strategy: tf.distribute.Strategy) -> dict[str, str]:
-    """Returns the versions and the devices of this process, by name. Others may round differently."""
+def note_process(state: RunState, strategy: tf.distribute.Strategy) -> None:
+    """Stores the versions and the devices of this process, and warns if the last process of the run had others."""
     versions = {"tensorflow": tf.version.VERSION, "keras": keras.version()}
     if keras.backend.backend() == "jax":
         versions["jax"] = sys.modules["jax"].__version__
@@ -178,7 +179,10 @@ def this_process(strategy: tf.distribute.Strategy) -> dict[str, str]:
         kind = "TPU"
     elif gpus := list_gpus():
         kind = gpus[0][1]
-    return versions | {"devices": f"{strategy.num_replicas_in_sync} x {kind}"}
+    process = versions | {"devices": f"{strategy.num_replicas_in_sync} x {kind}"}
+    if changed := process_changes(state.processes.get("last", {}), process):
+        log.warning("the numbers may round differently from here on: %s", changed)
+    state.note_process(process)
 
 
 def list_gpus() -> list[tuple[tuple[int, ...], str]]:
