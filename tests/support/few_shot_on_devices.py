@@ -7,6 +7,7 @@ import sys
 import tempfile
 
 import numpy as np
+import quick_start
 import tensorflow as tf
 from states import weights_of
 from tiny_classes import run_few_shot, texts, write_encoder, write_rows
@@ -45,7 +46,11 @@ def main():
     dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     file.write_text(json.dumps(json.loads(file.read_text()) | dropout))
     for num_devices in (1, 2, 4, 8):  # TensorFlow cannot form several groups of devices in a process
-        subprocess.run([sys.executable, __file__, folder, str(num_devices)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, quick_start.__file__, __file__, folder, str(num_devices)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
     for num_texts in SIZES:
         expected, *found = (np.load(folder / f"{num_texts}_{num_devices}.npz") for num_devices in (1, 2, 4, 8))
         embeddings = expected["bert/embeddings/word_embeddings"]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import quick_start
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -45,7 +46,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 )
 def test_several_devices_compute_as_one(script, arguments, last_lines):
     # A new process, because devices must be configured before TensorFlow starts.
-    command = [sys.executable, str(ROOT / "tests" / "support" / script), *arguments]
+    command = [sys.executable, quick_start.__file__, str(ROOT / "tests" / "support" / script), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
