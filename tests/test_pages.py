@@ -202,7 +202,7 @@ def run(script, folder, monkeypatch):
 def run_program(program, arguments, folder):
     """Runs a program in this process, with flags that shorten it."""
     if not arguments and (ROOT / program).exists():
-        return  # a demo, which .ci/run runs, and whose output page_files.py replaces
+        return  # a demo, which a test of its own runs, and whose output page_files.py replaces
     if program.startswith("docs/") or "def main" not in (folder / program).read_text(encoding="utf-8"):
         run_in_shell(shlex.join(["python", program, *arguments]), folder)
         return
