@@ -117,12 +117,19 @@ class Arguments:
 
 
 def takes(arguments: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
-    """Gives a function the signature of a dataclass, whose fields are its arguments."""
+    """Gives a function the signature of a dataclass, whose fields are its arguments.
+
+    Not so the fields of settings that are no `setting`, which a run decides itself.
+    """
+    kind = cast(Any, arguments)
+    bases = [base for base in kind.__mro__ if base is kind or issubclass(base, (Arguments, Data))]
+    names = {name for base in bases for name in vars(base).get("__annotations__", ())}
+    names |= {field.name for field in dataclasses.fields(kind) if field.metadata}
 
     def decorate(function: Any) -> Any:
         returned = inspect.signature(function).return_annotation
         signature = inspect.signature(arguments)
-        shown = [argument for name, argument in signature.parameters.items() if name != "given"]
+        shown = [argument for name, argument in signature.parameters.items() if name in names]
         function.__signature__ = signature.replace(parameters=shown, return_annotation=returned)
         return function
 

@@ -1,5 +1,6 @@
 """`train_classifier`: data in memory, settings by name, callbacks, results."""
 
+import dataclasses
 import gc
 import inspect
 import json
@@ -284,7 +285,9 @@ def test_editors_see_every_flag_as_an_argument(function, program):
     assert list(arguments)[: len(names)] == names
     names = {field.name for field in setting_fields(program._PROGRAM.settings)}
     assert names | {"on_step", "on_evaluation", "on_save", "verbose"} <= set(arguments)
-    assert "given" not in arguments
+    internal = {field.name for field in dataclasses.fields(program._PROGRAM.settings)} - names
+    assert "given" in internal
+    assert not internal & set(arguments)
     assert arguments["seed"].default == 12345
 
 
