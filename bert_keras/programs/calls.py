@@ -122,9 +122,11 @@ def takes(arguments: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[
     Not so the fields of settings that are no `setting`, which a run decides itself.
     """
     kind = cast(Any, arguments)
-    bases = [base for base in kind.__mro__ if base is kind or issubclass(base, (Arguments, Data))]
-    names = {name for base in bases for name in vars(base).get("__annotations__", ())}
-    names |= {field.name for field in dataclasses.fields(kind) if field.metadata}
+    names = {field.name for field in dataclasses.fields(kind)}
+    if issubclass(kind, Settings):
+        bases = [base for base in kind.__mro__ if base is kind or issubclass(base, (Arguments, Data))]
+        names = {field.name for field in setting_fields(kind)}
+        names |= {name for base in bases for name in vars(base).get("__annotations__", ())}
 
     def decorate(function: Any) -> Any:
         returned = inspect.signature(function).return_annotation
