@@ -122,11 +122,9 @@ def takes(arguments: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[
     Not so the fields of settings that are no `setting`, which a run decides itself.
     """
     kind = cast(Any, arguments)
-    names = {field.name for field in dataclasses.fields(kind)}
-    if issubclass(kind, Settings):
-        bases = [base for base in kind.__mro__ if base is kind or issubclass(base, (Arguments, Data))]
-        names = {field.name for field in setting_fields(kind)}
-        names |= {name for base in bases for name in vars(base).get("__annotations__", ())}
+    bases = [base for base in kind.__mro__ if base.__module__ in (kind.__module__, __name__)]
+    names = {name for base in bases for name in vars(base).get("__annotations__", ())}
+    names |= {field.name for field in setting_fields(kind)}
 
     def decorate(function: Any) -> Any:
         returned = inspect.signature(function).return_annotation
