@@ -52,7 +52,8 @@ def stand_in_tpu(monkeypatch):
     monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", lambda tpu, zone, project: tpu)
     monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", lambda resolver: None)
     monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", lambda resolver: None)
-    monkeypatch.setattr(tf.distribute, "TPUStrategy", lambda resolver: tf.distribute.get_strategy())
+    one_device = {"__new__": lambda kind, resolver: tf.distribute.get_strategy()}
+    monkeypatch.setattr(tf.distribute, "TPUStrategy", type("TPUStrategy", (), one_device))
     monkeypatch.setattr(tpu, "is_tpu", lambda strategy: False)
     tpu._strategy.cache_clear()
     yield

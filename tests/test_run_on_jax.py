@@ -7,6 +7,7 @@ import signal
 import keras
 import numpy as np
 import pytest
+import quick_start
 import stopped_runs
 from eager import without_graphs
 from known_models import make_config, write_model
@@ -32,7 +33,16 @@ def run_on_jax(tmp_path, *command_lines, step=0, number=0, num_devices=1):
     file = tmp_path / "command_lines.json"
     file.write_text(json.dumps(command_lines))
     status = -number if number == signal.SIGKILL else 0
-    run_on("jax", stopped_runs.__file__, step, int(number), file, num_devices=num_devices, status=status)
+    run_on(
+        "jax",
+        quick_start.__file__,
+        stopped_runs.__file__,
+        step,
+        int(number),
+        file,
+        num_devices=num_devices,
+        status=status,
+    )
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ import run_classifier
 import run_ner
 import run_squad
 from bert_keras.data_prep.create_pretraining_data import main as build_records
-from bert_keras.modeling import ReplacedTokenModel, load_weights, open_checkpoint, replaced_tokens, weights_by_name
+from bert_keras.modeling import ReplacedTokenModel, load_weights, open_checkpoint, weights_by_name
+from bert_keras.modeling.objectives import replaced_tokens
 from bert_keras.prediction import FeatureExtractor
 
 METRICS = ["masked_lm_accuracy", "masked_lm_loss", "predicted_share", "replaced_share", "replaced_token_accuracy"]

@@ -9,7 +9,6 @@ import sys
 import tempfile
 
 import pytest
-import quick_start
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -38,8 +37,6 @@ def run_on(backend, *arguments, num_devices=1, status=0):
         "XLA_FLAGS": f"--xla_backend_optimization_level=0 --xla_force_host_platform_device_count={num_devices}",
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
-    if backend != "torch" and str(arguments[0]).endswith(".py"):
-        arguments = (quick_start.__file__, *arguments)
     command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == status, done.stdout[-3000:] + done.stderr[-3000:]

@@ -14,9 +14,10 @@ from states import weights_of
 from tiny_bert import make_config
 
 from bert_keras.engine.input.packing import pack
-from bert_keras.modeling import replaced_tokens, weights_by_name
+from bert_keras.modeling import weights_by_name
 from bert_keras.modeling.lora import enable_lora
 from bert_keras.modeling.number_format import dtype_policy
+from bert_keras.modeling.objectives import replaced_tokens
 
 PLAIN = make_config(**SIZES)
 # The vector of [CLS] of a model that reads left to right is refused, see test_run_sentence_vectors.py; LSTMs on an

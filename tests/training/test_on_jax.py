@@ -6,6 +6,7 @@ import types
 
 import numpy as np
 import pytest
+import quick_start
 import steps_on_backends
 import tensorflow as tf
 from eager import without_graphs
@@ -24,7 +25,7 @@ from bert_keras.tasks.settings.pretraining import PretrainingSettings
 
 def results_on_jax(kind, tmp_path, folder="", num_devices=1):
     file = tmp_path / "results.npz"
-    run_on("jax", steps_on_backends.__file__, kind, folder, file, num_devices=num_devices)
+    run_on("jax", quick_start.__file__, steps_on_backends.__file__, kind, folder, file, num_devices=num_devices)
     return steps_on_backends.results_of(file)
 
 

@@ -41,7 +41,7 @@ def start(tmp_path_factory):
 @pytest.mark.slow  # three runs of sixty steps; tests/training/test_loss_scale.py has shorter ones
 def test_a_run_in_float16_learns_and_goes_on_with_the_scale_it_had(start, tmp_path, monkeypatch, capsys):
     # So large that the first steps overflow, and growing so fast that later ones do.
-    monkeypatch.setattr("bert_keras.engine.loop.LossScale", functools.partial(LossScale, 2.0**24, 3))
+    monkeypatch.setattr("bert_keras.engine.trainer.LossScale", functools.partial(LossScale, 2.0**24, 3))
     flags = {"init_checkpoint": start, "precision": "float16", "num_train_epochs": 20}
     flags |= {"eval_steps": 30, "save_checkpoints_steps": 30}
     run(MadeUp(scores=[0.5, 0.6]), tmp_path / "whole", **flags)
