@@ -17,6 +17,7 @@ import predict
 import run_classifier
 from bert_keras.cli.flags import run_main
 from bert_keras.modeling import open_checkpoint
+from bert_keras.programs import demo
 from bert_keras.tasks.finetuning.model_dir import is_model_of
 
 
@@ -257,13 +258,14 @@ def test_the_first_update_with_bias_correction_has_the_length_of_the_learning_ra
     np.testing.assert_allclose(changes[0] / changes[1], np.sqrt(10), rtol=0.02)
 
 
-@pytest.mark.slow  # the demo; CI also runs it as the README shows
+@pytest.mark.slow  # the demo, shortened; CI runs it as the README shows
 def test_the_demo_trains_on_the_sample_messages_and_shows_the_command_that_it_is(
     tmp_path, monkeypatch, capsys, real_pictures
 ):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(demo._CLASSIFICATION, "num_train_epochs", 2)
     metrics = run_classifier.main(["run_classifier.py"])
-    assert 0.6 < metrics["accuracy"] < 1, "the baseline is 0.26"
+    assert 0.35 < metrics["accuracy"] < 1, "the baseline is 0.26"
     output = capsys.readouterr().out
     (command,) = re.findall(r"the same as this command:\n(.*output_dir=\S+)\n", output.replace("\\\n", " "))
     (prediction,) = re.findall(r"Now try the model, .*:\n(.*)\n", output)
