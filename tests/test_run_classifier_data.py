@@ -89,7 +89,7 @@ def test_pairs_of_ones_own(flags, out, tmp_path, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", [1, -1e-6, 1e6])
+@pytest.mark.parametrize("unit", [-1e-6, 1e6])
 def test_numbers(flags, out, tmp_path, capsys, unit):
     highest, lowest = 2.5 * unit, -1 * unit
     for seed, (name, count) in enumerate({"train": 64, "dev": 9}.items()):

@@ -15,7 +15,7 @@ from states import assert_bit_equal, weights_in
 from training_runs import rows_of
 from workers import run_workers
 
-# TensorFlow needs ten seconds to start in each process, and there are many.
+# TensorFlow needs four seconds to start in each process, and there are many.
 pytestmark = pytest.mark.slow
 
 # Pre-trains; one worker, or all, runs a line of Python before a step.

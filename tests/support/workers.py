@@ -14,6 +14,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Below the system's range of automatic ports, so that no other connection takes one first.
 _PORTS = range(20_000, 32_000)
+# Before a script: see quick_start.py.
+_START = "from bert_keras.cli.start import start_tensorflow\nstart_tensorflow()\n"
 # For hanging processes; a busy machine may need a minute to start TensorFlow in all of them.
 _LONGEST_SECONDS = 480
 
@@ -37,7 +39,7 @@ def run_workers(count, script, *arguments, folders=None):
             config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
             path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])
             environment = {**os.environ, "TF_CONFIG": json.dumps(config), "PYTHONPATH": path}
-            command = [sys.executable, "-c", script, str(index), *map(str, arguments)]
+            command = [sys.executable, "-c", _START + script, str(index), *map(str, arguments)]
             # Files, because a worker would block when the pipe of an unread process fills up.
             streams = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(2)]
             worker = subprocess.Popen(
