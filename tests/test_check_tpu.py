@@ -135,6 +135,7 @@ def config_file(tmp_path, tiny_config):
     return tmp_path / "bert_config.json"
 
 
+@pytest.mark.rare
 @pytest.mark.slow  # the compiler needs ten seconds to a minute a program
 @needs_the_compiler
 # The others have the networks of these; test_xla_compiles_training_and_prediction_of_each_task_on_tensorflow has all.
@@ -147,6 +148,7 @@ def test_the_compiler_of_the_tpu_takes_the_step_of_each_task(task, config_file):
     assert re.search(r"exchanges: \d+ all-reduce$", lines[-2])
 
 
+@pytest.mark.rare
 @pytest.mark.slow  # as above
 @needs_the_compiler
 def test_the_compiler_of_a_newer_tpu_takes_packed_rows_in_16_bits_that_are_recomputed(config_file):
@@ -156,6 +158,7 @@ def test_the_compiler_of_a_newer_tpu_takes_packed_rows_in_16_bits_that_are_recom
     assert lines[-1].endswith(" rows/s")
 
 
+@pytest.mark.rare
 @pytest.mark.slow  # as above
 @needs_the_compiler
 def test_memory_holds_weights_once_and_masks_of_their_size(tmp_path):
@@ -173,6 +176,7 @@ def test_memory_holds_weights_once_and_masks_of_their_size(tmp_path):
     assert lines[-2].endswith("exchanges: none")
 
 
+@pytest.mark.rare
 @pytest.mark.slow  # as above
 @needs_the_compiler
 def test_a_step_that_is_too_large_is_refused(config_file):

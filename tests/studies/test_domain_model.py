@@ -29,6 +29,7 @@ SIZES = "--max_seq_length=12", "--train_batch_size=4", "--num_train_steps=3", "-
 FLAGS = "--init_checkpoint=start", "--input_file=text.txt", "--train_file=train.csv", "--eval_file=eval.csv", *SIZES
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_graphs")
 def test_the_report_has_the_accuracies_of_fine_tuned_models(files, tmp_path, monkeypatch, capsys):

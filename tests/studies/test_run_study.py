@@ -112,6 +112,7 @@ def run(data, folder, *flags, study=STUDY, scale=SCALE):
     return folder / "smoke"
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_graphs")
 def test_a_study_continues_and_reports(data, tmp_path, monkeypatch):
@@ -182,6 +183,7 @@ def check_bits(data, folder, results):
     assert min(values) <= float(row[5]) <= max(values)
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_graphs")
 def test_checkpoints_of_one_run_are_probed_and_left_to_right_models_too(data, tmp_path):
@@ -210,6 +212,7 @@ def test_checkpoints_of_one_run_are_probed_and_left_to_right_models_too(data, tm
         run(data, tmp_path, f"--model_dir={models[False]}", study=study)
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_graphs")
 def test_discriminators_are_trained_and_probed(data, tmp_path):
@@ -222,6 +225,7 @@ def test_discriminators_are_trained_and_probed(data, tmp_path):
     assert steps == {(8, ("masked_lm", "next_sentence")), (8, ("replaced_token",)), (6, ("replaced_token",))}
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_graphs")
 def test_a_model_of_the_user_takes_the_place_of_a_new_one(data, tmp_path):

@@ -120,6 +120,7 @@ def test_a_missed_goal_and_a_failed_measurement_are_rows(monkeypatch, capsys):
     ]
 
 
+@pytest.mark.rare
 @pytest.mark.slow  # traces and compiles a dozen networks; the test below has the steps of TensorFlow
 def test_the_whole_check_runs_on_a_cpu(tiny):
     flags = ["--device=cpu", "--seconds=0.01", "--max_seq_length=16", "--train_batch_size=1", "--library=jax", tiny]
@@ -130,6 +131,7 @@ def test_the_whole_check_runs_on_a_cpu(tiny):
     assert lines[-1] == "all checks passed"
 
 
+@pytest.mark.rare
 @pytest.mark.slow  # traces and compiles a dozen networks
 def test_a_step_on_the_cpu_is_what_the_cpu_computes(tiny, monkeypatch, capsys):
     evaluated = []

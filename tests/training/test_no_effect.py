@@ -325,6 +325,7 @@ def refused(monkeypatch):
     return names
 
 
+@pytest.mark.rare
 @pytest.mark.slow  # two runs each
 @pytest.mark.usefixtures("no_graphs")
 @pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS)

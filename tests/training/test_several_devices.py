@@ -38,7 +38,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
         # builds two networks for each device
         ("replaced_tokens_on_devices.py", [], ["samples of their own, and as one with a seed for each example"]),
         # runs the program on 1, 2 and 8 devices
-        ("few_shot_on_devices.py", [], ["37 texts: as on one device", "7 texts: as on one device"]),
+        pytest.param(
+            "few_shot_on_devices.py",
+            [],
+            ["37 texts: as on one device", "7 texts: as on one device"],
+            marks=pytest.mark.rare,
+        ),
         # builds a network five times
         ("sentence_vectors_on_devices.py", [], ["compared with the texts of both devices, and in 16 bits as in 32"]),
     ],
