@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from eager import without_graphs
 from states import assert_bit_equal
-from steps_on_backends import WAYS, assert_same, state_of, take_steps
+from steps_on_backends import ALIKE, WAYS, assert_same, state_of, take_steps
 from tiny_bert import make_config, make_features
 from xla_functions import find_compiled
 
@@ -41,15 +41,10 @@ def make_batches(num_parts=1):
     return in_parts(batch, num_parts).repeat()
 
 
-# These losses differ little from others; XLA compiles all of them in tests/training/test_on_jax.py.
-LIKE_OTHERS = {
-    *("numbers", "numbers in their unit", "several labels", "tags", "tags of a frozen encoder", "masked words alone"),
-    *("ranked vectors of [CLS]", "ranked vectors of maxima", "hidden states", "cosines of states"),
-}
-
-
 @pytest.mark.slow  # XLA compiles each of them
-@pytest.mark.parametrize("way", [*(way for way in WAYS if way not in LIKE_OTHERS), "scaled"])
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=pytest.mark.rare) if way in ALIKE else way for way in (*WAYS, "scaled")]
+)
 def test_four_compiled_steps_equal_those_without_xla(way):
     way, options = ("classes", {"loss_scale": LossScale()}) if way == "scaled" else (way, {})
     with without_graphs():

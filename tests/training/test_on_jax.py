@@ -30,12 +30,14 @@ def results_on_jax(kind, tmp_path, folder="", num_devices=1):
 
 
 @pytest.mark.slow
-def test_four_steps_of_every_loss_equal_tensorflow_with_dropout(tmp_path):
-    found = results_on_jax("steps", tmp_path)
+@pytest.mark.parametrize("kind", ["steps", pytest.param("more steps", marks=pytest.mark.rare)])
+def test_four_steps_of_every_loss_equal_tensorflow_with_dropout(tmp_path, kind):
+    found = results_on_jax(kind, tmp_path)
     for name, bits in steps_on_backends.masks().items():
         np.testing.assert_array_equal(found["masks"][name], bits, err_msg=name)
+    assert len(found) > 10
     with without_graphs():
-        for way in steps_on_backends.WAYS:
+        for way in found.keys() - {"masks"}:
             assert_same(found[way], steps_on_backends.take_steps(way), way)
 
 
