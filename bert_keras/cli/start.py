@@ -26,8 +26,8 @@ _ALLOCATOR_LIMIT = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
 
 # TensorFlow and Keras import these packages if they find them, for features that no program uses. All of them together
 # would take a third of the time of the import. The programs import what they need of them later.
-_HIDDEN = ("matplotlib", "pandas", "sklearn", "h5py", "IPython")
-_HIDDEN_WITHOUT_JAX = ("scipy", "jax")
+_UNUSED = ("matplotlib", "pandas", "sklearn", "h5py", "IPython")
+_HIDDEN = {"tensorflow": (*_UNUSED, "scipy", "jax"), "jax": _UNUSED}  # by the backend of Keras
 
 # TensorFlow reads it too. Warnings and errors are shown from level 1 on, and everything at level 0.
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
@@ -132,11 +132,9 @@ def _import_tensorflow() -> None:
     """Imports TensorFlow without garbage collection, and exempts its 700,000 objects from later ones.
 
     Collection would take a third of the import time and nearly all of the time of the program's exit. TensorFlow and
-    Keras do not find the packages of `_HIDDEN`, nor, without JAX, those of `_HIDDEN_WITHOUT_JAX`.
+    Keras do not find the packages of `_HIDDEN`.
     """
-    backend = os.environ.get("KERAS_BACKEND")
-    names = [*(_HIDDEN if backend in ("tensorflow", "jax") else ())]
-    names += _HIDDEN_WITHOUT_JAX if backend == "tensorflow" else ()
+    names = _HIDDEN.get(os.environ.get("KERAS_BACKEND", ""), ())
     hidden = [name for name in names if name not in sys.modules]
     is_collecting = gc.isenabled()
     gc.disable()
