@@ -95,29 +95,26 @@ def _philox_bits(shape: tuple, seed: Any, per_block: int) -> Any:
 
     A block has four int32, or with `per_block` 8 their halves of 16 bits, also as int32.
 
+    Each element computes its whole block and takes its part: XLA fuses that with the operation that reads it, so no
+    mask is written to memory and each device computes its rows alone.
+
     Source: Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1, 2, 3".
     """
-
-    def do_round(_: Any, state: tuple) -> tuple:
-        (first, second, third, fourth), keys = state
+    places = ops.reshape(ops.arange(math.prod(shape), dtype="uint32"), shape)
+    first = places // np.uint32(per_block)  # block n has the counter n
+    second = third = fourth = ops.zeros_like(first)
+    keys = seed[0], seed[1]
+    for _ in range(_NUM_ROUNDS):
         (high, low), (other_high, other_low) = map(_wide_product, (first, third), _MULTIPLIERS)
-        words = other_high ^ second ^ keys[0], other_low, high ^ fourth ^ keys[1], low
-        return words, (keys[0] + _KEY_STEPS[0], keys[1] + _KEY_STEPS[1])
-
-    size = math.prod(shape)
-    num_blocks = -(-size // per_block)
-    # Whole blocks along the last axis keep the shape of the result. Each device computes its rows alone, and a TPU,
-    # which stores a last axis in 128 places, does not store 4 or 8 numbers in each 128.
-    is_even = shape and shape[-1] % per_block == 0
-    places = (*shape[:-1], shape[-1] // per_block) if is_even else (num_blocks,)
-    blocks = ops.reshape(ops.arange(num_blocks, dtype="uint32"), places)  # block n has the counter n
-    zeros = ops.zeros_like(blocks)
-    # A loop, because XLA would compute the first rounds again and again in one long expression.
-    words, _ = ops.fori_loop(0, _NUM_ROUNDS, do_round, ((blocks, zeros, zeros, zeros), (seed[0], seed[1])))
-    bits = [ops.view(word, "int32") for word in words]
-    if per_block == 8:
-        bits = [half for word in bits for half in ((word << 16) >> 16, word >> 16)]
-    return ops.reshape(ops.reshape(ops.stack(bits, axis=-1), (-1,))[:size], shape)
+        first, second, third, fourth = other_high ^ second ^ keys[0], other_low, high ^ fourth ^ keys[1], low
+        keys = keys[0] + _KEY_STEPS[0], keys[1] + _KEY_STEPS[1]
+    # A block's parts from its first to its last bit: the words in order, of each the lower half first.
+    word = places % np.uint32(per_block) // np.uint32(per_block // 4)
+    lower, upper = ops.where(word == 0, first, second), ops.where(word == 2, third, fourth)
+    bits = ops.view(ops.where(word < 2, lower, upper), "int32")
+    if per_block == 4:
+        return bits
+    return ops.where(places % np.uint32(2) == 0, (bits << 16) >> 16, bits >> 16)
 
 
 def _wide_product(x: Any, factor: int) -> tuple[Any, Any]:
