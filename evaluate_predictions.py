@@ -20,13 +20,13 @@ from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
-from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS
-from bert_keras.data_prep.tasks.benchmarks.minimal_pairs import score_minimal_pairs
-from bert_keras.data_prep.tasks.benchmarks.scoring import score_entities, score_glue, score_squad
-from bert_keras.evaluation.squad import LANGUAGES
 from bert_keras.mistakes import Mistake
 from bert_keras.storage.checks import check_output_file
 from bert_keras.storage.writing import write_text
+from bert_keras.tasks.benchmarks.glue import GLUE_TASKS
+from bert_keras.tasks.benchmarks.scoring import score_entities, score_glue, score_squad
+from bert_keras.tasks.question_answering.metrics import LANGUAGES
+from bert_keras.tasks.tables.minimal_pairs import score_minimal_pairs
 
 # Flags that apply to one task only.
 _FLAGS_OF_TASKS = {

@@ -25,15 +25,15 @@ from bert_keras import prediction
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.start import start_tensorflow
-from bert_keras.data_prep.tasks.columns import HEADERS
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.tasks import FINE_TUNED_TASKS, PRETRAINED_TASKS, TASKS
 from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, PLL_CHOICES, LimitSettings
-from bert_keras.prediction.input_texts import is_table, read_sentences, read_table, read_texts
 from bert_keras.settings.devices import check_backend
 from bert_keras.settings.fields import make_flags, read_flags, setting
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage.paths import is_dir
+from bert_keras.tasks.tables.columns import HEADERS
+from bert_keras.tasks.tables.input_texts import is_table, read_sentences, read_table, read_texts
 
 # A fine-tuned model or an export stores all of these values. With an export for fill_mask, the last is allowed.
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "strip_accents", "long")

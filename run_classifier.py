@@ -15,7 +15,7 @@ import sys
 
 from bert_keras.cli.flags import run_main
 from bert_keras.programs.command import Program, run_command
-from bert_keras.tasks.settings.programs import ClassifierSettings
+from bert_keras.tasks.classification.settings import ClassifierSettings
 
 PROGRAM = Program("run_classifier", ClassifierSettings, "classifier")
 define_flags = PROGRAM.define_flags

@@ -12,7 +12,7 @@ import sys
 
 from bert_keras.cli.flags import run_main
 from bert_keras.programs.command import Program, run_command
-from bert_keras.tasks.settings.programs import NerSettings
+from bert_keras.tasks.tagging.settings import NerSettings
 
 PROGRAM = Program("run_ner", NerSettings, "ner")
 define_flags = PROGRAM.define_flags

@@ -14,7 +14,7 @@ import sys
 
 from bert_keras.cli.flags import run_main
 from bert_keras.programs.command import Program, run_command
-from bert_keras.tasks.settings.pretraining import PretrainingSettings
+from bert_keras.tasks.pretraining.settings import PretrainingSettings
 
 PROGRAM = Program("run_pretraining", PretrainingSettings, "pretraining")
 define_flags = PROGRAM.define_flags

@@ -13,7 +13,7 @@ import sys
 
 from bert_keras.cli.flags import run_main
 from bert_keras.programs.command import Program, run_command
-from bert_keras.tasks.settings.programs import VectorSettings
+from bert_keras.tasks.vectors.settings import VectorSettings
 
 PROGRAM = Program("run_sentence_vectors", VectorSettings, "sentence_vectors")
 define_flags = PROGRAM.define_flags

@@ -13,7 +13,7 @@ import sys
 
 from bert_keras.cli.flags import run_main
 from bert_keras.programs.command import Program, run_command
-from bert_keras.tasks.settings.programs import SquadSettings
+from bert_keras.tasks.question_answering.settings import SquadSettings
 
 PROGRAM = Program("run_squad", SquadSettings, "squad")
 define_flags = PROGRAM.define_flags

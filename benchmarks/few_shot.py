@@ -26,16 +26,16 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from benchmarks.intervals import half_interval
-from bert_keras.data_prep.tasks.columns import Columns
-from bert_keras.data_prep.tasks.encoding import make_features
-from bert_keras.data_prep.tasks.examples import Example, learn_labels
-from bert_keras.data_prep.tasks.tables import Table
-from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.engine.evaluation_pass import last
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.programs.classifier import train_classifier
 from bert_keras.programs.few_shot import train_few_shot
 from bert_keras.tasks.few_shot.run import few_shot_config, fit_head, open_encoder
+from bert_keras.tasks.tables.columns import Columns
+from bert_keras.tasks.tables.encoding import make_features
+from bert_keras.tasks.tables.examples import Example, learn_labels
+from bert_keras.tasks.tables.tables import Table
+from bert_keras.tasks.tables.user_data import read_own_file
 
 NUM_TEST, NUM_POOL = 1000, 200  # texts to test on; texts of each class to draw from
 NUMS_OF_EXAMPLES = (8, 16)

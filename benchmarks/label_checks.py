@@ -31,17 +31,17 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from benchmarks.intervals import half_interval
 from bert_keras import check_labels
-from bert_keras.data_prep.tasks.columns import Columns
-from bert_keras.data_prep.tasks.encoding import make_features
-from bert_keras.data_prep.tasks.examples import Example, learn_labels
-from bert_keras.data_prep.tasks.tables import Table
-from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.data_prep.text.same_text import group_numbers
 from bert_keras.engine.evaluation_pass import last
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.programs.label_checks import split_by_text
 from bert_keras.programs.suspects import are_confident, choose_next
 from bert_keras.tasks.few_shot.run import few_shot_config, open_encoder, regression
+from bert_keras.tasks.tables.columns import Columns
+from bert_keras.tasks.tables.encoding import make_features
+from bert_keras.tasks.tables.examples import Example, learn_labels
+from bert_keras.tasks.tables.tables import Table
+from bert_keras.tasks.tables.user_data import read_own_file
 
 SHARE_OF_WRONG, NUM_DRAWS, NUM_TIMES = 0.05, 20, 3
 NUM_AT_START, NUM_ADDED, NUM_ROUNDS = 5, 20, 5

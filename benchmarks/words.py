@@ -20,7 +20,7 @@ import numpy as np
 from bert_keras.evaluation.intervals import interval_of_mean
 from bert_keras.prediction import Classification, TextClassifier
 from bert_keras.prediction.network import Question
-from bert_keras.prediction.why import SeenWord
+from bert_keras.tasks.finetuning.why import SeenWord
 
 NUM_DRAWS = 10  # of random words, for each text
 LARGEST_ERROR, LEAST_ERROR = 0.02, 1e-4

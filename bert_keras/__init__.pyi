@@ -27,17 +27,6 @@ from bert_keras.modeling.released import released_models as released_models
 from bert_keras.prediction.arguments import Limits as Limits
 from bert_keras.prediction.opening import open_model as open_model
 from bert_keras.prediction.predictor import Unanswered as Unanswered
-from bert_keras.prediction.tasks.classification import TextClassifier as TextClassifier
-from bert_keras.prediction.tasks.entities import EntityTagger as EntityTagger
-from bert_keras.prediction.tasks.features import FeatureExtractor as FeatureExtractor
-from bert_keras.prediction.tasks.fill_mask import FillMask as FillMask
-from bert_keras.prediction.tasks.multiple_choice import ChoicePicker as ChoicePicker
-from bert_keras.prediction.tasks.next_sentence import NextSentence as NextSentence
-from bert_keras.prediction.tasks.question_answering import QuestionAnswerer as QuestionAnswerer
-from bert_keras.prediction.tasks.replaced_tokens import ReplacedTokenFinder as ReplacedTokenFinder
-from bert_keras.prediction.tasks.reranking import Reranker as Reranker
-from bert_keras.prediction.tasks.sentence_score import SentenceScorer as SentenceScorer
-from bert_keras.prediction.tasks.vectors import Vectorizer as Vectorizer
 from bert_keras.programs.calls import TrainedModel as TrainedModel
 from bert_keras.programs.classifier import train_classifier as train_classifier
 from bert_keras.programs.few_shot import train_few_shot as train_few_shot
@@ -47,5 +36,16 @@ from bert_keras.programs.pretraining import pretrain as pretrain
 from bert_keras.programs.reranker import train_reranker as train_reranker
 from bert_keras.programs.sentence_vectors import train_sentence_vectors as train_sentence_vectors
 from bert_keras.programs.squad import train_squad as train_squad
+from bert_keras.tasks.choice.predictor import ChoicePicker as ChoicePicker
+from bert_keras.tasks.classification.predictor import TextClassifier as TextClassifier
+from bert_keras.tasks.pretraining.fill_mask import FillMask as FillMask
+from bert_keras.tasks.pretraining.next_sentence import NextSentence as NextSentence
+from bert_keras.tasks.pretraining.replaced_tokens import ReplacedTokenFinder as ReplacedTokenFinder
+from bert_keras.tasks.pretraining.sentence_score import SentenceScorer as SentenceScorer
+from bert_keras.tasks.question_answering.predictor import QuestionAnswerer as QuestionAnswerer
+from bert_keras.tasks.reranking.predictor import Reranker as Reranker
+from bert_keras.tasks.tagging.predictor import EntityTagger as EntityTagger
+from bert_keras.tasks.vectors.features import FeatureExtractor as FeatureExtractor
+from bert_keras.tasks.vectors.predictor import Vectorizer as Vectorizer
 
 __version__: str

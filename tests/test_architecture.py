@@ -29,11 +29,11 @@ FLOORS = {
     "runs": 5,
     "engine": 6,
     "prediction": 6,
-    "serving": 7,
     "tasks": 7,
-    "programs": 8,
-    "export": 9,
-    "studies": 10,
+    "serving": 8,
+    "programs": 9,
+    "export": 10,
+    "studies": 11,
 }
 TOP_LEVEL = ("modeling", "data_prep", "studies")
 # A new Python process runs its text as a program.
@@ -56,15 +56,21 @@ LIGHT = (
 )
 # Building blocks for programmers: a wrong argument is a bug of the caller, and not a mistake of the user.
 BUILDING_BLOCKS = (
-    *("evaluation.classification", "evaluation.entities", "evaluation.glue", "evaluation.ranking", "evaluation.tables"),
-    *("data_prep.tasks.squad_answers", "data_prep.text.graph.layer", "data_prep.text.graph.tokenization"),
+    *(
+        "evaluation.classification",
+        "tasks.tagging.entities",
+        "tasks.benchmarks.glue_submission",
+        "evaluation.ranking",
+        "evaluation.tables",
+    ),
+    *("tasks.question_answering.squad_answers", "data_prep.text.graph.layer", "data_prep.text.graph.tokenization"),
     *("data_prep.text.model_inputs", "data_prep.text.splitting", "data_prep.text.tokenization", "storage.vocabulary"),
     *("modeling.base", "modeling.checkpoints.loading", "modeling.lora", "modeling.losses", "modeling.optimization"),
 )
 # Help texts of flags, and the commands of the demo and of a model card.
 WITH_COMMAND_LINES = (
     *("programs.command", "programs.demo"),
-    *("tasks.distillation.recipe", "tasks.reports.commands", "tasks.settings.programs"),
+    *("tasks.distillation.recipe", "tasks.reports.commands"),
     "export.card.usage_examples",
 )
 MAX_FILES_OF_A_FOLDER = 13

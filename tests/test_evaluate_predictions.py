@@ -10,8 +10,8 @@ from scored_files import MRPC, MRPC_FLAGS, SQUAD_FLAGS
 from tiny_data import gold_file
 
 import evaluate_predictions
-from bert_keras.evaluation.entities import entity_metrics
-from bert_keras.evaluation.squad import squad_v2_metrics
+from bert_keras.tasks.question_answering.metrics import squad_v2_metrics
+from bert_keras.tasks.tagging.entities import entity_metrics
 
 # ----------------------------------------------------------------------------------------------------------------------
 # SQuAD

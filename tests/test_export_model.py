@@ -26,8 +26,8 @@ from bert_keras.export.formats.web_runtime import VERSION
 from bert_keras.prediction import FeatureExtractor, open_model
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.settings.groups import values_of
+from bert_keras.tasks.classification.settings import ClassifierSettings
 from bert_keras.tasks.finetuning.model_dir import note_model
-from bert_keras.tasks.settings.programs import ClassifierSettings
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 

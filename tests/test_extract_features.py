@@ -11,7 +11,7 @@ from rounding import assert_close
 
 import extract_features
 from bert_keras.cli.flags import run_main
-from bert_keras.prediction.tasks.features import FeatureExtractor
+from bert_keras.tasks.vectors.features import FeatureExtractor
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 

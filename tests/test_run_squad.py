@@ -13,8 +13,8 @@ from tiny_squad import LEARNING, paragraphs, without_answers, write_squad, write
 
 import run_squad
 from bert_keras.cli.flags import run_main
-from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics
 from bert_keras.modeling import open_checkpoint
+from bert_keras.tasks.question_answering.metrics import squad_v1_metrics, squad_v2_metrics
 
 
 @pytest.fixture(scope="module")

@@ -21,9 +21,9 @@ import run_squad
 from bert_keras.export.api import export_model
 from bert_keras.export.checks.web_check import answers_in_node
 from bert_keras.export.choices import PLACES
-from bert_keras.export.graph.networks import IdsNetwork
 from bert_keras.modeling import PretrainingModel, open_checkpoint, save_safetensors, weights_by_name
 from bert_keras.prediction import FeatureExtractor, FillMask, open_model
+from bert_keras.tasks.graph.networks import IdsNetwork
 
 TEXTS = ["he was hungry", "so she ate", "paris is the capital of france", "she walks"]
 

@@ -15,12 +15,12 @@ from bert_keras.export.checks.texts import built_in_texts
 from bert_keras.export.choices import FORMATS, PLACES, quantization_of, versions
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.web import write_web
-from bert_keras.export.graph.text_model import TextModel
 from bert_keras.export.quantization_cost import cost_of, num_bytes
 from bert_keras.export.source import Source
 from bert_keras.mistakes import Message
 from bert_keras.model_folder.folder import EXPORT_FILE
 from bert_keras.storage.json_files import readable_json
+from bert_keras.tasks.graph.text_model import TextModel
 
 log = logging.getLogger("bert_keras")
 

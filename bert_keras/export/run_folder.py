@@ -12,16 +12,19 @@ from bert_keras.modeling.config import read_json_object
 from bert_keras.runs.run_dir import RUN_CONFIG, TRIES_FILE, read_run_config
 from bert_keras.settings.fields import setting_fields
 from bert_keras.storage import paths
+from bert_keras.tasks.classification.settings import ClassifierSettings
 from bert_keras.tasks.classification.task import Classification
 from bert_keras.tasks.few_shot.settings import FewShotSettings, classifier_settings
 from bert_keras.tasks.finetuning.data import EVALUATION_FILE
 from bert_keras.tasks.finetuning.model_dir import is_model_of
 from bert_keras.tasks.finetuning.task import Task
+from bert_keras.tasks.question_answering.settings import SquadSettings
 from bert_keras.tasks.question_answering.task import QuestionAnswering
 from bert_keras.tasks.reranking.settings import RerankerSettings
 from bert_keras.tasks.reranking.task import Reranking
-from bert_keras.tasks.settings.programs import ClassifierSettings, NerSettings, SquadSettings, VectorSettings
+from bert_keras.tasks.tagging.settings import NerSettings
 from bert_keras.tasks.tagging.task import TokenClassification
+from bert_keras.tasks.vectors.settings import VectorSettings
 from bert_keras.tasks.vectors.task import SentenceVectors
 
 log = logging.getLogger("bert_keras")

@@ -7,12 +7,12 @@ from typing import Any
 
 import keras
 
-from bert_keras.export.graph.networks import IdsNetwork, in_bfloat16
-from bert_keras.export.graph.text_model import TextModel
 from bert_keras.model_folder.folder import TASK_FILE
 from bert_keras.prediction.predictor import Predictor
 from bert_keras.storage.json_files import readable_json
 from bert_keras.tasks.finetuning.task import Task
+from bert_keras.tasks.graph.networks import IdsNetwork, in_bfloat16
+from bert_keras.tasks.graph.text_model import TextModel
 
 
 @dataclasses.dataclass(frozen=True)

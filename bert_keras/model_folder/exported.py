@@ -53,7 +53,7 @@ def open_exported(folder: str | os.PathLike, format: str | None = None, device: 
 
     Returns:
         Function of a dict of int32 [B, T] tensors or arrays that returns a dict of float32 tensors; see
-        `export.graph.networks.IdsNetwork`. It ignores other keys. Graphs and several threads may call it.
+        `tasks.graph.networks.IdsNetwork`. It ignores other keys. Graphs and several threads may call it.
     """
     folder = pathlib.Path(folder)
     if not (folder / EXPORT_FILE).is_file():

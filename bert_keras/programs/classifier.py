@@ -11,10 +11,10 @@ from bert_keras.programs.calls import Arguments, PredictedData, Program, Trained
 from bert_keras.programs.data import json_lines, rows_of
 from bert_keras.tasks.classification.kinds import complete_settings
 from bert_keras.tasks.classification.labels import TASK_NAMES
+from bert_keras.tasks.classification.settings import ClassifierSettings
 from bert_keras.tasks.classification.task import Classification
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
-from bert_keras.tasks.settings.programs import ClassifierSettings
 
 
 def open_run(

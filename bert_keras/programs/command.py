@@ -18,8 +18,8 @@ from bert_keras.runs.run_dir import CURVES_FILE, REPORT_FILE, TRIES_FILE
 from bert_keras.settings.fields import Settings, define_group, free, program_flags, setting_fields
 from bert_keras.storage import paths
 from bert_keras.tasks.dry_run.look import DryRun, check_files, has_look, show_files
+from bert_keras.tasks.pretraining.settings import PretrainingSettings
 from bert_keras.tasks.reports.commands import command_line, commands_of_model, shown_path
-from bert_keras.tasks.settings.pretraining import PretrainingSettings
 
 log = logging.getLogger("bert_keras")
 

@@ -16,8 +16,6 @@ import numpy as np
 import rich.console
 
 from bert_keras.cli.flags import require
-from bert_keras.data_prep.tasks.encoding import make_features
-from bert_keras.data_prep.tasks.examples import Example, learn_labels, to_number
 from bert_keras.data_prep.text.same_text import group_numbers
 from bert_keras.engine.evaluation_pass import Inference, last
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Result
@@ -42,9 +40,11 @@ from bert_keras.programs.suspects import (
 from bert_keras.settings.devices import check_backend
 from bert_keras.storage import paths, writing
 from bert_keras.tasks.classification.data import read_own
+from bert_keras.tasks.classification.settings import LabelCheckSettings
 from bert_keras.tasks.few_shot.run import few_shot_config, open_encoder, regression
 from bert_keras.tasks.finetuning.opening import check_length, num_steps_of
-from bert_keras.tasks.settings.programs import LabelCheckSettings
+from bert_keras.tasks.tables.encoding import make_features
+from bert_keras.tasks.tables.examples import Example, learn_labels, to_number
 
 log = logging.getLogger("bert_keras")
 

@@ -13,8 +13,8 @@ from bert_keras.programs.calls import Arguments, PredictedData, Program, Trained
 from bert_keras.programs.data import json_lines, rows_of
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
-from bert_keras.tasks.settings.programs import NerSettings
 from bert_keras.tasks.tagging.files import check_columns
+from bert_keras.tasks.tagging.settings import NerSettings
 from bert_keras.tasks.tagging.task import TokenClassification
 
 _FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}

@@ -15,6 +15,7 @@ from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.engine.distribution.tpu import check_tpu
+from bert_keras.engine.given_settings import check_given_checkpoint, completed, over_run_config
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.mistakes import Mistake
 from bert_keras.programs.calls import Arguments, Data, Program, TrainedModel, takes
@@ -22,8 +23,7 @@ from bert_keras.programs.data import DataFiles, iterate, to_json
 from bert_keras.settings.fields import REQUIRED, checked_arguments, part, setting_fields
 from bert_keras.storage import paths, writing
 from bert_keras.storage.vocabulary import vocabulary_digest
-from bert_keras.tasks.settings.pretraining import PretrainingSettings
-from bert_keras.tasks.settings.reading import check_given_checkpoint, completed, over_run_config
+from bert_keras.tasks.pretraining.settings import PretrainingSettings
 
 if TYPE_CHECKING:
     from bert_keras.tasks.pretraining.run import Pretraining

@@ -15,7 +15,7 @@ from bert_keras.programs.calls import Arguments, PredictedData, Program, Trained
 from bert_keras.programs.data import json_lines, rows_of
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
-from bert_keras.tasks.settings.programs import VectorSettings
+from bert_keras.tasks.vectors.settings import VectorSettings
 from bert_keras.tasks.vectors.task import FILES, SETTLED, SentenceVectors
 
 log = logging.getLogger("bert_keras")

@@ -15,8 +15,8 @@ from bert_keras.programs.data import json_lines, rows_of
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.finetuning.sweep import TRIED
+from bert_keras.tasks.question_answering.settings import SquadSettings
 from bert_keras.tasks.question_answering.task import WINDOW_FLAGS, QuestionAnswering
-from bert_keras.tasks.settings.programs import SquadSettings
 
 log = logging.getLogger("bert_keras")
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.same_text import find_contradictions, find_shared, group_numbers
+from bert_keras.tasks.tables.examples import Example
 
 _NUM_NEIGHBOURS = 3
 # Cosine from which two texts are nearly the same.

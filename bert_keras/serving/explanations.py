@@ -9,10 +9,10 @@ from bert_keras.mistakes import Mistake
 from bert_keras.modeling import BertModel
 from bert_keras.prediction.attention import HEAD_COLUMNS, looks_at
 from bert_keras.prediction.network import Question
-from bert_keras.prediction.token_places import read_tokens
 from bert_keras.serving.batching import ModelError, Ticket
 from bert_keras.serving.forms import explained_form, read_form
 from bert_keras.serving.served_models import ServedModel
+from bert_keras.tasks.pretraining.token_places import read_tokens
 
 # Maximum number of values in an answer: 16 heads and 362 tokens.
 _MOST_VALUES = 1 << 21

@@ -6,12 +6,12 @@ import numpy as np
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
 
-from bert_keras.data_prep.tasks.encoding import make_features
-from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.engine.input.feature_batches import training_batches
 from bert_keras.engine.input.packed_batches import packed_training_batches
 from bert_keras.modeling.bert import other_sequence_scores
 from bert_keras.settings.groups import RunSettings
+from bert_keras.tasks.tables.encoding import make_features
+from bert_keras.tasks.tables.examples import Example
 from picture_style import GREY, INK, MUTED, STRONG, Canvas
 from sample_data import SAMPLE_TEXT, sample_tokenizer
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data_prep.corpus.documents import find_text_files
-from bert_keras.data_prep.tasks.columns import Columns
-from bert_keras.data_prep.tasks.tables import Table
-from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.programs.classifier import train_classifier
 from bert_keras.programs.pretraining import pretrain
 from bert_keras.storage import writing
+from bert_keras.tasks.tables.columns import Columns
+from bert_keras.tasks.tables.tables import Table
+from bert_keras.tasks.tables.user_data import read_own_file
 from studies.runner.cells import Cells
 from studies.runner.intervals import Scores, difference_of, interval_of
 from studies.runner.probes import right_values

@@ -11,16 +11,16 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
-from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS, GlueTask
-from bert_keras.data_prep.tasks.benchmarks.glue_files import read_glue_file
-from bert_keras.data_prep.tasks.benchmarks.minimal_pairs import read_paradigms, right_pairs
-from bert_keras.data_prep.tasks.tagging.conll import read_conll
-from bert_keras.evaluation.entities import entities
-from bert_keras.evaluation.squad import f1_of_answers
 from bert_keras.prediction import Limits, SentenceScorer
 from bert_keras.programs.classifier import train_classifier
 from bert_keras.programs.ner import train_ner
 from bert_keras.programs.squad import train_squad
+from bert_keras.tasks.benchmarks.glue import GLUE_TASKS, GlueTask
+from bert_keras.tasks.benchmarks.glue_files import read_glue_file
+from bert_keras.tasks.question_answering.metrics import f1_of_answers
+from bert_keras.tasks.tables.minimal_pairs import read_paradigms, right_pairs
+from bert_keras.tasks.tagging.conll import read_conll
+from bert_keras.tasks.tagging.entities import entities
 from studies.runner.corpus import Corpus
 from studies.runner.intervals import correlation, ratio
 from studies.runner.word_features import tag_with_features

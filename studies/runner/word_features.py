@@ -8,11 +8,11 @@ import scipy.special
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from bert_keras.data_prep.tasks.tagging.conll import Sentence
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.prediction import FeatureExtractor
 from bert_keras.prediction.network import Question
+from bert_keras.tasks.tagging.conll import Sentence
 
 COMBINATIONS = ("concatenate", "weighted_sum")
 _MOST_ITERATIONS = 200

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_keras.data_prep.tasks.tagging.annotations import UNITS, AnnotatedText, Span, find_unit, to_tags
-from bert_keras.data_prep.tasks.tagging.conll import read_conll
-from bert_keras.data_prep.tasks.tagging.rows import tagged_rows
-from bert_keras.evaluation.entities import entities
+from bert_keras.tasks.tagging.annotations import UNITS, AnnotatedText, Span, find_unit, to_tags
+from bert_keras.tasks.tagging.conll import read_conll
+from bert_keras.tasks.tagging.entities import entities
+from bert_keras.tasks.tagging.rows import tagged_rows
 
 TEXT = "Anna Holm lives in Oslo."
 TAGGED = (["Anna", "Holm", "lives", "in", "Oslo", "."], ["B-PER", "I-PER", "O", "O", "B-LOC", "O"])

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from reference_squad import answer_as_described, rows_as_described, text_as_described
 from reference_tokenizer import odd_text
 
-from bert_keras.data_prep.tasks.question_files import read_articles
-from bert_keras.data_prep.tasks.squad import Passage, SquadExample, make_features
-from bert_keras.data_prep.tasks.squad_answers import (
+from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
+from bert_keras.tasks.question_answering.question_files import read_articles
+from bert_keras.tasks.question_answering.squad import Passage, SquadExample, make_features
+from bert_keras.tasks.question_answering.squad_answers import (
     AnswerSettings,
     answer_files,
     find_answers,
     project,
     report_unanswered,
 )
-from bert_keras.data_prep.tasks.squad_files import make_examples
-from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
+from bert_keras.tasks.question_answering.squad_files import make_examples
 
 
 @pytest.mark.parametrize("name", ["predict_v1", "predict_v2"])

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from bert_keras.data_prep.tasks.tagging.conll import read_conll
-from bert_keras.data_prep.tasks.tagging.conll_columns import format_columns
-from bert_keras.data_prep.tasks.tagging.rows import tagged_rows
-from bert_keras.evaluation.entities import find_scheme
+from bert_keras.tasks.tagging.conll import read_conll
+from bert_keras.tasks.tagging.conll_columns import format_columns
+from bert_keras.tasks.tagging.entities import find_scheme
+from bert_keras.tasks.tagging.rows import tagged_rows
 
 COLUMNS = """-DOCSTART- -X- -X- O
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS
-from bert_keras.data_prep.tasks.benchmarks.glue_files import read_glue
-from bert_keras.data_prep.tasks.encoding import make_features, window_starts
-from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.model_inputs import encode_pair, share_room
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.tasks.benchmarks.glue import GLUE_TASKS
+from bert_keras.tasks.benchmarks.glue_files import read_glue
+from bert_keras.tasks.tables.encoding import make_features, window_starts
+from bert_keras.tasks.tables.examples import Example
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bert_keras.data_prep.tasks.examples import Example, check_labels, learn_labels, learn_scale
+from bert_keras.tasks.tables.examples import Example, check_labels, learn_labels, learn_scale
 
 
 def examples_of(*labels):

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS, find_task
-from bert_keras.data_prep.tasks.benchmarks.glue_files import read_glue, read_glue_file
-from bert_keras.data_prep.tasks.examples import Example, check_labels
+from bert_keras.tasks.benchmarks.glue import GLUE_TASKS, find_task
+from bert_keras.tasks.benchmarks.glue_files import read_glue, read_glue_file
+from bert_keras.tasks.tables.examples import Example, check_labels
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from reference_tokenizer import MODES, odd_text, write_odd_vocab, write_vocab
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.prediction.tasks.pretrained import encode_with_masks
+from bert_keras.tasks.pretraining.predictor import encode_with_masks
 
 # Lo and unassigned code points are sampled in the tests of odd texts; the slow test has all. Cs are not characters.
 NOT_TESTED = ("Cn", "Co", "Cs", "Lo")

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from bert_keras.data_prep.tasks.columns import NO_COLUMNS, Columns, find_columns, find_header
-from bert_keras.data_prep.tasks.tables import Table
-from bert_keras.data_prep.tasks.user_data import read_own_file
-from bert_keras.prediction.input_texts import read_table
 from bert_keras.tasks.reranking.data import read_queries
 from bert_keras.tasks.reranking.settings import RerankerSettings
+from bert_keras.tasks.tables.columns import NO_COLUMNS, Columns, find_columns, find_header
+from bert_keras.tasks.tables.input_texts import read_table
+from bert_keras.tasks.tables.tables import Table
+from bert_keras.tasks.tables.user_data import read_own_file
 from bert_keras.tasks.vectors.data import read_file
 
 SENTENCES = "my parcel never came\nrefund please\nwhere is my order\n"

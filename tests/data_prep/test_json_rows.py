@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.storage.json_rows import JsonRows, has_json_rows
+from bert_keras.tasks.tables.tables import Table
 
 ROWS = [{"text": "a]", "label": ["x", {"b": 1}]}, {"text": '{"', "label": None}, {"text": "ü\\"}]
 

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from bert_keras.data_prep.tasks.columns import NO_COLUMNS, Columns
-from bert_keras.data_prep.tasks.examples import learn_labels
-from bert_keras.data_prep.tasks.labels import read_list
-from bert_keras.data_prep.tasks.tables import Table
-from bert_keras.data_prep.tasks.user_data import read_own_file
+from bert_keras.tasks.tables.columns import NO_COLUMNS, Columns
+from bert_keras.tasks.tables.examples import learn_labels
+from bert_keras.tasks.tables.labels import read_list
+from bert_keras.tasks.tables.tables import Table
+from bert_keras.tasks.tables.user_data import read_own_file
 from bert_keras.tasks.vectors.data import read_file
 
 

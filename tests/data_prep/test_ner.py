@@ -6,9 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bert_keras.data_prep.corpus.sentences import Sentence
-from bert_keras.data_prep.tasks.tagging.conll import read_conll
-from bert_keras.data_prep.tasks.tagging.features import collect_tags, make_features, tags_from_logits
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.tasks.tagging.conll import read_conll
+from bert_keras.tasks.tagging.features import collect_tags, make_features, tags_from_logits
 
 TAGS = ["O", "B-X", "I-X"]
 UNK, CLS, SEP, A = 1, 2, 3, 5

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from bert_keras.data_prep.tasks.columns import Columns, find_columns
-from bert_keras.data_prep.tasks.examples import Example
-from bert_keras.data_prep.tasks.header import YES, Header
-from bert_keras.data_prep.tasks.tables import Table
-from bert_keras.data_prep.tasks.user_data import iterate_own_file, read_own_file
 from bert_keras.mistakes import Message
+from bert_keras.tasks.tables.columns import Columns, find_columns
+from bert_keras.tasks.tables.examples import Example
+from bert_keras.tasks.tables.header import YES, Header
+from bert_keras.tasks.tables.tables import Table
+from bert_keras.tasks.tables.user_data import iterate_own_file, read_own_file
 
 TEXT_AND_LABEL = Columns("text", label="label")
 

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from bert_keras.data_prep.tasks.question_files import read_articles
-from bert_keras.data_prep.tasks.squad_files import make_examples, unanswered_ids
-from bert_keras.evaluation.squad import is_version_2
+from bert_keras.tasks.question_answering.metrics import is_version_2
+from bert_keras.tasks.question_answering.question_files import read_articles
+from bert_keras.tasks.question_answering.squad_files import make_examples, unanswered_ids
 
 CONTEXT = "The harbour of Brest was rebuilt in 1954 by the town."
 ROW = {"context": CONTEXT, "question": "When?"}

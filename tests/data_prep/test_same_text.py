@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.same_text import find_contradictions, find_shared, group_numbers, hash_of, key_of
+from bert_keras.tasks.tables.examples import Example
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,17 @@ from reference_squad import (
 )
 from reference_tokenizer import odd_text
 
-from bert_keras.data_prep.tasks.question_files import read_articles
-from bert_keras.data_prep.tasks.squad import Passage, PassageTokens, SquadExample, gold_span, make_features, max_context
-from bert_keras.data_prep.tasks.squad_files import make_examples, unanswered_ids
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.tasks.question_answering.question_files import read_articles
+from bert_keras.tasks.question_answering.squad import (
+    Passage,
+    PassageTokens,
+    SquadExample,
+    gold_span,
+    make_features,
+    max_context,
+)
+from bert_keras.tasks.question_answering.squad_files import make_examples, unanswered_ids
 
 
 @pytest.mark.parametrize("name", ["predict_v1", "predict_v2", "train_v2"])

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_keras.data_prep.tasks.tables import Table, without_bad_rows
 from bert_keras.storage.csv_rows import Row, iterate_rows
+from bert_keras.tasks.tables.tables import Table, without_bad_rows
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from bert_keras.data_prep.tasks.tagging.conll import read_conll
+from bert_keras.tasks.tagging.conll import read_conll
 
 
 @pytest.mark.parametrize("name", ["ner_tokens.jsonl", "ner_misc_column.conllu"])

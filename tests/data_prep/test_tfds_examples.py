@@ -6,10 +6,10 @@ import warnings
 
 import pytest
 
-from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS
-from bert_keras.data_prep.tasks.benchmarks.tfds import read_tfds
-from bert_keras.data_prep.tasks.columns import Columns
-from bert_keras.data_prep.tasks.examples import check_labels
+from bert_keras.tasks.benchmarks.glue import GLUE_TASKS
+from bert_keras.tasks.benchmarks.tfds import read_tfds
+from bert_keras.tasks.tables.columns import Columns
+from bert_keras.tasks.tables.examples import check_labels
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from known_models import TOKENS, random_model, write_model
 from reference_tokenizer import odd_text, write_vocab
 
 from bert_keras import FillMask, FullTokenizer
-from bert_keras.data_prep.tasks.encoding import make_features
-from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.data_prep.text.vocabulary_files import load_vocab, read_tokenizer_config
+from bert_keras.tasks.tables.encoding import make_features
+from bert_keras.tasks.tables.examples import Example
 
 LETTERS = [chr(code) for code in range(ord("a"), ord("z") + 1)]
 

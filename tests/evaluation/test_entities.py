@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_keras.evaluation.entities import entities, entity_metrics, entity_metrics_by_type, entity_report
+from bert_keras.tasks.tagging.entities import entities, entity_metrics, entity_metrics_by_type, entity_report
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_keras.evaluation.sentence_vectors import clustering_metrics, cosines, retrieval_metrics, similarity_metrics
+from bert_keras.tasks.vectors.metrics import clustering_metrics, cosines, retrieval_metrics, similarity_metrics
 
 # The documents in the order of their cosines with the query (1, 0): 0, 1, 2, 3.
 DOCUMENTS = np.array([[1, 0], [1, 0.5], [1, 1], [0, 1]])

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_data import gold_file
 
-from bert_keras.evaluation.squad import (
+from bert_keras.tasks.question_answering.metrics import (
     LANGUAGES,
     is_version_2,
     normalize_answer,

@@ -8,7 +8,7 @@ from tiny_exports import FINE_TUNED, Both, converters_in_this_process, open_both
 
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.export.formats.saved_model import make_text_model
-from bert_keras.export.graph.networks import IdsNetwork
+from bert_keras.tasks.graph.networks import IdsNetwork
 
 
 @pytest.fixture

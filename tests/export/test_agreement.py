@@ -5,8 +5,8 @@ import pytest
 from fine_tuned_models import randomise
 
 from bert_keras.export.checks.agreement import LIMITS, judge, largest_difference, questions
-from bert_keras.export.graph.networks import IdsNetwork
 from bert_keras.modeling import BertConfig, ClassifierModel, SquadModel, weights_by_name
+from bert_keras.tasks.graph.networks import IdsNetwork
 
 CONFIG = BertConfig(
     vocab_size=300,

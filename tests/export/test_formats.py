@@ -18,11 +18,11 @@ from bert_keras.export.checks.agreement import LIMITS, judge, questions, random_
 from bert_keras.export.choices import check_formats, check_packages, quantization_of
 from bert_keras.export.formats import converters, ids_formats
 from bert_keras.export.formats.ids_formats import write_ids
-from bert_keras.export.graph.networks import IdsNetwork, in_bfloat16
 from bert_keras.model_folder.exported import OPENERS
 from bert_keras.modeling import BertModel, ClassifierModel, PretrainingModel
 from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.tasks.graph.networks import IdsNetwork, in_bfloat16
 
 
 @pytest.fixture(scope="module")

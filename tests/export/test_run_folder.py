@@ -5,9 +5,11 @@ from tiny_squad import paragraphs, write_squad
 
 from bert_keras.export.run_folder import reopen_evaluation
 from bert_keras.settings.groups import values_of
+from bert_keras.tasks.classification.settings import ClassifierSettings
 from bert_keras.tasks.few_shot.settings import FewShotSettings
+from bert_keras.tasks.question_answering.settings import SquadSettings
 from bert_keras.tasks.reranking.settings import RerankerSettings
-from bert_keras.tasks.settings.programs import ClassifierSettings, NerSettings, SquadSettings
+from bert_keras.tasks.tagging.settings import NerSettings
 
 PROGRAMS = {"run_classifier": ClassifierSettings, "run_squad": SquadSettings, "run_ner": NerSettings}
 PROGRAMS |= {"run_few_shot": FewShotSettings, "run_reranker": RerankerSettings}

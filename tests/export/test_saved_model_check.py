@@ -15,7 +15,7 @@ from fine_tuned_models import random_classifier
 from bert_keras.export.checks import saved_model_check
 from bert_keras.export.checks.saved_model_check import check_saved_model, run_in_new_process
 from bert_keras.export.checks.texts import built_in_texts, read_check_texts
-from bert_keras.export.graph.networks import IdsNetwork
+from bert_keras.tasks.graph.networks import IdsNetwork
 
 TEXTS = {"text": np.array([b"he was hungry", b"paris"], object)}
 

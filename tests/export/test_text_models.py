@@ -10,10 +10,10 @@ from tiny_exports import FINE_TUNED, PRETRAINED, Both, open_both
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.export.checks.saved_model_check import compare_with_python
 from bert_keras.export.checks.texts import built_in_texts
-from bert_keras.export.graph.classes import ClassModel
-from bert_keras.export.graph.pretrained import FillMaskModel
 from bert_keras.modeling import SentenceModel, weights_by_name
 from bert_keras.prediction import FeatureExtractor
+from bert_keras.tasks.classification.graph import ClassModel
+from bert_keras.tasks.pretraining.graph import FillMaskModel
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 

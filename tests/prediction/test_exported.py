@@ -15,7 +15,6 @@ from tiny_exports import FINE_TUNED, open_pretrained, write_export, write_networ
 
 import predict
 from bert_keras.export.choices import PLACES
-from bert_keras.export.graph.networks import IdsNetwork
 from bert_keras.model_folder.exported import open_exported
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.prediction import (
@@ -28,6 +27,7 @@ from bert_keras.prediction import (
     loaded_model,
     open_model,
 )
+from bert_keras.tasks.graph.networks import IdsNetwork
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 

@@ -13,7 +13,7 @@ from rounding import assert_close
 from bert_keras.modeling import weights_by_name
 from bert_keras.prediction import predictor
 from bert_keras.prediction.arguments import EMBEDDINGS, parse_layers
-from bert_keras.prediction.tasks.features import FeatureExtractor
+from bert_keras.tasks.vectors.features import FeatureExtractor
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_keras.prediction.feature_files import count_lines, format_of, open_feature_file, read_lines, split_line
-from bert_keras.prediction.tasks.features import Features
 from bert_keras.storage import paths
+from bert_keras.tasks.vectors.feature_files import count_lines, format_of, open_feature_file, read_lines, split_line
+from bert_keras.tasks.vectors.features import Features
 
 FIRST = Features(
     ["[CLS]", "é", '"'],

@@ -8,7 +8,7 @@ import pytest
 
 import predict
 from bert_keras.prediction.arguments import Limits
-from bert_keras.prediction.input_texts import is_table, read_table, read_texts
+from bert_keras.tasks.tables.input_texts import is_table, read_table, read_texts
 
 
 def read(content, form="text", **limits):

@@ -19,7 +19,7 @@ from known_models import (
 
 from bert_keras.modeling import weights_by_name
 from bert_keras.prediction import FeatureExtractor, FillMask, SentenceScorer
-from bert_keras.prediction.tasks import sentence_score
+from bert_keras.tasks.pretraining import sentence_score
 
 
 @pytest.fixture(scope="module")

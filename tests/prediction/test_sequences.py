@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.prediction.tasks.pretrained import encode_with_masks, fit_pair, fit_text, window_start
+from bert_keras.tasks.pretraining.predictor import encode_with_masks, fit_pair, fit_text, window_start
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##b", "[", "]", "mask", "sep"]
 

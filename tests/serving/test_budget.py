@@ -14,9 +14,9 @@ import requests
 from fine_tuned_models import FINE_TUNED, OF_TEXTS, random_classifier, write_fine_tuned
 from running_server import serving, wait_until
 
-from bert_keras.prediction import why
 from bert_keras.prediction.arguments import Limits
 from bert_keras.serving.versions import open_folders
+from bert_keras.tasks.finetuning import why
 
 TEXT = "he was hungry so he ate a b c d e f g h i j k l m n o p"
 

@@ -11,9 +11,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from bert_keras.cli.flags import ending_at_sigterm
-from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.modeling import open_checkpoint, read_config
 from bert_keras.prediction import SentenceScorer
+from bert_keras.tasks.tagging.conll import read_conll
 from studies import catalog, run_study
 from studies.runner import models
 from studies.runner import study as runner_study

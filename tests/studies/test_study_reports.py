@@ -8,7 +8,7 @@ import pytest
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.modeling import BertConfig
 from bert_keras.settings.fields import setting_fields
-from bert_keras.tasks.settings.pretraining import PretrainingSettings
+from bert_keras.tasks.pretraining.settings import PretrainingSettings
 from studies.catalog import STUDIES
 from studies.run_study import NAMES
 from studies.runner.probes import PROBES

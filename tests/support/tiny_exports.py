@@ -22,10 +22,10 @@ from bert_keras.export.choices import PLACES, network_place
 from bert_keras.export.formats import converters, ids_formats
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.saved_model import make_text_model
-from bert_keras.export.graph.networks import IdsNetwork
 from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling import ReplacedTokenModel
 from bert_keras.prediction import FeatureExtractor, open_model
+from bert_keras.tasks.graph.networks import IdsNetwork
 
 
 def random_discriminator():

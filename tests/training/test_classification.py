@@ -14,9 +14,9 @@ from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.model_folder.preparation import Preparation
 from bert_keras.modeling import ClassificationLoss, MultiLabelLoss, MultipleChoiceModel, RegressionLoss
 from bert_keras.runs.run_dir import RunDir
-from bert_keras.tasks.classification import reports
+from bert_keras.tasks.classification.report import files as reports
+from bert_keras.tasks.classification.settings import ClassifierSettings
 from bert_keras.tasks.classification.task import Classification
-from bert_keras.tasks.settings.programs import ClassifierSettings
 
 TRAIN = [("paris", "b"), ("london", "a"), ("france", "b"), ("he walked", "b"), ("she ate", "c")]
 DEV = [("paris was the capital", "b"), ("he", "a"), ("she", "c"), ("so hungry", "b"), ("the", "b")]

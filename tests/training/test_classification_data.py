@@ -6,16 +6,16 @@ import warnings
 
 import pytest
 
-from bert_keras.data_prep.tasks.question_files import read_articles
-from bert_keras.data_prep.tasks.tables import Table
-from bert_keras.data_prep.tasks.tagging.conll import read_conll
-from bert_keras.prediction.input_texts import read_table
 from bert_keras.storage import paths
 from bert_keras.tasks.classification.data import digest_of, read_classification_data
 from bert_keras.tasks.classification.kinds import complete_settings
+from bert_keras.tasks.classification.settings import ClassifierSettings
+from bert_keras.tasks.question_answering.question_files import read_articles
 from bert_keras.tasks.reranking.data import read_queries
 from bert_keras.tasks.reranking.settings import RerankerSettings
-from bert_keras.tasks.settings.programs import ClassifierSettings
+from bert_keras.tasks.tables.input_texts import read_table
+from bert_keras.tasks.tables.tables import Table
+from bert_keras.tasks.tagging.conll import read_conll
 from bert_keras.tasks.vectors.data import read_file
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.data_prep.tasks.question_files import read_articles
-from bert_keras.data_prep.tasks.squad_files import make_examples
-from bert_keras.data_prep.tasks.tagging.conll import read_conll
 from bert_keras.programs import ner, squad
 from bert_keras.programs.data import DataFiles
 from bert_keras.storage.json_rows import name_of
+from bert_keras.tasks.question_answering.question_files import read_articles
+from bert_keras.tasks.question_answering.squad_files import make_examples
+from bert_keras.tasks.tagging.conll import read_conll
 
 WORDS, TAGS = ["Anna", "is"], ["B-PER", "O"]
 SPAN = {"start": 0, "end": 4, "label": "PER"}

@@ -10,7 +10,7 @@ from bert_keras.cli.flags import given_flags, parse, require, run_main, tell_unu
 from bert_keras.evaluation.tables import tab_separated
 from bert_keras.mistakes import Mistake, flag_name
 from bert_keras.settings.fields import Settings, setting
-from bert_keras.tasks.settings.programs import ClassifierSettings
+from bert_keras.tasks.classification.settings import ClassifierSettings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.tasks.classification.held_out import hold_out
+from bert_keras.tasks.tables.examples import Example
 
 
 def examples_of(labels):

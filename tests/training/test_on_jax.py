@@ -18,9 +18,9 @@ from bert_keras import check_labels
 from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling import open_checkpoint
+from bert_keras.tasks.pretraining.settings import PretrainingSettings
 from bert_keras.tasks.reranking.settings import RerankerSettings
 from bert_keras.tasks.reranking.task import Reranking
-from bert_keras.tasks.settings.pretraining import PretrainingSettings
 
 
 def results_on_jax(kind, tmp_path, folder="", num_devices=1):

@@ -25,7 +25,7 @@ from bert_keras.modeling import (
 )
 from bert_keras.settings.groups import RunSettings
 from bert_keras.tasks.pretraining import run as pretraining
-from bert_keras.tasks.settings.pretraining import PretrainingSettings
+from bert_keras.tasks.pretraining.settings import PretrainingSettings
 
 NUM_STEPS = 5
 CONFIG = make_config(

@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.engine import precision
+from bert_keras.engine.given_settings import completed
 from bert_keras.engine.precision import take_jit, take_precision
 from bert_keras.modeling.config import BertConfig
 from bert_keras.settings.groups import RunSettings
-from bert_keras.tasks.settings.reading import completed
 from tests.training.test_settings import parsed, write_config
 
 SKYLAKE = "processor\t: 0\nflags\t\t: fpu avx2 avx512f\n"

@@ -10,8 +10,8 @@ from tiny_squad import VOCABULARY, without_answers, write_squad
 from bert_keras.data_prep.text.same_text import find_shared
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.runs.run_dir import RunDir
+from bert_keras.tasks.question_answering.settings import SquadSettings
 from bert_keras.tasks.question_answering.task import QuestionAnswering
-from bert_keras.tasks.settings.programs import SquadSettings
 
 # Each text begins with its answer, or has none.
 PARAGRAPHS = [

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from browser import chromium
 
-from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.tasks.classification.data import ClassificationData
-from bert_keras.tasks.classification.page import sections_of
+from bert_keras.tasks.classification.report.page import sections_of
 from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.reports.page import Findings, write_page
+from bert_keras.tasks.tables.examples import Example
 
 pytestmark = pytest.mark.slow
 

@@ -20,17 +20,17 @@ import run_reranker
 import serve
 from bert_keras import train_classifier
 from bert_keras.cli.flags import parse
-from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.engine.report import in_words
 from bert_keras.evaluation.intervals import wilson
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.tasks.classification.data import ClassificationData
-from bert_keras.tasks.classification.page import sections_of
+from bert_keras.tasks.classification.report.page import sections_of
 from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.finetuning.task import Task
 from bert_keras.tasks.reports.page import Findings, write_page
 from bert_keras.tasks.reranking.data import Queries
 from bert_keras.tasks.reranking.task import Reranking
+from bert_keras.tasks.tables.examples import Example
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
+from bert_keras.engine.given_settings import completed, over_run, over_run_config
 from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import EvaluatedSettings, values_of
-from bert_keras.tasks.settings.reading import completed, over_run, over_run_config
 
 
 def parsed(*arguments):

@@ -142,7 +142,7 @@ def test_tensorflow_and_keras_import_no_large_packages_but_the_program_can(tmp_p
     """They would take a third of the time until a prediction."""
     unused = f"assert not set({HIDDEN}) & set(sys.modules)\n"
     program = f"import sys; {unused}import keras, predict; {unused}"
-    program += "import bert_keras.prediction.tasks.classification\n" * is_real
+    program += "import bert_keras.tasks.classification.predictor\n" * is_real
     program += f"{unused}import matplotlib.figure, scipy.stats; print('matplotlib.figure' in sys.modules)\n"
     if is_real:
         command = [sys.executable, "-c", START + program]

@@ -14,7 +14,7 @@ from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.modeling import TokenClassifierModel, weights_to_load
 from bert_keras.modeling.tagger import FeatureBasedTagger, LstmTagger
 from bert_keras.runs.run_dir import RunDir
-from bert_keras.tasks.settings.programs import NerSettings
+from bert_keras.tasks.tagging.settings import NerSettings
 from bert_keras.tasks.tagging.task import TokenClassification
 
 TRAIN = """-DOCSTART- O

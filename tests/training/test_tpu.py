@@ -14,7 +14,7 @@ from bert_keras.engine.distribution.tpu import check_computing, check_cores, che
 from bert_keras.engine.input import feature_batches, pretraining_batches
 from bert_keras.modeling import ClassifierModel
 from bert_keras.settings.groups import RunSettings
-from bert_keras.tasks.settings.pretraining import PretrainingSettings
+from bert_keras.tasks.pretraining.settings import PretrainingSettings
 
 ON_THE_TPU = {"use_tpu": True, "tpu_name": "mine", "output_dir": "/data/run"}
 

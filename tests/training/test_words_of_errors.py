@@ -8,7 +8,7 @@ from fine_tuned_models import OF_TEXTS, logits_of, random_classifier, write_fine
 from reference_bert import softmax
 from tiny_classes import run, table_in
 
-from bert_keras.tasks.classification import words_of_errors
+from bert_keras.tasks.classification.report import words_of_errors
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from bert_keras.export.card.ids_examples import ids_example
 from bert_keras.export.choices import network_place
-from bert_keras.export.graph.networks import IdsNetwork
-from bert_keras.export.graph.text_model import text_names
 from bert_keras.model_folder.preparation import Preparation
+from bert_keras.tasks.graph.networks import IdsNetwork
+from bert_keras.tasks.graph.text_model import text_names
 
 _OUTPUTS = {
     "label": "the most probable class",

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.export.graph.networks import IdsNetwork
 from bert_keras.mistakes import Mistake
+from bert_keras.tasks.graph.networks import IdsNetwork
 
 # Maximum distance of an export. LIMITS[None] applies to each number, because only rounding may differ. The others apply
 # to the root mean square: single numbers may be far off in 8 or 16 bits. Measured distances: docs/guides/export.md.

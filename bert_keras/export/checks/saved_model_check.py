@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from bert_keras.export.checks.agreement import judge, largest_difference, questions
-from bert_keras.export.graph.networks import IdsNetwork
-from bert_keras.export.graph.text_model import TextModel
 from bert_keras.mistakes import Mistake
 from bert_keras.prediction import Classification, FilledText, MultiLabel, QuestionAnswer, TaggedText
 from bert_keras.prediction.predictor import Predictor
 from bert_keras.storage.text_files import is_blank
+from bert_keras.tasks.graph.networks import IdsNetwork
+from bert_keras.tasks.graph.text_model import TextModel
 
 # Tolerances for the answers to texts, relative to the largest number if that is above 1. In bfloat16 a sum depends on
 # the order of its terms. `judge` checks the scores of the network.

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.export.graph.text_model import text_names
 from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.model_folder.tasks import LISTS
 from bert_keras.storage import paths
+from bert_keras.tasks.graph.text_model import text_names
 
 _MASK = b" [MASK] "
 _NUM_CHOICES = 3

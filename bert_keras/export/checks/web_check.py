@@ -19,7 +19,7 @@ from bert_keras.model_folder.exported import WEB_MODEL
 from bert_keras.prediction import open_model
 from bert_keras.prediction.answer_lines import given_fields
 from bert_keras.prediction.predictor import Predictor
-from bert_keras.prediction.token_places import read_tokens
+from bert_keras.tasks.pretraining.token_places import read_tokens
 
 log = logging.getLogger("bert_keras")
 

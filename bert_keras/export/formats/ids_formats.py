@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from bert_keras.export.checks.agreement import judge, questions
 from bert_keras.export.formats import converters
-from bert_keras.export.graph.networks import IdsNetwork
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import OPENERS
 from bert_keras.storage import writing
+from bert_keras.tasks.graph.networks import IdsNetwork
 
 log = logging.getLogger("bert_keras")
 

@@ -9,12 +9,12 @@ import tensorflow as tf
 
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.export.choices import PLACES
-from bert_keras.export.graph.classes import ChoiceModel, ClassModel, RankModel
-from bert_keras.export.graph.networks import IdsNetwork
-from bert_keras.export.graph.pretrained import FillMaskModel, NextSentenceModel, ReplacedTokensModel, VectorModel
-from bert_keras.export.graph.spans import SpanModel
-from bert_keras.export.graph.tags import TagModel
-from bert_keras.export.graph.text_model import TextModel
+from bert_keras.tasks.classification.graph import ChoiceModel, ClassModel, RankModel
+from bert_keras.tasks.graph.networks import IdsNetwork
+from bert_keras.tasks.graph.text_model import TextModel
+from bert_keras.tasks.pretraining.graph import FillMaskModel, NextSentenceModel, ReplacedTokensModel, VectorModel
+from bert_keras.tasks.question_answering.graph import SpanModel
+from bert_keras.tasks.tagging.graph import TagModel
 
 _CLASSES = {
     "classification": ClassModel,

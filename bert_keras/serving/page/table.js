@@ -10,7 +10,7 @@ const MOST_BYTES = 20e6;
 const MOST_CHARS_OF_A_NAME = 40;
 // Names of lines in a message, and messages.
 const MOST_LINES = 5;
-// As in data_prep/tasks/columns.py.
+// As in bert_keras/tasks/tables/columns.py.
 const TEXT_NAMES = [
   ...["text", "sentence", "sentence1", "text_a", "premise", "question", "question1", "review", "content", "body"],
   ...["message", "comment", "tweet", "document", "description"],

@@ -7,22 +7,22 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from bert_keras.data_prep.tasks.benchmarks.glue import GLUE_TASKS, GlueTask, find_task
-from bert_keras.data_prep.tasks.benchmarks.glue_files import read_glue
-from bert_keras.data_prep.tasks.benchmarks.tfds import read_tfds
-from bert_keras.data_prep.tasks.columns import Columns
-from bert_keras.data_prep.tasks.examples import Example, check_labels, in_order, learn_labels, learn_scale
-from bert_keras.data_prep.tasks.tables import Table
-from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.runs.run_dir import RUN_CONFIG, read_run_config
 from bert_keras.storage import paths
+from bert_keras.tasks.benchmarks.glue import GLUE_TASKS, GlueTask, find_task
+from bert_keras.tasks.benchmarks.glue_files import read_glue
+from bert_keras.tasks.benchmarks.tfds import read_tfds
 from bert_keras.tasks.classification.held_out import hold_out, hold_out_for_calibration
 from bert_keras.tasks.classification.kinds import source_of
 from bert_keras.tasks.classification.label_warnings import listed, log_labels, warn_of_contradictions
 from bert_keras.tasks.classification.labels import LABELS
+from bert_keras.tasks.classification.settings import ClassifierSettings, LabelCheckSettings
 from bert_keras.tasks.classification.single_label import SingleLabel
-from bert_keras.tasks.settings.programs import ClassifierSettings, LabelCheckSettings
+from bert_keras.tasks.tables.columns import Columns
+from bert_keras.tasks.tables.examples import Example, check_labels, in_order, learn_labels, learn_scale
+from bert_keras.tasks.tables.tables import Table
+from bert_keras.tasks.tables.user_data import read_own_file
 
 log = logging.getLogger("bert_keras")
 

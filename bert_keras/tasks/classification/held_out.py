@@ -5,12 +5,12 @@ import logging
 import random
 from collections.abc import Iterator, Sequence
 
-from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.same_text import group_numbers
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 from bert_keras.tasks.classification.labels import LABELS
-from bert_keras.tasks.settings.programs import ClassifierSettings
+from bert_keras.tasks.classification.settings import ClassifierSettings
+from bert_keras.tasks.tables.examples import Example
 
 log = logging.getLogger("bert_keras")
 
@@ -37,7 +37,7 @@ def hold_out(
         examples: those of the file.
         share: of the examples to hold out.
         path: the file of the examples, for messages.
-        kind: one of `data_prep.tasks.examples.KINDS`.
+        kind: one of `tasks.tables.examples.KINDS`.
         purpose: "evaluation" or "calibration".
 
     Returns:

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.settings.fields import setting_fields
 from bert_keras.tasks.classification.labels import TASK_NAMES
+from bert_keras.tasks.classification.settings import ClassifierSettings
 from bert_keras.tasks.classification.single_label import SingleLabel
-from bert_keras.tasks.settings.programs import ClassifierSettings, ColumnSettings
+from bert_keras.tasks.tables.examples import Example
+from bert_keras.tasks.tables.settings import ColumnSettings
 
 # Settings that say where and how data are read.
 _OF_DATA = {"kind", "skip_bad_rows", "data_dir", "tfds_eval_split", "tfds_predict_split", "xnli_language"}

@@ -5,11 +5,11 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.same_text import find_contradictions
 from bert_keras.mistakes import Message
 from bert_keras.tasks.classification.labels import SeveralLabels
 from bert_keras.tasks.classification.single_label import SingleLabel
+from bert_keras.tasks.tables.examples import Example
 
 log = logging.getLogger("bert_keras")
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.examples import Example, Label
 from bert_keras.evaluation.classification import class_report, multi_label_metrics, regression_metrics
 from bert_keras.tasks.classification.single_label import SingleLabel
+from bert_keras.tasks.tables.examples import Example, Label
 
 if TYPE_CHECKING:
     from bert_keras.modeling import BertConfig

@@ -5,7 +5,6 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bert_keras.data_prep.tasks.examples import Example, learn_labels
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.tasks.classification.data import (
@@ -16,6 +15,7 @@ from bert_keras.tasks.classification.data import (
 )
 from bert_keras.tasks.classification.kinds import complete_settings, source_of
 from bert_keras.tasks.classification.labels import LABELS, TASK_NAMES, SeveralLabels
+from bert_keras.tasks.classification.settings import ClassifierSettings, LabelCheckSettings
 from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.dry_run.findings import Findings
 from bert_keras.tasks.dry_run.opening import ACTIONS, open_settings, stored_task, teacher_of
@@ -32,7 +32,7 @@ from bert_keras.tasks.dry_run.statistics import (
     shown,
     spread,
 )
-from bert_keras.tasks.settings.programs import ClassifierSettings, LabelCheckSettings
+from bert_keras.tasks.tables.examples import Example, learn_labels
 
 
 def look(settings: ClassifierSettings, is_whole: bool) -> list[Findings]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.examples import Example, Label
 from bert_keras.evaluation.classification import class_report, classification_metrics
+from bert_keras.tasks.tables.examples import Example, Label
 
 if TYPE_CHECKING:
     from bert_keras.modeling import BertConfig
@@ -22,7 +22,7 @@ class SingleLabel:
     Attributes:
         names: the labels in the order of their ids.
         scale: of a `Number`; else None.
-        kind: its name, one of `data_prep.tasks.examples.KINDS`.
+        kind: its name, one of `tasks.tables.examples.KINDS`.
         task: its name in task.json.
         metrics: the default metrics; the first one selects models.
         baseline_name: what the baseline predicts, for messages.

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bert_keras.data_prep.records.feature_cache import cached_features
-from bert_keras.data_prep.tasks.encoding import make_features
-from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.data_prep.text.same_text import Placed
 from bert_keras.evaluation.calibration import fit_temperature, label_set_thresholds, negative_log_likelihood
 from bert_keras.evaluation.intervals import FEWEST_ROWS, bootstrap, wilson
@@ -27,10 +25,12 @@ from bert_keras.storage import paths
 from bert_keras.tasks.classification.data import ClassificationData, digest_of, facts_of, read_classification_data
 from bert_keras.tasks.classification.kinds import class_weights_of
 from bert_keras.tasks.classification.labels import ERRORS
-from bert_keras.tasks.classification.reports import write_calibration, write_evaluation, write_predictions
+from bert_keras.tasks.classification.report.files import write_calibration, write_evaluation, write_predictions
+from bert_keras.tasks.classification.settings import ClassifierSettings
 from bert_keras.tasks.finetuning.task import Task
 from bert_keras.tasks.reports.commands import commands_of_classifier
-from bert_keras.tasks.settings.programs import ClassifierSettings
+from bert_keras.tasks.tables.encoding import make_features
+from bert_keras.tasks.tables.examples import Example
 
 if TYPE_CHECKING:
     from bert_keras.tasks.reports.page import Findings
@@ -188,7 +188,7 @@ class Classification(Task):
         write_evaluation(run_dir, self.data, answers, functools.partial(self._words, outputs, answers))
 
     def findings(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> "Findings":
-        from bert_keras.tasks.classification.page import long_texts, sections_of  # --help does not need them
+        from bert_keras.tasks.classification.report.page import long_texts, sections_of  # --help does not need them
         from bert_keras.tasks.reports.page import Findings
 
         answers, features = self.answers(outputs, self.eval_features), self.eval_features
@@ -241,7 +241,7 @@ class Classification(Task):
         infer = self.infer
         if infer is None or "[MASK]" not in self._tokenizer.vocab or not self.data.kind.has_windows:
             return None
-        from bert_keras.tasks.classification.words_of_errors import WordsOfErrors  # only here
+        from bert_keras.tasks.classification.report.words_of_errors import WordsOfErrors  # only here
 
         words = WordsOfErrors(self.data, self.eval_features, self._tokenizer, self.doc_stride)
         return words.cells(places, answers, self._scores(outputs), lambda features: self._scores(infer(features)))

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bert_keras.data_prep.tasks.tables import BadRow, keeping_bad_rows, without_bad_rows
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.storage import paths
+from bert_keras.tasks.tables.tables import BadRow, keeping_bad_rows, without_bad_rows
 
 log = logging.getLogger("bert_keras")
 

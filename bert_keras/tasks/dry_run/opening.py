@@ -5,12 +5,12 @@ import os
 from collections.abc import Collection
 from typing import Any, TypeVar, cast
 
+from bert_keras.engine.given_settings import over_run, with_absolute_paths
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.runs.run_dir import MODEL_DIR
 from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import FineTuningSettings
 from bert_keras.storage.json_files import read_json
-from bert_keras.tasks.settings.reading import over_run, with_absolute_paths
 
 S = TypeVar("S", bound=FineTuningSettings)
 T = TypeVar("T")

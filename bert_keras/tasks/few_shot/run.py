@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.engine.distribution.devices import distribute, is_compiled
 from bert_keras.engine.distribution.workers import Workers
 from bert_keras.engine.evaluation_pass import Inference, finish, last, length_step
@@ -30,6 +29,7 @@ from bert_keras.tasks.classification.task import Classification
 from bert_keras.tasks.few_shot.settings import FewShotSettings, classifier_settings
 from bert_keras.tasks.finetuning.model_dir import has_model, load_start, write_model
 from bert_keras.tasks.finetuning.run import FineTuning, Trained
+from bert_keras.tasks.tables.examples import Example
 from bert_keras.tasks.vectors.losses import NO_CLASS, ClassesLoss
 
 if TYPE_CHECKING:

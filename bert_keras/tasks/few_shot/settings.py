@@ -10,7 +10,8 @@ from bert_keras.settings.effects import ON
 from bert_keras.settings.fields import free, setting, setting_fields
 from bert_keras.settings.groups import EvaluatedSettings
 from bert_keras.settings.numbers import NumberParser
-from bert_keras.tasks.settings.programs import ClassifierSettings, ColumnSettings, LabelledTextSettings
+from bert_keras.tasks.classification.settings import ClassifierSettings, LabelledTextSettings
+from bert_keras.tasks.tables.settings import ColumnSettings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ import tensorflow as tf
 from bert_keras.cli.flags import require
 from bert_keras.engine.distribution.devices import part_of_batch
 from bert_keras.engine.distribution.tpu import check_tpu
+from bert_keras.engine.given_settings import check_given_checkpoint, completed, over_run
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling.lora import check_lora
@@ -17,9 +18,7 @@ from bert_keras.runs.run_dir import RunDir
 from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import FineTuningSettings, TeacherSettings
 from bert_keras.tasks.finetuning.sweep import list_tries
-from bert_keras.tasks.finetuning.task import Task
-from bert_keras.tasks.settings.programs import NerSettings
-from bert_keras.tasks.settings.reading import check_given_checkpoint, completed, over_run
+from bert_keras.tasks.finetuning.task import OF_TRAINED_ENCODERS, Task
 
 if TYPE_CHECKING:
     from bert_keras.tasks.distillation.teacher import Teacher
@@ -106,9 +105,8 @@ def without_effect(task: Task, opened: Opened) -> dict[str, str | Message]:
     if opened.teacher and opened.teacher.cannot_pack:
         reasons.setdefault("pack", opened.teacher.cannot_pack)
     if any("bert/encoder/".startswith(prefix) for prefix in task.frozen):
-        reader = Message("{tagger}={}", settings.tagger) if isinstance(settings, NerSettings) else "this task"
-        reason = Message("{} leaves the encoder as it is", reader)
-        reasons |= dict.fromkeys(("freeze_layers", "layer_decay", "lora_rank", "recompute"), reason)
+        for name in OF_TRAINED_ENCODERS:
+            reasons.setdefault(name, "this task leaves the encoder as it is")
     elif settings.freeze_layers == num_layers:
         if not task.has_head:
             raise Mistake("{freeze_layers}={} freezes all weights that the loss depends on; give less", num_layers)

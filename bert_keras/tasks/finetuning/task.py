@@ -24,6 +24,9 @@ if TYPE_CHECKING:  # --help does not need it
 # Metrics of which a lower value is better.
 _ERRORS = ("mae", "rmse")
 
+# Settings that change nothing if training leaves the encoder as it is.
+OF_TRAINED_ENCODERS = ("freeze_layers", "layer_decay", "lora_rank", "recompute")
+
 
 class Task:
     """A fine-tuning task: its data, its network and its evaluation.

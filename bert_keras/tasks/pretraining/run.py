@@ -57,10 +57,10 @@ from bert_keras.settings.effects import refuse
 from bert_keras.settings.groups import free_settings, values_of
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
 from bert_keras.tasks.pretraining.input import read_input
-from bert_keras.tasks.settings.pretraining import PretrainingSettings
+from bert_keras.tasks.pretraining.settings import PretrainingSettings
 
 if TYPE_CHECKING:
-    from bert_keras.tasks.distillation.pretraining import PretrainingTeacher
+    from bert_keras.tasks.pretraining.teacher import PretrainingTeacher
 
 log = logging.getLogger("bert_keras")
 
@@ -97,7 +97,7 @@ class Pretraining:
             if settings.do_train:
                 part_of_batch(settings, strategy)
                 if settings.teacher:
-                    from bert_keras.tasks.distillation.pretraining import PretrainingTeacher
+                    from bert_keras.tasks.pretraining.teacher import PretrainingTeacher
 
                     teacher = PretrainingTeacher(settings, config)
                 num_tokens = settings.num_train_steps * settings.train_batch_size * settings.max_seq_length

@@ -4,10 +4,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_keras.data_prep.tasks.question_files import read_articles
-from bert_keras.data_prep.tasks.squad import SquadExample
-from bert_keras.data_prep.tasks.squad_files import check_answers, make_examples
-from bert_keras.evaluation.squad import questions_of
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.storage.json_rows import name_of
 from bert_keras.tasks.dry_run.findings import Findings
@@ -21,7 +17,11 @@ from bert_keras.tasks.dry_run.statistics import (
     shown,
     spread,
 )
-from bert_keras.tasks.settings.programs import SquadSettings
+from bert_keras.tasks.question_answering.metrics import questions_of
+from bert_keras.tasks.question_answering.question_files import read_articles
+from bert_keras.tasks.question_answering.settings import SquadSettings
+from bert_keras.tasks.question_answering.squad import SquadExample
+from bert_keras.tasks.question_answering.squad_files import check_answers, make_examples
 
 _ACTIONS = {"train_file": "do_train", "eval_file": None, "predict_file": "do_predict"}
 

@@ -10,19 +10,8 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data_prep.records.feature_cache import cached_features
-from bert_keras.data_prep.tasks.question_files import read_articles
-from bert_keras.data_prep.tasks.squad import SquadExample, make_features
-from bert_keras.data_prep.tasks.squad_answers import (
-    Answer,
-    AnswerSettings,
-    answer_files,
-    find_answers,
-    report_unanswered,
-)
-from bert_keras.data_prep.tasks.squad_files import check_answers, make_examples, unanswered_ids
 from bert_keras.data_prep.text.same_text import Key, Placed, key_of
 from bert_keras.engine.report import in_words
-from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics, warn_of_words
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, SquadLoss, SquadModel
@@ -32,7 +21,18 @@ from bert_keras.storage.checks import is_same_file
 from bert_keras.storage.json_rows import name_of
 from bert_keras.storage.writing import sha256
 from bert_keras.tasks.finetuning.task import Task
-from bert_keras.tasks.settings.programs import SquadSettings
+from bert_keras.tasks.question_answering.metrics import squad_v1_metrics, squad_v2_metrics, warn_of_words
+from bert_keras.tasks.question_answering.question_files import read_articles
+from bert_keras.tasks.question_answering.settings import SquadSettings
+from bert_keras.tasks.question_answering.squad import SquadExample, make_features
+from bert_keras.tasks.question_answering.squad_answers import (
+    Answer,
+    AnswerSettings,
+    answer_files,
+    find_answers,
+    report_unanswered,
+)
+from bert_keras.tasks.question_answering.squad_files import check_answers, make_examples, unanswered_ids
 
 log = logging.getLogger("bert_keras")
 
@@ -43,7 +43,7 @@ _TRAINING_FEATURES = (
 )
 
 
-# Flags that turn questions into rows of features, see `data_prep.tasks.squad.make_features`.
+# Flags that turn questions into rows of features, see `tasks.question_answering.squad.make_features`.
 WINDOW_FLAGS = ("max_seq_length", "doc_stride", "max_query_length")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from bert_keras.runs.run_dir import RUN_CONFIG
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths
-from bert_keras.tasks.settings.programs import ColumnSettings
+from bert_keras.tasks.tables.settings import ColumnSettings
 
 _LINE_WIDTH = 110
 

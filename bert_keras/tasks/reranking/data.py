@@ -8,15 +8,15 @@ import logging
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.column_names import RELEVANCE_NAMES
-from bert_keras.data_prep.tasks.columns import Columns, find_header, without_names
-from bert_keras.data_prep.tasks.header import YES
-from bert_keras.data_prep.tasks.tables import Table
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
 from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.tasks.reranking.settings import RerankerSettings
+from bert_keras.tasks.tables.column_names import RELEVANCE_NAMES
+from bert_keras.tasks.tables.columns import Columns, find_header, without_names
+from bert_keras.tasks.tables.header import YES
+from bert_keras.tasks.tables.tables import Table
 from bert_keras.tasks.vectors.data import read_file
 
 log = logging.getLogger("bert_keras")

@@ -3,11 +3,11 @@
 import dataclasses
 from collections.abc import Sequence
 
-from bert_keras.data_prep.tasks.columns import HEADERS
 from bert_keras.settings.effects import ON
 from bert_keras.settings.fields import free, setting
 from bert_keras.settings.groups import EvaluatedSettings
 from bert_keras.settings.numbers import ListedParser
+from bert_keras.tasks.tables.columns import HEADERS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from bert_keras.mistakes import Mistake, Setting
 from bert_keras.settings.effects import refuse
 from bert_keras.storage import paths
 from bert_keras.storage.json_rows import has_json_rows
-from bert_keras.tasks.settings.programs import NerSettings
+from bert_keras.tasks.tagging.settings import NerSettings
 
 # For each file: the flag that uses it, and its name in --data_dir.
 _FILES = {

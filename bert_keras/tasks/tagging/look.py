@@ -4,8 +4,6 @@ import collections
 from collections.abc import Sequence
 
 from bert_keras.data_prep.corpus.sentences import Sentence
-from bert_keras.data_prep.tasks.tagging.conll import read_conll
-from bert_keras.data_prep.tasks.tagging.features import check_tags, collect_tags
 from bert_keras.tasks.dry_run.findings import Findings
 from bert_keras.tasks.dry_run.opening import open_settings, stored_task, teacher_of
 from bert_keras.tasks.dry_run.pieces import add_pieces, open_tokenizer
@@ -17,8 +15,10 @@ from bert_keras.tasks.dry_run.statistics import (
     counted,
     spread,
 )
-from bert_keras.tasks.settings.programs import NerSettings
+from bert_keras.tasks.tagging.conll import read_conll
+from bert_keras.tasks.tagging.features import check_tags, collect_tags
 from bert_keras.tasks.tagging.files import check_columns, columns_of, find_files
+from bert_keras.tasks.tagging.settings import NerSettings
 
 _WORDS_SHOWN = 16
 

@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data_prep.corpus.sentences import Sentence
-from bert_keras.data_prep.tasks.examples import in_order
-from bert_keras.data_prep.tasks.tagging.conll import read_conll
-from bert_keras.data_prep.tasks.tagging.conll_columns import format_columns
-from bert_keras.data_prep.tasks.tagging.features import collect_tags, make_features, tags_from_logits
-from bert_keras.data_prep.tasks.tagging.rows import tagged_rows
 from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.engine.report import in_words
-from bert_keras.evaluation.entities import entity_metrics, entity_report
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import TAGGERS, BertConfig, TokenClassificationLoss, TokenClassifierModel
 from bert_keras.runs.run_dir import RunDir
-from bert_keras.tasks.finetuning.task import Task
-from bert_keras.tasks.settings.programs import NerSettings
+from bert_keras.tasks.finetuning.task import OF_TRAINED_ENCODERS, Task
+from bert_keras.tasks.tables.examples import in_order
+from bert_keras.tasks.tagging.conll import read_conll
+from bert_keras.tasks.tagging.conll_columns import format_columns
+from bert_keras.tasks.tagging.entities import entity_metrics, entity_report
+from bert_keras.tasks.tagging.features import collect_tags, make_features, tags_from_logits
 from bert_keras.tasks.tagging.files import columns_of, find_files
+from bert_keras.tasks.tagging.rows import tagged_rows
+from bert_keras.tasks.tagging.settings import NerSettings
 
 log = logging.getLogger("bert_keras")
 
@@ -50,9 +50,11 @@ class TokenClassification(Task):
         self._settings = {name: getattr(settings, name) for name in ("max_seq_length", "document_context", "tagger")}
         self._model = TAGGERS[settings.tagger]
         if self._model is not TokenClassifierModel:
-            self.frozen = ("bert/",) if self._model.is_frozen else ()
-            reason = Message("the LSTMs of {tagger}={} read across the whole row", settings.tagger)
-            self.no_effect = {"pack": reason}
+            self.no_effect = {"pack": Message("the LSTMs of {tagger}={} read across the whole row", settings.tagger)}
+            if self._model.is_frozen:
+                self.frozen = ("bert/",)
+                reason = Message("{tagger}={} leaves the encoder as it is", settings.tagger)
+                self.no_effect |= dict.fromkeys(OF_TRAINED_ENCODERS, reason)
 
         def read(path: str, needs_tags: bool = True) -> list[Sentence]:
             return read_conll(path, needs_tags, **columns_of(settings, path))

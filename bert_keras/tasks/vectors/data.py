@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.column_names import CLASS_NAMES, SCORE_NAMES, TEXT_NAMES, VECTOR_PAIRS
-from bert_keras.data_prep.tasks.columns import Columns, find_header, list_columns, without_names
-from bert_keras.data_prep.tasks.examples import INFERENCES
-from bert_keras.data_prep.tasks.header import YES
-from bert_keras.data_prep.tasks.tables import Table
-from bert_keras.data_prep.tasks.user_data import read_own_file
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
 from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 from bert_keras.storage.text_files import is_blank
-from bert_keras.tasks.settings.programs import VectorSettings
+from bert_keras.tasks.tables.column_names import CLASS_NAMES, SCORE_NAMES, TEXT_NAMES, VECTOR_PAIRS
+from bert_keras.tasks.tables.columns import Columns, find_header, list_columns, without_names
+from bert_keras.tasks.tables.examples import INFERENCES
+from bert_keras.tasks.tables.header import YES
+from bert_keras.tasks.tables.tables import Table
+from bert_keras.tasks.tables.user_data import read_own_file
+from bert_keras.tasks.vectors.settings import VectorSettings
 
 log = logging.getLogger("bert_keras")
 

@@ -16,9 +16,9 @@ from bert_keras.tasks.dry_run.statistics import (
     shown,
     spread,
 )
-from bert_keras.tasks.settings.programs import VectorSettings
 from bert_keras.tasks.vectors.data import Texts as Rows
 from bert_keras.tasks.vectors.data import read_texts
+from bert_keras.tasks.vectors.settings import VectorSettings
 
 
 def look(settings: VectorSettings, is_whole: bool) -> list[Findings]:

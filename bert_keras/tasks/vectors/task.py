@@ -6,15 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.evaluation.sentence_vectors import (
-    CLUSTERING_METRICS,
-    RETRIEVAL_METRICS,
-    SIMILARITY_METRICS,
-    clustering_metrics,
-    cosines,
-    retrieval_metrics,
-    similarity_metrics,
-)
 from bert_keras.evaluation.tables import tab_separated
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
@@ -23,9 +14,18 @@ from bert_keras.modeling.heads import check_pooling
 from bert_keras.modeling.losses import Loss
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.tasks.finetuning.task import Task
-from bert_keras.tasks.settings.programs import VectorSettings
 from bert_keras.tasks.vectors.data import make_features, read_texts
 from bert_keras.tasks.vectors.losses import NO_TEXT, CosineLoss, RankingLoss
+from bert_keras.tasks.vectors.metrics import (
+    CLUSTERING_METRICS,
+    RETRIEVAL_METRICS,
+    SIMILARITY_METRICS,
+    clustering_metrics,
+    cosines,
+    retrieval_metrics,
+    similarity_metrics,
+)
+from bert_keras.tasks.vectors.settings import VectorSettings
 
 log = logging.getLogger("bert_keras")
 

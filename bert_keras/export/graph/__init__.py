@@ -1,1 +1,0 @@
-"""Text models as TensorFlow operations."""

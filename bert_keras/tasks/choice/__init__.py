@@ -1,0 +1,1 @@
+"""Picks the text that best continues another text."""

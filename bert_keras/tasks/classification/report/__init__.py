@@ -1,0 +1,1 @@
+"""What a run of classification reports: tables, the page, and the words behind errors."""

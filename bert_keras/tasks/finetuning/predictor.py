@@ -1,0 +1,265 @@
+"""The base class of the fine-tuned tasks: it loads the model and turns texts into features."""
+
+import collections
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.exported import ExportedNetwork
+from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
+from bert_keras.modeling import (
+    POOLER_PATTERNS,
+    BertConfig,
+    ClassifierModel,
+    load_weights,
+    weights_by_name,
+    weights_to_load,
+)
+from bert_keras.modeling.base import BaseModel
+from bert_keras.prediction.arguments import CallOptions, Limits, renamed_labels, shown
+from bert_keras.prediction.loaded_model import Answer, Text
+from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
+from bert_keras.prediction.predictor import Counts, Predictor, Row
+from bert_keras.storage import paths
+from bert_keras.storage.text_files import is_blank
+from bert_keras.tasks.finetuning.why import FEWEST_SEQUENCES, SeenWord, without_word
+from bert_keras.tasks.tables.encoding import make_features
+from bert_keras.tasks.tables.examples import Example
+
+log = logging.getLogger("bert_keras")
+
+# The features of the sequences of a text, by name.
+Arrays = dict[str, np.ndarray]
+# A text and several others.
+Texts = tuple[str, list[str]]
+
+
+class FineTunedPredictor(Predictor[Text, Answer]):
+    """A fine-tuned model, loaded for prediction. It has the attributes of `LoadedModel`.
+
+    Args:
+        path: a run folder, its folder `model`, or the folder of an export.
+        batch_size: maximum number of sequences in a batch.
+        limits: Limits of the input; None: the defaults.
+        labels: other names of the model's labels: a list of all in their order, or a dict such as {"LABEL_0": "bad"}.
+        device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
+        format: of an export, "saved_model", "onnx", "litert" or "web"; None: the first of these that it has.
+        task, is_pair: what the folder of another library may leave open, see `open_model`.
+        options: other defaults of the options of a call, which the class lists.
+
+    Raises:
+        FileNotFoundError: a part of the model is missing.
+        ValueError: a part is damaged, does not fit the others, or is for another task; or Keras does not run on
+            TensorFlow.
+    """
+
+    needs_task = True
+    # Name of the head's weights; their first axis is the classes.
+    head_weight = "output_weights"
+    # For the log: name of the parts that are cut, and the setting of their maximum length.
+    cut_parts = "texts"
+    cut_setting = "max_seq_length"
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        batch_size: int = 16,
+        limits: Limits | None = None,
+        labels: Sequence[str] | Mapping[str, str] | None = None,
+        device: str | None = None,
+        format: str | None = None,
+        task: str | None = None,
+        is_pair: bool | None = None,
+        **options: Unpack[CallOptions],
+    ):
+        self._names = labels
+        files = ModelFolder.of(path, task=task, is_pair=is_pair)
+        super().__init__(files, batch_size, limits, {**options}, device=device, format=format)
+
+    def _prepare(self) -> None:
+        if self._names is not None:
+            if not self.labels:
+                raise Mistake("a model for {} has no labels; leave out {labels}", self.settings["task"])
+            names = renamed_labels(self.labels, self._names)
+            self.settings = self.settings | {"labels": self._labels_with_names(names)}
+        super()._prepare()
+
+    def _labels_with_names(self, names: list[str]) -> list[str]:
+        """Returns the labels of the head, given the names of `labels`."""
+        return names
+
+    def _load_model(self) -> BaseModel:
+        checkpoint = self.files.need_checkpoint()
+        if self.head_weight in checkpoint.names:
+            self._check_num_classes(checkpoint.shape(self.head_weight)[0], checkpoint.prefix)
+        with weights_to_load():
+            model = self._make_model(self.config)
+        # DistilBERT and ELECTRA have no pooler in classes that do not use it.
+        unused = POOLER_PATTERNS if getattr(model, "is_per_token", False) else ()
+        log.info("%s", load_weights(weights_by_name(model), checkpoint, new_allowed=unused))
+        return model
+
+    def _open_network(self) -> ExportedNetwork:
+        network = super()._open_network()
+        two_tokens = np.ones((1, 2), np.int32)
+        outputs = network({"input_ids": two_tokens, "input_mask": two_tokens, "segment_ids": two_tokens})
+        if "logits" in outputs:
+            self._check_num_classes(outputs["logits"].shape[-1], self.folder)
+        return network
+
+    def _check_num_classes(self, num_found: int, found_in: str) -> None:
+        if num_found != self.num_classes:
+            task_file = paths.join(self.folder, TASK_FILE)
+            raise Mistake(
+                "{} has a head of {} classes, but {} belongs to a model with "
+                "{}; the files are from different runs, so take the folder of one run",
+                found_in,
+                num_found,
+                task_file,
+                self.num_classes,
+            )
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes of the head."""
+        return len(self.settings["labels"])
+
+    def _make_model(self, config: BertConfig) -> BaseModel:
+        """Returns the Keras model that matches the checkpoint."""
+        raise NotImplementedError
+
+    def _encode_row(
+        self, row: Row, counts: Counts, options: dict[str, Any], extra: dict[str, Any]
+    ) -> tuple[Any, Arrays]:
+        """Returns (example, features of its sequences)."""
+        example, counts_of_row = super()._encode_row(row, counts, options, extra), collections.Counter()
+        features = self._features(example, counts_of_row, options)
+        row.is_cut = counts_of_row["cut"] > 0
+        counts.update(counts_of_row)
+        self.limits.check("max_sequences", len(features["input_ids"]), row.source, "sequences of the model's length")
+        return example, features
+
+    def _features(self, example: Any, counts: Counts, options: dict[str, Any]) -> Arrays:
+        """Returns the features of an example. Adds 1 to "cut" of `counts` if it is cut, to "windows" if it has some."""
+        return self._features_of([example], counts)
+
+    def _features_of(self, examples: Sequence[Example], counts: Counts) -> Arrays:
+        """Returns the features of texts or pairs, which have no labels, so their kind does not matter."""
+        stride = self.settings.get("doc_stride")
+        return make_features(examples, (), "single_label", self.tokenizer, self.max_seq_length, stride, counts=counts)
+
+    def _report(self, counts: Counts) -> None:
+        if counts["windows"]:
+            told = "texts longer than %d tokens were read through windows: %d of %d"
+            log.info(told, self.max_seq_length, counts["windows"], counts["texts"])
+        if counts["cut"]:
+            told = "%s longer than the model takes (%s=%d) lost their ends: %d"
+            log.warning(told, self.cut_parts, self.cut_setting, self.settings[self.cut_setting], counts["cut"])
+
+    def _check_text(self, text: str, source: str, what: str = "text") -> None:
+        """Checks that a value is a text within the limits and is not blank."""
+        self.limits.check_text(text, source, what)
+        if is_blank(text):
+            raise Mistake("{} has no word in its {}; give a {}", source, what, what)
+
+    def _check_pair(self, pair: object, source: str, names: tuple[str, str], may_lack_second: bool = False) -> None:
+        """Checks that a value is a pair of texts; `may_lack_second` allows the second to be empty."""
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise Mistake("{} is {}, but a pair of two texts is needed: {}", source, shown(pair), " and ".join(names))
+        for text, name in zip(pair, names, strict=True):
+            if not (may_lack_second and name == names[1] and isinstance(text, str) and is_blank(text)):
+                self._check_text(text, source, name)
+
+    def _questions(self, encoded: tuple[Any, Arrays]) -> Iterator[Question]:
+        _, rows = encoded
+        for ids, segment_ids, mask in zip(rows["input_ids"], rows["segment_ids"], rows["input_mask"], strict=True):
+            num_tokens = int(mask.sum())
+            yield Question(ids[:num_tokens], segment_ids[:num_tokens])
+
+
+class ExplainedPredictor(FineTunedPredictor[Text, Answer]):
+    """A predictor with the option `why`: True gives an answer the weights of its words."""
+
+    has_gradients = False
+
+    def _check_why(self, why: object) -> None:
+        if why != "gradients" and not isinstance(why, bool):
+            needed = 'true, false or "gradients"' if self.has_gradients else "true or false"
+            raise Mistake("{why} is {!r}, but must be {}", why, needed)
+        if why and "[MASK]" not in self.tokenizer.vocab:
+            raise Mistake("{why} needs [MASK], which the vocabulary of this model does not have; leave it out")
+        if why == "gradients" and not self.has_gradients:
+            raise Mistake('{why} is "gradients", which only classifiers have; give true')
+        if why == "gradients" and self.files.is_export:
+            raise Mistake(
+                '{why} is "gradients", which an export does not have; give true, or take the model of the run'
+            )
+
+    def _gradients_budget(self, source: str) -> Callable[[int], None]:
+        """Returns a function that refuses a number of sequences for the gradients of a text."""
+        return lambda count: self.limits.check("max_sequences", count, source, "sequences for its gradients")
+
+    def _words(self, example: Any, rows: Arrays) -> list[SeenWord]:
+        """Returns the words to hide."""
+        raise NotImplementedError
+
+    def _encode_row(
+        self, row: Row, counts: Counts, options: dict[str, Any], extra: dict[str, Any]
+    ) -> tuple[Any, Arrays, list[SeenWord]]:
+        """Returns (example, features of its sequences, words to hide in turn)."""
+        example, rows = super()._encode_row(row, counts, options, extra)
+        if options["why"] == "gradients":
+            self._gradients_budget(row.source)(FEWEST_SEQUENCES * len(rows["input_ids"]))
+        if options["why"] is not True:
+            return example, rows, []
+        words = self._words(example, rows)
+        num_sequences = len(rows["input_ids"]) + sum(len(word.places) for word in words)
+        self.limits.check("max_sequences", num_sequences, row.source, "sequences for its words, each hidden once")
+        return example, rows, words
+
+    def _questions(self, encoded: tuple[Any, Arrays, list[SeenWord]]) -> Iterator[Question]:
+        example, rows, words = encoded
+        questions = list(super()._questions((example, rows)))
+        yield from questions
+        for word in words:
+            yield from without_word(questions, word, self.tokenizer.vocab["[MASK]"])
+
+
+class TextsScorer(FineTunedPredictor[Texts, Answer]):
+    """A model that gives a number to each of several texts, which it reads one by one, together with another text."""
+
+    takes_pairs = True
+    # Names of the first text, of one of the others and of all others; what is needed, in words; and how many others.
+    names: ClassVar[tuple[str, str, str]]
+    needed: ClassVar[str]
+    least: ClassVar[int]
+
+    @property
+    def num_classes(self) -> int:
+        return 1
+
+    def _make_model(self, config: BertConfig) -> ClassifierModel:
+        # A MultipleChoiceModel has the same weights.
+        return ClassifierModel(config, 1)
+
+    def _encode(self, question: Texts, source: str) -> Texts:
+        is_pair = isinstance(question, tuple | list) and len(question) == 2
+        if not is_pair or not isinstance(question[1], tuple | list) or len(question[1]) < self.least:
+            raise Mistake("{} is {}, but {} are needed", source, shown(question), self.needed)
+        (text, others), (name, of_other, of_others) = question, self.names
+        self._check_text(text, source, name)
+        self.limits.check("max_sequences", len(others), source, of_others)
+        for number, other in enumerate(others, 1):
+            self._check_text(other, source, f"{of_other} {number}")
+        return text, list(others)
+
+    def _features(self, example: Texts, counts: Counts, options: dict[str, Any]) -> Arrays:
+        text, others = example
+        return self._features_of([Example("", text, other) for other in others], counts)
+
+    def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
+        return (outputs["logits"][:, 0],)  # [B]

@@ -1,0 +1,76 @@
+"""The task of ELECTRA's discriminator: which tokens of a text another model may have put there."""
+
+import dataclasses
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from bert_keras.mistakes import Mistake
+from bert_keras.modeling import ReplacedTokenModel
+from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
+from bert_keras.prediction.predictor import Found
+from bert_keras.tasks.pretraining.predictor import (
+    PretrainedPredictor,
+    encode_with_masks,
+    fit_text,
+    surround,
+    window_start,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenReplacement:
+    """A token, and the probability in [0, 1] that it does not belong there."""
+
+    token: str
+    probability: float
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplacedTokens:
+    """A text with all its tokens, in order."""
+
+    text: str
+    tokens: list[TokenReplacement]
+
+    def readable(self) -> str:
+        return "\n".join([self.text, *(f"  {each.probability:.4f}  {each.token}" for each in self.tokens)])
+
+
+class ReplacedTokenFinder(PretrainedPredictor[str, ReplacedTokens]):
+    """Finds words that do not fit into a text, with the discriminator of an ELECTRA (Clark et al. 2020).
+
+    A call takes a str and returns ReplacedTokens; given several texts, it returns a list. For a text longer than the
+    model takes, `long="window"` reads it through windows, in which each token has at least a quarter of a window as
+    context on both sides; `long="truncate"` reads the beginning.
+
+    The arguments are those of `PretrainedPredictor`.
+    """
+
+    head = "replaced_token"
+    network_class = ReplacedTokenModel
+
+    def _encode(self, text: str, source: str) -> list[int]:
+        self.limits.check_text(text, source)
+        ids = encode_with_masks(self.tokenizer, text)
+        if not ids:
+            raise Mistake("{} has no word; give a text", source)
+        return fit_text(ids, self.room, self.long, source)
+
+    def _questions(self, ids: list[int]) -> Iterator[Question]:
+        step = self.room if len(ids) <= self.room else max(1, self.room // 2)
+        for start in range(0, len(ids), step):
+            end = min(start + step, len(ids))
+            first = window_start((start + end) // 2, len(ids), self.room)
+            window = ids[first : first + self.room]
+            positions = range(1 + start - first, 1 + end - first)
+            yield Question(*surround(self.tokenizer, window), positions, [0] * len(positions))
+
+    def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
+        # [B, P]
+        return (tf.gather(tf.sigmoid(outputs["logits"]), features["masked_lm_positions"], axis=1, batch_dims=1),)
+
+    def _answer(self, text: str, ids: list[int], found: Found) -> ReplacedTokens:
+        probabilities = [float(value) for count, (row,) in found for value in row[:count]]
+        tokens = self.tokenizer.convert_ids_to_tokens(ids)
+        return ReplacedTokens(text, [TokenReplacement(*each) for each in zip(tokens, probabilities, strict=True)])

@@ -1,0 +1,263 @@
+"""Reads questions with their contexts and answers: SQuAD's JSON of either version, or a question in each row.
+
+A row has "context", "question" and optionally "id", and its answers in one of these forms: "answers", a list of objects
+with "text" and "answer_start", or one object with a list of each; or "answer", a text, with "answer_start". Without a
+place, the first place of the answer in the context counts. An empty list means that the context does not answer the
+question. Rows are in JSON, see `JsonRows`, or in a table.
+"""
+
+import ast
+import itertools
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bert_keras.data_prep.text.characters import utf16_places
+from bert_keras.mistakes import Mistake
+from bert_keras.storage.csv_rows import Row
+from bert_keras.storage.json_rows import JsonRows, look_for_rows
+from bert_keras.tasks.tables.column_names import (
+    ANSWER_NAMES,
+    ANSWERS_NAMES,
+    CONTEXT_NAMES,
+    ID_NAMES,
+    QUESTION_NAMES,
+    START_NAMES,
+    folded,
+)
+from bert_keras.tasks.tables.tables import Table, without_bad_rows
+
+log = logging.getLogger("bert_keras")
+
+_SHAPE = (
+    'SQuAD is {"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ...}]}]}]}; rows are '
+    '{"context": ..., "question": ..., "answers": ...}'
+)
+_NEEDED = "give a file of questions, such as SQuAD's JSON"
+_TYPE_NAMES = {str: "text", int: "a whole number", bool: "true or false", list: "a list"}
+
+
+def read_articles(path: str) -> list[dict]:
+    """Reads a file of questions and checks that every question has the required values.
+
+    Returns the articles of SQuAD's "data", with ids as str: `paragraphs`, each with `context` and `qas`, each of these
+    with `id`, `question` and optionally `answers` (`text`, `answer_start` in code points) and `is_impossible`.
+    Questions have their `place`, for messages. They are `is_complete` if no answer means that there is none, although
+    they lack `is_impossible`: those of rows, and those whose answers are one object.
+    """
+    name, rows = _rows_of(path)
+    articles: list[dict] = []
+    paragraphs: list[dict] = []  # of questions in rows
+    num_questions = num_found = 0
+    for number, (place, row) in enumerate(rows):
+        if "paragraphs" in row or "qas" in row or not any(folded(key) in QUESTION_NAMES for key in row):
+            num_questions += _check_article(row, name, place, len(articles) + 1)
+            articles.append(row if "paragraphs" in row else {"paragraphs": [row]})
+            paragraphs = []
+            continue
+        context, question, is_found = _question_of(row, place, number)
+        num_questions, num_found = num_questions + 1, num_found + is_found
+        if not paragraphs:
+            articles.append({"title": name, "paragraphs": paragraphs})
+        if not paragraphs or paragraphs[-1]["context"] != context:
+            paragraphs.append({"context": context, "qas": []})
+        paragraphs[-1]["qas"].append(question)
+    if not num_questions:
+        raise Mistake("{} has no question; {}", name, _SHAPE)
+    if num_found:
+        message = "%s: answers without answer_start that their context has more than once, the first counts: %d"
+        log.warning(message, name, num_found)
+    _use_code_points(name, articles)
+    return articles
+
+
+def _rows_of(path: str) -> tuple[str, Iterator[tuple[str, dict[str, Any]]]]:
+    """Returns the name of a file for messages, and an iterator over the place and the values of its rows."""
+    is_json, text = look_for_rows(path, _NEEDED)
+    if is_json:
+        found = JsonRows(path, _NEEDED, text)
+        return found.path, _objects_of(found)
+    table = Table(path, text)
+    names = tuple(name for name in table.names if folded(name) in QUESTION_NAMES)
+    if not names:
+        raise Mistake(
+            "{} has the columns {}, but questions need columns such as context, "
+            "question, answer; rename them, or give SQuAD's JSON",
+            path,
+            ", ".join(table.names)[:200],
+        )
+    rows = without_bad_rows(table.name, table.rows())
+    return path, ((f"{path} {table.place(row.line)}", _values_of(table, row)) for row in rows)
+
+
+def _objects_of(rows: JsonRows) -> Iterator[tuple[str, dict[str, Any]]]:
+    for line, row in rows:
+        if isinstance(row, Mistake):
+            raise row
+        yield f"{rows.path} {rows.place(line)}", row
+
+
+def _values_of(table: Table, row: Row) -> dict[str, Any]:
+    if len(row.cells) != len(table.names):
+        raise Mistake(
+            "{} line {}: {} cells, but the header has {}; look for a missing separator, or one that needs quotes",
+            table.path,
+            row.line,
+            len(row.cells),
+            len(table.names),
+        )
+    values = dict(zip(table.names, row.cells, strict=True))
+    return {name: _of_cell(name, cell, f"{table.path} line {row.line}") for name, cell in values.items()}
+
+
+def _of_cell(name: str, cell: str, place: str) -> Any:
+    """Returns the value of a cell: answers are JSON or Python, places are numbers."""
+    if folded(name) in START_NAMES:
+        return int(cell) if cell.strip().isdecimal() and len(cell) < 20 else cell.strip() or None
+    if folded(name) not in ANSWERS_NAMES or not cell.strip():
+        return cell
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            return parse(cell)
+        except (ValueError, SyntaxError):
+            pass
+    raise Mistake(
+        '{}: the answers are {}, but must be JSON such as {{"text": ["1954"], "answer_start": [36]}}',
+        place,
+        _shown(cell),
+    )
+
+
+def _question_of(row: Mapping[str, Any], place: str, number: int) -> tuple[str, dict[str, Any], bool]:
+    """Returns the context of a row, its question as in SQuAD, and whether its answer may be at several places."""
+    keys = {folded(key): key for key in row if row[key] is not None}
+
+    def value(names: tuple[str, ...]) -> Any:
+        return next((row[keys[name]] for name in names if name in keys), None)
+
+    texts = {"context": value(CONTEXT_NAMES), "question": value(QUESTION_NAMES)}
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise Mistake('{} has no text "{}"; every question needs it', place, name)
+    context = texts["context"]
+    id_ = value(ID_NAMES)
+    question = {"id": str(number) if id_ is None else id_, "question": texts["question"], "is_complete": True}
+    given, is_found = value(ANSWERS_NAMES) or None, False
+    answer = value(ANSWER_NAMES)
+    if given is None and isinstance(answer, str) and answer.strip():
+        start = value(START_NAMES)
+        is_found = start is None and context.count(answer) > 1
+        start = context.find(answer) if start is None else start
+        if start == -1:
+            raise Mistake('{}: the answer "{}" is not in the context; give its exact words', place, answer)
+        given = [{"text": answer, "answer_start": start}]
+    elif given is None and isinstance(answer, list | Mapping):
+        given = answer
+    if given is not None or any(folded(key) in (*ANSWERS_NAMES, *ANSWER_NAMES) for key in row):
+        question["answers"] = given or []
+    if "is_impossible" in keys:
+        question["is_impossible"] = row[keys["is_impossible"]]
+    _check_question(question, place, place)
+    return context, question, is_found
+
+
+def _answers_of(answers: Any, where: str) -> Any:
+    """Returns a list of answers: lists of texts and places become one object for each answer."""
+    if not isinstance(answers, Mapping):
+        return answers
+    lists = [answers.get(key) for key in ("text", "answer_start")]
+    if not any(isinstance(values, list) for values in lists):
+        return [answers]
+    texts, starts = lists
+    if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+        raise Mistake(
+            '{} has {} for "answers", which must be a list, or lists "text" and "answer_start" of the same length',
+            where,
+            _shown(answers),
+        )
+    return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+
+
+def _check_article(article: dict[str, Any], name: str, place: str, number: int) -> int:
+    """Checks an article or a paragraph and returns its number of questions."""
+    if "paragraphs" not in article and "qas" not in article:
+        found = ", ".join(map(str, article)) or "nothing"
+        raise Mistake("{} is neither an article nor a question, but has {}; {}", place, found[:80], _SHAPE)
+    where = f"{name} article {number}"
+    title = article.get("title")
+    where += f' ("{title}")' if isinstance(title, str) else ""
+    paragraphs = _value(article, "paragraphs", list, where) if "paragraphs" in article else [article]
+    num_questions = 0
+    for index, paragraph in enumerate(paragraphs, 1):
+        at = f"{where} paragraph {index}"
+        _value(paragraph, "context", str, at)
+        questions = _value(paragraph, "qas", list, at)
+        for position, question in enumerate(questions, 1):
+            if isinstance(question, dict):
+                question["is_complete"] = isinstance(question.get("answers"), Mapping)
+            _check_question(question, f"{at} question {position}", f"{name} question")
+        num_questions += len(questions)
+    return num_questions
+
+
+def _check_question(question: Any, where: str, name: str) -> None:
+    """Checks a question in place; `where` is its place, and `name` precedes its id if another place is not known."""
+    _use_whole_number(question, "id")
+    if isinstance(question, dict) and type(question.get("id")) is int:
+        question["id"] = str(question["id"])  # predictions have it as a JSON key
+    id_ = _value(question, "id", str, where)
+    name = question["place"] = where if where == name else f'{name} "{id_}"'
+    _value(question, "question", str, name)
+    if "answers" in question:
+        question["answers"] = _answers_of(question["answers"], name)
+    for answer in _value(question, "answers", list, name) if "answers" in question else []:
+        _value(answer, "text", str, f"{name}, in its answers,")
+        _use_whole_number(answer, "answer_start")
+        _value(answer, "answer_start", int, f"{name}, in its answers,")
+    if "is_impossible" in question:
+        _value(question, "is_impossible", bool, name)
+
+
+def _use_code_points(name: str, articles: list[dict]) -> None:
+    """Converts the places of answers in UTF-16 units, which JavaScript counts, if the answers show that these are.
+
+    They are if, of the answers after emoji or other characters of two units, more are at their place in UTF-16 units
+    than in code points.
+    """
+    num_kept, moved = 0, []
+    for paragraph in itertools.chain.from_iterable(article["paragraphs"] for article in articles):
+        context = paragraph["context"]
+        places = utf16_places(context) or ()
+        for answer in (answer for question in paragraph["qas"] for answer in question.get("answers") or ()):
+            start, text = answer["answer_start"], answer["text"]
+            if 0 <= start < len(places) and places[start] != start:
+                num_kept += context.startswith(text, start)
+                moved += [(answer, places[start])] if context.startswith(text, places[start]) else []
+    if num_kept < len(moved):
+        for answer, start in moved:
+            answer["answer_start"] = start
+        log.info("%s: answer_start counts UTF-16 units, as the answers after emoji show: %d", name, len(moved))
+
+
+def _use_whole_number(holder: Any, key: str) -> None:
+    """Converts a value such as 3.0 to 3 in place."""
+    if isinstance(holder, dict) and isinstance(holder.get(key), float) and holder[key].is_integer():
+        holder[key] = int(holder[key])
+
+
+def _value(holder: Any, key: str, kind: type, where: str) -> Any:
+    """Returns the value of a key, after checking that it exists and has the right type."""
+    if not isinstance(holder, dict):
+        raise Mistake('{} is {} where an object with the key "{}" is needed; {}', where, _shown(holder), key, _SHAPE)
+    if key not in holder:
+        raise Mistake('{} lacks "{}"; {}', where, key, _SHAPE)
+    value = holder[key]
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise Mistake('{} has {} for "{}", which must be {}', where, _shown(value), key, _TYPE_NAMES[kind])
+    return value
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."

@@ -1,0 +1,50 @@
+"""The settings of question answering."""
+
+import dataclasses
+
+from bert_keras.settings.fields import free, setting
+from bert_keras.settings.groups import TeacherSettings
+from bert_keras.tasks.question_answering.metrics import LANGUAGES
+from bert_keras.tasks.question_answering.squad_answers import ANSWER_TEXTS
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SquadSettings(TeacherSettings):
+    """The settings of run_squad.py."""
+
+    title = "Data and answers"
+
+    train_file: str | None = free("Questions to train on, in SQuAD's JSON format.", None)
+    eval_file: str | None = free("Questions with answers to evaluate on.", None)
+    predict_file: str | None = free(
+        "Questions to answer. Without {eval_file}, the program also evaluates on them if all have answers.", None
+    )
+    max_seq_length: int = setting("Maximum number of tokens in a sequence, with [CLS] and [SEP].", 384, lower_bound=4)
+    doc_stride: int = setting(
+        "Number of tokens from the start of a window to the start of the next.", 128, lower_bound=1
+    )
+    max_query_length: int = setting("Maximum tokens of a question; the rest is cut off.", 64, lower_bound=1)
+    n_best_size: int = free(
+        "Number of answers to write for each question, and of starts and ends to consider in each window.",
+        20,
+        lower_bound=1,
+    )
+    max_answer_length: int = free("Maximum number of tokens in an answer.", 30, lower_bound=1)
+    answer_language: str | None = free(
+        "Compare answers by the rules of MLQA for this language. If not given: by the rules of SQuAD.",
+        None,
+        choices=LANGUAGES,
+    )
+    verbose_logging: bool = free("Log each answer whose text is not found in its words.", False)
+    version_2_with_negative: bool = setting("The data is SQuAD 2.0: a text may not contain the answer.", False)
+    null_score_diff_threshold: float = free(
+        "SQuAD 2.0: odds of no answer above which the answer is empty. If not given, prediction uses the threshold "
+        "that the evaluation found.",
+        0.0,
+        needs={"version_2_with_negative": True},
+    )
+    answer_text: str = free(
+        "Text of an answer: release, as in the original BERT, or offsets, the exact characters of the context.",
+        "release",
+        choices=ANSWER_TEXTS,
+    )

@@ -1,0 +1,1 @@
+"""Reads tables, rows and texts of users, and turns them into examples and features that several tasks share."""

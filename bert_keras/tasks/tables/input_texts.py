@@ -1,0 +1,251 @@
+"""Reads texts from arguments, from the lines of a file or of standard input, or from a table (CSV, TSV, JSON lines).
+
+The readers yield pairs: the name of a text for error messages, and the text. Imports without TensorFlow.
+"""
+
+import dataclasses
+import itertools
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, TextIO
+
+from bert_keras.mistakes import Message, MissingFile, Mistake
+from bert_keras.prediction.arguments import Limits
+from bert_keras.storage import inspection, paths, text_files
+from bert_keras.tasks.tables.column_names import KNOWN_NAMES
+from bert_keras.tasks.tables.columns import Columns, find_columns, find_header, parts_of, without_names
+from bert_keras.tasks.tables.examples import Example
+from bert_keras.tasks.tables.header import NO, UNCLEAR, YES, Header
+from bert_keras.tasks.tables.minimal_pairs import read_paradigms
+from bert_keras.tasks.tables.tables import BadRow, Table
+from bert_keras.tasks.tables.user_data import iterate_own_file
+
+log = logging.getLogger("bert_keras")
+
+# The longest line has this many bytes per character of `max_chars`: 4 bytes a character, four texts a line.
+_BYTES_A_CHAR = 16
+
+# A text as a predictor takes it, or the reason why it could not be read.
+Text = str | tuple[str, str] | tuple[str, list[str]] | Mistake
+
+
+def read_texts(
+    input_file: str | None, arguments: Sequence[str], standard_input: TextIO, form: str, called: str, limits: Limits
+) -> Iterator[tuple[str, Text]]:
+    """Reads texts one at a time.
+
+    Args:
+        input_file: path, local or remote; None: no file.
+        arguments: texts of the command line.
+        standard_input: text stream, read if there are neither a file nor arguments.
+        form: "text": one text. "pair": two texts, separated by a tab or given as two arguments. "choices": a text and
+            two or more choices, separated by tabs or given as arguments.
+        called: name of the task or class that takes the texts, for error messages.
+        limits: lines much longer than `max_chars` are not read.
+    """
+    if input_file and arguments:
+        raise Mistake('there are both {input_file}={} and the text "{}"; give one of them', input_file, arguments[0])
+    if arguments:
+        return iter(_of_arguments(arguments, form, called))
+    most_bytes = _BYTES_A_CHAR * limits.max_chars
+    if input_file:
+        name, rows = input_file, _of_file(input_file, form, most_bytes)
+    elif standard_input.isatty():
+        raise Mistake("no text was given; give it as an argument, in {input_file} or on standard input")
+    else:
+        name = "standard input"
+        rows = _of_lines(name, _lines_of_stream(standard_input.buffer, name, most_bytes), form, most_bytes)
+    return _begun(rows, f"{name} holds no text; give one text a line")
+
+
+def read_sentences(folder: str) -> Iterator[tuple[str, Text]]:
+    """Yields each sentence of a folder of minimal pairs once; see `tasks.tables.minimal_pairs`."""
+    sources = {}
+    for paradigm in read_paradigms(folder):
+        for pair in paradigm.pairs:
+            for sentence in pair:
+                sources.setdefault(sentence, f"{paradigm.name}: {sentence!r}")
+    yield from ((source, sentence) for sentence, source in sources.items())
+
+
+def is_table(input_file: str) -> bool:
+    """Returns whether a file is a table, by the ending of its name."""
+    return inspection.format_by_name(input_file) != "text"
+
+
+def read_table(
+    input_file: str, form: str, given: Mapping[str, Any], trained: Mapping[str, Any]
+) -> Iterator[tuple[str, Text]]:
+    """Reads the texts of a table one at a time. Logs the columns.
+
+    Args:
+        form: as in `read_texts`.
+        given: `text_column`, `text_pair_column`, `choice_columns` and `has_header`; None or empty if not given.
+        trained: the settings of the model's training; its columns are used if the file has them.
+    """
+    table = Table(input_file)
+    header = _header(table, given, trained)
+    columns = _columns(table, header, form, given, trained)
+    taken = [columns.text, *([columns.pair] if columns.pair else columns.choices)]
+    log.info("%s: texts are read from: %s", input_file, ", ".join(f'"{column}"' for column in taken))
+    examples = iterate_own_file(table, columns, has_header=header)
+    rows = ((example.source, _text_of_row(example, form)) for example in examples)
+    return _begun(rows, f"{input_file} holds no row; give at least one")
+
+
+def _begun(rows: Iterator[tuple[str, Text]], message: str) -> Iterator[tuple[str, Text]]:
+    """Reads the first item of an iterator, and returns an iterator over all items; no item is an error."""
+    for first in rows:
+        return itertools.chain([first], rows)
+    raise Mistake("{}", message)
+
+
+def _of_arguments(arguments: Sequence[str], form: str, called: str) -> list[tuple[str, Text]]:
+    """Returns the pairs of `read_texts` for the texts of the command line."""
+    for number, argument in enumerate(arguments, 1):
+        bad = next((char for char in argument if "\ud800" <= char <= "\udfff"), None)
+        if bad:  # Python's form of a byte that is not UTF-8
+            raise Mistake("argument {}: not UTF-8 (byte 0x{:02x}); give it as UTF-8", number, ord(bad) & 0xFF)
+    if form == "text" or any("\t" in argument for argument in arguments):
+        sources = [f"argument {number}" for number in range(1, len(arguments) + 1)]
+        return [(source, _split(source, argument, form)) for source, argument in zip(sources, arguments, strict=True)]
+    if form == "choices":
+        if len(arguments) < 3:
+            raise Mistake(
+                "{} takes a text and two or more choices, but {} arguments were given; give the "
+                "text and each choice as an argument, or several texts with tabs between them and their choices",
+                called,
+                len(arguments),
+            )
+        return [("the question", (arguments[0], list(arguments[1:])))]
+    if len(arguments) % 2:
+        raise Mistake(
+            "{} takes two texts for each pair, but {} were given; "
+            "give an even number, or each pair as one argument with a tab between its texts",
+            called,
+            len(arguments),
+        )
+    pairs = zip(arguments[::2], arguments[1::2], strict=True)
+    return [(f"pair {number}", pair) for number, pair in enumerate(pairs, 1)]
+
+
+def _split(source: str, line: str, form: str) -> str | tuple[str, str] | tuple[str, list[str]]:
+    """Splits a line at its tabs into a text of the given form."""
+    first, *others = line.split("\t")
+    if form == "pair":
+        if len(others) != 1:
+            raise Mistake("{} has {} tabs, but a pair is two texts with one tab between them", source, len(others))
+        return first, others[0]
+    if form == "choices":
+        if len(others) < 2:
+            raise Mistake(
+                "{} has {} tabs, but a text and two or more choices with tabs between them are needed",
+                source,
+                len(others),
+            )
+        return first, others
+    return line
+
+
+def _of_file(input_file: str, form: str, most_bytes: int) -> Iterator[tuple[str, Text]]:
+    if not paths.is_file(input_file):
+        raise MissingFile("{input_file}={} is not a file; give a text file, one text a line", input_file)
+    yield from _of_lines(input_file, text_files.read_lines(input_file, most_bytes), form, most_bytes)
+
+
+def _lines_of_stream(stream: BinaryIO, name: str, most_bytes: int) -> Iterator[bytes | None]:
+    # A user who types sees the answer to a line at once: `readline` does not wait for a full block.
+    lines = text_files.iterate_lines(iter(lambda: stream.readline(most_bytes + 1), b""), most_bytes)
+    for number, line in enumerate(lines):
+        if not number and line:
+            inspection.check_is_text(line[:4096], name)
+        yield line
+
+
+def _of_lines(name: str, lines: Iterable[bytes | None], form: str, most_bytes: int) -> Iterator[tuple[str, Text]]:
+    """Yields the pairs of `read_texts` for lines in UTF-8; a blank line is an error, except at the end."""
+    num_blank = 0
+    for number, line in enumerate(lines, 1):
+        text = _text_of_line(f"{name} line {number}", line, form, most_bytes)
+        if isinstance(text, str) and text_files.is_blank(text):
+            num_blank += 1
+            continue
+        for blank in range(number - num_blank, number):
+            yield f"{name} line {blank}", Mistake("{} line {} is blank; give a text, or remove the line", name, blank)
+        num_blank = 0
+        yield f"{name} line {number}", text
+    if num_blank:
+        log.info("%s: blank lines at the end that do not count: %d", name, num_blank)
+
+
+def _text_of_line(source: str, line: bytes | None, form: str, most_bytes: int) -> Text:
+    """Returns the text of a line, or the Mistake that says why it is not valid; a blank line is a str."""
+    if line is None:
+        return Mistake(
+            "{} has more than {:,} bytes; make it shorter, or raise {max_chars} (a line may have {} bytes for each)",
+            source,
+            most_bytes,
+            _BYTES_A_CHAR,
+        )
+    try:
+        text = line.decode("utf-8")
+        return text if text_files.is_blank(text) else _split(source, text, form)
+    except UnicodeDecodeError as error:
+        return Mistake("{}: not UTF-8 (byte 0x{:02x}); save it as UTF-8", source, line[error.start])
+    except Mistake as error:
+        return error
+
+
+def _header(table: Table, given: Mapping[str, Any], trained: Mapping[str, Any]) -> Header:
+    """Returns whether the first row names the columns, also by names that the user or the training gave."""
+    roles = ("text_column", "text_pair_column")
+    named = [given.get(role) or trained.get(role) for role in roles]
+    choices = given.get("choice_columns") or trained.get("choice_columns") or ()
+    header = find_header(table, Columns(*named, choices=tuple(choices)), given.get("has_header") or "auto")
+    if header.answer == UNCLEAR and trained.get("has_header") == "false":
+        return Header(NO, Message("{has_header}=false was given for the training"))
+    return header
+
+
+def _columns(table: Table, header: Header, form: str, given: Mapping[str, Any], trained: Mapping[str, Any]) -> Columns:
+    input_file = table.path
+    names = table.names if header.answer == YES else tuple(map(str, range(len(table.names))))
+    text, pair = (given.get(role) or _known(trained.get(role), names) for role in ("text_column", "text_pair_column"))
+    choices = given.get("choice_columns") or [_known(name, names) for name in trained.get("choice_columns") or ()]
+    if form == "choices" and (not text or len(choices) < 2 or None in choices):
+        raise Mistake(
+            "{}: the columns of the text and its choices are not known; name them with {text_column} and "
+            "{choice_columns}",
+            input_file,
+        )
+    known = Columns(
+        text, pair if form == "pair" else None, choices=tuple(filter(None, choices)) if form == "choices" else ()
+    )
+    if header.answer != YES and form == "pair" and not (text and pair):
+        raise without_names(table, header, {"text_column": text or "0", "text_pair_column": pair or "1"})
+    found = find_columns(table, known, needs_label=False, header=header)
+    if form == "pair" and not found.pair:
+        raise Mistake(
+            "{}: the model takes pairs, but the column of the second text is not known; name both with "
+            "{text_column} and {text_pair_column}",
+            input_file,
+        )
+    return found if form == "pair" else dataclasses.replace(found, pair=None)
+
+
+def _known(column: str | None, names: Sequence[str]) -> str | None:
+    """Returns a column of the training if the file has it; a number counts only if the first row has no known name."""
+    has_usual_name = any(name.lower() in KNOWN_NAMES for name in names)
+
+    def is_there(part: str) -> bool:
+        return part in names or (part.isdecimal() and int(part) < len(names) and not has_usual_name)
+
+    return column if column and all(map(is_there, parts_of(column, names))) else None
+
+
+def _text_of_row(example: Example | BadRow, form: str) -> Text:
+    if isinstance(example, BadRow):
+        return example.error
+    if form == "choices":
+        return example.text_a, list(example.choices)
+    return example.text_a if form == "text" else (example.text_a, example.text_b or "")

@@ -1,0 +1,164 @@
+"""Reads and scores minimal pairs: an acceptable sentence, and a similar one that is not acceptable.
+
+Sources: BLiMP (Warstadt et al. 2020), Zorro (Huebner et al. 2021). Imports without TensorFlow.
+"""
+
+import dataclasses
+import logging
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from bert_keras.mistakes import Mistake
+from bert_keras.storage import paths, text_files
+from bert_keras.storage.inspection import ending_of
+from bert_keras.storage.json_rows import JsonRows
+from bert_keras.tasks.tables.accuracy_of_pairs import mean_accuracy, minimal_pairs_table, paradigm_accuracy
+
+log = logging.getLogger("bert_keras")
+
+_ENDINGS = (".jsonl", ".txt", ".tsv")
+_GROUPS_FILE = "paradigms.tsv"
+_NEEDED = "give the folder of BLiMP or Zorro, or files with a good sentence, a tab and a bad sentence in each line"
+
+
+@dataclasses.dataclass(frozen=True)
+class Paradigm:
+    """The minimal pairs of one file.
+
+    Attributes:
+        name: name of the file without its ending.
+        group: name of the group that the paradigm belongs to, such as "island_effects"; "" if it is not known.
+        pairs: the good and the bad sentence of each pair.
+    """
+
+    name: str
+    group: str
+    pairs: list[tuple[str, str]]
+
+
+def read_paradigms(path: str | os.PathLike) -> list[Paradigm]:
+    """Reads a file of minimal pairs, or all files of a folder, sorted by name.
+
+    `.jsonl` is the format of BLiMP; the group is its linguistics_term. `.txt` is the format of Zorro: the bad sentence
+    of a pair, then the good one in the next line. In `.tsv`, a line is the good sentence, a tab and the bad one. If
+    the folder has paradigms.tsv, its first two columns are the paradigm and its group. Otherwise, the group of
+    `a-b.txt` is a.
+
+    Raises:
+        FileNotFoundError: the path does not exist.
+        ValueError: a file has another format, or the folder has no such file.
+    """
+    path = os.fspath(path)
+    if not paths.is_dir(path):
+        return [_read_paradigm(path, {})]
+    names = [name for name in sorted(paths.list_dir(path)) if ending_of(name) in _ENDINGS]
+    groups = {}
+    if _GROUPS_FILE in names:
+        names.remove(_GROUPS_FILE)
+        file = paths.join(path, _GROUPS_FILE)
+        rows = [line.split("\t") for line in _lines_of(file)]
+        groups = {row[0]: row[1] for row in rows if len(row) > 1}
+    if not names:
+        raise Mistake("{} has no file that ends in {}; {}", path, ", ".join(_ENDINGS), _NEEDED)
+    return [_read_paradigm(paths.join(path, name), groups) for name in names]
+
+
+def right_pairs(paradigm: Paradigm, scores: Mapping[str, float]) -> list[bool]:
+    """Returns, for each pair, whether the good sentence has a higher score than the bad one.
+
+    Args:
+        scores: the score of each sentence, such as its log-probability.
+    """
+    return [scores[good] > scores[bad] for good, bad in paradigm.pairs]
+
+
+def score_minimal_pairs(data_file: str, predictions_file: str) -> tuple[dict[str, Any], str]:
+    """Scores the sentence scores of any program: JSON lines with "text" and "log_probability".
+
+    Returns a dict of metrics, and the same as a table for people. Each accuracy has an interval of 95 %.
+    """
+    paradigms = read_paradigms(data_file)
+    scores = _read_scores(predictions_file)
+    for paradigm in paradigms:
+        for sentence in (sentence for pair in paradigm.pairs for sentence in pair):
+            if sentence not in scores:
+                raise Mistake(
+                    '{0} has no score of "{1}", a sentence of {2}; score each sentence of {3} '
+                    "(predict.py --task=score --input_file={3} --json)",
+                    predictions_file,
+                    sentence,
+                    paradigm.name,
+                    data_file,
+                )
+    found = {paradigm.name: paradigm_accuracy(right_pairs(paradigm, scores)) for paradigm in paradigms}
+    by_group: dict[str, list] = {}
+    for paradigm in paradigms:
+        by_group.setdefault(paradigm.group, []).append(found[paradigm.name])
+    groups = {group: mean_accuracy(accuracies) for group, accuracies in sorted(by_group.items()) if group}
+    mean = mean_accuracy(list(found.values()))
+    tables = [minimal_pairs_table("paradigm", found | {"mean of paradigms": mean})]
+    if groups:
+        tables.append(minimal_pairs_table("group", groups))
+    metrics = {"task": "minimal_pairs", **mean._asdict()}
+    for key, accuracies in (("groups", groups), ("paradigms", found)):
+        metrics[key] = {name: accuracy._asdict() for name, accuracy in accuracies.items()}
+    return metrics, "\n".join(tables)
+
+
+def _read_scores(path: str) -> dict[str, float]:
+    scores = {}
+    needed = 'each line needs "text" and "log_probability", as predict.py --task=score --json writes them'
+    for number, value in JsonRows(path, needed):
+        if isinstance(value, Mistake):
+            raise value
+        score = value.get("log_probability")
+        if not isinstance(score, int | float) or not isinstance(value.get("text"), str) or not math.isfinite(score):
+            raise Mistake("{} line {} is not the score of a sentence; {}", path, number, needed)
+        scores[value["text"]] = score
+    return scores
+
+
+def _read_paradigm(path: str, groups: Mapping[str, str]) -> Paradigm:
+    ending = ending_of(path)
+    name = paths.name(path)[: paths.name(path).lower().rfind(ending)]
+    group = groups.get(name, name.rpartition("-")[0])
+    if ending == ".jsonl":
+        objects = [_check_object(path, number, value) for number, value in JsonRows(path, _NEEDED)]
+        group = groups.get(name) or str(objects[0].get("linguistics_term", ""))
+        pairs = [(one["sentence_good"], one["sentence_bad"]) for one in objects]
+    elif ending == ".txt":
+        lines = _lines_of(path)
+        if len(lines) % 2:
+            raise Mistake("{} has {} lines, but each bad sentence needs a good one after it", path, len(lines))
+        pairs = list(zip(lines[1::2], lines[::2], strict=True))
+    elif ending == ".tsv":
+        pairs = [_split(line, f"{path} line {number}") for number, line in enumerate(_lines_of(path), 1)]
+    else:
+        raise Mistake("{} does not end in {}; {}", path, ", ".join(_ENDINGS), _NEEDED)
+    for number, pair in enumerate(pairs, 1):
+        if any(map(text_files.is_blank, pair)):
+            raise Mistake("{}: a sentence of pair {} is empty; each pair needs two sentences", path, number)
+    if num_equal := sum(good == bad for good, bad in pairs):
+        log.warning("%s: pairs of two equal sentences, which no model gets right: %d", path, num_equal)
+    return Paradigm(name, group, pairs)
+
+
+def _lines_of(path: str) -> list[str]:
+    return text_files.unify_line_ends(text_files.read_text(path, _NEEDED)).removesuffix("\n").split("\n")
+
+
+def _check_object(path: str, number: int, value: dict[str, Any] | Mistake) -> dict[str, Any]:
+    if isinstance(value, Mistake):
+        raise value
+    if not all(isinstance(value.get(key), str) for key in ("sentence_good", "sentence_bad")):
+        raise Mistake('{} line {} has no "sentence_good" and "sentence_bad"; {}', path, number, _NEEDED)
+    return value
+
+
+def _split(line: str, place: str) -> tuple[str, str]:
+    sentences = line.split("\t")
+    if len(sentences) != 2:
+        raise Mistake("{} has {} tabs, but a pair has one; {}", place, len(sentences) - 1, _NEEDED)
+    return sentences[0], sentences[1]

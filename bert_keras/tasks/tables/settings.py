@@ -1,0 +1,48 @@
+"""How the programs that classify read tables."""
+
+import dataclasses
+
+from bert_keras.settings.effects import ON
+from bert_keras.settings.fields import free, setting
+from bert_keras.settings.numbers import ListedParser
+from bert_keras.tasks.tables.columns import HEADERS
+
+# Data that have their own form.
+KNOWN = {"task_name": ON}
+TFDS = {"tfds": ON}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ColumnSettings:
+    """How programs that classify read the user's tables."""
+
+    title = "Columns of your own data"
+
+    text_column: str | None = setting(
+        "Column of the text: its name, or its number from 0; Subject,Body joins two. If not given: found by its name.",
+        None,
+        parser=ListedParser(),
+        unless=KNOWN,
+    )
+    text_pair_column: str | None = setting(
+        "Column of the second text of a pair. If not given: found by its name.",
+        None,
+        parser=ListedParser(),
+        unless=KNOWN,
+    )
+    label_column: str | None = setting(
+        "Column of the label. If not given: found by its name.", None, parser=ListedParser(), unless=KNOWN
+    )
+    id_column: str | None = free(
+        "Column of the id, for the tables of results. If not given: predictions have the row number from 0.",
+        None,
+        parser=ListedParser(),
+        unless=KNOWN,
+    )
+    has_header: str = setting(
+        "Whether the first row of a .csv or .tsv file names the columns. auto: decided from its content.",
+        "auto",
+        choices=HEADERS,
+        unless=KNOWN | TFDS,
+    )
+    skip_bad_rows: bool = setting("Leave out rows that cannot be read, and count them.", False, unless=TFDS)

@@ -1,0 +1,31 @@
+"""The settings of tagging."""
+
+import dataclasses
+
+from bert_keras.settings.choices import TAGGERS
+from bert_keras.settings.fields import free, setting
+from bert_keras.settings.groups import EvaluatedSettings, TeacherSettings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NerSettings(EvaluatedSettings, TeacherSettings):
+    """The settings of run_ner.py."""
+
+    title = "Data and tags"
+
+    data_dir: str | None = free("Folder with train.txt, dev.txt and test.txt.", None)
+    train_file: str | None = free("Sentences to train on: columns as in CoNLL, or JSON lines (.jsonl, .json).", None)
+    eval_file: str | None = free("Sentences to evaluate on.", None)
+    predict_file: str | None = free("Sentences to tag; they need no tags.", None)
+    word_column: int | None = setting(
+        "Column of the words, from 0, or from the end as -2. If not given: the first that does not number the words.",
+        None,
+    )
+    tag_column: int | None = setting("Column of the tags, from 0, or from the end as -2. If not given: the last.", None)
+    document_context: bool = setting("Show the model each sentence with its neighbours in the document.", False)
+    tagger: str = setting(
+        "Head of the model: linear, trained with the encoder; bilstm, LSTMs on an encoder that does not change; "
+        "bilstm_tuned, LSTMs that are trained with the encoder.",
+        "linear",
+        choices=TAGGERS,
+    )

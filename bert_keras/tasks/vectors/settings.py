@@ -1,0 +1,55 @@
+"""The settings of vectors of sentences."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from bert_keras.model_folder.tasks import POOLINGS
+from bert_keras.settings.fields import free, setting
+from bert_keras.settings.groups import EvaluatedSettings
+from bert_keras.settings.numbers import ListedParser, NumberParser
+from bert_keras.tasks.tables.columns import HEADERS
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VectorSettings(EvaluatedSettings):
+    """The settings of run_sentence_vectors.py."""
+
+    title = "Data and vectors"
+
+    train_file: str | None = free(
+        "Texts to train on: pairs or triplets, scored pairs, labelled inferences, or single texts. Table (.csv, .tsv, "
+        ".jsonl), or .txt with a text a line.",
+        None,
+    )
+    eval_file: str | None = free(
+        "Texts to evaluate on: scored pairs for correlations, pairs for retrieval, texts with classes for clustering.",
+        None,
+    )
+    predict_file: str | None = free("Texts to write the vectors of, or pairs for their cosines.", None)
+    text_columns: Sequence[str] = free(
+        "Columns of the texts: one; two that belong together; further columns do not belong to the first. If not "
+        "given: found by their names, with scores and labels.",
+        (),
+    )
+    score_column: str | None = free("Column with the score of each pair.", None, parser=ListedParser())
+    label_column: str | None = free(
+        "Column with the class of each text, or the inference of each pair.", None, parser=ListedParser()
+    )
+    has_header: str = free(
+        "Whether the first row of a .csv or .tsv file names the columns. auto: decided from its content.",
+        "auto",
+        choices=HEADERS,
+    )
+    pooling: str = setting(
+        "How the vectors of tokens become one: that of [CLS], mean, maximum.", "mean", choices=POOLINGS
+    )
+    normalize: bool = setting("Give all vectors the length 1.", True)
+    prefix: str = setting('Text before each text, such as "query: ". The model stores it.', "")
+    scale: float = setting(
+        "Factor of the cosines in the ranking loss, 1 / temperature.", 20.0, parser=NumberParser(0.01)
+    )
+    max_score: float | None = setting(
+        "Score of two texts of the same meaning. If not given: the highest in {train_file}.",
+        None,
+        parser=NumberParser(0.01),
+    )

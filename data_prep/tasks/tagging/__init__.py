@@ -1,1 +1,0 @@
-"""Reads sentences of words and tags, and converts them to features."""
