@@ -267,12 +267,12 @@ class BaseModel(keras.Model):
     def _check(self, inputs: dict[str, Any]) -> None:
         shapes = {name: tuple(values.shape) for name, values in inputs.items()}
         for name, shape in shapes.items():
-            if any(kind in str(inputs[name].dtype) for kind in ("<U", "str")):
+            if any(part in str(inputs[name].dtype) for part in ("<U", "str")):
                 raise ValueError(f"{self.name} got texts as {name}; turn them into ids with FullTokenizer")
             if len(shape) != len(self.input_axes):
                 axes = ", ".join(self.input_axes)
                 raise ValueError(f"{self.name} got {name} of shape {list(shape)}, but needs [{axes}]")
-            if not any(kind in str(inputs[name].dtype) for kind in ("int", "bool")):
+            if not any(part in str(inputs[name].dtype) for part in ("int", "bool")):
                 raise ValueError(f"{self.name} got {name} of type {inputs[name].dtype}, but needs whole numbers")
             for size, needed in zip(shape, shapes["input_ids"], strict=True):
                 if size != needed and None not in (size, needed):

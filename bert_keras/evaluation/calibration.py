@@ -66,7 +66,7 @@ def answered_shares(confidences: np.ndarray, is_right: np.ndarray) -> list[dict[
 
 def thresholds(confidences: np.ndarray, is_right: np.ndarray) -> dict[str, float | None]:
     """Returns the lowest confidence from which the answers have an accuracy of 0.9, 0.95, ...; None if none has it."""
-    order = np.argsort(-confidences, kind="stable")
+    order = np.argsort(-confidences, stable=True)
     confidences, accuracy = confidences[order], np.cumsum(is_right[order]) / np.arange(1, len(order) + 1)
     # Equal confidences are answered together, so only the last of them counts.
     is_last = np.append(confidences[:-1] != confidences[1:], True)

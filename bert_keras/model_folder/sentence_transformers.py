@@ -96,7 +96,7 @@ class Modules:
             named = [(module["type"], module["path"]) for module in modules]
             # The middle part of a type differs between versions of sentence-transformers.
             self._kinds = [
-                kind.rpartition(".")[2] if kind.startswith("sentence_transformers.") else kind for kind, _ in named
+                name.rpartition(".")[2] if name.startswith("sentence_transformers.") else name for name, _ in named
             ]
         except (AttributeError, KeyError, TypeError):
             raise Mistake("{} does not list modules with their type and path; {}", self._file, _NEEDED) from None
@@ -148,8 +148,8 @@ def module_files(settings: dict[str, Any], width: int) -> dict[str, str]:
     """
     kinds = ["Transformer", "Pooling", *(["Normalize"] if settings.get("normalize") else [])]
     modules = [
-        {"idx": number, "name": str(number), "path": _CLASSES[kind], "type": f"sentence_transformers.models.{kind}"}
-        for number, kind in enumerate(kinds)
+        {"idx": number, "name": str(number), "path": _CLASSES[module], "type": f"sentence_transformers.models.{module}"}
+        for number, module in enumerate(kinds)
     ]
     pooling = {name: value == settings["pooling"] for name, value in _POOLINGS.items()}
     prefix = settings.get("prefix", "")

@@ -102,9 +102,9 @@ class LoadedModel(Generic[Text, Answer]):
         )
 
     def __repr__(self) -> str:
-        kind = type(self).__name__
-        names = [self.settings["task"]] if self.settings else [n for n, each in TASKS.items() if each.predictor == kind]
-        return shown_model(kind, self.folder, ", ".join(names), self.labels)
+        name = type(self).__name__
+        tasks = [self.settings["task"]] if self.settings else [task for task in TASKS if TASKS[task].predictor == name]
+        return shown_model(name, self.folder, ", ".join(tasks), self.labels)
 
     @property
     def labels(self) -> list[str]:

@@ -184,19 +184,19 @@ def device_named(device: str | None) -> str | None:
     """Returns the name that TensorFlow gives to a device such as "cpu", "gpu" or "gpu:1", which must exist."""
     if device is None:
         return None
-    kind, _, number = device.lower().partition(":")
-    if kind not in ("cpu", "gpu") or not (number or "0").isdecimal():
+    platform, _, number = device.lower().partition(":")
+    if platform not in ("cpu", "gpu") or not (number or "0").isdecimal():
         raise Mistake('{device} is "{}", but must be "cpu", "gpu" or one of several, such as "gpu:1"', device)
-    num_devices = len(tf.config.list_logical_devices(kind.upper()))
+    num_devices = len(tf.config.list_logical_devices(platform.upper()))
     if int(number or 0) >= num_devices:
         raise Mistake(
             '{device} is "{}", but TensorFlow finds {} {}{} here; leave it out to use what there is',
             device,
             num_devices or "no",
-            kind.upper(),
+            platform.upper(),
             "s" if num_devices > 1 else "",
         )
-    return f"/{kind.upper()}:{int(number or 0)}"
+    return f"/{platform.upper()}:{int(number or 0)}"
 
 
 def on_device(device: str | None) -> contextlib.AbstractContextManager:

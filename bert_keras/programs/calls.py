@@ -121,10 +121,10 @@ def takes(arguments: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[
 
     Not so the fields of settings that are no `setting`, which a run decides itself.
     """
-    kind = cast(Any, arguments)
-    bases = [base for base in kind.__mro__ if base.__module__ in (kind.__module__, __name__)]
+    group = cast(Any, arguments)
+    bases = [base for base in group.__mro__ if base.__module__ in (group.__module__, __name__)]
     names = {name for base in bases for name in vars(base).get("__annotations__", ())}
-    names |= {field.name for field in setting_fields(kind)}
+    names |= {field.name for field in setting_fields(group)}
 
     def decorate(function: Any) -> Any:
         returned = inspect.signature(function).return_annotation

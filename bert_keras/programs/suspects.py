@@ -108,7 +108,7 @@ def find_suspects(
     ids = np.array([labels.index(str(example.label)) for example in examples])
     best, is_confident = probabilities.argmax(-1), are_confident(probabilities, ids)
     margins = probabilities[np.arange(len(ids)), ids] - probabilities.max(-1)
-    suspicious = [row for row in np.argsort(margins, kind="stable") if margins[row] < 0]
+    suspicious = [row for row in np.argsort(margins, stable=True) if margins[row] < 0]
     texts = np.array(group_numbers(example.key for example in examples))
     first_rows = np.unique(texts, return_index=True)[1]
     suspects = []
@@ -206,7 +206,7 @@ def _nearest(vectors: np.ndarray, others: np.ndarray, number: int) -> list[list[
     found = []
     for start in range(0, len(vectors), _ROWS_AT_A_TIME):
         cosines = vectors[start : start + _ROWS_AT_A_TIME] @ others.T
-        nearest = np.argsort(-cosines, axis=-1, kind="stable")[:, :number]
+        nearest = np.argsort(-cosines, axis=-1, stable=True)[:, :number]
         found += [
             [(int(row), float(of_text[row])) for row in rows] for rows, of_text in zip(nearest, cosines, strict=True)
         ]

@@ -209,10 +209,10 @@ def _is_of_kind(value: Any, schema: Schema) -> bool:
 
 def _problem_inside(value: Any, schema: Schema, place: _Place) -> str | None:
     """Returns why a value of the right kind does not fit: its size, or one of its parts."""
-    kind, needed = schema.get("type"), f"but must be {_needed(schema)}"
-    if kind in ("integer", "number") and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+    json_type, needed = schema.get("type"), f"but must be {_needed(schema)}"
+    if json_type in ("integer", "number") and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
         return f"{_named(place)} is {shown_json(value)}, {needed}"
-    if kind == "array":
+    if json_type == "array":
         if len(value) < schema.get("minItems", 0):
             return f"{_named(place)} is {shown_json(value)}, {needed}"
         if len(value) > schema.get("maxItems", len(value)):

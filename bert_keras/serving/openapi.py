@@ -105,7 +105,7 @@ def tokens_schemas(
     path: str, models: Sequence[ServedModel], max_items: int, schemas: dict[str, Any], **fields: Any
 ) -> Schemas:
     """Returns the schemas of the route for tokens; `fields` are further ones of its bodies."""
-    place, text = (or_null({"type": kind}) for kind in ("integer", "string"))
+    place, text = (or_null({"type": name}) for name in ("integer", "string"))
     schemas["Token"] = _object(token={"type": "string"}, start=place, end=place, text=text)
     example = {"model": models[0].name, "task": models[0].task, "item": _example(models[0])}
     reply = _object(model={"type": "string"}, sequences=array(_object(tokens=_TOKENS)))

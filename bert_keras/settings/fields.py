@@ -208,8 +208,8 @@ def _define(values: flags.FlagValues, title: str, field: dataclasses.Field) -> N
     if parser and "enum_values" not in limits:
         flags.DEFINE(parser, field.name, default, serializer=getattr(parser, "serializer", None), **more)
         return
-    kind = next((kind for kind in _DEFINE if kind == field.type or kind in get_args(field.type)), None)
-    define: Callable = flags.DEFINE_enum if "enum_values" in limits else _DEFINE[kind]
+    value_type = next((each for each in _DEFINE if each in (field.type, *get_args(field.type))), None)
+    define: Callable = flags.DEFINE_enum if "enum_values" in limits else _DEFINE[value_type]
     define(field.name, [*default] if isinstance(default, tuple) else default, **more)
     if parser:
         values[field.name].parser = parser

@@ -116,7 +116,7 @@ class Build:
     @property
     def words_files(self) -> list[str]:
         """The files that --chinese_words reads."""
-        is_list = isinstance(self.tools.tokenizer, WordMarker) and self.tools.tokenizer.segmenter.kind == "list"
+        is_list = isinstance(self.tools.tokenizer, WordMarker) and self.tools.tokenizer.segmenter.method == "list"
         return [self.settings.chinese_words] if is_list else []
 
     @functools.cached_property

@@ -74,7 +74,7 @@ class RunWriter:
         if not self._keys:
             return
         keys = np.array(self._keys, np.uint64)
-        order = np.argsort(keys, kind="stable")
+        order = np.argsort(keys, stable=True)
         records = [self._records[place] for place in order.tolist()]
         self._keys, self._records, self._size = [], [], 0
         name = f"{self._prefix}.{len(self.runs)}"
@@ -100,7 +100,7 @@ def read_shuffled(
             if pieces:
                 keys = np.concatenate([keys for keys, _ in pieces])
                 records = [record for _, records in pieces for record in records]
-                order = np.argsort(keys, kind="stable")
+                order = np.argsort(keys, stable=True)
                 yield keys[order], [records[place] for place in order.tolist()]
 
 

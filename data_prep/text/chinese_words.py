@@ -46,13 +46,13 @@ class Segmenter:
     """
 
     def __init__(self, chinese_words: str):
-        self.kind = chinese_words if chinese_words in ("jieba", "spaces") else "list"
-        self.source = self.kind
+        self.method = chinese_words if chinese_words in ("jieba", "spaces") else "list"
+        self.source = self.method
         self._words: Collection[str] = ()
-        if self.kind == "jieba":
+        if self.method == "jieba":
             _jieba()
             self.source = f"jieba {importlib.metadata.version('jieba')}"
-        elif self.kind == "list":
+        elif self.method == "list":
             self._words = _read_words(chinese_words)
             digest = hashlib.sha256("\n".join(sorted(self._words)).encode("utf-8")).hexdigest()
             self.source = f"{len(self._words)} words, sha256 {digest}"
@@ -60,9 +60,9 @@ class Segmenter:
 
     def split(self, row: str) -> list[str]:
         """Returns the words of a row of Chinese characters without anything between them."""
-        if self.kind == "jieba":
+        if self.method == "jieba":
             return _jieba().lcut(row)
-        if self.kind == "spaces":
+        if self.method == "spaces":
             return [row]
         words, start = [], 0
         while start < len(row):
@@ -142,7 +142,7 @@ def check_words(tokens: Any, tokenizer: CorpusTokenizer) -> None:
         )
         return
     length = 1 + num_marked / num_words
-    if tokenizer.segmenter.kind == "spaces" and length > _MOST_CHARACTERS:
+    if tokenizer.segmenter.method == "spaces" and length > _MOST_CHARACTERS:
         raise Mistake(
             "the {:,} Chinese words of two or more characters have {:.1f} on average, but words have about "
             "2.2: spaces are not between all words; split the text with a segmenter, or give "

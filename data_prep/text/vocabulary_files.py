@@ -113,9 +113,9 @@ def _read_config(path: str | os.PathLike) -> dict[str, Any]:
     for name in _CASING:
         if not isinstance(values.get(name), bool | None):
             raise Mistake("{}: {} is {}, but must be true or false; correct it", path, name, json.dumps(values[name]))
-    kind = values.get("tokenizer_class")
-    if isinstance(kind, str) and "BertTokenizer" not in kind and kind not in _ANY_TOKENIZER:
-        _warn_about_preparation(path, "tokenizer_class", kind, "BertTokenizer")
+    class_name = values.get("tokenizer_class")
+    if isinstance(class_name, str) and "BertTokenizer" not in class_name and class_name not in _ANY_TOKENIZER:
+        _warn_about_preparation(path, "tokenizer_class", class_name, "BertTokenizer")
     if values.get("tokenize_chinese_chars") is False:
         _warn_about_chinese(path, "tokenize_chinese_chars")
     return values

@@ -190,7 +190,7 @@ def _checked_labels(labels: Sequence[str] | None, num_labels: int) -> list[str]:
 
 def _to_array(value: Any, transposed: bool) -> np.ndarray:
     value = np.asarray(value)
-    dtype = value.dtype if value.dtype.kind == "i" else np.float32
+    dtype = value.dtype if np.issubdtype(value.dtype, np.signedinteger) else np.float32
     return np.asarray(value.T if transposed else value, dtype=dtype, order="C")
 
 

@@ -21,8 +21,8 @@ STUDY = Study(
     variants={
         _RANDOM: Variant(is_trained=False),
         **{
-            _name(kind, share): Variant(config=config, records=_RECORDS, share=share, saved_share=0.01)
-            for kind, config in _CONFIGS.items()
+            _name(objective, share): Variant(config=config, records=_RECORDS, share=share, saved_share=0.01)
+            for objective, config in _CONFIGS.items()
             for share in _SHARES
         },
     },

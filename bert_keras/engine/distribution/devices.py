@@ -18,7 +18,7 @@ log = logging.getLogger("bert_keras")
 
 
 def create_strategy(
-    kind: str = "auto",
+    strategy: str = "auto",
     use_tpu: bool = False,
     tpu_name: str | None = None,
     tpu_zone: str | None = None,
@@ -31,13 +31,13 @@ def create_strategy(
     GPUs if there are several; else the one GPU or the CPU. The same devices give the same `tf.distribute.Strategy`
     object, because TensorFlow reduces wrongly with two.
     """
-    if use_tpu and kind != "auto":
-        raise Mistake("{use_tpu} and {strategy}={} contradict each other; leave one out", kind)
+    if use_tpu and strategy != "auto":
+        raise Mistake("{use_tpu} and {strategy}={} contradict each other; leave one out", strategy)
     if use_tpu:
         return connect(tpu_name or LOCAL, tpu_zone, gcp_project, num_tpu_cores)
     # Do this first: TensorFlow accepts workers only at program start. One machine needs none.
-    workers, task = workers_of_tf_config() if kind in ("auto", "multi_worker") else ([], None)
-    if kind == "multi_worker" or (kind == "auto" and len(workers) > 1):
+    workers, task = workers_of_tf_config() if strategy in ("auto", "multi_worker") else ([], None)
+    if strategy == "multi_worker" or (strategy == "auto" and len(workers) > 1):
         if not workers:
             raise Mistake(
                 "{strategy}=multi_worker needs the environment variable TF_CONFIG, which names all workers "
@@ -46,7 +46,7 @@ def create_strategy(
         return _multi_worker(tuple(workers), task)
     gpus = tf.config.list_logical_devices("GPU")
     devices = gpus or tf.config.list_logical_devices("CPU")
-    if kind == "mirrored" or (kind == "auto" and len(gpus) > 1):
+    if strategy == "mirrored" or (strategy == "auto" and len(gpus) > 1):
         return _mirrored(tuple(device.name for device in devices))
     log.info("device: %s", gpus[0].name if gpus else "CPU")
     return tf.distribute.get_strategy()
@@ -119,7 +119,7 @@ def workers_of_tf_config() -> tuple[list[tuple[str, int]], Any]:
         ) from error
     if not cluster:
         return [], None
-    workers = [(kind, number) for kind in ("chief", "worker") for number in range(len(cluster.get(kind, ())))]
+    workers = [(role, number) for role in ("chief", "worker") for number in range(len(cluster.get(role, ())))]
     if set(cluster) - {"chief", "worker"} or task not in workers:
         raise Mistake(
             "the environment variable TF_CONFIG names {} and says that this process is number {} of {}; it "

@@ -54,9 +54,9 @@ def cost_of(analysis: dict[str, float], program: str, state: float, num_cores: i
     if num_parts > 1:
         operations, accessed = operations * num_parts / 2, update + max(0, accessed - update) * num_parts / 2
     exchanges, sent = collections.Counter(), 0
-    for kind, num_bytes, times in exchanges_of(program, num_parts - 1):
-        exchanges[kind] += times
-        sent += times * num_bytes * _SENT[kind](num_cores)
+    for exchange, num_bytes, times in exchanges_of(program, num_parts - 1):
+        exchanges[exchange] += times
+        sent += times * num_bytes * _SENT[exchange](num_cores)
     return Cost(operations, accessed, sent, dict(exchanges))
 
 
@@ -75,7 +75,7 @@ def exchanges_of(program: str, num_rounds: int) -> Iterator[tuple[str, int, int]
         called[name] += re.findall(r"(\w+)=%?([\w.-]+)", line)
 
     def walk(name: str, times: int) -> Iterator[tuple[str, int, int]]:
-        yield from ((kind, size, times) for kind, size in found[name])
+        yield from ((exchange, size, times) for exchange, size in found[name])
         for role, other in called[name]:
             if other in called and other != name:
                 yield from walk(other, times * num_rounds if role == "body" else times)
@@ -98,7 +98,7 @@ def predict(cost: Cost, settings: dict[str, Any]) -> list[str]:
     )
     shortest, longest = max(products, exchange), products + memory + exchange
     speeds = [f"{speed / 1e9:,.0f}" for speed in speeds]
-    kinds = ", ".join(f"{number} {kind}" for kind, number in cost.exchanges.items()) or "none"
+    kinds = ", ".join(f"{number} {name}" for name, number in cost.exchanges.items()) or "none"
     kind = "rows" if settings["pack"] else "examples"
     return [
         "predicted for a core by the figures of its maker; nobody has run the step on one:",

@@ -59,7 +59,7 @@ def prediction_batches(
     Trimmed batches group examples of similar length. Copies of the last example fill the last batch.
     """
     num_rows = len(features["input_mask"])
-    order = np.argsort(-_lengths(features), kind="stable") if is_trimmed else np.arange(num_rows)
+    order = np.argsort(-_lengths(features), stable=True) if is_trimmed else np.arange(num_rows)
     padded = np.concatenate([order, np.full(-num_rows % batch_size, order[-1])])
     return batches_of(features, padded.reshape(-1, batch_size), is_trimmed, length_step), order
 

@@ -100,7 +100,7 @@ def pack_batches(
     def pack_arrays(*arrays: np.ndarray) -> dict[str, np.ndarray]:
         features = dict(zip(names, arrays, strict=True))
         lengths = features["input_mask"].sum(-1)
-        order = np.argsort(-lengths, kind="stable")
+        order = np.argsort(-lengths, stable=True)
         length = row_length if num_rows else _cut(lengths.sum(), row_length)
         features = {name: values[order] for name, values in features.items()}
         step = -(-len(order) // (num_parts * _NUM_SIZES)) if is_coarse else 1

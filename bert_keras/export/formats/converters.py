@@ -89,7 +89,7 @@ def _quantize_products(graph: Any) -> None:
             ("DequantizeLinear", [f"{y}/32_bits", f"{weight}/scale"], f"{y}/columns", {"axis": -1}),
             ("Mul", [f"{y}/columns", f"{x}/scale"], y, {}),
         ]
-        nodes += [helper.make_node(kind, inputs, [out], name=out, **options) for kind, inputs, out, options in steps]
+        nodes += [helper.make_node(name, inputs, [out], name=out, **options) for name, inputs, out, options in steps]
         rounded |= {x, weight}
     numbers = {f"8_bits/{name}": value for name, value in _NUMBERS_OF_8_BITS.items()}
     for weight in rounded & set(constants):

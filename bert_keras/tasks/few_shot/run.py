@@ -194,10 +194,10 @@ def contrastive_batches(labels: np.ndarray, num_epochs: int, seed: int) -> np.nd
     draw, epochs = np.random.default_rng(seed), []
     for _ in range(num_epochs):
         rows = draw.permutation(len(labels))
-        rows = rows[np.argsort(labels[rows], kind="stable")]
+        rows = rows[np.argsort(labels[rows], stable=True)]
         places = np.arange(len(rows)) - np.searchsorted(labels[rows], labels[rows])  # within the class
         _, groups = np.unique([labels[rows], places // 4], axis=1, return_inverse=True)
-        rows = rows[np.argsort(draw.permutation(len(rows))[groups.reshape(-1)], kind="stable")]
+        rows = rows[np.argsort(draw.permutation(len(rows))[groups.reshape(-1)], stable=True)]
         epochs.append(rows[: size * num_batches].reshape(num_batches, size))
     return np.concatenate(epochs)
 

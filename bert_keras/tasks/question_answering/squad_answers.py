@@ -195,7 +195,7 @@ def _ranked_spans(rows: Mapping[str, np.ndarray], logits: np.ndarray, settings: 
     maximum context, but an end does not.
     """
     # Stable: among equal logits the first position comes first. [W, 2, n]
-    top = np.argsort(-logits, axis=2, kind="stable")[:, :, : settings.n_best_size]
+    top = np.argsort(-logits, axis=2, stable=True)[:, :, : settings.n_best_size]
     starts, ends = top[:, 0, :, None], top[:, 1, None, :]
     top_logits = np.take_along_axis(logits, top, axis=2)
     has_context = np.take_along_axis(rows["token_is_max_context"], top[:, 0], axis=1) == 1
@@ -203,7 +203,7 @@ def _ranked_spans(rows: Mapping[str, np.ndarray], logits: np.ndarray, settings: 
     is_span = (starts <= ends) & (ends - starts < settings.max_answer_length)  # [W, n, n]
     window, start, end = np.nonzero(is_span & has_context[:, :, None] & is_passage[:, None, :])
     start_logits, end_logits = top_logits[window, 0, start], top_logits[window, 1, end]
-    order = np.argsort(-(start_logits + end_logits), kind="stable")
+    order = np.argsort(-(start_logits + end_logits), stable=True)
     spans = (window, top[window, 0, start], top[window, 1, end], start_logits, end_logits)
     return zip(*(values[order].tolist() for values in spans), strict=True)
 

@@ -70,12 +70,12 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
         raise without_names(table, header, {"text_column": "0", "text_pair_column": "1"})
     score = settings.label_column or _column_of_scores(table)
     found = read_file(table, given, score, has_labels=has_relevance, has_header=settings.has_header)
-    if found.kind not in ("scores", "pairs"):
+    if not (found.has_scores or found.has_pairs):
         raise Mistake(
             "{}: no column of texts for the queries; name the columns with {text_column} and {text_pair_column}", path
         )
     rows = [(row[0], text) for row in found.rows for text in row[1:]]
-    if found.kind == "pairs":
+    if found.has_pairs:
         relevance = [float(not number) for row in found.rows for number in range(len(row) - 1)]
     else:
         relevance = [float(score) for score in found.labels]

@@ -32,7 +32,7 @@ def mine_negatives(queries: Queries, vectors: Vectorizer, count: int) -> Queries
         for query, row in zip(list(found)[start : start + step], scores, strict=True):
             own = {_words(text) for text in found[query]} | {_words(query)}
             added: dict[str, float] = {}
-            for number in np.argsort(-row, kind="stable").tolist():
+            for number in np.argsort(-row, stable=True).tolist():
                 if len(added) == count:
                     break
                 if words[number] not in own:

@@ -108,7 +108,7 @@ class Reranker(TextsScorer[Ranking]):
     def _answer(self, text: Texts, encoded: tuple[Texts, Arrays], found: Found, raw_scores: bool = False) -> Ranking:
         (query, texts), _ = encoded
         scores = np.array([logit for _, (logit,) in found], np.float64)
-        order = np.argsort(-scores, kind="stable").tolist()
+        order = np.argsort(-scores, stable=True).tolist()
         if self.settings["activation"] == "sigmoid" and not raw_scores:
             scores = scipy.special.expit(scores)
         return Ranking(query, [RankedText(index, texts[index], float(scores[index])) for index in order])

@@ -47,7 +47,7 @@ def collect_tags(sentences: Sequence[Sentence]) -> list[str]:
             "column ({tag_column})",
             sentences[0].path,
         )
-    return ["O", *(f"{mark}-{kind}" if kind else mark for mark in "BI" for kind in types)]
+    return ["O", *(f"{mark}-{name}" if name else mark for mark in "BI" for name in types)]
 
 
 def check_tags(sentences: Sequence[Sentence], tags: Sequence[str]) -> None:

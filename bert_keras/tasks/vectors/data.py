@@ -49,6 +49,14 @@ class Texts:
     placed: list[Placed] = dataclasses.field(default_factory=list)
 
     @property
+    def has_scores(self) -> bool:
+        return self.kind == "scores"
+
+    @property
+    def has_pairs(self) -> bool:
+        return self.kind == "pairs"
+
+    @property
     def digest(self) -> str:
         """The SHA-256 of the content; the format of the file does not matter."""
         return hashlib.sha256(json.dumps((self.kind, self.rows, self.labels)).encode("ascii")).hexdigest()

@@ -46,7 +46,7 @@ def _describe(found: Findings, rows: Rows) -> Texts:
     labels = [f"{label}: " for label in rows.labels] or [""] * len(rows.rows)
     first = (label + " | ".join(map(shown, row)) for label, row in zip(labels[:3], rows.rows, strict=False))
     add_examples(found, first, len(rows.rows), rows.kind)
-    if rows.kind == "scores":
+    if rows.has_scores:
         found.add("labels", f"numbers from {numbers(rows.labels)}")
     elif rows.labels:
         counts = collections.Counter(rows.labels)

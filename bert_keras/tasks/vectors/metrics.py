@@ -59,7 +59,7 @@ def retrieval_metrics(
             wanted = set(relevant[row])
             if own is not None and own[row] >= 0 and own[row] not in wanted:
                 scores[own[row]] = -np.inf
-            first.append([float(number in wanted) for number in np.argsort(-scores, kind="stable")[:10]])
+            first.append([float(number in wanted) for number in np.argsort(-scores, stable=True)[:10]])
     found = metrics_of_first(first, [np.ones(len(set(wanted))) for wanted in relevant])
     return {name: found[name] for name in RETRIEVAL_METRICS}
 

@@ -94,8 +94,8 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], TextVector | Similari
         super()._prepare()
         check_pooling(self.config, self.settings["pooling"], str(self.folder))
         [self._layer] = choose_layers((self.settings["layer"],), self.config.num_hidden_layers)
-        for name, kind, needed in (("normalize", bool, "true or false"), ("prefix", str, "a text")):
-            if not isinstance(self.settings.get(name, kind()), kind):
+        for name, expected, needed in (("normalize", bool, "true or false"), ("prefix", str, "a text")):
+            if not isinstance(self.settings.get(name, expected()), expected):
                 raise Mistake("{}: {} is {}, but must be {}", self.folder, name, shown(self.settings[name]), needed)
 
     def _load_model(self) -> BertModel:

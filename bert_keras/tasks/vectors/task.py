@@ -87,7 +87,7 @@ class SentenceVectors(Task):
             "pack": "an example of vectors is several texts",
             "label_smoothing": "the loss of vectors has no labels",
         }
-        if self._train.kind == "scores":
+        if self._train.has_scores:
             self.no_effect["scale"] = "pairs with scores have another loss than the ranking loss"
             highest = settings.max_score or max(map(abs, self._train.labels))
             if not highest:
@@ -96,13 +96,13 @@ class SentenceVectors(Task):
             features["label_values"] = np.array(self._train.labels, np.float32) / np.float32(highest)
         else:
             self.no_effect["max_score"] = Message("{train_file}={} has no scores", settings.train_file)
-            if self._train.kind != "pairs":
+            if not self._train.has_pairs:
                 # Dropout makes the two vectors of a text differ.
                 features = {name: np.repeat(values, 2, axis=1) for name, values in features.items()}
             _check_others(settings, features["text_numbers"])
             log.info(
                 "loss: %s, among the texts of %d examples",
-                "rank the second text of a pair first" if self._train.kind == "pairs" else "recognize the same text",
+                "rank the second text of a pair first" if self._train.has_pairs else "recognize the same text",
                 settings.train_batch_size[0],
             )
         self.train_features = features
@@ -112,16 +112,16 @@ class SentenceVectors(Task):
 
     def make_network(self, config: BertConfig) -> Loss:
         model = SentenceModel(config, self._settings["pooling"], self._settings["normalize"])
-        is_scored = self._train is not None and self._train.kind == "scores"
+        is_scored = self._train is not None and self._train.has_scores
         return CosineLoss(model) if is_scored else RankingLoss(model, self._scale)
 
     def evaluate(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
-        vectors, kind = outputs["vectors"], self._eval.kind
-        if kind == "scores":
+        vectors = outputs["vectors"]
+        if self._eval.has_scores:
             return similarity_metrics(self._eval.labels, cosines(vectors[:, 0], vectors[:, 1]))
-        if kind == "classes":
-            return clustering_metrics(vectors[:, 0], self._eval.labels)
-        return _retrieval(vectors, self.eval_features["text_numbers"])
+        if self._eval.has_pairs:
+            return _retrieval(vectors, self.eval_features["text_numbers"])
+        return clustering_metrics(vectors[:, 0], self._eval.labels)
 
     def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> np.ndarray | list[float]:
         """Writes vectors.npy, float32 [N, H]; or for pairs predictions.tsv, the texts and their cosine.

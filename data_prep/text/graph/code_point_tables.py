@@ -43,8 +43,8 @@ def character_map(do_lower_case: bool, strip_accents: bool) -> tuple[tuple[np.nd
     expansions = []
     for char in _special_characters():
         parts = [(part, _kind_of(part, char, strip_accents)) for part in _normalize(char, do_lower_case, strip_accents)]
-        packed = [(ord(part) << NUM_KIND_BITS) + kind for part, kind in parts]
-        has_marks = strip_accents and any(kind == MARK or unicodedata.combining(part) for part, kind in parts)
+        packed = [(ord(part) << NUM_KIND_BITS) + category for part, category in parts]
+        has_marks = strip_accents and any(category == MARK or unicodedata.combining(part) for part, category in parts)
         if len(packed) == 1 and not has_marks:
             number = packed[0] - (ord(char) << NUM_KIND_BITS)
         else:

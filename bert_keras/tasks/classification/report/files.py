@@ -57,7 +57,7 @@ def write_evaluation(
     truth = list(map(shown_label, labels))
     _write_predictions(run_dir, "eval_predictions.tsv", data, dev, answers)
     predicted, confidences = data.kind.shown(answers), data.kind.errors(answers, dev)
-    wrong = [row for row in np.argsort(-confidences, kind="stable").tolist() if truth[row] != predicted[row]]
+    wrong = [row for row in np.argsort(-confidences, stable=True).tolist() if truth[row] != predicted[row]]
     examples = [dev[row] for row in wrong]
     table = errors_table(
         [example.id for example in examples],

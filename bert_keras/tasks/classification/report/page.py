@@ -36,7 +36,7 @@ def sections_of(
     """
     dev = data.dev or []
     if outcome is None:
-        order = np.argsort(-data.kind.errors(answers, dev), kind="stable")
+        order = np.argsort(-data.kind.errors(answers, dev), stable=True)
         return {}, {"Largest differences": _text_list(data, answers, order)}
     sections, truth, predicted = {}, data.kind.truth(dev), data.kind.decide(answers)
     if truth.ndim == 1:
@@ -45,7 +45,7 @@ def sections_of(
     sections["Calibration"] = _calibration(run_dir, data, *outcome[:2])
     of_truth = np.reshape(outcome[2], (len(dev), -1)).min(-1)
     is_wrong = (truth != predicted).reshape(len(dev), -1).any(-1)
-    order = np.argsort(of_truth, kind="stable")
+    order = np.argsort(of_truth, stable=True)
     if not is_wrong.any():
         return sections, {"Most suspicious labels": note("The model gives each text the label that it has.")}
     message = (
