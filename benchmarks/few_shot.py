@@ -30,6 +30,7 @@ from bert_keras.engine.evaluation_pass import last
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.programs.classifier import train_classifier
 from bert_keras.programs.few_shot import train_few_shot
+from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.few_shot.run import few_shot_config, fit_head, open_encoder
 from bert_keras.tasks.tables.columns import Columns
 from bert_keras.tasks.tables.encoding import make_features
@@ -82,7 +83,7 @@ def measure(
 ) -> tuple[str, list[Example], dict, dict[str, Any]]:
     """Returns the name, the examples, the results by number of examples, and the texts, label ids and draws."""
     examples = read_own_file(Table(file), Columns(None, None, None, None), "single_label", True, False, "auto")
-    labels = learn_labels(examples, "single_label")
+    labels = learn_labels(examples)
     random.Random(0).shuffle(examples)
     pool, test, counts = [], [], collections.Counter()
     for example in examples:
@@ -95,7 +96,7 @@ def measure(
     test = [example for example in test if example.key not in to_draw]
     used = [*pool, *test]
     encoder = open_encoder(files, 32)
-    features = make_features(used, labels, "single_label", files.tokenizer, 128, None, name)
+    features = make_features(used, files.tokenizer, 128, None, name, SingleLabel(labels))
     start = time.monotonic()
     vectors = last(encoder.outputs(features))["vectors"]
     seconds_of_encoding = (time.monotonic() - start) / len(used)

@@ -62,7 +62,7 @@ def main() -> None:
     columns = Columns(arguments.text_column, None, arguments.label_column, None)
     examples = read_own_file(Table(arguments.file), columns, "single_label", True, False, "auto")
     examples = examples[: arguments.num_texts]
-    labels = learn_labels(examples, "single_label")
+    labels = learn_labels(examples)
     facts = {"file": pathlib.Path(arguments.file).name, "texts": len(examples), "classes": len(labels)}
     if arguments.fine_tune:
         names = ("num_train_epochs", "max_seq_length")
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def encode(examples: Sequence[Example], labels: Sequence[str], files: ModelFolder) -> np.ndarray:
-    features = make_features(examples, labels, "single_label", files.tokenizer, 128)
+    features = make_features(examples, files.tokenizer, 128)
     return last(open_encoder(files, 32).outputs(features))["vectors"]
 
 

@@ -145,7 +145,7 @@ class _Check:
         unlabelled = [dataclasses.replace(example, label=None) for example in examples]
         name = paths.name(getattr(self.settings, setting))
         length = self.settings.max_seq_length
-        features = make_features(unlabelled, (), "single_label", self.files.tokenizer, length, None, name)
+        features = make_features(unlabelled, self.files.tokenizer, length, None, name)
         log.info("encoding the texts of %s (%s)", name, f"{len(examples):,}")
         return last(encoder.outputs(features))["vectors"]
 
@@ -249,7 +249,7 @@ def open_run(
     files = ModelFolder(settings.init_checkpoint, settings.vocab_file, settings.bert_config_file, **casing).check()
     check_length(settings.max_seq_length, files)
     examples, evaluated, unlabeled = (_read(settings, flag) for flag in ("train_file", "eval_file", "unlabeled_file"))
-    labels = learn_labels(examples, "single_label")
+    labels = learn_labels(examples)
     _warn_of_other_kinds(labels)
     _check_counts(settings, examples, labels)
     paths.make_dirs(output_dir)

@@ -11,6 +11,8 @@ from bert_keras.data_prep.text.model_inputs import encode_pair, share_room
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.tasks.benchmarks.glue import GLUE_TASKS
 from bert_keras.tasks.benchmarks.glue_files import read_glue
+from bert_keras.tasks.classification.labels import LABELS, Choice
+from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.tables.encoding import make_features, window_starts
 from bert_keras.tasks.tables.examples import Example
 
@@ -23,7 +25,7 @@ def test_features_equal_those_of_the_original(shared_dir, messages, name, folder
     task = GLUE_TASKS[name]
     tokenizer = FullTokenizer(shared_dir("data/vocab") / "uncased.txt")
     examples = read_glue(task, shared_dir(f"data/glue/{folder}"), "dev")[:200]
-    features = make_features(examples, task.labels, task.kind, tokenizer, length, what="dev")
+    features = make_features(examples, tokenizer, length, what="dev", labels=LABELS[task.kind](task.labels))
     with np.load(shared_dir("golden/classifier_features") / f"{golden}.npz") as expected:
         assert set(features) == {*expected, "example_index"}
         for key, values in expected.items():
@@ -102,7 +104,7 @@ def test_windows_over_the_first_text(letters_tokenizer, messages):
         Example("1", "a b", "z", "n"),
         Example("2", "a b c d", "v w x y z", "y"),
     ]
-    features = make_features(examples, ("n", "y"), "single_label", letters_tokenizer, 7, doc_stride=2, what="dev")
+    features = make_features(examples, letters_tokenizer, 7, 2, "dev", SingleLabel(("n", "y")))
     assert unpack(letters_tokenizer, features) == [
         "[CLS]abcde[SEP]|",
         "[CLS]cdefg[SEP]|",
@@ -122,7 +124,7 @@ def test_windows_over_the_first_text(letters_tokenizer, messages):
 
 def test_choices_are_rows_of_their_example(letters_tokenizer, messages):
     examples = [Example("0", "a", None, "1", ("x", "y z")), Example("1", "b c d", None, "0", ("x y z", "u"))]
-    features = make_features(examples, ("0", "1"), "multiple_choice", letters_tokenizer, 8, what="train")
+    features = make_features(examples, letters_tokenizer, 8, what="train", labels=Choice(("0", "1")))
     assert features["input_ids"].shape == (2, 2, 8)
     assert unpack(letters_tokenizer, features) == [
         "[CLS]a[SEP]|x[SEP]",
@@ -138,7 +140,7 @@ def test_choices_are_rows_of_their_example(letters_tokenizer, messages):
 def test_labels_of_every_kind(letters_tokenizer, messages):
     def labels_of(kind, labels, *values):
         examples = [Example(str(index), "a", None, value) for index, value in enumerate(values)]
-        features = make_features(examples, labels, kind, letters_tokenizer, 8, what="dev")
+        features = make_features(examples, letters_tokenizer, 8, what="dev", labels=LABELS[kind](labels))
         return {name: values for name, values in features.items() if name.startswith("label")}
 
     values = labels_of("regression", (), 1.5, -2)["label_values"]
@@ -152,26 +154,26 @@ def test_labels_of_every_kind(letters_tokenizer, messages):
 
 
 @pytest.mark.parametrize(
-    ("values", "kind", "options", "message"),
+    ("values", "options", "message"),
     [
-        (None, "single_label", {}, "dev has no examples; give at least one"),
-        ({}, "single_label", {"max_seq_length": 4}, "max_seq_length is 4, but [CLS], [SEP] and a token of"),
-        ({}, "single_label", {"doc_stride": 0}, "doc_stride is 0, but must be from 1 to 6, the room for a text"),
-        ({}, "single_label", {"doc_stride": 7}, "doc_stride is 7, but must be from 1 to 6"),
-        ({}, "multiple_choice", {"doc_stride": 2}, "doc_stride is not for multiple choice"),
-        ({"choices": ("b",)}, "multiple_choice", {}, "dev.csv line 2: 1 choices; all examples need the same number"),
-        ({"label": "x"}, "single_label", {}, 'dev.csv line 2: label "x" is not one of n, y'),
+        (None, {}, "dev has no examples; give at least one"),
+        ({}, {"max_seq_length": 4}, "max_seq_length is 4, but [CLS], [SEP] and a token of"),
+        ({}, {"doc_stride": 0}, "doc_stride is 0, but must be from 1 to 6, the room for a text"),
+        ({}, {"doc_stride": 7}, "doc_stride is 7, but must be from 1 to 6"),
+        ({"choices": ("b", "c")}, {"doc_stride": 2}, "doc_stride is not for multiple choice"),
+        ({"choices": ("b",)}, {}, "dev.csv line 2: 1 choices; all examples need the same number"),
+        ({"label": "x"}, {}, 'dev.csv line 2: label "x" is not one of n, y'),
     ],
 )
-def test_mistakes(letters_tokenizer, values, kind, options, message):
+def test_mistakes(letters_tokenizer, values, options, message):
     examples = [] if values is None else [Example("0", "a", source="dev.csv line 2", **values)]
     options = {"max_seq_length": 8, **options}
     with pytest.raises(ValueError, match=re.escape(message)):
-        make_features(examples, ("n", "y"), kind, letters_tokenizer, what="dev", **options)
+        make_features(examples, letters_tokenizer, what="dev", labels=SingleLabel(("n", "y")), **options)
 
 
 def test_a_vocabulary_without_special_tokens(tmp_path):
     file = tmp_path / "vocab.txt"
     file.write_text("[UNK]\n[CLS]\na\n")
     with pytest.raises(ValueError, match=r"the vocabulary lacks \[SEP\]; give that of the model"):
-        make_features([Example("0", "a")], (), "single_label", FullTokenizer(file), 8)
+        make_features([Example("0", "a")], FullTokenizer(file), 8)

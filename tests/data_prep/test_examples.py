@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from bert_keras.tasks.classification.labels import LABELS, Choice, Number, SeveralLabels
+from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.tables.examples import Example, check_labels, learn_labels, learn_scale
 
 
@@ -25,11 +27,11 @@ def examples_of(*labels):
     ],
 )
 def test_labels_are_sorted_and_integers_as_numbers(kind, labels, learnt):
-    assert learn_labels(examples_of(*labels), kind) == learnt
+    assert LABELS[kind].learn(examples_of(*labels)) == learnt
 
 
 def test_the_labels_of_choices_are_their_numbers():
-    assert learn_labels([Example("0", "a", None, "1", ("b", "c", "d"))], "multiple_choice") == ("0", "1", "2")
+    assert Choice.learn([Example("0", "a", None, "1", ("b", "c", "d"))]) == ("0", "1", "2")
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,7 @@ def test_the_labels_of_choices_are_their_numbers():
 )
 def test_useless_labels(kind, labels, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        learn_labels(examples_of(*labels), kind)
+        LABELS[kind].learn(examples_of(*labels))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,7 @@ def test_useless_labels(kind, labels, message):
 )
 def test_unknown_labels(kind, labels, known, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        check_labels(examples_of(*labels), known, kind)
+        LABELS[kind](known).check(examples_of(*labels))
 
 
 @pytest.mark.parametrize(
@@ -79,20 +81,20 @@ def test_labels_that_look_equal(first, second, kind):
         f'line 4: the label "{second}" looks like "{first}" in train.csv line 2, but it is {ascii(second)} and not'
     )
     with pytest.raises(ValueError, match=re.escape(message)):
-        learn_labels(examples_of(*labels), kind)
+        LABELS[kind].learn(examples_of(*labels))
     with pytest.raises(ValueError, match=re.escape(f'; it looks like "{first}", but is {ascii(second)} and not')):
-        check_labels(examples_of(second), [first], "single_label")
+        check_labels(examples_of(second), [first])
 
 
 def test_labels_that_differ_in_capitals_or_width(messages):
     labels = ("Pos", "pos", "neg", "POS", "\uff50\uff4f\uff53", "x2", "x3", "a-b", "ab")
-    assert len(learn_labels(examples_of(*labels), "single_label")) == len(labels)
+    assert len(learn_labels(examples_of(*labels))) == len(labels)
     [message] = messages
     assert message.startswith('these are different labels: "Pos" (train.csv line 2), "pos" (train.csv line 3), "POS" (')
     assert "neg" not in message
     assert "x2" not in message
     with pytest.raises(ValueError, match='label "NEG" is not one of neg, pos; did you mean "neg"'):
-        check_labels(examples_of("NEG"), ["neg", "pos"], "single_label")
+        check_labels(examples_of("NEG"), ["neg", "pos"])
 
 
 @pytest.mark.parametrize(
@@ -134,6 +136,6 @@ def test_numbers_that_cannot_be_learnt(labels, message):
 
 
 def test_known_and_missing_labels():
-    check_labels(examples_of("a", None, "b"), ("a", "b"), "single_label")
-    check_labels(examples_of(("a", "b"), ()), ("a", "b"), "multi_label")
-    check_labels(examples_of(1.5, 2), (), "regression")
+    SingleLabel(("a", "b")).check(examples_of("a", None, "b"))
+    SeveralLabels(("a", "b")).check(examples_of(("a", "b"), ()))
+    Number().check(examples_of(1.5, 2))

@@ -7,7 +7,8 @@ import pytest
 
 from bert_keras.tasks.benchmarks.glue import GLUE_TASKS, find_task
 from bert_keras.tasks.benchmarks.glue_files import read_glue, read_glue_file
-from bert_keras.tasks.tables.examples import Example, check_labels
+from bert_keras.tasks.classification.labels import LABELS
+from bert_keras.tasks.tables.examples import Example
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def read(name, folder, split, **options):
     """Reads the examples of a split, and checks their labels."""
     task = find_task(name)
     examples = read_glue(task, folder, split, **options)
-    check_labels(examples, task.labels, task.kind)
+    LABELS[task.kind](task.labels).check(examples)
     return examples
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from bert_keras.tasks.benchmarks.glue import GLUE_TASKS
 from bert_keras.tasks.benchmarks.tfds import read_tfds
+from bert_keras.tasks.classification.labels import LABELS
 from bert_keras.tasks.tables.columns import Columns
 from bert_keras.tasks.tables.examples import check_labels
 
@@ -44,7 +45,7 @@ def test_tasks_of_glue(read, task):
     assert examples[0].source == f"{task.tfds.name} {tfds_split} example 0"
     assert {example.label is None for example in examples} == {split == "test"}
     assert {example.text_b is None for example in examples} == {task.name in ("cola", "sst-2")}
-    check_labels(examples, labels, task.kind)
+    LABELS[task.kind](labels).check(examples)
 
 
 def test_examples_of_glue_have_the_order_of_its_files(read):
@@ -68,7 +69,7 @@ def test_features_can_be_named(read):
     examples, labels = read("ag_news_subset", "test", Columns("title", "description", "label"))
     assert labels == ("World", "Sports", "Business", "Sci/Tech")
     assert all(example.text_a and example.text_b for example in examples)
-    check_labels(examples, labels, "single_label")
+    check_labels(examples, labels)
     unlabelled, labels = read("ag_news_subset", "test", Columns("title", label="description"))
     assert labels is None
     assert [example.label for example in unlabelled] == [example.text_b for example in examples]

@@ -71,6 +71,11 @@ class GlueTask:
     other_names: tuple[str, ...] = ()
     has_one_order: bool = True
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether labels are numbers."""
+        return self.kind == "regression"
+
     def label_named(self, name: str) -> str | None:
         """Returns the label with a name in this table, in any case, or with a number; None if there is none."""
         if name in self.labels:

@@ -106,7 +106,7 @@ def _make_example(
         return BadRow(source, f"{len(cells)} of at least {num_cells} cells; restore the row")
     values: dict[Column | None, str] = {column: cells[place] for column, place in places.items()}
     label, text_b = values.get(file.label), values.get(file.text_b)
-    if label is not None and task.kind == "regression":
+    if label is not None and task.has_numbers:
         label = to_number(label)
         if label is None:
             return BadRow(source, f'the label "{values[file.label]}" is not a finite number; correct it')

@@ -20,7 +20,7 @@ from bert_keras.tasks.classification.labels import LABELS
 from bert_keras.tasks.classification.settings import ClassifierSettings, LabelCheckSettings
 from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.tables.columns import Columns
-from bert_keras.tasks.tables.examples import Example, check_labels, in_order, learn_labels, learn_scale
+from bert_keras.tasks.tables.examples import Example, in_order, learn_scale
 from bert_keras.tasks.tables.tables import Table
 from bert_keras.tasks.tables.user_data import read_own_file
 
@@ -125,14 +125,15 @@ def facts_of(labels: Sequence[str], train: Sequence[Example]) -> dict[str, Any]:
 
 def _read_known_task(settings: ClassifierSettings) -> ClassificationData:
     task = find_task(settings.task_name or "")
+    kind = LABELS[task.kind](task.labels)
 
     def read(split: str) -> list[Example]:
         examples = read_glue(task, settings.data_dir or "", split, settings.xnli_language, settings.skip_bad_rows)
         if split != "test":
-            check_labels(examples, task.labels, task.kind)
+            kind.check(examples)
         return examples
 
-    return _data(settings, LABELS[task.kind](task.labels), task, *_wanted(settings, read, ("train", "dev", "test")))
+    return _data(settings, kind, task, *_wanted(settings, read, ("train", "dev", "test")))
 
 
 def _read_own_files(
@@ -169,7 +170,7 @@ def check_files(settings: ClassifierSettings) -> None:
 
 def _learn_labels(settings: ClassifierSettings, train: Sequence[Example]) -> tuple[str, ...]:
     """Returns the labels of the examples to train on, also those of columns of 0 and 1 that are 0 everywhere."""
-    labels = learn_labels(train, settings.kind)
+    labels = LABELS[settings.kind].learn(train)
     named = [name.strip() for name in (settings.label_column or "").split(",")]
     if len(named) > 1 and {*labels} < {*named}:
         return tuple(sorted(named))
@@ -214,7 +215,7 @@ def _read_tfds(
     train, dev, test = _wanted(settings, read, splits)
     if task is not None:
         return _data(settings, LABELS[task.kind](task.labels), task, train, dev, test)
-    labels = None if train is None else tuple(in_order(learn_labels(train, settings.kind), held))
+    labels = None if train is None else tuple(in_order(LABELS[settings.kind].learn(train), held))
     return _with_labels(settings, labels, stored or {"labels": names[0]}, train, dev, test)
 
 
@@ -235,19 +236,18 @@ def _with_labels(
     test: list[Example] | None,
 ) -> ClassificationData:
     """Returns the data with the labels of the training examples, else those of the model."""
-    kind = settings.kind
     if labels is None:
         labels = stored["labels"] if stored else None
     if labels is None:
         raise Mistake(
             "the labels are not known: give the {output_dir} of a run that has trained, or train with {do_train}"
         )
-    check_labels(train or (), labels, kind)
-    check_labels(dev or (), labels, kind)
-    scale = (stored or {}).get("label_scale")
-    if train is not None and not LABELS[kind].has_classes:
-        scale = learn_scale(train)
-    data = _data(settings, LABELS[kind](labels, scale), None, train, dev, test)
+    kind = LABELS[settings.kind](labels, (stored or {}).get("label_scale"))
+    for examples in (train, dev):
+        kind.check(examples or ())
+    if train is not None and not kind.has_classes:
+        kind.scale = learn_scale(train)
+    data = _data(settings, kind, None, train, dev, test)
     if data.train is not None:
         log_labels(data.train, data.kind)
     return data

@@ -32,7 +32,7 @@ def complete_settings(settings: ClassifierSettings, stored: dict[str, Any] | Non
     """
     settings = _of_one_source(settings)
     if stored is not None:
-        kind = next(kind for kind, task in TASK_NAMES.items() if task == stored["task"])
+        kind = next(name for name, task in TASK_NAMES.items() if task == stored["task"])
         if "kind" in settings.given and TASK_NAMES[settings.kind] != stored["task"]:
             raise Mistake("{kind}={}, but the model is one of the kind {}; leave it out", settings.kind, kind)
         settings = dataclasses.replace(settings, kind=kind)

@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_keras.evaluation.classification import class_report, multi_label_metrics, regression_metrics
 from bert_keras.tasks.classification.single_label import SingleLabel
-from bert_keras.tasks.tables.examples import Example, Label
+from bert_keras.tasks.tables.examples import Example, Label, check_numbers, learn_labels
 
 if TYPE_CHECKING:
     from bert_keras.modeling import BertConfig
@@ -36,6 +36,11 @@ class Choice(SingleLabel):
         "calibrate": "it divides the logits of classes, but these data are multiple_choice",
     }
 
+    @classmethod
+    def learn(cls, examples: Sequence[Example]) -> tuple[str, ...]:
+        """Returns the numbers of the choices."""
+        return tuple(map(str, range(max(len(example.choices) for example in examples))))
+
     def selecting_metrics(self) -> tuple[str, ...]:
         return self.metrics
 
@@ -54,6 +59,13 @@ class SeveralLabels(SingleLabel):
     baseline_name = "no label"
     has_one = False
     no_effect: ClassVar = {"class_weights": "it is for data with one label each, but these are multi_label"}
+
+    @classmethod
+    def learn(cls, examples: Sequence[Example]) -> tuple[str, ...]:
+        return learn_labels(examples, has_several=True)
+
+    def features(self, examples: Sequence[Example]) -> dict[str, np.ndarray]:
+        return {"label_values": self.targets(examples).astype(np.float32)}
 
     def selecting_metrics(self) -> tuple[str, ...]:
         return self.metrics
@@ -143,6 +155,16 @@ class Number(SingleLabel):
         "temperature": "it divides the logits of classes, but a regression has none",
     }
 
+    @classmethod
+    def learn(cls, examples: Sequence[Example]) -> tuple[str, ...]:
+        return ()
+
+    def check(self, examples: Sequence[Example]) -> None:
+        check_numbers(examples)
+
+    def features(self, examples: Sequence[Example]) -> dict[str, np.ndarray]:
+        return {"label_values": self.truth(examples).astype(np.float32)}
+
     def selecting_metrics(self) -> tuple[str, ...]:
         return tuple(name for name in self.metrics if name not in ERRORS)
 
@@ -195,8 +217,8 @@ class Number(SingleLabel):
 
 
 # By name; and the names in task.json.
-LABELS: dict[str, type[SingleLabel]] = {kind.kind: kind for kind in (SingleLabel, Number, SeveralLabels, Choice)}
-TASK_NAMES = {name: kind.task for name, kind in LABELS.items()}
+LABELS: dict[str, type[SingleLabel]] = {each.kind: each for each in (SingleLabel, Number, SeveralLabels, Choice)}
+TASK_NAMES = {name: each.task for name, each in LABELS.items()}
 
 
 def shown_label(label: Label) -> str | float:

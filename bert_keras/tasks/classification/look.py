@@ -193,7 +193,7 @@ def look_at_label_check(settings: LabelCheckSettings, is_whole: bool) -> list[Fi
         with files[-1].reading(settings.skip_bad_rows):
             examples = read_own(settings, name)
             if name == "train_file":
-                learn_labels(examples, "single_label")
+                learn_labels(examples)
         if is_whole and examples:
             texts.append(_describe(files[-1], examples, settings, tokenizer))
     add_shared_texts(together, texts)

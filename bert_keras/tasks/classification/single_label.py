@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from bert_keras.evaluation.classification import class_report, classification_metrics
-from bert_keras.tasks.tables.examples import Example, Label
+from bert_keras.tasks.tables.examples import Example, Label, check_labels, learn_labels
 
 if TYPE_CHECKING:
     from bert_keras.modeling import BertConfig
@@ -47,6 +47,19 @@ class SingleLabel:
 
     def __init__(self, names: Sequence[str] = (), scale: dict[str, float] | None = None) -> None:
         self.names, self.scale = tuple(names), scale
+
+    @classmethod
+    def learn(cls, examples: Sequence[Example]) -> tuple[str, ...]:
+        """Returns the labels of training examples in the order of their ids."""
+        return learn_labels(examples)
+
+    def check(self, examples: Sequence[Example]) -> None:
+        """Raises ValueError, with file and line, for a label that does not fit."""
+        check_labels(examples, self.names)
+
+    def features(self, examples: Sequence[Example]) -> dict[str, np.ndarray]:
+        """Returns the labels as the loss needs them: label_ids int32 [N], or label_values float32 [N] or [N, C]."""
+        return {"label_ids": self.truth(examples).astype(np.int32)}
 
     def selecting_metrics(self) -> tuple[str, ...]:
         """Returns the metrics that the user may choose; "f1" is that of class 1, so it needs exactly two classes."""

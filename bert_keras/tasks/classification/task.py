@@ -276,8 +276,8 @@ class Classification(Task):
         }
 
         def build() -> dict[str, np.ndarray]:
-            labels, kind = self.data.labels, self.data.kind.kind
-            return make_features(examples, labels, kind, self._tokenizer, self.max_seq_length, self.doc_stride, split)
+            kind = self.data.kind
+            return make_features(examples, self._tokenizer, self.max_seq_length, self.doc_stride, split, kind)
 
         return cached_features(paths.join(folder, f"{split}.tf_record"), facts, build)
 

@@ -148,9 +148,9 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         return self._features_of([example], counts)
 
     def _features_of(self, examples: Sequence[Example], counts: Counts) -> Arrays:
-        """Returns the features of texts or pairs, which have no labels, so their kind does not matter."""
+        """Returns the features of texts or pairs, which have no labels."""
         stride = self.settings.get("doc_stride")
-        return make_features(examples, (), "single_label", self.tokenizer, self.max_seq_length, stride, counts=counts)
+        return make_features(examples, self.tokenizer, self.max_seq_length, stride, counts=counts)
 
     def _report(self, counts: Counts) -> None:
         if counts["windows"]:

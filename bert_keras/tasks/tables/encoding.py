@@ -3,7 +3,7 @@
 import collections
 import logging
 from collections.abc import Sequence
-from typing import cast
+from typing import Protocol
 
 import numpy as np
 
@@ -11,9 +11,20 @@ from bert_keras.data_prep.text.model_inputs import SHORTEST, encode_pair, join_p
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 from bert_keras.mistakes import Mistake
-from bert_keras.tasks.tables.examples import Example, Label, check_labels
+from bert_keras.tasks.tables.examples import Example
 
 log = logging.getLogger("bert_keras")
+
+
+class Labels(Protocol):
+    """The labels of examples, such as a kind of `tasks.classification.labels`."""
+
+    def check(self, examples: Sequence[Example]) -> None:
+        """Raises ValueError for a label that does not fit."""
+
+    def features(self, examples: Sequence[Example]) -> dict[str, np.ndarray]:
+        """Returns arrays with a row for each example."""
+        ...
 
 
 def window_starts(num_tokens: int, room: int, doc_stride: int) -> list[int]:
@@ -23,12 +34,11 @@ def window_starts(num_tokens: int, room: int, doc_stride: int) -> list[int]:
 
 def make_features(
     examples: Sequence[Example],
-    labels: Sequence[str],
-    kind: str,
     tokenizer: FullTokenizer,
     max_seq_length: int,
     doc_stride: int | None = None,
     what: str = "the data",
+    labels: Labels | None = None,
     counts: collections.Counter | None = None,
 ) -> dict[str, np.ndarray]:
     """Converts examples to the features of a model; the log reports the share of truncated examples of `what`.
@@ -40,14 +50,15 @@ def make_features(
 
     Returns:
         input_ids int32 [N, T], input_mask int8 [N, T], segment_ids int8 [N, T], padded with 0; example_index int32 [N],
-        the index of each row's example. If all examples are labelled, also label_ids int32 [N], or label_values float32
-        [N] (regression) or [N, C] (multi-label, 0 or 1). Multiple choice: [N, K, T] for K choices.
+        the index of each row's example. If all examples are labelled, also the features of `labels`. [N, K, T] if each
+        example has K choices.
     """
-    _check_lengths(max_seq_length, doc_stride, kind)
+    has_choices = bool(examples and examples[0].choices)
+    _check_lengths(max_seq_length, doc_stride, has_choices)
     check_special_tokens(tokenizer.vocab, ("[CLS]", "[SEP]"))
     if not examples:
         raise Mistake("{} has no examples; give at least one", what)
-    num_choices = _num_choices(examples) if kind == "multiple_choice" else None
+    num_choices = _num_choices(examples) if has_choices else None
     if doc_stride is None:
         rows, num_long = _cut_rows(examples, tokenizer, max_seq_length, num_choices)
         num_cut = num_long
@@ -69,12 +80,12 @@ def make_features(
     if num_choices:
         example_index = example_index[::num_choices]
         features = {name: values.reshape(-1, num_choices, max_seq_length) for name, values in features.items()}
-    label_arrays = _label_arrays(examples, labels, kind, what)
+    label_arrays = _label_arrays(examples, labels, what) if labels else {}
     features["example_index"] = example_index
     return features | {name: values[example_index] for name, values in label_arrays.items()}
 
 
-def _check_lengths(max_seq_length: int, doc_stride: int | None, kind: str) -> None:
+def _check_lengths(max_seq_length: int, doc_stride: int | None, has_choices: bool) -> None:
     if max_seq_length < SHORTEST:
         raise Mistake(
             "{max_seq_length} is {}, but [CLS], [SEP] and a token of each text need {} or more",
@@ -83,7 +94,7 @@ def _check_lengths(max_seq_length: int, doc_stride: int | None, kind: str) -> No
         )
     if doc_stride is None:
         return
-    if kind == "multiple_choice":
+    if has_choices:
         raise Mistake("{doc_stride} is not for multiple choice, whose texts are cut; leave it out")
     if not 1 <= doc_stride <= max_seq_length - 2:
         raise Mistake(
@@ -147,7 +158,7 @@ def _window_rows(
     return rows, num_long, num_cut
 
 
-def _label_arrays(examples: Sequence[Example], labels: Sequence[str], kind: str, what: str) -> dict[str, np.ndarray]:
+def _label_arrays(examples: Sequence[Example], labels: Labels, what: str) -> dict[str, np.ndarray]:
     """Returns the labels by the name of their feature; nothing if an example has none."""
     num_unlabelled = sum(example.label is None for example in examples)
     if num_unlabelled:
@@ -155,13 +166,5 @@ def _label_arrays(examples: Sequence[Example], labels: Sequence[str], kind: str,
             message = "%s: %s of %s examples have no label, so the labels of the others are left out"
             log.info(message, what, f"{num_unlabelled:,}", f"{len(examples):,}")
         return {}
-    check_labels(examples, labels, kind)
-    if kind == "regression":
-        return {"label_values": np.array([example.label for example in examples], np.float32)}
-    ids: dict[Label | None, int] = {label: number for number, label in enumerate(labels)}
-    if kind != "multi_label":
-        return {"label_ids": np.array([ids[example.label] for example in examples], np.int32)}
-    values = np.zeros((len(examples), len(labels)), np.float32)
-    for row, example in zip(values, examples, strict=True):
-        row[[ids[name] for name in cast(tuple[str, ...], example.label)]] = 1.0
-    return {"label_values": values}
+    labels.check(examples)
+    return labels.features(examples)

@@ -89,27 +89,23 @@ def in_order(labels: Sequence[str], held: Sequence[str] | None) -> list[str]:
     return [*held] if held and len(held) == len(labels) and set(held) == set(labels) else [*labels]
 
 
-def learn_labels(examples: Sequence[Example], kind: str) -> tuple[str, ...]:
+def learn_labels(examples: Sequence[Example], has_several: bool = False) -> tuple[str, ...]:
     """Returns the labels of training examples in the order of their ids: sorted, by value if all are integers.
 
-    For regression (); for multiple choice the numbers of the choices. Raises ValueError if an example has no label, or
-    all examples have the same class.
+    `has_several`: an example has a tuple of labels. Raises ValueError if an example has no label, or all examples have
+    the same class.
     """
-    if kind == "regression":
-        return ()
-    if kind == "multiple_choice":
-        return tuple(map(str, range(max(len(example.choices) for example in examples))))
     counts, places = collections.Counter(), {}
     for example in examples:
         if example.label is None:
             raise Mistake("{}: no label, but labels are learnt from this file; add it", example.source)
-        for label in _names_in(example.label, kind):
+        for label in _names_in(example.label):
             counts[label] += 1
             places.setdefault(label, example.source)
     name = _PLACE.sub("", examples[0].source) or "the training data"
     if not counts:
         raise Mistake("{} has no example with a label; check the column of the labels", name)
-    if len(counts) == 1 and kind == "single_label":
+    if len(counts) == 1 and not has_several:
         raise Mistake(
             '{} has one class only, "{}" in all {:,} examples; '
             "training needs examples of two or more, so check the column of the labels",
@@ -206,21 +202,20 @@ def learn_scale(examples: Sequence[Example]) -> dict[str, float]:
     return {"mean": mean, "std": std}
 
 
-def check_labels(examples: Sequence[Example], labels: Sequence[str], kind: str) -> None:
-    """Raises ValueError, with file and line, for a label that is not in `labels`, or for regression not a number.
-
-    Examples without a label are accepted.
-    """
-    known = set(labels)
+def check_numbers(examples: Sequence[Example]) -> None:
+    """Raises ValueError, with file and line, for a label that is not a finite number; it may be missing."""
     for example in examples:
         label = example.label
-        if label is None:
-            continue
-        if kind == "regression":
-            if isinstance(label, bool) or not isinstance(label, (int, float)) or not math.isfinite(label):
-                raise Mistake('{}: label "{}" is not a finite number, as regression needs', example.source, label)
-            continue
-        for name in _names_in(label, kind):
+        is_number = isinstance(label, (int, float)) and not isinstance(label, bool) and math.isfinite(label)
+        if label is not None and not is_number:
+            raise Mistake('{}: label "{}" is not a finite number, as regression needs', example.source, label)
+
+
+def check_labels(examples: Sequence[Example], labels: Sequence[str]) -> None:
+    """Raises ValueError, with file and line, for a label that is not in `labels`; it may be missing."""
+    known = set(labels)
+    for example in examples:
+        for name in _names_in(example.label):
             if name not in known:
                 rest = f" and {len(labels) - 20} more" if len(labels) > 20 else ""
                 raise Mistake(
@@ -233,8 +228,8 @@ def check_labels(examples: Sequence[Example], labels: Sequence[str], kind: str) 
                 )
 
 
-def _names_in(label: Any, kind: str) -> Sequence[str]:
-    return label if kind == "multi_label" else [label]
+def _names_in(label: Any) -> Sequence[str]:
+    return label if isinstance(label, tuple) else () if label is None else (label,)
 
 
 def to_number(text: str | float) -> float | None:
