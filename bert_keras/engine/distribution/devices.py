@@ -72,7 +72,7 @@ def strategy_of(settings: RunSettings) -> tf.distribute.Strategy:
     check_jit(settings)
     tf.config.experimental.enable_tensor_float_32_execution(settings.precision == "tf32")
     return create_strategy(
-        kind=settings.strategy,
+        strategy=settings.strategy,
         use_tpu=settings.use_tpu,
         tpu_name=settings.tpu_name or settings.master,
         tpu_zone=settings.tpu_zone,
