@@ -27,7 +27,7 @@ def test_the_answers_are_those_of_python(open_task, task):
     assert list(texts) == list(both.text_model.text_signature)
     outputs = {name: value.numpy() for name, value in both.text_model.answer(texts).items()}
     assert 0 < outputs["is_cut"].sum() < len(outputs["is_cut"])
-    largest, num_compared, num_other = compare_with_python(task, both.live, texts, outputs, 1e-4)
+    largest, num_compared, num_other = compare_with_python(both.text_model, both.live, texts, outputs, 1e-4)
     assert largest < 2e-5
     assert num_compared >= (1 if task in ("multiple_choice", "rerank") else 3)
     assert num_other == 0
@@ -36,9 +36,9 @@ def test_the_answers_are_those_of_python(open_task, task):
         value = wrong(name, outputs[name])
         message = rf"^serving_default, against Python, text \d+: {name}\[.*\] is .* expected \("
         with pytest.raises(ValueError, match=message):
-            compare_with_python(task, both.live, texts, {**outputs, name: value}, 1e-4)
+            compare_with_python(both.text_model, both.live, texts, {**outputs, name: value}, 1e-4)
         if value.dtype != np.float32:
-            quantized = compare_with_python(task, both.live, texts, {**outputs, name: value}, 1e-4, True)
+            quantized = compare_with_python(both.text_model, both.live, texts, {**outputs, name: value}, 1e-4, True)
             assert quantized == (pytest.approx(largest, abs=1e-4), num_compared, num_compared)
 
 

@@ -62,8 +62,7 @@ class Both:
     def check(self, *rows):
         """Compares the answers with those of Python and returns them."""
         found = self.ask(*rows)
-        task = self.text_model.settings["task"]
-        assert compare_with_python(task, self.live, self._inputs(rows), found, 1e-5)[2] == 0
+        assert compare_with_python(self.text_model, self.live, self._inputs(rows), found, 1e-5)[2] == 0
         return found
 
     def _inputs(self, rows):

@@ -13,7 +13,6 @@ import numpy as np
 
 from bert_keras.export.checks.agreement import judge, largest_difference, questions
 from bert_keras.mistakes import Mistake
-from bert_keras.prediction import Classification, FilledText, MultiLabel, QuestionAnswer, TaggedText
 from bert_keras.prediction.predictor import Predictor
 from bert_keras.storage.text_files import is_blank
 from bert_keras.tasks.graph.networks import IdsNetwork
@@ -71,8 +70,7 @@ def check_saved_model(
         allowed = tolerance * _scale_of(expected)
         differences.append(largest_difference(expected, outputs, allowed, "serving_default in a new process"))
     ids = judge("ids in a new process", found[len(of_text) :], network, quantize)
-    task = text_model.settings["task"]
-    live, num_live, num_other = compare_with_python(task, predictor, texts, found[0], tolerance, bool(quantize))
+    live, num_live, num_other = compare_with_python(text_model, predictor, texts, found[0], tolerance, bool(quantize))
     return {
         "text": max(differences),
         "ids": ids["largest_difference"],
@@ -107,7 +105,7 @@ def run_in_new_process(
 
 
 def compare_with_python(
-    task: str,
+    text_model: TextModel,
     predictor: Predictor,
     texts: Mapping[str, np.ndarray],
     outputs: Mapping[str, np.ndarray],
@@ -123,13 +121,12 @@ def compare_with_python(
     """
     rows = [row for row in range(len(outputs["is_cut"])) if _is_comparable(row, texts, outputs)]
     asked = [_in_python(values[row] for values in texts.values()) for row in rows]
-    if task == "question_answering":
-        # The graph always answers with substrings of the text.
+    if text_model.python_settings:
         predictor = copy.copy(predictor)
-        predictor.settings = predictor.settings | {"answer_text": "offsets"}
+        predictor.settings = predictor.settings | text_model.python_settings
     largest, num_other = 0.0, 0
     for row, answer in zip(rows, predictor(asked) if asked else [], strict=True):
-        expected = {name: _as_output(value) for name, value in _EXPECTED[task](answer).items()}
+        expected = {name: _as_output(value) for name, value in text_model.expected(answer).items()}
         # Remove the padding of the batch.
         found = {
             name: outputs[name][(slice(row, row + 1), *map(slice, value.shape[1:]))] for name, value in expected.items()
@@ -174,59 +171,3 @@ def _as_output(value: Any) -> np.ndarray:
     if isinstance(array.flat[0], str):
         return np.vectorize(str.encode, [object])(array)[np.newaxis]
     return np.array([value])
-
-
-def _labels(answer: Classification | MultiLabel) -> dict[str, Any]:
-    return {"labels": list(answer.probabilities), "probabilities": list(answer.probabilities.values())}
-
-
-def _of_question(answer: QuestionAnswer) -> dict[str, Any]:
-    expected = {
-        "answer": answer.text,
-        "start": -1 if answer.start is None else answer.start,
-        "end": -1 if answer.end is None else answer.end,
-        "is_impossible": answer.is_impossible,
-    }
-    return expected | ({} if answer.null_odds is None else {"null_odds": answer.null_odds})
-
-
-def _of_words(answer: TaggedText) -> dict[str, Any]:
-    words = answer.words
-    return {
-        "num_words": len(words),
-        "words": [word.word for word in words],
-        "tags": [word.tag for word in words],
-        "probabilities": [word.probability for word in words],
-        "starts": [word.start for word in words],
-        "ends": [word.end for word in words],
-    }
-
-
-def _of_masks(answer: FilledText) -> dict[str, Any]:
-    return {
-        "num_masks": len(answer.masks),
-        "tokens": [[guess.token for guess in guesses] for guesses in answer.masks],
-        "probabilities": [[guess.probability for guess in guesses] for guesses in answer.masks],
-    }
-
-
-# Task -> function from an answer of Python to the outputs of the graph.
-_EXPECTED = {
-    "classification": lambda answer: {"label": answer.label, **_labels(answer)},
-    "regression": lambda answer: {"value": answer.value},
-    "multi_label": lambda answer: (
-        _labels(answer) | {"applies": [label in answer.labels for label in answer.probabilities]}
-    ),
-    "multiple_choice": lambda answer: {"index": answer.index, "probabilities": answer.probabilities},
-    "rerank": lambda answer: {"scores": [each.score for each in sorted(answer.texts, key=lambda text: text.index)]},
-    "question_answering": _of_question,
-    "token_classification": _of_words,
-    "fill_mask": _of_masks,
-    "next_sentence": lambda answer: {"probability": answer.probability},
-    "replaced_tokens": lambda answer: {
-        "num_tokens": len(answer.tokens),
-        "tokens": [each.token for each in answer.tokens],
-        "probabilities": [each.probability for each in answer.tokens],
-    },
-    "vectors": lambda answer: {"vector": answer.vector},
-}

@@ -9,31 +9,14 @@ import tensorflow as tf
 
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.export.choices import PLACES
-from bert_keras.tasks.classification.graph import ChoiceModel, ClassModel, RankModel
+from bert_keras.tasks import graph_of
 from bert_keras.tasks.graph.networks import IdsNetwork
 from bert_keras.tasks.graph.text_model import TextModel
-from bert_keras.tasks.pretraining.graph import FillMaskModel, NextSentenceModel, ReplacedTokensModel, VectorModel
-from bert_keras.tasks.question_answering.graph import SpanModel
-from bert_keras.tasks.tagging.graph import TagModel
-
-_CLASSES = {
-    "classification": ClassModel,
-    "regression": ClassModel,
-    "multi_label": ClassModel,
-    "multiple_choice": ChoiceModel,
-    "rerank": RankModel,
-    "question_answering": SpanModel,
-    "token_classification": TagModel,
-    "fill_mask": FillMaskModel,
-    "next_sentence": NextSentenceModel,
-    "replaced_tokens": ReplacedTokensModel,
-    "vectors": VectorModel,
-}
 
 
 def make_text_model(network: IdsNetwork, tokenizer: GraphTokenizer, settings: Mapping[str, Any]) -> TextModel:
     """Makes the `TextModel` of a task from its IdsNetwork, a GraphTokenizer and the task.json of the model."""
-    return _CLASSES[settings["task"]](network, tokenizer, settings)
+    return graph_of(settings["task"])(network, tokenizer, settings)
 
 
 def write_saved_model(text_model: TextModel, folder: str | os.PathLike) -> str:

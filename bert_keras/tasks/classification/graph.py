@@ -1,5 +1,7 @@
 """Text models for classification, as trained by run_classifier.py."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from bert_keras.tasks.graph.text_model import TextModel
@@ -18,6 +20,14 @@ class ClassModel(TextModel):
         regression: "value" float32 [B].
         multi_label: "labels"; "probabilities", independent of each other; "applies" bool [B, C], true from 0.5.
     """
+
+    def expected(self, answer: Any) -> dict[str, Any]:
+        if self.settings["task"] == "regression":
+            return {"value": answer.value}
+        outputs = {"labels": list(answer.probabilities), "probabilities": list(answer.probabilities.values())}
+        if self.settings["task"] == "multi_label":
+            return outputs | {"applies": [label in answer.labels for label in answer.probabilities]}
+        return outputs | {"label": answer.label}
 
     def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         features, is_cut = self._pack(*(self.tokenizer.tokenize(text) for text in texts.values()))
@@ -67,6 +77,9 @@ class ChoiceModel(_ListModel):
 
     least = 2
 
+    def expected(self, answer: Any) -> dict[str, Any]:
+        return {"index": answer.index, "probabilities": answer.probabilities}
+
     def _read_out(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"index": tf.argmax(logits, axis=1, output_type=tf.int32), "probabilities": tf.nn.softmax(logits)}
 
@@ -77,6 +90,9 @@ class RankModel(_ListModel):
     Inputs: "query" string [B]; "texts" string [B, K]. Output: "scores" float32 [B, K], in the order of the texts.
     "is_cut" is true if the query or any of its texts was cut.
     """
+
+    def expected(self, answer: Any) -> dict[str, Any]:
+        return {"scores": [each.score for each in sorted(answer.texts, key=lambda text: text.index)]}
 
     def _read_out(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"scores": tf.nn.sigmoid(logits) if self.settings["activation"] == "sigmoid" else logits}

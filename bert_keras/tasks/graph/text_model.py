@@ -2,7 +2,7 @@
 
 import types
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import tensorflow as tf
 
@@ -18,7 +18,12 @@ class TextModel(tf.Module):
     """An IdsNetwork, a GraphTokenizer and the interpretation of the scores as one function of text.
 
     settings is the task.json of the model, which cuts texts to max_seq_length tokens.
+
+    Attributes:
+        python_settings: settings with which the predictor in Python answers as the graph does.
     """
+
+    python_settings: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, network: IdsNetwork, tokenizer: "GraphTokenizer", settings: Mapping[str, Any]):
         super().__init__(name="text_model")
@@ -60,6 +65,10 @@ class TextModel(tf.Module):
         # Without this the rest runs in parallel with the checks, and its own error may come first.
         with tf.control_dependencies(checks):
             return self._answer({name: tf.identity(text) for name, text in texts.items()})
+
+    def expected(self, answer: Any) -> dict[str, Any]:
+        """Returns the outputs for one text from the answer of the predictor in Python, without those it lacks."""
+        raise NotImplementedError
 
     def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the answers to checked texts."""

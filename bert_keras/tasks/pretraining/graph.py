@@ -1,5 +1,7 @@
 """Text models without fine-tuning: vectors of texts, and the tasks of pre-training."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from bert_keras.modeling.heads import pool
@@ -14,6 +16,9 @@ class VectorModel(TextModel):
     tokens including [CLS] and [SEP]; with the setting normalize, of length 1. The setting prefix precedes each text.
     The network defines the layer.
     """
+
+    def expected(self, answer: Any) -> dict[str, Any]:
+        return {"vector": answer.vector}
 
     def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         prefixed = tf.strings.join([self.settings.get("prefix", ""), texts["text"]])
@@ -30,6 +35,13 @@ class FillMaskModel(TextModel):
     "probabilities" float32 [B, M, K]; "num_masks" int32 [B]. M is the largest number of masks in a text; other texts
     are padded with "" and 0. K is the setting top_k. The model ignores masks after max_seq_length.
     """
+
+    def expected(self, answer: Any) -> dict[str, Any]:
+        return {
+            "num_masks": len(answer.masks),
+            "tokens": [[guess.token for guess in guesses] for guesses in answer.masks],
+            "probabilities": [[guess.probability for guess in guesses] for guesses in answer.masks],
+        }
 
     def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         features, is_cut = self._pack(self.tokenizer.tokenize_with_masks(texts["text"]))
@@ -54,6 +66,9 @@ class NextSentenceModel(TextModel):
     Inputs: "text_a" and "text_b", string [B]. Output: "probability" float32 [B] that the second follows the first.
     """
 
+    def expected(self, answer: Any) -> dict[str, Any]:
+        return {"probability": answer.probability}
+
     def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         features, is_cut = self._pack(*(self.tokenizer.tokenize_with_masks(text) for text in texts.values()))
         logits = self.network(features)["logits"]  # [B, 2]; class 0 is "follows"
@@ -66,6 +81,13 @@ class ReplacedTokensModel(TextModel):
     Input: "text" string [B]. Outputs: "tokens" string [B, N] of the text; "probabilities" float32 [B, N] that they do
     not belong there; "num_tokens" int32 [B]. Shorter texts are padded with "" and 0.
     """
+
+    def expected(self, answer: Any) -> dict[str, Any]:
+        return {
+            "num_tokens": len(answer.tokens),
+            "tokens": [each.token for each in answer.tokens],
+            "probabilities": [each.probability for each in answer.tokens],
+        }
 
     def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         features, is_cut = self._pack(self.tokenizer.tokenize_with_masks(texts["text"]))

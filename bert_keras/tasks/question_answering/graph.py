@@ -4,7 +4,7 @@ Axes: B batch, T tokens, n candidates for the start and for the end of an answer
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -29,6 +29,9 @@ class SpanModel(TextModel):
         "is_impossible": bool [B], true for no answer.
     """
 
+    # The graph always answers with substrings of the text.
+    python_settings: ClassVar = {"answer_text": "offsets"}
+
     def __init__(self, network: IdsNetwork, tokenizer: GraphTokenizer, settings: Mapping[str, Any]):
         super().__init__(network, tokenizer, settings)
         if self.max_seq_length <= settings["max_query_length"] + 3:
@@ -39,6 +42,15 @@ class SpanModel(TextModel):
                 self.max_seq_length,
                 settings["max_query_length"],
             )
+
+    def expected(self, answer: Any) -> dict[str, Any]:
+        outputs = {
+            "answer": answer.text,
+            "start": -1 if answer.start is None else answer.start,
+            "end": -1 if answer.end is None else answer.end,
+            "is_impossible": answer.is_impossible,
+        }
+        return outputs | ({} if answer.null_odds is None else {"null_odds": answer.null_odds})
 
     def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         features, first, lengths, starts, ends, is_cut = self._encode(texts)

@@ -29,6 +29,17 @@ class TagModel(TextModel):
         self._splitter = WordSplitter()
         self._room = self.max_seq_length - 2
 
+    def expected(self, answer: Any) -> dict[str, Any]:
+        words = answer.words
+        return {
+            "num_words": len(words),
+            "words": [word.word for word in words],
+            "tags": [word.tag for word in words],
+            "probabilities": [word.probability for word in words],
+            "starts": [word.start for word in words],
+            "ends": [word.end for word in words],
+        }
+
     def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         codes, row_splits = code_points(texts["text"])
         starts, ends, word_splits = self._splitter.split(codes, row_splits)
