@@ -59,7 +59,7 @@ BUILDING_BLOCKS = (
     *(
         "evaluation.classification",
         "tasks.tagging.entities",
-        "tasks.benchmarks.glue_submission",
+        "tasks.benchmarks.submission",
         "evaluation.ranking",
         "evaluation.tables",
     ),

@@ -30,7 +30,7 @@ def equal(found, expected):
 def test_a_batch_has_the_numbers_of_the_programs(letters_tokenizer, sequence_length):
     pairs = [("abcdefgh"[:a], "klmnopqr"[:b]) for a in range(9) for b in range(9)]
     examples = [Example(str(number), *pair, "y") for number, pair in enumerate(pairs)]
-    features = make_features(examples, ("n", "y"), "single_label", letters_tokenizer, sequence_length)
+    features = make_features(examples, letters_tokenizer, sequence_length)
     names = ("input_ids", "input_mask", "segment_ids")
     expected = {name: features[name].astype(np.int32) for name in names}
     equal(letters_tokenizer(pairs, sequence_length), expected)

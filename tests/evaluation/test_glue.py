@@ -9,7 +9,7 @@ import pytest
 
 from bert_keras.evaluation.classification import CLASSIFICATION_METRICS
 from bert_keras.tasks.benchmarks.glue import GLUE_TASKS
-from bert_keras.tasks.benchmarks.glue_submission import SUBMISSION_FILES, submission_text, submission_zip
+from bert_keras.tasks.benchmarks.submission import SUBMISSION_FILES, submission_text, submission_zip
 
 # The metrics that the site uses for a task.
 OFFICIAL_METRICS = {

@@ -28,8 +28,8 @@ from bert_keras.prediction import (
     TextClassifier,
     WordWeight,
     open_model,
-    why,
 )
+from bert_keras.tasks.finetuning import why
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 

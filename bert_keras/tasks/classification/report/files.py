@@ -24,7 +24,7 @@ from bert_keras.evaluation.report_files import (
 )
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.storage.json_files import readable_json
-from bert_keras.tasks.benchmarks.glue_submission import SUBMISSION_FILES, submission_text, submission_zip
+from bert_keras.tasks.benchmarks.submission import SUBMISSION_FILES, submission_text, submission_zip
 from bert_keras.tasks.classification.data import ClassificationData, digest_of
 from bert_keras.tasks.classification.labels import shown_label
 from bert_keras.tasks.tables.examples import Example
