@@ -4,8 +4,14 @@ import json
 
 import pytest
 
-from bert_keras.tasks.tables.accuracy_of_pairs import Accuracy, mean_accuracy, paradigm_accuracy
-from bert_keras.tasks.tables.minimal_pairs import read_paradigms, right_pairs, score_minimal_pairs
+from bert_keras.tasks.tables.minimal_pairs import (
+    Accuracy,
+    mean_accuracy,
+    paradigm_accuracy,
+    read_paradigms,
+    right_pairs,
+    score_minimal_pairs,
+)
 
 PAIRS = [("Cats sleep.", "Cats sleeps."), ("A cat sleeps.", "A cat sleep."), ("Dogs bark.", "Dogs barks.")]
 

@@ -7,20 +7,23 @@ import dataclasses
 import logging
 import math
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist
+from typing import Any, NamedTuple
 
+from bert_keras.evaluation.tables import text_table
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, text_files
 from bert_keras.storage.inspection import ending_of
 from bert_keras.storage.json_rows import JsonRows
-from bert_keras.tasks.tables.accuracy_of_pairs import mean_accuracy, minimal_pairs_table, paradigm_accuracy
 
 log = logging.getLogger("bert_keras")
 
 _ENDINGS = (".jsonl", ".txt", ".tsv")
 _GROUPS_FILE = "paradigms.tsv"
 _NEEDED = "give the folder of BLiMP or Zorro, or files with a good sentence, a tab and a bad sentence in each line"
+# Half the width of an interval of 95 %, in standard deviations.
+_Z = NormalDist().inv_cdf(0.975)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,3 +165,38 @@ def _split(line: str, place: str) -> tuple[str, str]:
     if len(sentences) != 2:
         raise Mistake("{} has {} tabs, but a pair has one; {}", place, len(sentences) - 1, _NEEDED)
     return sentences[0], sentences[1]
+
+
+class Accuracy(NamedTuple):
+    """A share of right pairs in [0, 1], with its interval of 95 %."""
+
+    accuracy: float
+    low: float
+    high: float
+    pairs: int
+
+
+def paradigm_accuracy(is_right: Sequence[bool]) -> Accuracy:
+    """Returns the accuracy on one paradigm, with Wilson's interval."""
+    from scipy import stats  # it loads only where it is needed
+
+    count, total = sum(is_right), len(is_right)
+    interval = stats.binomtest(count, total).proportion_ci(method="wilson")
+    return Accuracy(count / total, float(interval.low), float(interval.high), total)
+
+
+def mean_accuracy(accuracies: Sequence[Accuracy]) -> Accuracy:
+    """Returns the mean over paradigms. The interval is that of other pairs of the same paradigms."""
+    mean = math.fsum(one.accuracy for one in accuracies) / len(accuracies)
+    variance = math.fsum(one.accuracy * (1 - one.accuracy) / one.pairs for one in accuracies) / len(accuracies) ** 2
+    half = _Z * math.sqrt(variance)
+    return Accuracy(mean, max(0.0, mean - half), min(1.0, mean + half), sum(one.pairs for one in accuracies))
+
+
+def minimal_pairs_table(title: str, accuracies: dict[str, Accuracy]) -> str:
+    """Formats accuracies by name as a table for people, in percent."""
+    rows = [
+        [name, *(f"{100 * value:.1f}" for value in (one.accuracy, one.low, one.high)), one.pairs]
+        for name, one in accuracies.items()
+    ]
+    return text_table([title, "accuracy %", "from", "to", "pairs"], rows)
