@@ -53,7 +53,8 @@ def main() -> None:
     parser.add_argument("--draws_dir", type=pathlib.Path)
     arguments = parser.parse_args()
     files = few_shot_config(ModelFolder(arguments.model))
-    tables = [measure(*table.split("=", 1), files, arguments.draws) for table in arguments.tables]
+    parts = [table.partition("=") for table in arguments.tables]
+    tables = [measure(name, file, files, arguments.draws) for name, _, file in parts]
     output = pathlib.Path(arguments.output)
     found = json.loads(output.read_text(encoding="utf-8")) if output.exists() else {}
     for name, _, results, drawn in tables:

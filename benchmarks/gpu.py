@@ -40,8 +40,8 @@ def main(argv):
     if name == "torch":
         import torch
 
-        found = range(torch.cuda.device_count()) if kind == "gpu" else ["CPU"]
-        names = [torch.cuda.get_device_name(number) for number in found] if kind == "gpu" else found
+        found = list(range(torch.cuda.device_count())) if kind == "gpu" else ["CPU"]
+        names = [torch.cuda.get_device_name(number) for number in found] if kind == "gpu" else ["CPU"]
     else:
         from benchmarks import gpu_steps
 

@@ -59,7 +59,7 @@ def main(argv):
     print(f"Command: `python {' '.join(argv)}`\n\nMachine: {describe_machine(('tensorflow', 'keras'))}\n")
     print(f"| {' | '.join(_LISTS)} | memory, GB | seconds of a step |")
     print(f"|{' --- |' * len(_LISTS)} ---: | ---: |")
-    for setting in itertools.product(*(values[name].value for name in _LISTS)):
+    for setting in itertools.product(*(getattr(values, name) for name in _LISTS)):
         given = dict(zip(_LISTS, setting, strict=True)) | {"num_steps": values.num_steps, "device": values.device}
         result = measure_in_process(given)
         seconds = "" if result["seconds"] is None else f"{result['seconds']:.3g}"

@@ -25,6 +25,7 @@ Without `line` and `from`, all lines are shown.
 
 import argparse
 import datetime
+import functools
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -227,8 +228,9 @@ def run_script(text, kind, folder):
     # Paths on the page are relative to its folder, or to that of the page whose run it shares.
     pages_folder = rf"{re.escape(str(folder.parent))}/[^/\s]+/"
     lines, lock, started = [], threading.Lock(), time.monotonic()
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
-    with subprocess.Popen(command, cwd=folder, env=environment, text=True, **pipes) as process:
+    run = functools.partial(subprocess.Popen, command, cwd=folder, env=environment, text=True)
+    pipe, no_input = subprocess.PIPE, subprocess.DEVNULL
+    with run(stdin=no_input, stdout=pipe, stderr=pipe) as process:
 
         def read(stream, name):
             for line in stream:

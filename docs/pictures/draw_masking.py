@@ -68,7 +68,7 @@ def draw_tokens(canvas, top, instance):
     of_position, x, height = chosen(instance), MARGIN, 34
     for position, token in enumerate(tokens):
         kind, original_id = of_position.get(position, (None, None))
-        original = sample_tokenizer().convert_ids_to_tokens([original_id])[0] if kind else ""
+        original = sample_tokenizer().convert_ids_to_tokens([original_id])[0] if original_id is not None else ""
         width = max(text_width(token, 13.5), text_width(original, 13.5)) + 12
         if x + width > WIDTH - MARGIN:
             x, top, height = MARGIN, top + height, 34

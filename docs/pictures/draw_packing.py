@@ -10,6 +10,7 @@ from bert_keras.engine.input.feature_batches import training_batches
 from bert_keras.engine.input.packed_batches import packed_training_batches
 from bert_keras.modeling.bert import other_sequence_scores
 from bert_keras.settings.groups import RunSettings
+from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.tables.encoding import make_features
 from bert_keras.tasks.tables.examples import Example
 from picture_style import GREY, INK, MUTED, STRONG, Canvas
@@ -28,7 +29,7 @@ def batches():
         Example(id=str(number), text_a=line, label="any", source=f"documents.txt line {number}")
         for number, line in enumerate(lines, 1)
     ]
-    features = make_features(examples, ["any"], "classification", sample_tokenizer(), ROW_LENGTH)
+    features = make_features(examples, sample_tokenizer(), ROW_LENGTH, labels=SingleLabel(["any"]))
     del features["example_index"]
     plain = next(training_batches(features, BATCH_SIZE, SEED).as_numpy_iterator())
     packed = next(packed_training_batches(features, SETTINGS, num_devices=1).as_numpy_iterator())

@@ -7,6 +7,7 @@ the file. `draw.py` saves them.
 import io
 
 import matplotlib.style
+from cycler import cycler
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Circle, FancyBboxPatch
@@ -33,7 +34,7 @@ class Canvas:
         self.axes.set(xlim=(0, width), ylim=(height, 0))
         self.axes.axis("off")
 
-    def box(self, x, y, width, height, color="white", edge="none", text="", size=12, text_color=INK, weight="normal"):
+    def box(self, x, y, width, height, color="white", edge="none", text="", size=12.0, text_color=INK, weight="normal"):
         """Draws a rounded box with text in the middle."""
         style = "round,pad=0,rounding_size=4"
         patch = FancyBboxPatch((x, y), width, height, boxstyle=style, facecolor=color, edgecolor=edge, linewidth=0.8)
@@ -45,9 +46,8 @@ class Canvas:
     def write(self, x, y, text, size, color=INK, align="left", font=SANS, weight="normal"):
         """Writes text whose middle has the height y; `size` is in units."""
         points = size * 72 / UNITS_PER_INCH
-        options = {"color": color, "ha": align, "va": "center_baseline", "family": font, "weight": weight}
-        # Without parse_math, because a dollar sign would begin a formula.
-        self.axes.text(x, y, text, size=points, parse_math=False, **options)
+        written = self.axes.text(x, y, text, size=points, color=color, ha=align, va="center_baseline", family=font)
+        written.set(weight=weight, parse_math=False)  # in mathematics, a dollar sign would begin a formula
 
     def line(self, *points, color=LINE, width=1.2, **options):
         self.axes.plot(*zip(*points, strict=True), color=color, linewidth=width, **options)
@@ -89,7 +89,7 @@ def plot_style():
             "axes.spines.top": False,
             "axes.spines.right": False,
             "font.size": 9.5,
-            "axes.prop_cycle": matplotlib.cycler(color=STRONG),
+            "axes.prop_cycle": cycler(color=STRONG),
         }
     )
 

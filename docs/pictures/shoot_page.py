@@ -75,7 +75,7 @@ def main(addresses):
             name, task = model["name"], model["task"]
             served[name, task] = f"{address}/page/#{name}/{task}"
     options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
+    options.binary_location = shutil.which("chromium") or ""
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"):
         options.add_argument(argument)
     with webdriver.Chrome(options, webdriver.ChromeService(executable_path=shutil.which("chromedriver"))) as driver:

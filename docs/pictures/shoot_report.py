@@ -23,7 +23,7 @@ LAST = "Most suspicious labels"  # the section below the picture
 
 def main(report):
     options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
+    options.binary_location = shutil.which("chromium") or ""
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"):
         options.add_argument(argument)
     with webdriver.Chrome(options, webdriver.ChromeService(executable_path=shutil.which("chromedriver"))) as driver:
