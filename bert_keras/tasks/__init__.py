@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 # The class that answers texts in a graph, by the name in task.json.
 _GRAPHS = {
     **dict.fromkeys(("classification", "regression", "multi_label"), "classification.graph.ClassModel"),
-    "multiple_choice": "classification.graph.ChoiceModel",
-    "rerank": "classification.graph.RankModel",
+    "multiple_choice": "choice.graph.ChoiceModel",
+    "rerank": "reranking.graph.RankModel",
     "question_answering": "question_answering.graph.SpanModel",
     "token_classification": "tagging.graph.TagModel",
     "fill_mask": "pretraining.graph.FillMaskModel",
     "next_sentence": "pretraining.graph.NextSentenceModel",
     "replaced_tokens": "pretraining.graph.ReplacedTokensModel",
-    "vectors": "pretraining.graph.VectorModel",
+    "vectors": "vectors.graph.VectorModel",
 }
 
 
