@@ -84,6 +84,11 @@ class Task:
             return "choices"
         return "pair" if len(self.texts) == 2 else "text"
 
+    @property
+    def has_masks(self) -> bool:
+        """Whether a model answers the masks of a text."""
+        return "masked_lm_positions" in self.inputs
+
 
 # By the name in task.json and in the flag --task.
 TASKS = {
