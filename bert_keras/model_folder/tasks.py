@@ -70,8 +70,8 @@ class Ability:
 
     predictor: Any
     answer: Any
-    head: str | None
     route: str
+    head: str | None = None
     settings: Mapping[str, tuple[str, Callable[[Any], bool]]] | None = None
     purpose: str = ""
     is_fine_tuned: bool = True

@@ -214,7 +214,8 @@ class LoadedModel(Generic[Text, Answer]):
     @classmethod
     def is_for(cls, task: str) -> bool:
         """Returns whether the class opens models of a task."""
-        return TASKS[task].head == cls.head
+        predictor = TASKS[task].predictor
+        return TASKS[task].head == cls.head if isinstance(predictor, str) else issubclass(cls, predictor)
 
     def _task_of_class(self) -> dict[str, Any]:
         """Returns the task.json of the model, which must be for this class."""
