@@ -38,7 +38,7 @@ def run(options: Export) -> dict[str, Any]:
         settings = model.settings
         if settings["task"] in PRETRAINED_TASKS:
             raise Mistake("{model_dir}={} is a pre-trained model; give it as {init_checkpoint}", options.model_dir)
-    _check_task(options.format, settings["task"])
+        _check_task(options, settings["task"])
     texts = read_check_texts(options.check_file, settings) if options.check_file else None
     web_package = find_package(options.onnxruntime_web) if "web" in options.format else None
     source = _open_fine_tuned(options, model) if options.model_dir else _open_pretrained(options, model)
@@ -126,12 +126,16 @@ def _check_flags(options: Export) -> None:
     check_packages(options.format)
 
 
-def _check_task(formats: Sequence[str], task: Any) -> None:
-    """Raises a Mistake for a format that a task from outside the project cannot have."""
-    if "web" in formats and TASKS[task].page is not None:
-        raise Mistake("{format} has web, but the task {} has no JavaScript; give other formats", task)
-    if "saved_model" in formats and graph_of(task) is None:
+def _check_task(options: Export, task: str) -> None:
+    """Refuses what only the tasks of the project have."""
+    if graph_of(task) is None and "saved_model" in options.format:
         raise Mistake("{format} has saved_model, but the task {} has no text model (`graph`); give other formats", task)
+    if not TASKS[task].is_added:
+        return
+    if "web" in options.format:
+        raise Mistake("{format} has web, but the task {} has no JavaScript; give other formats", task)
+    if _quantizes(options):
+        raise Mistake("{quantize} measures its cost, but no program evaluates the task {} again; leave it out", task)
 
 
 def _open_fine_tuned(options: Export, model: ModelFolder) -> Source:

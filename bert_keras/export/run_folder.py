@@ -1,6 +1,5 @@
 """Reads the run that wrote a model, and its evaluation data, to measure exports of the model."""
 
-import dataclasses
 import logging
 import os
 import tempfile
@@ -11,33 +10,14 @@ from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling.config import read_json_object
 from bert_keras.runs.run_dir import RUN_CONFIG, TRIES_FILE, read_run_config
 from bert_keras.settings.fields import setting_fields
+from bert_keras.settings.groups import FineTuningSettings
 from bert_keras.storage import paths
-from bert_keras.tasks.classification.settings import ClassifierSettings
-from bert_keras.tasks.classification.task import Classification
-from bert_keras.tasks.few_shot.settings import FewShotSettings, classifier_settings
+from bert_keras.tasks import training_of
 from bert_keras.tasks.finetuning.data import EVALUATION_FILE
 from bert_keras.tasks.finetuning.model_dir import is_model_of
 from bert_keras.tasks.finetuning.task import Task
-from bert_keras.tasks.question_answering.settings import SquadSettings
-from bert_keras.tasks.question_answering.task import QuestionAnswering
-from bert_keras.tasks.reranking.settings import RerankerSettings
-from bert_keras.tasks.reranking.task import Reranking
-from bert_keras.tasks.tagging.settings import NerSettings
-from bert_keras.tasks.tagging.task import TokenClassification
-from bert_keras.tasks.vectors.settings import VectorSettings
-from bert_keras.tasks.vectors.task import SentenceVectors
 
 log = logging.getLogger("bert_keras")
-
-_AnySettings = ClassifierSettings | NerSettings | RerankerSettings | SquadSettings | VectorSettings
-_USUAL_TAGS_FILE = "dev.txt"
-_SETTINGS: dict[str, Any] = {
-    "run_few_shot": FewShotSettings,
-    "run_ner": NerSettings,
-    "run_reranker": RerankerSettings,
-    "run_sentence_vectors": VectorSettings,
-    "run_squad": SquadSettings,
-}
 
 
 def name_of(folder: str | os.PathLike) -> str:
@@ -83,35 +63,23 @@ def reopen_evaluation(
 
     stored is the task.json of the model, and files its ModelFolder. eval_file must exist.
     """
-    settings = _settings_of(run, stored)
-    if eval_file:
-        others = {"eval_share": 0.0, "task_name": None, "tfds": None} if hasattr(settings, "eval_share") else {}
-        settings = dataclasses.replace(settings, eval_file=eval_file, **others)
-    path = _evaluation_data(settings)
+    program_settings, task_class = training_of(run["program"])
+    settings = _settings_of(program_settings, run, stored).for_evaluation(eval_file)
+    path = settings.evaluation_data()
     if path is None:
         raise Mistake("the run in {} has no evaluation data that can be read; give {eval_file}", run["folder"])
     if path and not paths.exists(path):
         raise MissingFile(
             "{}, the evaluation data of the run in {}, does not exist; give {eval_file}", path, run["folder"]
         )
-    if isinstance(settings, SquadSettings):
-        task = QuestionAnswering(dataclasses.replace(settings, eval_file=path), files)
-    elif isinstance(settings, NerSettings):
-        task = TokenClassification(settings, files, stored)
-    elif isinstance(settings, VectorSettings):
-        task = SentenceVectors(settings, files)
-    elif isinstance(settings, RerankerSettings):
-        task = Reranking(settings, files, stored)
-    else:
-        task = Classification(settings, files, stored)
+    task = task_class.reopened(settings, files, stored)
     with tempfile.TemporaryDirectory() as scratch:
         task.prepare(scratch)
     return task
 
 
-def _settings_of(run: dict, stored: dict) -> _AnySettings:
+def _settings_of(group: type[FineTuningSettings], run: dict, stored: dict) -> FineTuningSettings:
     """Returns the settings of an evaluation; those of the model override those of the run, which may have changed."""
-    group = _SETTINGS.get(run["program"], ClassifierSettings)
     known = run["settings"] | {name: stored[name] for name in run["settings"] if name in stored}
     known |= {"output_dir": run["folder"], "run_config": None}
     known |= {"do_train": False, "do_eval": True, "do_predict": False}
@@ -119,20 +87,4 @@ def _settings_of(run: dict, stored: dict) -> _AnySettings:
     for name in (name for name in names if name not in known):
         file = paths.join(run["folder"], RUN_CONFIG)
         raise Mistake("{} has no setting {}; copy the file that the run wrote, or train again", file, name)
-    settings = group(**{name: known[name] for name in names})
-    return classifier_settings(settings) if isinstance(settings, FewShotSettings) else settings
-
-
-def _evaluation_data(settings: _AnySettings) -> str | None:
-    """Returns the path of the evaluation data of a run; "" if a name identifies them, None if there are none."""
-    if settings.eval_file:
-        return settings.eval_file
-    if isinstance(settings, SquadSettings):
-        return settings.predict_file
-    if isinstance(settings, NerSettings):
-        return settings.data_dir and paths.join(settings.data_dir, _USUAL_TAGS_FILE)
-    if isinstance(settings, RerankerSettings | VectorSettings):
-        return None
-    if settings.task_name or settings.tfds:
-        return settings.data_dir or ""
-    return settings.train_file if settings.eval_share else None
+    return group(**{name: known[name] for name in names})

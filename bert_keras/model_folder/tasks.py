@@ -84,11 +84,21 @@ class Ability:
     page: Mapping[str, Any] | None = None
 
     @property
+    def is_added(self) -> bool:
+        """Whether it comes from outside the project."""
+        return not isinstance(self.predictor, str)
+
+    @property
     def form(self) -> str:
         """The form of a question: "text", "pair" (of texts) or "choices" (a text and a list of texts)."""
         if self.texts[-1] in LISTS:
             return "choices"
         return "pair" if len(self.texts) == 2 else "text"
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether a model answers the masks of a text."""
+        return "masked_lm_positions" in self.inputs
 
 
 # By the name in task.json and in the flag --task.

@@ -164,6 +164,14 @@ class FineTuningSettings(ModelSettings, RunSettings):
             for name in ("eval_steps", "metric"):
                 yield name, Message("without {do_eval}; give both, or leave it out")
 
+    def for_evaluation(self, eval_file: str | None = None) -> "FineTuningSettings":
+        """Returns the settings with which the task reads its evaluation data again, or another file in the same way."""
+        return dataclasses.replace(self, eval_file=eval_file) if eval_file else self
+
+    def evaluation_data(self) -> str | None:
+        """Returns the path of the evaluation data; "" if a name identifies them, None if there are none."""
+        return getattr(self, "eval_file", None)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluatedSettings(FineTuningSettings):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from fine_tuned_models import randomise
 
-from bert_keras.export.checks.agreement import LIMITS, judge, largest_difference, questions
+from bert_keras.export.checks.agreement import LIMITS, judge, questions
+from bert_keras.export.checks.comparison import largest_difference
 from bert_keras.modeling import BertConfig, ClassifierModel, SquadModel, weights_by_name
 from bert_keras.tasks.graph.networks import IdsNetwork
 
@@ -127,9 +128,9 @@ ANSWER = {
 
 def test_the_largest_difference_of_numbers():
     found = {**ANSWER, "probabilities": ANSWER["probabilities"] + np.array([[0, 1e-5], [-3e-5, 0]], np.float32)}
-    assert largest_difference(ANSWER, found, 1e-4, "it") == pytest.approx(3e-5, rel=1e-2)
-    assert largest_difference(ANSWER, ANSWER, 0.0, "it") == 0.0
-    assert largest_difference({"a": np.zeros([0, 2])}, {"a": np.zeros([0, 2])}, 0.0, "it") == 0.0
+    assert largest_difference("it", ANSWER, found, 1e-4) == pytest.approx(3e-5, rel=1e-2)
+    assert largest_difference("it", ANSWER, ANSWER, 0.0) == 0.0
+    assert largest_difference("it", {"a": np.zeros([0, 2])}, {"a": np.zeros([0, 2])}, 0.0) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -155,4 +156,4 @@ def test_the_largest_difference_of_numbers():
 def test_a_difference_is_an_error_that_names_it(name, value, message):
     found = {**ANSWER, name: np.array(value, ANSWER[name].dtype if name in ANSWER else None)}
     with pytest.raises(ValueError, match=f"^{message}"):
-        largest_difference(ANSWER, found, 1e-4, "it")
+        largest_difference("it", ANSWER, found, 1e-4)

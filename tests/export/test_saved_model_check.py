@@ -51,7 +51,7 @@ def test_scores_of_another_network_are_found_even_if_its_answers_are_alike(monke
     assert (found["distance"], found["text"], found["num_texts"], found["num_live"]) == (0.0, 0.0, 2, 2)
     change = 2e-4 if quantize is None else 0.06
     with pytest.raises(
-        ValueError, match=r"^serving_default in a new process: probabilities\[0, 0\] is 0.5.*, but 0.5 "
+        ValueError, match=r"^serving_default in a new process, text 1: probabilities\[0\] is 0.5.*, but 0.5 "
     ):
         check_saved_model("1", EvenText, network, None, TEXTS, quantize)
     scores_of, change = other, 0.0

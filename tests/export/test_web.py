@@ -17,13 +17,8 @@ from tiny_exports import FINE_TUNED, PRETRAINED
 from tiny_web import open_web
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.export.checks.web_check import (
-    answers_in_node,
-    check_items,
-    run_in_node,
-    tokens_in_node,
-    tokens_of_python,
-)
+from bert_keras.export.checks.texts import built_in_texts, items_of
+from bert_keras.export.checks.web_check import answers_in_node, run_in_node, tokens_in_node, tokens_of_python
 from bert_keras.prediction import FeatureExtractor
 
 pytestmark = pytest.mark.slow  # converts models, starts Node
@@ -211,7 +206,7 @@ def test_tokens_have_their_places_in_the_text_after_a_prefix(of_task, tmp_path, 
 def test_the_tokens_of_each_task_are_those_of_python(of_task):
     for task in FINE_TUNED | PRETRAINED:
         web = of_task(task)
-        items = check_items(web.live.settings)
+        items = items_of(built_in_texts(web.live.settings))
         pairs = zip(tokens_of_python(web.live, items), tokens_in_node(web.folder, items), strict=True)
         same = [expected == found for expected, found in pairs if isinstance(expected, list)]
         assert same == [True] * len(at_least(3, same)), task

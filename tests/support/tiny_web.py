@@ -11,7 +11,8 @@ from known_models import write_model
 from tiny_exports import PRETRAINED, converters_in_this_process
 
 from bert_keras.export.api import export_model
-from bert_keras.export.checks.web_check import answers_in_node, answers_of_python, difference_of
+from bert_keras.export.checks.comparison import compare_answers
+from bert_keras.export.checks.web_check import answers_in_node, answers_of_python
 from bert_keras.export.formats.web_runtime import cached_package
 from bert_keras.prediction import open_model
 
@@ -45,8 +46,7 @@ class Web:
         """Compares the answers of Python and JavaScript, and returns them; an error is a str."""
         expected = answers_of_python(self.live, items, **options)
         found = answers_in_node(self.folder, items, **options)
-        for pair in zip(expected, found, strict=True):
-            assert difference_of(*pair) < 1e-4
+        assert compare_answers("text {}", expected, found, ranked=self.live.ranked)[0] < 1e-4
         return found
 
 

@@ -5,11 +5,11 @@ output between sequences. Another network, permuted outputs, zeros and constants
 regardless of the scale of the numbers.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from bert_keras.export.checks.comparison import check_names, largest_difference
 from bert_keras.mistakes import Mistake
 from bert_keras.tasks.graph.networks import IdsNetwork
 
@@ -68,8 +68,8 @@ def judge(
         # Wrong names, wrong shapes and numbers that are not finite are errors in every format.
         tolerance = np.finfo(np.float64).max if quantize else LIMITS[None] * variation + rounding
         for outputs, answer, places in zip(expected, answers, kept, strict=True):
-            _check_names(called, answer, outputs)
-            difference = largest_difference({name: outputs[name]}, {name: answer[name]}, tolerance, called)
+            check_names(called, outputs, answer)
+            difference = largest_difference(called, {name: outputs[name]}, {name: answer[name]}, tolerance)
             largest = max(largest, difference)
             error = _root_mean_square((answer[name] - outputs[name])[places])
             distance = error / variation if variation > rounding else 0.0
@@ -86,50 +86,5 @@ def judge(
     return {"largest_difference": largest, "distance": farthest}
 
 
-def largest_difference(
-    expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], tolerance: float, called: str
-) -> float:
-    """Returns the largest difference of two floats in dicts of arrays.
-
-    Raises ValueError, with the first place, unless floats agree within the absolute tolerance and all else is equal.
-    """
-    _check_names(called, found, expected)
-    largest = 0.0
-    for name in sorted(expected):
-        first, second = np.asarray(expected[name]), np.asarray(found[name])
-        if first.shape != second.shape:
-            raise Mistake("{}: {} has the shape {!s}, but {!s} is expected", called, name, second.shape, first.shape)
-        if np.issubdtype(first.dtype, np.floating):
-            difference = np.abs(first.astype(np.float64) - second)
-            # Written this way so that NaN counts as wrong.
-            is_wrong = ~(difference <= tolerance)
-            largest = max(largest, float(difference.max(initial=0.0)))
-        else:
-            is_wrong = first != second
-        if np.any(is_wrong):
-            place = tuple(int(index) for index in np.argwhere(is_wrong)[0])
-            raise Mistake(
-                "{}: {}{!s} is {}, but {} is expected (numbers to within {:g})",
-                called,
-                name,
-                list(place),
-                _shown(second[place]),
-                _shown(first[place]),
-                tolerance,
-            )
-    return largest
-
-
-def _check_names(called: str, found: Iterable[str], expected: Iterable[str]) -> None:
-    if set(found) != set(expected):
-        raise Mistake("{} gives {}, but {} are expected", called, ", ".join(sorted(found)), ", ".join(sorted(expected)))
-
-
 def _root_mean_square(values: np.ndarray) -> float:
     return float(np.sqrt(np.mean(np.square(values, dtype=np.float64))))
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bytes):
-        return f'"{value.decode(errors="replace")[:40]}"'
-    return f"{value:g}" if isinstance(value, np.floating) else str(value)

@@ -6,21 +6,20 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bert_keras.export.checks.agreement import judge, largest_difference, questions
+from bert_keras.export.checks.agreement import judge, questions
+from bert_keras.export.checks.comparison import TOLERANCES, ask_python, compare_answers
+from bert_keras.export.checks.texts import items_of
 from bert_keras.mistakes import Mistake
 from bert_keras.prediction.predictor import Predictor
 from bert_keras.storage.text_files import is_blank
 from bert_keras.tasks.graph.networks import IdsNetwork
 from bert_keras.tasks.graph.text_model import TextModel
 
-# Tolerances for the answers to texts, relative to the largest number if that is above 1. In bfloat16 a sum depends on
-# the order of its terms. `judge` checks the scores of the network.
-_TOLERANCES = {None: 1e-4, "bfloat16": 0.05}
 # A minimal program that uses an export. It runs on the CPU: the parent process may hold the memory of the GPU.
 _PROGRAM = """
 import pickle
@@ -59,7 +58,7 @@ def check_saved_model(
     Returns the entries of export.json. The texts that Python answers differently ("num_other") are an error without
     quantization.
     """
-    tolerance = _TOLERANCES[quantize]
+    tolerance = TOLERANCES[quantize]
     of_text = [texts, {name: values[:1] for name, values in texts.items()}]
     calls = [("serving_default", inputs) for inputs in of_text]
     calls += [("ids", features) for features in questions(network)]
@@ -67,8 +66,8 @@ def check_saved_model(
     differences = []
     for inputs, outputs in zip(of_text, found, strict=False):
         expected = {name: value.numpy() for name, value in text_model.answer(inputs).items()}
-        allowed = tolerance * _scale_of(expected)
-        differences.append(largest_difference(expected, outputs, allowed, "serving_default in a new process"))
+        called = "serving_default in a new process, text {}"
+        differences.append(compare_answers(called, _rows_of(expected), _rows_of(outputs), tolerance)[0])
     ids = judge("ids in a new process", found[len(of_text) :], network, quantize)
     live, num_live, num_other = compare_with_python(text_model, predictor, texts, found[0], tolerance, bool(quantize))
     return {
@@ -119,55 +118,39 @@ def compare_with_python(
 
     Returns the largest difference of two numbers, the number of texts that both answer, and how many answers differ.
     """
-    rows = [row for row in range(len(outputs["is_cut"])) if _is_comparable(row, texts, outputs)]
-    asked = [_in_python(values[row] for values in texts.values()) for row in rows]
     if text_model.python_settings:
         predictor = copy.copy(predictor)
         predictor.settings = predictor.settings | text_model.python_settings
-    largest, num_other = 0.0, 0
-    for row, answer in zip(rows, predictor(asked) if asked else [], strict=True):
-        expected = {name: _as_output(value) for name, value in text_model.expected(answer).items()}
+    items, found = items_of(texts), _rows_of(outputs)
+    rows = [row for row, (item, output) in enumerate(zip(items, found, strict=True)) if _is_comparable(item, output)]
+    expected: list[Any] = [None] * len(items)
+    for row, answer in zip(rows, ask_python(predictor, [items[row] for row in rows]), strict=True):
+        if isinstance(answer, str):
+            expected[row] = answer
+            continue
+        expected[row] = {name: np.array(value) for name, value in text_model.expected(answer[0]).items()}
         # Remove the padding of the batch.
-        found = {
-            name: outputs[name][(slice(row, row + 1), *map(slice, value.shape[1:]))] for name, value in expected.items()
-        }
-        allowed = np.inf if is_quantized else tolerance * _scale_of(expected)
-        try:
-            difference = largest_difference(
-                expected, found, allowed, f"serving_default, against Python, text {row + 1}"
-            )
-            largest = max(largest, difference)
-        except Mistake:
-            if not is_quantized:
-                raise
-            num_other += 1
+        found[row] = {name: found[row][name][(*map(slice, value.shape),)] for name, value in expected[row].items()}
+    called = "serving_default, against Python, text {}"
+    largest, num_other = compare_answers(called, expected, found, tolerance, is_quantized=is_quantized)
     return largest, len(rows), num_other
 
 
-def _scale_of(outputs: Mapping[str, np.ndarray]) -> float:
-    """Returns the factor for a relative tolerance: the largest number, or 1 if all are smaller."""
-    floats = [value for value in outputs.values() if np.issubdtype(value.dtype, np.floating)]
-    return max([1.0, *(float(np.abs(value).max(initial=0.0)) for value in floats)])
-
-
-def _is_comparable(row: int, texts: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> bool:
-    parts = [part for values in texts.values() for part in np.ravel(values[row])]
-    has_parts = all(outputs[name][row] for name in ("num_words", "num_masks", "num_tokens") if name in outputs)
-    return has_parts and not outputs["is_cut"][row] and not any(is_blank(_decode(part)) for part in parts)
-
-
-def _in_python(values: Iterable[Any]) -> Any:
-    parts = [[_decode(part) for part in value] if isinstance(value, np.ndarray) else _decode(value) for value in values]
-    return parts[0] if len(parts) == 1 else tuple(parts)
+def _rows_of(outputs: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+    """Returns the outputs for a batch as those for each text, with str for bytes."""
+    decoded = {
+        name: np.vectorize(_decode, [object])(values) if values.dtype == object else values
+        for name, values in outputs.items()
+    }
+    return [dict(zip(decoded, map(np.asarray, row), strict=True)) for row in zip(*decoded.values(), strict=True)]
 
 
 def _decode(text: bytes) -> str:
-    return text.decode("utf-8", errors="ignore")
+    # Different bytes stay different.
+    return text.decode(errors="backslashreplace")
 
 
-def _as_output(value: Any) -> np.ndarray:
-    """Returns a part of a Python answer as a batch of one; strings become bytes."""
-    array = np.array(value, object)
-    if isinstance(array.flat[0], str):
-        return np.vectorize(str.encode, [object])(array)[np.newaxis]
-    return np.array([value])
+def _is_comparable(item: Mapping[str, Any], outputs: Mapping[str, np.ndarray]) -> bool:
+    parts = [part for value in item.values() for part in ([value] if isinstance(value, str) else value)]
+    has_parts = all(value for name, value in outputs.items() if name.startswith("num_"))
+    return has_parts and not outputs["is_cut"] and not any(map(is_blank, parts))

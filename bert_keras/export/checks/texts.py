@@ -1,4 +1,7 @@
-"""The texts to check an export with, as dicts of arrays of bytes [B, ...]: built-in texts, or those of the user."""
+"""The texts to check an export with: built-in texts, or those of the user.
+
+They are dicts of arrays of bytes [B, ...], as a SavedModel takes them. `items_of` returns them as a request has them.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from bert_keras.mistakes import MissingFile, Mistake
-from bert_keras.model_folder.tasks import LISTS
+from bert_keras.model_folder.tasks import LISTS, TASKS
 from bert_keras.storage import paths
+from bert_keras.tasks import graph_of
 from bert_keras.tasks.graph.text_model import text_names
 
 _MASK = b" [MASK] "
@@ -23,9 +27,11 @@ _ODD_TEXTS = (
 
 
 def built_in_texts(settings: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Returns ordinary, empty, odd and too long texts for the task.json of a model; for fill_mask, also with masks."""
-    texts = [*_ORDINARY_TEXTS, *_ODD_TEXTS, b"Paris is the capital of France. " * settings["max_seq_length"]]
-    if settings["task"] == "fill_mask":
+    """Returns ordinary, empty, odd and too long texts for the task.json of a model; with masks if it fills them."""
+    # The numbers make every window of the long text different.
+    sentences = (f"Paris is the capital of France {number}. " for number in range(settings["max_seq_length"]))
+    texts = [*_ORDINARY_TEXTS, *_ODD_TEXTS, "".join(sentences).encode()]
+    if TASKS[settings["task"]].has_masks:
         texts += [text[: len(text) // 2] + _MASK + text[len(text) // 2 :] + _MASK for text in texts]
 
     def moved(number: int) -> list[bytes]:
@@ -57,8 +63,8 @@ def read_check_texts(path: str, settings: Mapping[str, Any]) -> dict[str, np.nda
         return {names[0]: np.array([b"\t".join(parts) for _, parts in rows], object)}
     has_choices = names[1] in LISTS
     # All rows of a batch need the same number of choices; use that of the first.
-    least = 2 if names[1] == "texts" else 3
-    num_parts = max(len(rows[0][1]), least) if has_choices else len(names)
+    least = graph_of(settings["task"]).least if has_choices else 1
+    num_parts = max(len(rows[0][1]), 1 + least) if has_choices else len(names)
     for number, parts in rows:
         if len(parts) != num_parts:
             shape = f"a {names[0]} and its {names[1]}, the same number in all lines" if has_choices else "two texts"
@@ -73,3 +79,13 @@ def read_check_texts(path: str, settings: Mapping[str, Any]) -> dict[str, np.nda
     firsts = [parts[0] for _, parts in rows]
     others = [parts[1:] if has_choices else parts[1] for _, parts in rows]
     return {names[0]: np.array(firsts, object), names[1]: np.array(others, object)}
+
+
+def items_of(texts: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    """Returns texts as dicts of str, without the bytes that are not UTF-8."""
+    rows = zip(*texts.values(), strict=True)
+    return [{name: _decoded(value) for name, value in zip(texts, row, strict=True)} for row in rows]
+
+
+def _decoded(value: Any) -> Any:
+    return [_decoded(part) for part in value] if isinstance(value, np.ndarray) else value.decode(errors="ignore")

@@ -105,6 +105,18 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings, ColumnSettings, Lab
         if (self.task_name or "").lower() != "xnli":
             yield "xnli_language", Message("without {task_name}=xnli; give both, or leave it out")
 
+    def for_evaluation(self, eval_file: str | None = None) -> "ClassifierSettings":
+        if not eval_file:
+            return self
+        return dataclasses.replace(self, eval_file=eval_file, eval_share=0.0, task_name=None, tfds=None)
+
+    def evaluation_data(self) -> str | None:
+        if self.eval_file:
+            return self.eval_file
+        if self.task_name or self.tfds:
+            return self.data_dir or ""
+        return self.train_file if self.eval_share else None
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelCheckSettings(Settings, ModelSettings, ColumnSettings):

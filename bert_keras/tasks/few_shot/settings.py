@@ -84,6 +84,9 @@ class FewShotSettings(EvaluatedSettings, ColumnSettings, LabelledTextSettings):
             for name in ("class_weights", "calibrate"):
                 yield name, Message("without {train_file}; give both, or leave it out")
 
+    def for_evaluation(self, eval_file: str | None = None) -> ClassifierSettings:
+        return classifier_settings(self).for_evaluation(eval_file)
+
 
 def check_few_shot(settings: FewShotSettings) -> None:
     """Checks that the settings are consistent."""

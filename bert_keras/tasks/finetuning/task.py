@@ -85,6 +85,12 @@ class Task:
     baseline = functools.cached_property(lambda self: {})
     page_examples = functools.cached_property(lambda self: [])
 
+    @classmethod
+    def reopened(cls, settings: Any, files: Any, stored: dict[str, Any]) -> "Task":
+        """Makes the task of a run again to evaluate its model, given the ModelFolder and the task.json of the model."""
+        make: Any = cls
+        return make(settings, files, stored)
+
     def prepare(self, folder: str) -> None:
         """Makes the features, or reads them from the run folder. Not needed if the constructor makes them."""
 

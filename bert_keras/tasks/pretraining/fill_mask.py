@@ -10,7 +10,7 @@ import tensorflow as tf
 from bert_keras.mistakes import Mistake, Remedy, Setting
 from bert_keras.prediction.arguments import check_top_k, shown
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
-from bert_keras.prediction.predictor import Counts, Found, Row
+from bert_keras.prediction.predictor import Counts, Found, RankedField, Row
 from bert_keras.tasks.pretraining.predictor import (
     MASK,
     UNKNOWN,
@@ -83,6 +83,7 @@ class FillMask(PretrainedPredictor[str, FilledText]):
     """
 
     head = "masked_lm"
+    ranked = RankedField("masks", best=("best",))
     extra_specs: ClassVar = {"top_k": tf.TensorSpec([], tf.int32), "candidate_ids": tf.TensorSpec([None], tf.int32)}
 
     def _prepare(self) -> None:

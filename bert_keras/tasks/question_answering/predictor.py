@@ -10,7 +10,7 @@ import numpy as np
 from bert_keras.modeling import BertConfig, SquadModel
 from bert_keras.prediction.arguments import check_threshold, check_top_k
 from bert_keras.prediction.network import Outputs, ReadOut, Tensors
-from bert_keras.prediction.predictor import Counts, Found
+from bert_keras.prediction.predictor import Counts, Found, RankedField
 from bert_keras.tasks.finetuning.predictor import Arrays, ExplainedPredictor
 from bert_keras.tasks.finetuning.why import SeenWord, WordWeight, seen_in, split_text, strongest
 from bert_keras.tasks.question_answering.squad import Passage, SquadExample, make_features
@@ -85,6 +85,7 @@ class QuestionAnswerer(ExplainedPredictor[tuple[str, str], QuestionAnswer]):
     """
 
     head = "squad"
+    ranked = RankedField("n_best", best=("text", "start", "end"))
     takes_pairs = True
     head_weight = "cls/squad/output_weights"
     cut_parts = "questions"

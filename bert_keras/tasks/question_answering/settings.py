@@ -48,3 +48,6 @@ class SquadSettings(TeacherSettings):
         "release",
         choices=ANSWER_TEXTS,
     )
+
+    def for_evaluation(self, eval_file: str | None = None) -> "SquadSettings":
+        return dataclasses.replace(self, eval_file=eval_file or self.eval_file or self.predict_file)

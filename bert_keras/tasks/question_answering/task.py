@@ -83,6 +83,10 @@ class QuestionAnswering(Task):
     baseline_name = "empty answers"
     is_trimmed = False  # the scores of all positions compete, including padding
 
+    @classmethod
+    def reopened(cls, settings: SquadSettings, files: ModelFolder, stored: dict[str, Any]) -> Task:
+        return cls(settings, files)
+
     def __init__(
         self, settings: SquadSettings, files: ModelFolder, is_threshold_given: bool = False, is_evaluated: bool = False
     ) -> None:

@@ -9,7 +9,7 @@ import scipy.special
 
 from bert_keras.mistakes import Mistake
 from bert_keras.prediction.arguments import PipeOptions
-from bert_keras.prediction.predictor import Found
+from bert_keras.prediction.predictor import Found, RankedField
 from bert_keras.tasks.finetuning.predictor import Arrays, Texts, TextsScorer
 
 
@@ -47,6 +47,7 @@ class Reranker(TextsScorer[Ranking]):
     """
 
     head = "classifier"
+    ranked = RankedField("texts", "score", is_whole=True)
     names = ("query", "text", "texts")
     needed = "a query and a list of one or more texts"
     least = 1

@@ -6,12 +6,12 @@ from bert_keras.mistakes import Mistake, Setting
 from bert_keras.settings.effects import refuse
 from bert_keras.storage import paths
 from bert_keras.storage.json_rows import has_json_rows
-from bert_keras.tasks.tagging.settings import NerSettings
+from bert_keras.tasks.tagging.settings import USUAL_EVAL_FILE, NerSettings
 
 # For each file: the flag that uses it, and its name in --data_dir.
 _FILES = {
     "train_file": ("do_train", "train.txt"),
-    "eval_file": ("do_eval", "dev.txt"),
+    "eval_file": ("do_eval", USUAL_EVAL_FILE),
     "predict_file": ("do_predict", "test.txt"),
 }
 

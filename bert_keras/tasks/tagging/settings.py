@@ -5,6 +5,10 @@ import dataclasses
 from bert_keras.settings.choices import TAGGERS
 from bert_keras.settings.fields import free, setting
 from bert_keras.settings.groups import EvaluatedSettings, TeacherSettings
+from bert_keras.storage import paths
+
+# The name of the evaluation data in --data_dir.
+USUAL_EVAL_FILE = "dev.txt"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,3 +33,7 @@ class NerSettings(EvaluatedSettings, TeacherSettings):
         "linear",
         choices=TAGGERS,
     )
+
+    def for_evaluation(self, eval_file: str | None = None) -> "NerSettings":
+        usual = self.data_dir and paths.join(self.data_dir, USUAL_EVAL_FILE)
+        return dataclasses.replace(self, eval_file=eval_file or self.eval_file or usual)

@@ -48,6 +48,10 @@ class SentenceVectors(Task):
     metric = "spearman"
     has_head = False
 
+    @classmethod
+    def reopened(cls, settings: VectorSettings, files: ModelFolder, stored: dict[str, Any]) -> Task:
+        return cls(settings, files)
+
     def __init__(self, settings: VectorSettings, files: ModelFolder) -> None:
         check_pooling(files.config, settings.pooling)
         self._settings = {name: getattr(settings, name) for name in SETTLED}
