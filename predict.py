@@ -21,7 +21,6 @@ from typing import Any, cast
 
 from absl import flags
 
-from bert_keras import prediction
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.start import start_tensorflow
@@ -46,9 +45,7 @@ class Prediction:
     """The model, the texts and the answers."""
 
     model_dir: str | None = setting("A fine-tuned model, the {output_dir} of its run; or an export.", None)
-    init_checkpoint: str | None = setting(
-        "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.", None
-    )
+    init_checkpoint: str | None = setting("A pre-trained model: checkpoint, folder, run, or hf://owner/name.", None)
     task: str | None = setting("Task of a head with several.", None, choices=(*PRETRAINED_TASKS, *FINE_TUNED_TASKS))
     is_pair: bool | None = setting("Whether a classifier of another library takes pairs of texts.", None)
     input_file: str | None = setting(
@@ -132,16 +129,18 @@ def _read_rows(values: flags.FlagValues, arguments: list[str], model: Any, setti
 
 
 def _open(values: flags.FlagValues, model: Any) -> Any:
+    from bert_keras.prediction.opening import open_model, predictor_of  # loads TensorFlow
+
     options = {"batch_size": values.batch_size, "limits": read_flags(LimitSettings, values)}
     options |= {name: values[name].value for name in (*_OPTIONS, "long") if name in given_flags(values)}
     if values.model_dir:
-        return prediction.open_model(model, **options)
+        return open_model(model, **options)
     options |= {name: values[name].value for name in ("vocab_file", "do_lower_case", "strip_accents")}
-    return getattr(prediction, TASKS[values.task].predictor)(model, config_file=values.bert_config_file, **options)
+    return predictor_of(values.task)(model, config_file=values.bert_config_file, **options)
 
 
 def run_program() -> None:
-    """Runs the program from the command line."""
+    """Runs the program."""
     cast(Any, sys.stdout).reconfigure(encoding="utf-8")  # not the default of every system, for files and pipes
     sys.exit(run_main(main, sys.argv))
 

@@ -58,6 +58,7 @@ LIGHT = (
 BUILDING_BLOCKS = (
     *(
         "evaluation.classification",
+        "tasks",
         "tasks.tagging.entities",
         "tasks.benchmarks.submission",
         "evaluation.ranking",

@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from bert_keras import prediction
 from bert_keras.cli.flags import require
 from bert_keras.export.checks.texts import read_check_texts
 from bert_keras.export.choices import check_formats, check_packages, quantization_of
@@ -20,10 +19,12 @@ from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import PRETRAINED_TASKS, TASKS
 from bert_keras.prediction import FeatureExtractor, open_model
 from bert_keras.prediction.arguments import parse_layers
+from bert_keras.prediction.opening import predictor_of
 from bert_keras.programs.calls import naming_arguments, takes
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_new_folder
 from bert_keras.storage.writing import whole_folder
+from bert_keras.tasks import graph_of
 
 log = logging.getLogger("bert_keras")
 
@@ -37,6 +38,7 @@ def run(options: Export) -> dict[str, Any]:
         settings = model.settings
         if settings["task"] in PRETRAINED_TASKS:
             raise Mistake("{model_dir}={} is a pre-trained model; give it as {init_checkpoint}", options.model_dir)
+        _check_task(options, settings["task"])
     texts = read_check_texts(options.check_file, settings) if options.check_file else None
     web_package = find_package(options.onnxruntime_web) if "web" in options.format else None
     source = _open_fine_tuned(options, model) if options.model_dir else _open_pretrained(options, model)
@@ -124,6 +126,18 @@ def _check_flags(options: Export) -> None:
     check_packages(options.format)
 
 
+def _check_task(options: Export, task: str) -> None:
+    """Refuses what only the tasks of the project have."""
+    if graph_of(task) is None and "saved_model" in options.format:
+        raise Mistake("{format} has saved_model, but the task {} has no text model (`graph`); give other formats", task)
+    if not TASKS[task].is_added:
+        return
+    if "web" in options.format:
+        raise Mistake("{format} has web, but the task {} has no JavaScript; give other formats", task)
+    if _quantizes(options):
+        raise Mistake("{quantize} measures its cost, but no program evaluates the task {} again; leave it out", task)
+
+
 def _open_fine_tuned(options: Export, model: ModelFolder) -> Source:
     """Opens a model, and for --quantize the evaluation data of its run."""
     run = read_run(model.folder, model.settings.get("step"))
@@ -151,7 +165,7 @@ def _open_pretrained(options: Export, model: ModelFolder) -> Source:
     files["config_file"] = options.bert_config_file
     if options.task != "vectors":
         settings = {name: getattr(options, name) for name in OF_TASK[str(options.task)]}
-        predictor = getattr(prediction, TASKS[str(options.task)].predictor)(model, **settings, **files)
+        predictor = predictor_of(str(options.task))(model, **settings, **files)
     else:
         layers = parse_layers(options.layer, "layer")
         if len(layers) != 1:

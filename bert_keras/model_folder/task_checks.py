@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_keras.mistakes import MissingFile, Mistake
-from bert_keras.model_folder.tasks import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS
+from bert_keras.model_folder.tasks import LENGTH, TASKS
 from bert_keras.modeling.checkpoints.hub import TASK_FILE
 from bert_keras.modeling.config import read_json_object
 from bert_keras.modeling.released import find_released
@@ -24,7 +24,7 @@ def read_task(file: str) -> dict[str, Any]:
 def check_settings(values: Mapping[str, Any], file: str, is_export: bool) -> None:
     """Raises a Mistake if the content of a task.json is not one of a task, or lacks settings that it needs."""
     task = values["task"]
-    tasks = EXPORTED_TASKS if is_export else FINE_TUNED_TASKS
+    tasks = [name for name, each in TASKS.items() if (each.settings is not None if is_export else each.is_fine_tuned)]
     if task not in tasks:
         raise Mistake(
             '{}: the task is "{}", but must be one of {}; '

@@ -29,11 +29,11 @@ _LENGTH_OR_NULL = "a whole number above 0, or null", lambda value: value is None
 _NUMBER = "a number", lambda value: type(value) in (int, float)
 _SWITCH = "true or false", lambda value: isinstance(value, bool)
 _SWITCH_OR_NULL = "true, false or null", lambda value: value is None or isinstance(value, bool)
-_NAMES = "a list of names, each of them once", _is_names
+NAMES = "a list of names, each of them once", _is_names
 _LAYER = 'a whole number or "embeddings"', lambda value: value == "embeddings" or type(value) is int
 
 _OF_TEXTS = {"is_pair": _SWITCH_OR_NULL, "doc_stride": _LENGTH_OR_NULL}
-_OF_LABELLED_TEXTS = {"labels": _NAMES, **_OF_TEXTS}
+_OF_LABELLED_TEXTS = {"labels": NAMES, **_OF_TEXTS}
 _OF_ANSWERS = {
     **dict.fromkeys(("doc_stride", "max_query_length", "max_answer_length", "n_best_size"), LENGTH),
     "version_2_with_negative": _SWITCH_OR_NULL,
@@ -48,11 +48,12 @@ _IDS = ("input_ids", "input_mask", "segment_ids")
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
-    """A task that a model can do.
+class Ability:
+    """What a model can do: a task under its name in task.json.
 
     Attributes:
-        predictor: name of its class in `bert_keras.prediction`.
+        predictor, answer: the class that answers texts, and the dataclass of its answers; names are of those in
+            `bert_keras.prediction`.
         head: name of its head, as in `modeling.checkpoints`; None: the encoder alone.
         settings: its settings in task.json, in addition to max_seq_length: pairs of the valid values in words and the
             check of a value, by name. None: the task has no task.json, because it cannot be exported.
@@ -63,11 +64,14 @@ class Task:
         inputs, outputs: names of the inputs and outputs of an exported network.
         logits: the name that the Keras model gives to the output "logits".
         route: name of its route in the HTTP server.
+        graph: the class of its text model, a `tasks.graph.text_model.TextModel`; None: see `tasks.graph_of`.
+        page: its form on the page of the server, as an entry of `serving/page/tasks.js` in JSON; None: an entry there.
     """
 
-    predictor: str
-    head: str | None
+    predictor: Any
+    answer: Any
     route: str
+    head: str | None = None
     settings: Mapping[str, tuple[str, Callable[[Any], bool]]] | None = None
     purpose: str = ""
     is_fine_tuned: bool = True
@@ -76,6 +80,13 @@ class Task:
     inputs: tuple[str, ...] = _IDS
     outputs: tuple[str, ...] = ("logits",)
     logits: str = "logits"
+    graph: Any = None
+    page: Mapping[str, Any] | None = None
+
+    @property
+    def is_added(self) -> bool:
+        """Whether it comes from outside the project."""
+        return not isinstance(self.predictor, str)
 
     @property
     def form(self) -> str:
@@ -91,46 +102,52 @@ class Task:
 
 
 # By the name in task.json and in the flag --task.
-TASKS = {
-    "classification": Task(
+TASKS: dict[str, Ability] = {
+    "classification": Ability(
         predictor="TextClassifier",
+        answer="Classification",
         head="classifier",
         route="classify",
         settings=_OF_LABELLED_TEXTS,
         purpose="assigns {texts} to one of {num_labels} classes",
     ),
-    "regression": Task(
+    "regression": Ability(
         predictor="TextClassifier",
+        answer="Regression",
         head="classifier",
         route="classify",
         settings=_OF_TEXTS,
         purpose="predicts a number for {texts}",
     ),
-    "multi_label": Task(
+    "multi_label": Ability(
         predictor="TextClassifier",
+        answer="MultiLabel",
         head="classifier",
         route="classify",
         settings=_OF_LABELLED_TEXTS,
         purpose="predicts which of {num_labels} labels apply to {texts}",
     ),
-    "multiple_choice": Task(
+    "multiple_choice": Ability(
         predictor="ChoicePicker",
+        answer="Choice",
         head="multiple_choice",
         route="choose",
         settings={},
         purpose="picks the text that best continues another text",
         texts=("text", "choices"),
     ),
-    "rerank": Task(
+    "rerank": Ability(
         predictor="Reranker",
+        answer="Ranking",
         head="classifier",
         route="rerank",
         settings={"activation": _one_of("sigmoid", "identity")},
         purpose="scores how well a text fits a query",
         texts=("query", "texts"),
     ),
-    "question_answering": Task(
+    "question_answering": Ability(
         predictor="QuestionAnswerer",
+        answer="QuestionAnswer",
         head="squad",
         route="answer",
         settings=_OF_ANSWERS,
@@ -138,15 +155,17 @@ TASKS = {
         texts=("question", "context"),
         outputs=("start_logits", "end_logits"),
     ),
-    "token_classification": Task(
+    "token_classification": Ability(
         predictor="EntityTagger",
+        answer="TaggedText",
         head="token_classifier",
         route="entities",
-        settings={"labels": _NAMES, "tagger": _one_of("linear", "bilstm", "bilstm_tuned")},
+        settings={"labels": NAMES, "tagger": _one_of("linear", "bilstm", "bilstm_tuned")},
         purpose="tags each word of a text",
     ),
-    "fill_mask": Task(
+    "fill_mask": Ability(
         predictor="FillMask",
+        answer="FilledText",
         head="masked_lm",
         route="fill-mask",
         settings={"top_k": LENGTH},
@@ -156,8 +175,9 @@ TASKS = {
         inputs=(*_IDS, "masked_lm_positions"),
         logits="masked_lm_logits",
     ),
-    "next_sentence": Task(
+    "next_sentence": Ability(
         predictor="NextSentence",
+        answer="PairAnswer",
         head="next_sentence",
         route="next-sentence",
         settings={},
@@ -167,8 +187,9 @@ TASKS = {
         texts=("text_a", "text_b"),
         logits="next_sentence_logits",
     ),
-    "replaced_tokens": Task(
+    "replaced_tokens": Ability(
         predictor="ReplacedTokenFinder",
+        answer="ReplacedTokens",
         head="replaced_token",
         route="replaced-tokens",
         settings={},
@@ -176,15 +197,17 @@ TASKS = {
         is_fine_tuned=False,
         is_pretrained=True,
     ),
-    "score": Task(
+    "score": Ability(
         predictor="SentenceScorer",
+        answer="SentenceScore",
         head="masked_lm",
         route="score",
         is_fine_tuned=False,
         is_pretrained=True,
     ),
-    "vectors": Task(
+    "vectors": Ability(
         predictor="Vectorizer",
+        answer="TextVector",
         head=None,
         route="embeddings",
         settings={"pooling": _one_of(*POOLINGS), "layer": _LAYER},

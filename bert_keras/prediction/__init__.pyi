@@ -16,6 +16,7 @@ from bert_keras.tasks.pretraining.fill_mask import Guess as Guess
 from bert_keras.tasks.pretraining.next_sentence import NextSentence as NextSentence
 from bert_keras.tasks.pretraining.next_sentence import PairAnswer as PairAnswer
 from bert_keras.tasks.pretraining.replaced_tokens import ReplacedTokenFinder as ReplacedTokenFinder
+from bert_keras.tasks.pretraining.replaced_tokens import ReplacedTokens as ReplacedTokens
 from bert_keras.tasks.pretraining.sentence_score import SentenceScore as SentenceScore
 from bert_keras.tasks.pretraining.sentence_score import SentenceScorer as SentenceScorer
 from bert_keras.tasks.pretraining.sentence_score import TokenScore as TokenScore

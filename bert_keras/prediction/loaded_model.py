@@ -214,7 +214,8 @@ class LoadedModel(Generic[Text, Answer]):
     @classmethod
     def is_for(cls, task: str) -> bool:
         """Returns whether the class opens models of a task."""
-        return TASKS[task].head == cls.head
+        of_task = TASKS[task]
+        return issubclass(cls, of_task.predictor) if of_task.is_added else of_task.head == cls.head
 
     def _task_of_class(self) -> dict[str, Any]:
         """Returns the task.json of the model, which must be for this class."""

@@ -134,4 +134,18 @@ def open_model(
         ValueError: a part is damaged, or does not fit the others.
     """
     model = ModelFolder.of(path, task=task, is_pair=is_pair)
-    return getattr(prediction, TASKS[model.settings["task"]].predictor)(model, batch_size=batch_size, **options)
+    return predictor_of(model.settings["task"])(model, batch_size=batch_size, **options)
+
+
+def predictor_of(task: str) -> Any:
+    """Returns the class that answers the texts of a task."""
+    return _class_of(TASKS[task].predictor)
+
+
+def answer_of(task: str) -> Any:
+    """Returns the dataclass of the answers of a task."""
+    return _class_of(TASKS[task].answer)
+
+
+def _class_of(named: Any) -> Any:
+    return getattr(prediction, named) if isinstance(named, str) else named

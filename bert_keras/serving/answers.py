@@ -180,6 +180,7 @@ def described(model: ServedModel, folder: ServedFolder) -> dict[str, Any]:
         "options": model.options,
         "labels": model.predictor.labels or None,
         "examples": model.examples,
+        "page": TASKS[model.task].page,
         "max_seq_length": model.predictor.max_seq_length,
         "num_layers": encoder and encoder.config.num_hidden_layers,
         "num_heads": encoder and encoder.config.num_attention_heads,

@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
@@ -71,11 +71,12 @@ def _tasks_by_path() -> dict[str, list[str]]:
     return found | {path: list(tasks) for path, tasks in TASKS_OF.items()}
 
 
-_ROWS = (
-    *(_Row(path, task_answer, task_schemas, tasks) for path, tasks in _tasks_by_path().items()),
-    _Row("/v1/tokens", tokens_answer, tokens_schemas, TASKS, takes_task=True),
-    _Row("/v1/attention", attention_answer, attention_schemas, TASKS, takes_task=True),
-)
+def _rows() -> Iterator[_Row]:
+    """Yields the routes of all tasks."""
+    for path, tasks in _tasks_by_path().items():
+        yield _Row(path, task_answer, task_schemas, tasks)
+    yield _Row("/v1/tokens", tokens_answer, tokens_schemas, TASKS, takes_task=True)
+    yield _Row("/v1/attention", attention_answer, attention_schemas, TASKS, takes_task=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Server:
         self._places = threading.BoundedSemaphore(settings.max_queue)
         self._threads = concurrent.futures.ThreadPoolExecutor(min(_MOST_THREADS, settings.max_queue), "requests")
         # All versions of a model have the same tasks.
-        self._rows = [row for row in _ROWS if row.takes_task or row.models(self.models)]
+        self._rows = [row for row in _rows() if row.takes_task or row.models(self.models)]
         routes = [
             *map(self._route, self._rows),
             *page_routes(),

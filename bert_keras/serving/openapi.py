@@ -7,9 +7,9 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from bert_keras import prediction
-from bert_keras.model_folder.tasks import LISTS, TASKS
+from bert_keras.model_folder.tasks import LISTS
 from bert_keras.prediction.attention import HEAD_COLUMNS
+from bert_keras.prediction.opening import answer_of
 from bert_keras.serving.answers import task_forms
 from bert_keras.serving.forms import Form, any_of, array, explained_form, or_null
 from bert_keras.serving.served_models import ServedModel
@@ -29,12 +29,6 @@ _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _ADDED = {"num_tokens": {"type": "integer"}, "is_cut": {"type": "boolean"}}
 _CHOICES = ["It is.", "It was."]
 _TOKENS = array({"$ref": "#/components/schemas/Token"})
-# Task -> the class of its answers, for those whose predictor does not name one.
-_ANSWERS = {
-    "classification": prediction.Classification,
-    "regression": prediction.Regression,
-    "multi_label": prediction.MultiLabel,
-}
 _ERRORS = {
     "400": "The body is not JSON.",
     "401": "The token is missing or wrong.",
@@ -89,8 +83,8 @@ def task_schemas(path: str, models: Sequence[ServedModel], max_items: int, schem
     """Returns the schemas of a route of a task; adds those of its answers to `schemas`."""
     bodies, replies, example = [], [], {}
     for model in models:
-        # `_answer` describes the objects of the Python API, to which the server adds two fields.
-        answer = {"allOf": [_answer(model, schemas), _open_object(**_ADDED)]}
+        # The object of the Python API, to which the server adds two fields.
+        answer = {"allOf": [_schema(answer_of(model.task), schemas), _open_object(**_ADDED)]}
         for each in task_forms(model, path):
             form = each.make(model, max_items)
             # Without "model", a request does not say which one of several answers.
@@ -183,15 +177,6 @@ def _labels_reply() -> Mapping[str, Any]:
 
 # Kind of a reply in the form of another server -> its schema.
 _OTHER_REPLIES = {"openai": _openai_reply, "ranks": _ranks_reply, "vectors": _vectors_reply, "labels": _labels_reply}
-
-
-def _answer(model: ServedModel, schemas: dict[str, Any]) -> Mapping[str, Any]:
-    """Returns the schema of a model's answers."""
-    if model.task == "vectors":
-        return _schema(prediction.TextVector, schemas)
-    predictor = getattr(prediction, TASKS[model.task].predictor)
-    *_, answer = typing.get_args(predictor.__orig_bases__[0])
-    return _schema(_ANSWERS.get(model.task, answer), schemas)
 
 
 def _schema(kind: Any, schemas: dict[str, Any]) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ from bert_keras.model_folder.run_files import page_examples
 from bert_keras.model_folder.tasks import PRETRAINED_TASKS, TASKS
 from bert_keras.prediction.answer_lines import given_fields
 from bert_keras.prediction.arguments import Limits
+from bert_keras.prediction.opening import predictor_of
 from bert_keras.serving.batching import BatchingNetwork
 from bert_keras.serving.metrics import Metrics
 from bert_keras.storage.text_files import is_blank
@@ -188,7 +189,7 @@ def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> 
     shared: Any = None
     # Vectors are the last, because their network has no heads to share.
     for task in sorted(dict.fromkeys(tasks), key="vectors".__eq__):
-        class_ = prediction.FeatureExtractor if task == "vectors" else getattr(prediction, TASKS[task].predictor)
+        class_ = prediction.FeatureExtractor if task == "vectors" else predictor_of(task)
         predictor = class_(model, limits=limits, model=shared, **(_VECTORS if task == "vectors" else {}))
         shared = predictor.model
         models.append(ServedModel(name, task, predictor))

@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bert_keras.prediction.predictor import Predictor
+    from bert_keras.model_folder.tasks import Ability
     from bert_keras.settings.groups import FineTuningSettings
     from bert_keras.tasks.finetuning.task import Task
     from bert_keras.tasks.graph.text_model import TextModel
@@ -32,17 +32,11 @@ _PROGRAMS = {
 }
 
 
-def graph_of(task: str) -> "type[TextModel]":
-    """Returns the class whose object is the text model of a task, for an export. It needs TensorFlow."""
-    return _part(_GRAPHS[task])
-
-
-def predictor_of(task: str) -> "type[Predictor]":
-    """Returns the class that answers texts in Python for a task."""
-    from bert_keras import prediction
+def graph_of(task: str) -> "type[TextModel] | None":
+    """Returns the class whose object is the text model of a task, for an export; None without one. Needs TensorFlow."""
     from bert_keras.model_folder.tasks import TASKS
 
-    return getattr(prediction, TASKS[task].predictor)
+    return _part(_GRAPHS[task]) if task in _GRAPHS else TASKS[task].graph
 
 
 def training_of(program: str) -> "tuple[type[FineTuningSettings], type[Task]]":
@@ -54,3 +48,22 @@ def training_of(program: str) -> "tuple[type[FineTuningSettings], type[Task]]":
 def _part(place: str) -> Any:
     module, _, name = place.rpartition(".")
     return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+
+
+def add(name: str, ability: "Ability") -> None:
+    """Makes a task of your own known to predictions, the server and exports of this process.
+
+    Args:
+        name: of the task, as the `describe` of its training writes it into task.json.
+        ability: its classes, the settings in its task.json, and its form on the page.
+
+    Raises:
+        ValueError: the project, or an earlier call, has a task or a route with this name.
+    """
+    from bert_keras.model_folder.tasks import TASKS
+
+    if name in TASKS or ability.route in {each.route for each in TASKS.values()}:
+        raise ValueError(f"there is a task {name!r} or a route {ability.route!r} already; choose another name")
+    if ability.settings is None:
+        raise ValueError(f"the task {name!r} has no settings; give {{}} if its task.json needs none")
+    TASKS[name] = ability

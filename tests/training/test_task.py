@@ -1,10 +1,11 @@
-"""An evaluation that is not better than the baseline is told, with what may help."""
+"""Tasks share nothing, and an evaluation that is not better than the baseline is told, with what may help."""
 
 import types
 
 import pytest
 
 from bert_keras.mistakes import flag_name
+from bert_keras.modeling.losses import Loss
 from bert_keras.tasks.few_shot.run import FewShot
 from bert_keras.tasks.finetuning.task import Task
 
@@ -72,3 +73,10 @@ def test_the_remedies_are_settings_of_the_run(kind, changes, remedies):
     task, values = made("accuracy", "most frequent class", kind), {"accuracy": 0.3616}
     message = task.shortfall(values, values, settings_of(**changes))
     assert message.spelled(flag_name) == START + remedies
+
+
+@pytest.mark.parametrize("name", ["facts", "files", "baseline", "own_weights", "weight_units"])
+def test_tasks_share_no_dict(name):
+    first, second = (Task(), Task()) if hasattr(Task, name) else (Loss(None), Loss(None))
+    getattr(first, name)["x"] = 1
+    assert (getattr(first, name), getattr(second, name)) == ({"x": 1}, {})

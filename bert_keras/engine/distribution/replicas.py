@@ -47,9 +47,5 @@ def graph_function(owner: object, name: str, jit_compile: bool | None = None) ->
     """
     # TensorFlow warns of too many traces, and counts those of all functions with the same code together. A partial has
     # no code, so it counts alone.
-    method = functools.partial(_call, weakref.ref(owner), name)
+    method = functools.partial(getattr(type(owner), name), weakref.proxy(owner))
     return tf.function(method, autograph=False, jit_compile=jit_compile)
-
-
-def _call(weak_owner: weakref.ref[Any], name: str, *arguments: Any) -> Any:
-    return getattr(weak_owner(), name)(*arguments)

@@ -3,7 +3,7 @@
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import tensorflow as tf
 
@@ -16,7 +16,7 @@ from bert_keras.tasks.graph.text_model import TextModel
 
 def make_text_model(network: IdsNetwork, tokenizer: GraphTokenizer, settings: Mapping[str, Any]) -> TextModel:
     """Makes the `TextModel` of a task from its IdsNetwork, a GraphTokenizer and the task.json of the model."""
-    return graph_of(settings["task"])(network, tokenizer, settings)
+    return cast(Any, graph_of(settings["task"]))(network, tokenizer, settings)
 
 
 def write_saved_model(text_model: TextModel, folder: str | os.PathLike) -> str:

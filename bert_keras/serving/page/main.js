@@ -4,8 +4,8 @@ import * as backend from "./backend.js";
 import { at, errorView, make } from "./dom.js";
 import { explain } from "./explanations.js";
 import { tableView } from "./table.js";
-import { TASKS, examplesOf, labelsOf } from "./tasks.js";
-import { VIEWS, cutsOf } from "./views.js";
+import { entryOf, examplesOf, labelsOf } from "./tasks.js";
+import { VIEWS, anyView, cutsOf } from "./views.js";
 
 // Tables and lists with more sentences are too large to read.
 const MOST_ITEMS = 40;
@@ -28,8 +28,8 @@ async function open() {
     return report(error);
   }
   if (!models.length) return report(new Error("This server has no model that the page can show."));
-  const name = ({ name, task }) => `${name}: ${TASKS[task].title}`;
-  at("model").replaceChildren(...models.map((each, index) => make("option", { value: index }, name(each))));
+  const nameOf = (each) => `${each.name}: ${entryOf(each).title}`;
+  at("model").replaceChildren(...models.map((each, index) => make("option", { value: index }, nameOf(each))));
   at("chooser").hidden = models.length === 1;
   const { number, values } = readAddress();
   if (number >= 0) return show(number, values);
@@ -93,7 +93,7 @@ const hashOf = ({ name, task }) => `#${encodeURIComponent(name)}/${task}`;
 function choose() {
   model = models[at("model").value];
   history.replaceState(null, "", hashOf(model));
-  const task = TASKS[model.task];
+  const task = entryOf(model);
   document.title = `${task.title} · ${model.name}`;
   at("title").textContent = task.title;
   at("purpose").textContent = `${task.purpose} Model: ${model.name}.${labelsOf(model)}`;
@@ -162,7 +162,7 @@ function clear() {
 
 /** Returns the items and options in the form. */
 function read() {
-  const { fields, options = {} } = TASKS[model.task];
+  const { fields, options = {} } = entryOf(model);
   const item = {};
   let items = [item];
   for (const name of model.fields) {
@@ -207,7 +207,7 @@ async function run() {
 async function answerOf(model, { items, options }) {
   const answers = await backend.answers(model, items, options);
   const tokens = (item) => backend.tokens(model, item);
-  const elements = await VIEWS[model.task]({ model, items, options, answers, fill, tokens });
+  const elements = await (VIEWS[model.task] ?? anyView)({ model, items, options, answers, fill, tokens });
   return [...cutsOf(model, answers), ...elements];
 }
 

@@ -2,7 +2,7 @@
 
 import { readTable, writeTable } from "./csv.js";
 import { errorView, fillLater, make } from "./dom.js";
-import { TASKS, beginningOf } from "./tasks.js";
+import { beginningOf, entryOf } from "./tasks.js";
 import { cutsOf } from "./views.js";
 
 const MOST_BYTES = 20e6;
@@ -120,7 +120,7 @@ function selectsOf(model, names) {
     const options = names.map((name, number) => make("option", { value: number }, beginningOf(name)));
     const select = make("select", { dir: "auto" }, none, options);
     select.selectedIndex = 1 + (guesses[place] ?? -1);
-    return make("label", { className: "option" }, `${TASKS[model.task].fields[field].label} is in the column `, select);
+    return make("label", { className: "option" }, `${entryOf(model).fields[field].label} is in the column `, select);
   });
 }
 
@@ -217,8 +217,8 @@ function reasonsOf(table, results) {
 }
 
 /** Returns the rows of the file with the answers; a new column that has the name of an old one gets another name. */
-function rowsWith({ task }, { rows, names }, results, anyAnswer) {
-  const { cells } = TASKS[task];
+function rowsWith(model, { rows, names }, results, anyAnswer) {
+  const { cells } = entryOf(model);
   const added = Object.keys(cells(anyAnswer));
   const hasErrors = results.some((result) => result instanceof Error);
   const cellsOf = (result) => (result instanceof Error ? added.map(() => "") : Object.values(cells(result)).map(String));

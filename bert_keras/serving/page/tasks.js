@@ -171,11 +171,23 @@ const MOST_CHARS = 40;
 // Types of entities in the examples, as common data sets name them.
 const TYPES = new Set(["PER", "PERSON", "LOC", "GPE", "ORG", "MISC"]);
 
+/** Returns the entry of the task of a model. A task that is not in the table brings its entry, without functions. */
+export function entryOf(model) {
+  return TASKS[model.task] ?? { cells: (answer) => plainValues(model, answer), ...model.page };
+}
+
+/** Returns the numbers and words of an answer, without the texts of its item and what the server adds. */
+export function plainValues({ fields }, answer) {
+  const isPlain = ([name, value]) => ["number", "string"].includes(typeof value) && ![...fields, "num_tokens"].includes(name);
+  return Object.fromEntries(Object.entries(answer).filter(isPlain));
+}
+
 /** Returns the examples from the data of a model, or else those of the task that fit it: texts by field, and a name. */
-export function examplesOf({ task, labels, fields, examples }) {
+export function examplesOf(model) {
+  const { task, labels, fields, examples } = model;
   if (examples?.length) return examples.map((texts) => ({ name: beginningOf(texts[fields[0]] ?? ""), ...texts }));
   if (task === "token_classification" && !labels?.every((label) => TYPES.has(label.toUpperCase()))) return [];
-  return TASKS[task].examples ?? [];
+  return entryOf(model).examples ?? [];
 }
 
 /** Returns the first words of a text, in at most 40 characters. */

@@ -1,6 +1,7 @@
 // The answer to each task: a function of the answers and the request that returns elements.
 
 import { make, marked, percent, share, slicer } from "./dom.js";
+import { plainValues } from "./tasks.js";
 
 const MOST_BARS = 12;
 
@@ -46,6 +47,17 @@ export const VIEWS = {
   score: scoreView,
   vectors: similarityView,
 };
+
+/** The view of a task that is not in the table: the values of the answer, and bars if it has probabilities. */
+export function anyView({ answers: [answer], model }) {
+  const shown = (value) => (typeof value === "number" ? String(Number(value.toPrecision(6))) : value);
+  const [first, ...others] = Object.entries(plainValues(model, answer)).map(([name, value]) => [name, shown(value)]);
+  return [
+    ...(first ? [make("p", { className: "result", dir: "auto" }, first[1])] : []),
+    ...(answer.probabilities ? [bars(ranked(model, answer.probabilities), ([name]) => name === first?.[1])] : []),
+    ...others.map(([name, value]) => make("p", { dir: "auto" }, `${name}: ${value}`)),
+  ];
+}
 
 /** Returns a warning if the model ignored a part of a text. */
 export function cutsOf({ max_seq_length: longest }, answers) {

@@ -39,15 +39,15 @@ const signed = (weight) => {
 };
 
 /** Returns whether the page can say why a model gives an answer. */
-export const isExplained = ({ task }) => task in EXPLAINED;
+export const isExplained = ({ task, options }) => task in EXPLAINED || options.includes("why");
 
 /** Returns the view of an item; `load()` promises the answer with the weights of its words. */
 export async function whyView(model, item, load) {
   if (!model.options.includes("why")) return make("p", {}, NEEDS_SERVER);
-  const explained = EXPLAINED[model.task](await load(), model);
+  const explained = (EXPLAINED[model.task] ?? EXPLAINED.classification)(await load(), model);
   if (!explained.length) return make("p", { className: "muted" }, "The model found nothing in this text.");
   const place = make("div");
-  const show = (number) => place.replaceChildren(...wordsView(...explained[number], item, SCALES[model.task]));
+  const show = (number) => place.replaceChildren(...wordsView(...explained[number], item, SCALES[model.task] ?? OF_PROBABILITY));
   show(0);
   if (explained.length === 1) return place;
   const options = explained.map(([name], value) => make("option", { value }, name));

@@ -21,7 +21,6 @@ from bert_keras.tasks.finetuning.why import (
     SeenWord,
     WordWeight,
     gradients_of_words,
-    seen_words,
     strongest,
     weights_of_words,
 )
@@ -185,7 +184,7 @@ class TextClassifier(ExplainedPredictor[str | tuple[str, str], Answer]):
             "classification": {"top_k": None, "coverage": None},
             "multi_label": {"top_k": None, "threshold": 0.5},
         }
-        return of_task.get(task, {}) | {"why": False}
+        return of_task.get(task, {}) | super()._default_options()
 
     def _check_options(self, options: dict[str, Any]) -> None:
         if options.get("top_k") is not None:
@@ -193,7 +192,7 @@ class TextClassifier(ExplainedPredictor[str | tuple[str, str], Answer]):
         check_threshold(options.get("threshold", 0.5))
         if options.get("coverage") is not None:
             self._least_probability(options["coverage"])
-        self._check_why(options["why"])
+        super()._check_options(options)
 
     def _make_model(self, config: BertConfig) -> ClassifierModel:
         return ClassifierModel(config, self.num_classes)
@@ -210,11 +209,7 @@ class TextClassifier(ExplainedPredictor[str | tuple[str, str], Answer]):
             raise Mistake(
                 "{} is {}, but the model takes single texts; give one str, or a list of several", source, shown(text)
             )
-        self._check_text(text, source)
-        return Example("", text, source=source)
-
-    def _words(self, example: Example, rows: Arrays) -> list[SeenWord]:
-        return seen_words(self.tokenizer, example, rows, self.settings.get("doc_stride"))
+        return super()._encode(text, source)
 
     def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         activation = {"classification": tf.nn.softmax, "multi_label": tf.nn.sigmoid}.get(self.settings["task"])

@@ -26,7 +26,7 @@ from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Predictor, Row
 from bert_keras.storage import paths
 from bert_keras.storage.text_files import is_blank
-from bert_keras.tasks.finetuning.why import FEWEST_SEQUENCES, SeenWord, without_word
+from bert_keras.tasks.finetuning.why import FEWEST_SEQUENCES, SeenWord, seen_words, without_word
 from bert_keras.tasks.tables.encoding import make_features
 from bert_keras.tasks.tables.examples import Example
 
@@ -174,6 +174,11 @@ class FineTunedPredictor(Predictor[Text, Answer]):
             if not (may_lack_second and name == names[1] and isinstance(text, str) and is_blank(text)):
                 self._check_text(text, source, name)
 
+    def _encode(self, text: Any, source: str) -> Any:
+        """Checks a text, and returns it as the example that `_features` takes; here a single text."""
+        self._check_text(text, source)
+        return Example("", text, source=source)
+
     def _questions(self, encoded: tuple[Any, Arrays]) -> Iterator[Question]:
         _, rows = encoded
         for ids, segment_ids, mask in zip(rows["input_ids"], rows["segment_ids"], rows["input_mask"], strict=True):
@@ -203,9 +208,15 @@ class ExplainedPredictor(FineTunedPredictor[Text, Answer]):
         """Returns a function that refuses a number of sequences for the gradients of a text."""
         return lambda count: self.limits.check("max_sequences", count, source, "sequences for its gradients")
 
+    def _default_options(self) -> dict[str, Any]:
+        return {"why": False}
+
+    def _check_options(self, options: dict[str, Any]) -> None:
+        self._check_why(options["why"])
+
     def _words(self, example: Any, rows: Arrays) -> list[SeenWord]:
-        """Returns the words to hide."""
-        raise NotImplementedError
+        """Returns the words to hide; here those of an `Example`."""
+        return seen_words(self.tokenizer, example, rows, self.settings.get("doc_stride"))
 
     def _encode_row(
         self, row: Row, counts: Counts, options: dict[str, Any], extra: dict[str, Any]

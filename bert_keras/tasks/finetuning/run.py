@@ -82,8 +82,32 @@ class FineTuning(Networks):
         if settings.deterministic:
             tf.config.experimental.enable_op_determinism()
         with open_run_dir(settings.output_dir, task.program, workers, values_of(settings)) as run_dir:
-            run = self._decided(tries) if settings.do_train else self
-            return run._execute(run_dir, workers, tries)
+            run = self
+            if settings.do_train:
+                run = self._decided(tries)
+                _claim(run_dir, task, run.opened, tries, workers)
+            else:
+                run_dir.create()
+            # The chief writes the features, and the others read them.
+            workers.chief_first(lambda: task.prepare(run_dir.path))
+            if task.eval_features is not None:
+                warn_of_trained_data({**values_of(settings), **task.files}, task.texts)
+            trained = Trained()
+            if settings.do_train:
+                settings = run.opened.settings
+                if len(tries) == 1:
+                    trained = run.train(dataclasses.replace(settings, **tries[0]), run_dir)
+                elif not try_all(tries, settings, run_dir, task, run.train):
+                    trained = None
+                if trained is None:
+                    return Result()
+                if task.calibration_features is not None:
+                    trained = run._calibrate(run_dir, trained)
+                note_model(run_dir)
+                if task.page_examples:
+                    run_dir.write_text(PAGE_EXAMPLES_FILE, readable_json(task.page_examples))
+            workers.wait()  # until the chief has written the whole model
+            return run._use_model(run_dir, trained)
 
     def _decided(self, tries: list[dict[str, Any]]) -> Self:
         """Returns the run with a choice for {jit}=auto; checks the batch sizes."""
@@ -93,32 +117,6 @@ class FineTuning(Networks):
             num_tokens = min(one.num_train_steps * one.train_batch_size for one in counted) * settings.max_seq_length
             settings = take_jit(settings, num_tokens, opened.files.config, self.strategy.num_replicas_in_sync)
         return dataclasses.replace(self, opened=dataclasses.replace(opened, settings=settings))
-
-    def _execute(self, run_dir: RunDir, workers: Workers, tries: list[dict[str, Any]]) -> Result:
-        task, opened, settings = self.task, self.opened, self.opened.settings
-        if settings.do_train:
-            _claim(run_dir, task, opened, tries, workers)
-        else:
-            run_dir.create()
-        # The chief writes the features, and the others read them.
-        workers.chief_first(lambda: task.prepare(run_dir.path))
-        if task.eval_features is not None:
-            warn_of_trained_data({**values_of(settings), **task.files}, task.texts)
-        trained = Trained()
-        if settings.do_train:
-            if len(tries) == 1:
-                trained = self.train(dataclasses.replace(settings, **tries[0]), run_dir)
-            elif not try_all(tries, settings, run_dir, task, self.train):
-                trained = None
-            if trained is None:
-                return Result()
-            if task.calibration_features is not None:
-                trained = self._calibrate(run_dir, trained)
-            note_model(run_dir)
-            if task.page_examples:
-                run_dir.write_text(PAGE_EXAMPLES_FILE, readable_json(task.page_examples))
-        workers.wait()  # until the chief has written the whole model
-        return self._use_model(run_dir, trained)
 
     def train(self, settings: FineTuningSettings, run_dir: RunDir) -> Trained | None:
         """Trains or resumes with one value of each setting, and keeps the best or last weights in `model/`.
