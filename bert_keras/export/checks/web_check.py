@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import math
 import pathlib
 import shutil
 import subprocess
@@ -58,7 +59,7 @@ def compare_in_node(
         shutil.copyfile(quantized, web / WEB_MODEL)
         changed = answers_in_node(web, items)
         plain.replace(web / WEB_MODEL)
-        _, num_other = compare_answers(called, found, changed, ranked=predictor.ranked, is_quantized=True)
+        _, num_other = compare_answers(called, found, changed, math.inf, predictor.ranked)
         log.info("web: quantization changes %d of these %d answers", num_other, len(items))
     return {"answers": largest, "num_texts": len(items), "num_other": num_other}
 
