@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.cleaning.filters import Cleaning, log, tell_removed
 from bert_keras.data_prep.cleaning.tasks import DROP, EVAL, TRAIN, Task, clean_documents, list_lines, write_kept
 from bert_keras.data_prep.corpus.documents import Documents
@@ -21,7 +20,7 @@ from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, UnusableTextError, text_warnings
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_texts
-from bert_keras.data_prep.corpus.workers import Workers, WorkFolder, in_groups
+from bert_keras.data_prep.corpus.workers import Work, WorkFolder, in_groups
 from bert_keras.data_prep.text.chinese_words import CorpusTokenizer
 from bert_keras.storage.inspection import FileForm
 
@@ -39,15 +38,8 @@ class CleanTexts(NamedTuple):
     report: dict
 
 
-def clean_texts(
-    texts: Sequence[TextFile],
-    cleaning: Cleaning,
-    strict_utf8: bool,
-    folder: WorkFolder,
-    run: Callable,
-    progress: Progress,
-) -> CleanTexts:
-    """Writes the cleaned documents of both parts to a folder, with the `run` method of workers.
+def clean_texts(texts: Sequence[TextFile], cleaning: Cleaning, strict_utf8: bool, work: Work) -> CleanTexts:
+    """Writes the cleaned documents of both parts to the work folder.
 
     The folder may have results of an interrupted run. The report has the numbers of
     documents, lines and characters "before" cleaning, those that each filter removed, and those "held_out".
@@ -55,6 +47,7 @@ def clean_texts(
     Raises:
         UnusableTextError: nothing is left, no document is held out, or with `strict_utf8` text that is not UTF-8.
     """
+    folder = work.folder
     folder.finish("cleaning-texts", {"texts": texts})
     chunks, sizes = {}, {}
     ranges = (
@@ -67,9 +60,9 @@ def clean_texts(
         chunks[name] = Task(group[0][0], group[0][1], group[-1][0], group[-1][2], strict_utf8, cleaning)
         sizes[name] = sum(end - start for _, start, end in group)
     if cleaning.drop_repeated_lines:
-        _run(list_lines, "lines-", chunks, sizes, folder, run, progress, "finding repeated lines")
+        _run(list_lines, "lines-", chunks, sizes, work, "finding repeated lines")
         _count_lines(list(chunks), cleaning.drop_repeated_lines, folder)
-    results = _run(clean_documents, "documents-", chunks, sizes, folder, run, progress, "cleaning")
+    results = _run(clean_documents, "documents-", chunks, sizes, work, "cleaning")
     counts, dropped = {}, Dropped()
     for name in chunks:
         for reason, values in results[name]["counts"].items():
@@ -83,7 +76,7 @@ def clean_texts(
     for name, index in indexes.items():
         tasks[name] = sides[first : first + len(index)].tobytes()
         first += len(index)
-    _run(write_kept, "kept-", tasks, sizes, folder, run, progress, "writing the cleaned text")
+    _run(write_kept, "kept-", tasks, sizes, work, "writing the cleaned text")
     report = _report(counts, cleaning)
     tell_removed(report)
     if TRAIN not in sides:
@@ -109,32 +102,29 @@ def tokenize_clean(
     forms: Sequence[FileForm],
     tokenizer: CorpusTokenizer,
     strict_utf8: bool,
-    workers: Workers,
-    folders: Sequence[WorkFolder],
-    progress: Progress,
+    works: Sequence[Work],
     options: TextOptions,
     cleaning: Cleaning,
 ) -> tuple[list[tuple[Documents, int]], dict]:
     """Cleans text files and tokenizes them like `tokenize_corpus`.
 
-    Returns documents and number of `[UNK]` tokens of the training part and, if there is a second folder, of the
+    Returns documents and number of `[UNK]` tokens of the training part and, if there is a second work folder, of the
     held-out part; and {"cleaning": the report}.
     """
 
     @functools.cache
     def cleaned() -> list[list[TextFile]]:
-        texts = local_texts(forms, folders[0], workers.run, progress, options)
-        found = clean_texts(texts, cleaning, strict_utf8, folders[0], workers.run, progress)
-        folders[0].finish("cleaned", found.report)
+        found = clean_texts(local_texts(forms, works[0], options), cleaning, strict_utf8, works[0])
+        works[0].folder.finish("cleaned", found.report)
         return [found.train, found.eval]
 
     corpora = [
-        tokenize_texts(lambda part=part: cleaned()[part], tokenizer, strict_utf8, workers, folder, progress)
-        for part, folder in enumerate(folders)
+        tokenize_texts(lambda part=part: cleaned()[part], tokenizer, strict_utf8, work)
+        for part, work in enumerate(works)
     ]
     for prefix in _PREFIXES:
-        folders[0].remove(prefix)
-    return corpora, {"cleaning": folders[0].result("cleaned")}
+        works[0].folder.remove(prefix)
+    return corpora, {"cleaning": works[0].folder.result("cleaned")}
 
 
 def _run(
@@ -142,19 +132,17 @@ def _run(
     prefix: str,
     tasks: Mapping[str, Any],
     sizes: Mapping[str, int],
-    folder: WorkFolder,
-    run: Callable,
-    progress: Progress,
+    work: Work,
     doing: str,
 ) -> dict[str, dict]:
-    progress.start(doing, sum(sizes.values()), "bytes")
+    work.progress.start(doing, sum(sizes.values()), "bytes")
     results = {}
-    for name, result in run(function, folder, {f"{prefix}{name}": task for name, task in tasks.items()}):
+    for name, result in work.run(function, {f"{prefix}{name}": task for name, task in tasks.items()}):
         if "dropped" in result and tasks[name.removeprefix(prefix)].strict_utf8:
             Dropped(**result["dropped"]).refuse_invalid()
         results[name.removeprefix(prefix)] = result
-        progress.advance(sizes[name.removeprefix(prefix)])
-    progress.finish()
+        work.progress.advance(sizes[name.removeprefix(prefix)])
+    work.progress.finish()
     return results
 
 

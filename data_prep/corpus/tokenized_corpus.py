@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -10,12 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, pieces_of, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import local_texts
-from bert_keras.data_prep.corpus.workers import Workers, WorkFolder, in_groups
+from bert_keras.data_prep.corpus.workers import Work, WorkFolder, in_groups
 from bert_keras.data_prep.text.chinese_words import CorpusTokenizer, count_unknown
 from bert_keras.mistakes import Message
 from bert_keras.storage.inspection import FileForm
@@ -42,9 +40,7 @@ def tokenize_corpus(
     forms: Sequence[FileForm],
     tokenizer: CorpusTokenizer,
     strict_utf8: bool,
-    workers: Workers,
-    folder: WorkFolder,
-    progress: Progress,
+    work: Work,
     options: TextOptions = RELEASE,
 ) -> tuple[Documents, int]:
     """Reads and tokenizes text files, by default with one sentence per line and a blank line after each document.
@@ -53,45 +49,39 @@ def tokenize_corpus(
     file continues in the next file, with a warning in the log. Bytes that are not UTF-8 are dropped; with `strict_utf8`
     they raise UnusableTextError, which names file and line.
 
-    The tokenizer must also be the first element of the workers' context. The folder may hold results of an interrupted
-    build. Returns the documents in the order of the files, and the number of `[UNK]` tokens.
+    The tokenizer must also be the first element of the workers' context. The work folder may hold results of an
+    interrupted build. Returns the documents in the order of the files, and the number of `[UNK]` tokens.
     """
-    get_texts = functools.partial(local_texts, forms, folder, workers.run, progress, options)
-    documents = tokenize_texts(get_texts, tokenizer, strict_utf8, workers, folder, progress)
-    folder.remove("source-")
+    documents = tokenize_texts(lambda: local_texts(forms, work, options), tokenizer, strict_utf8, work)
+    work.folder.remove("source-")
     return documents
 
 
 def tokenize_texts(
-    get_texts: Callable[[], Sequence[TextFile]],
-    tokenizer: CorpusTokenizer,
-    strict_utf8: bool,
-    workers: Workers,
-    folder: WorkFolder,
-    progress: Progress,
+    get_texts: Callable[[], Sequence[TextFile]], tokenizer: CorpusTokenizer, strict_utf8: bool, work: Work
 ) -> tuple[Documents, int]:
     """Tokenizes texts in the format of the original BERT like `tokenize_corpus`; gets them only if they are needed."""
-    corpus = folder.result("corpus")
+    corpus = work.folder.result("corpus")
     if corpus is None:
         texts = get_texts()
         chunks = cut(texts)
         results = {}
         tasks = {name: (parts, strict_utf8) for name, parts in chunks.items()}
         sizes = {name: sum(chunk.size for chunk in parts) for name, parts in chunks.items()}
-        progress.start("reading", sum(sizes.values()), "bytes")
-        for name, result in workers.run(_tokenize_chunk, folder, tasks):
+        work.progress.start("reading", sum(sizes.values()), "bytes")
+        for name, result in work.run(_tokenize_chunk, tasks):
             if strict_utf8:
                 Dropped(**result["dropped"]).refuse_invalid()
             results[name] = result
-            progress.advance(sizes[name])
-        progress.finish()
-        corpus = _join([(name, results[name]) for name in chunks], texts, folder)
-    folder.remove("text-")
+            work.progress.advance(sizes[name])
+        work.progress.finish()
+        corpus = _join([(name, results[name]) for name in chunks], texts, work.folder)
+    work.folder.remove("text-")
     for warning in corpus["warnings"]:
         log.warning(Message(*warning))
     if not corpus["num_documents"]:
         return Documents(tokenizer.vocab_size), 0
-    return open_corpus(folder, tokenizer.vocab_size), corpus["num_unknown"]
+    return open_corpus(work.folder, tokenizer.vocab_size), corpus["num_unknown"]
 
 
 def open_corpus(folder: WorkFolder, vocab_size: int) -> Documents:

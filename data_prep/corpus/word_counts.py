@@ -12,7 +12,7 @@ from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, pieces_of, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.tokenized_corpus import Chunk, cut
-from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder, temporary_work
+from bert_keras.data_prep.corpus.workers import ThisProcess, Work, Workers, WorkFolder, temporary_work
 from bert_keras.data_prep.text.same_text import hash_of
 from bert_keras.data_prep.text.splitting import BasicTokenizer
 from bert_keras.mistakes import Mistake
@@ -53,10 +53,11 @@ def count_words(
     words, dropped, rare = Words(collections.Counter(), collections.Counter()), Dropped(), 0
     start = ThisProcess if num_workers == 1 else functools.partial(Workers, num_workers)
     with temporary_work(None) as folder, start(tokenizer) as workers:
-        chunks = cut(local_texts(forms, folder, workers.run, progress, options))
+        work = Work(workers, folder, progress)
+        chunks = cut(local_texts(forms, work, options))
         tasks = {name: (parts, strict_utf8) for name, parts in chunks.items()}
         progress.start("reading", sum(chunk.size for parts in chunks.values() for chunk in parts), "bytes")
-        for name, result in _in_order(workers.run(_count_task, folder, tasks), tasks):
+        for name, result in _in_order(work.run(_count_task, tasks), tasks):
             for counts, found in zip(words, result["words"], strict=True):
                 counts.update(found)
             dropped.add(Dropped(**result["dropped"]))

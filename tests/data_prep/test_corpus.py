@@ -9,7 +9,7 @@ from tokenized import read_documents
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus import text_lines, tokenized_corpus
 from bert_keras.data_prep.corpus.documents import inspect_texts
-from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
+from bert_keras.data_prep.corpus.workers import ThisProcess, Work, Workers, WorkFolder
 
 TEXTS = {
     "0.txt": b"\n\n ab cd \r\nefg\n\n\n\x00\n\nhi",
@@ -40,7 +40,7 @@ def tokenize(letters_tokenizer, tmp_path, monkeypatch):
             monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", chunk_bytes)
             with WorkFolder(str(tmp_path / name)) as folder:
                 return tokenized_corpus.tokenize_corpus(
-                    inspect_texts(files), letters_tokenizer, False, workers, folder, Progress()
+                    inspect_texts(files), letters_tokenizer, False, Work(workers, folder, Progress())
                 )
 
         yield tokenize
@@ -78,7 +78,7 @@ def test_lines_are_counted_once_for_all_of_the_text(letters_tokenizer, tmp_path,
             workers = ThisProcess((letters_tokenizer,))
             files = [str(tmp_path / "text.gz")]
             tokenized_corpus.tokenize_corpus(
-                inspect_texts(files), letters_tokenizer, False, workers, folder, Progress()
+                inspect_texts(files), letters_tokenizer, False, Work(workers, folder, Progress())
             )
             assert messages[-2].startswith(f"{tmp_path}/text.gz line 8: not valid UTF-8; dropped 30 bytes in 30 lines")
             assert messages[-1].startswith(f"{tmp_path}/text.gz line 9: a carriage return inside the line is dropped")
