@@ -6,7 +6,6 @@
 """
 
 import collections
-import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,34 +14,26 @@ import numpy as np
 
 from bert_keras.data_prep.cleaning.filters import Cleaning, log, tell_removed
 from bert_keras.data_prep.cleaning.tasks import DROP, EVAL, TRAIN, Task, clean_documents, list_lines, write_kept
-from bert_keras.data_prep.corpus.documents import Documents
-from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, UnusableTextError, text_warnings
-from bert_keras.data_prep.corpus.text_sources import local_texts
-from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_texts
 from bert_keras.data_prep.corpus.workers import Work, WorkFolder, in_groups
-from bert_keras.data_prep.text.chinese_words import CorpusTokenizer
-from bert_keras.storage.inspection import FileForm
 
 CHUNK_BYTES = 4 << 20
-_PREFIXES = ("lines-", "documents-", "kept-", "source-")
 _PAIRS_AT_ONCE = 1 << 22  # of a line and a document; 16 bytes each
 _UNITS = ("documents", "lines", "characters")
 
 
 class CleanTexts(NamedTuple):
-    """Readable texts to train on and to evaluate on, and the report."""
+    """Readable texts to train on and to evaluate on."""
 
     train: list[TextFile]
     eval: list[TextFile]
-    report: dict
 
 
 def clean_texts(texts: Sequence[TextFile], cleaning: Cleaning, strict_utf8: bool, work: Work) -> CleanTexts:
     """Writes the cleaned documents of both parts to the work folder.
 
-    The folder may have results of an interrupted run. The report has the numbers of
-    documents, lines and characters "before" cleaning, those that each filter removed, and those "held_out".
+    The folder may have results of an interrupted run. Its result "cleaned" is the report: the numbers of documents,
+    lines and characters "before" cleaning, those that each filter removed, and those "held_out".
 
     Raises:
         UnusableTextError: nothing is left, no document is held out, or with `strict_utf8` text that is not UTF-8.
@@ -95,36 +86,8 @@ def clean_texts(texts: Sequence[TextFile], cleaning: Cleaning, strict_utf8: bool
         ]
         for part in ("train", "eval")
     ]
-    return CleanTexts(parts[0], parts[1] if cleaning.eval_share else [], report)
-
-
-def tokenize_clean(
-    forms: Sequence[FileForm],
-    tokenizer: CorpusTokenizer,
-    strict_utf8: bool,
-    works: Sequence[Work],
-    options: TextOptions,
-    cleaning: Cleaning,
-) -> tuple[list[tuple[Documents, int]], dict]:
-    """Cleans text files and tokenizes them like `tokenize_corpus`.
-
-    Returns documents and number of `[UNK]` tokens of the training part and, if there is a second work folder, of the
-    held-out part; and {"cleaning": the report}.
-    """
-
-    @functools.cache
-    def cleaned() -> list[list[TextFile]]:
-        found = clean_texts(local_texts(forms, works[0], options), cleaning, strict_utf8, works[0])
-        works[0].folder.finish("cleaned", found.report)
-        return [found.train, found.eval]
-
-    corpora = [
-        tokenize_texts(lambda part=part: cleaned()[part], tokenizer, strict_utf8, work)
-        for part, work in enumerate(works)
-    ]
-    for prefix in _PREFIXES:
-        works[0].folder.remove(prefix)
-    return corpora, {"cleaning": works[0].folder.result("cleaned")}
+    folder.finish("cleaned", report)
+    return CleanTexts(parts[0], parts[1] if cleaning.eval_share else [])
 
 
 def _run(

@@ -10,13 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_keras.data_prep.corpus.documents import Documents
-from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, pieces_of, read_lines, text_warnings
-from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.workers import Work, WorkFolder, in_groups
 from bert_keras.data_prep.text.chinese_words import CorpusTokenizer, count_unknown
 from bert_keras.mistakes import Message
-from bert_keras.storage.inspection import FileForm
 
 log = logging.getLogger("bert_keras")
 
@@ -36,14 +33,10 @@ class Chunk(NamedTuple):
         return self.end - self.start
 
 
-def tokenize_corpus(
-    forms: Sequence[FileForm],
-    tokenizer: CorpusTokenizer,
-    strict_utf8: bool,
-    work: Work,
-    options: TextOptions = RELEASE,
+def tokenize_texts(
+    get_texts: Callable[[], Sequence[TextFile]], tokenizer: CorpusTokenizer, strict_utf8: bool, work: Work
 ) -> tuple[Documents, int]:
-    """Reads and tokenizes text files, by default with one sentence per line and a blank line after each document.
+    """Tokenizes texts with one sentence per line and a blank line after each document; gets them only if needed.
 
     As in the original BERT, the end of a file does not end a document. Without a blank line, the last document of a
     file continues in the next file, with a warning in the log. Bytes that are not UTF-8 are dropped; with `strict_utf8`
@@ -52,15 +45,6 @@ def tokenize_corpus(
     The tokenizer must also be the first element of the workers' context. The work folder may hold results of an
     interrupted build. Returns the documents in the order of the files, and the number of `[UNK]` tokens.
     """
-    documents = tokenize_texts(lambda: local_texts(forms, work, options), tokenizer, strict_utf8, work)
-    work.folder.remove("source-")
-    return documents
-
-
-def tokenize_texts(
-    get_texts: Callable[[], Sequence[TextFile]], tokenizer: CorpusTokenizer, strict_utf8: bool, work: Work
-) -> tuple[Documents, int]:
-    """Tokenizes texts in the format of the original BERT like `tokenize_corpus`; gets them only if they are needed."""
     corpus = work.folder.result("corpus")
     if corpus is None:
         texts = get_texts()
@@ -85,7 +69,7 @@ def tokenize_texts(
 
 
 def open_corpus(folder: WorkFolder, vocab_size: int) -> Documents:
-    """Returns the documents that `tokenize_corpus` wrote to a folder."""
+    """Returns the documents that `tokenize_texts` wrote to a folder."""
     return Documents.open([folder.file(name) for name in _ARRAYS], vocab_size)
 
 

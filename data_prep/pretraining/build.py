@@ -23,11 +23,12 @@ from typing import Any
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.cleaning.filters import NO_CLEANING, Cleaning, check_eval
-from bert_keras.data_prep.cleaning.text_cleaning import tokenize_clean
+from bert_keras.data_prep.cleaning.text_cleaning import clean_texts
 from bert_keras.data_prep.corpus.documents import Documents, inspect_texts
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
-from bert_keras.data_prep.corpus.text_lines import UnusableTextError
-from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
+from bert_keras.data_prep.corpus.text_lines import TextFile, UnusableTextError
+from bert_keras.data_prep.corpus.text_sources import local_texts
+from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_texts
 from bert_keras.data_prep.corpus.workers import ThisProcess, Work, Workers, WorkFolder
 from bert_keras.data_prep.pretraining.corpus_checks import (
     check_documents,
@@ -129,10 +130,9 @@ class Build:
 
     def start(self) -> Any:
         """Starts the `Workers`, or what replaces them."""
-        start = self.start_workers or (
-            ThisProcess if self.num_workers == 1 else functools.partial(Workers, self.num_workers)
-        )
-        return start(self.tools)
+        if self.start_workers:
+            return self.start_workers(self.tools)
+        return ThisProcess(self.tools) if self.num_workers == 1 else Workers(self.num_workers, self.tools)
 
     @functools.cached_property
     def metadata(self) -> dict[str, Any]:
@@ -279,13 +279,27 @@ def _build_files(build: Build, workers: Workers, folder: WorkFolder, files: Sequ
 
 
 def tokenize(build: Build, works: Sequence[Work]) -> tuple[list[tuple[Documents, int]], dict]:
-    """Returns documents and number of unknown tokens of each part, and the report of the cleaning if there is one."""
-    shared = build.texts, build.tools.tokenizer, build.settings.strict_utf8
-    if not build.cleaning.is_needed:
-        return [tokenize_corpus(*shared, works[0], build.text_options)], {}
+    """Reads, cleans and tokenizes the text.
+
+    Returns documents and number of `[UNK]` tokens of the training part and, if there is second work, of the held-out
+    part; and {"cleaning": the report} with cleaning.
+    """
+    folder, strict_utf8 = works[0].folder, build.settings.strict_utf8
     # The seed of the examples chooses the held-out documents, too.
     cleaning = dataclasses.replace(build.cleaning, random_seed=build.settings.random_seed)
-    return tokenize_clean(*shared, works, build.text_options, cleaning)
+
+    @functools.cache
+    def get_texts() -> Sequence[Sequence[TextFile]]:
+        texts = local_texts(build.texts, works[0], build.text_options)
+        return clean_texts(texts, cleaning, strict_utf8, works[0]) if cleaning.is_needed else [texts]
+
+    corpora = [
+        tokenize_texts(lambda part=part: get_texts()[part], build.tools.tokenizer, strict_utf8, work)
+        for part, work in enumerate(works)
+    ]
+    for prefix in ("lines-", "documents-", "kept-", "source-"):  # copies, which both parts may need until here
+        folder.remove(prefix)
+    return corpora, {"cleaning": folder.result("cleaned")} if cleaning.is_needed else {}
 
 
 def check_corpus(documents: Documents, build: Build) -> None:

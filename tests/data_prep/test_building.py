@@ -11,13 +11,12 @@ import random
 import numpy as np
 import pytest
 from tiny_data import examples_of
-from tokenized import read_documents
+from tokenized import read_documents, tokenize_files
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus import text_sources, tokenized_corpus
-from bert_keras.data_prep.corpus.documents import Documents, inspect_texts
-from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
+from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.workers import ThisProcess, Work, Workers, WorkFolder
 from bert_keras.data_prep.pretraining import build as builder
 from bert_keras.data_prep.pretraining import shuffling, tasks
@@ -194,7 +193,7 @@ def test_small_files_share_tasks_and_keep_their_documents_and_warnings(
         num_tasks.append(0)
         with WorkFolder(str(tmp_path / f"work{size}")) as folder:
             work = Work(Counting((letters_tokenizer,)), folder, Progress())
-            found, _ = tokenize_corpus(inspect_texts(files), letters_tokenizer, False, work)
+            found, _ = tokenize_files(files, letters_tokenizer, work)
             for name in ("tokens", "sentence_starts", "document_starts"):
                 assert list(getattr(found, name)) == list(getattr(expected, name))
             found.close()
@@ -275,6 +274,18 @@ def test_number_of_opened_files_grows_only_with_the_data(letters_tokenizer, tmp_
         build_here(str(tmp_path / "text.txt"), letters_tokenizer, tmp_path / str(size), names)
     assert opened[20] > 15
     assert opened[80] < 1.4 * 2 * opened[40] < 1.4**2 * 4 * opened[20]
+
+
+@pytest.mark.parametrize("options", [{}, {"cleaning": Cleaning(drop_repeated_lines=60, remove_duplicates="exact")}])
+def test_copies_of_the_text_are_removed_when_it_is_tokenized(text, letters_tokenizer, folder, options):
+    pathlib.Path(f"{text}.gz").write_bytes(gzip.compress(pathlib.Path(text).read_bytes()))
+    with stopped_at("draw_all"):
+        build_here(f"{text}.gz", letters_tokenizer, folder, **options)
+    [work] = folder.iterdir()
+    arrays = {"tokens", "sentence_starts", "document_starts"}
+    assert {path.name for path in work.iterdir() if path.suffix != ".json"} == {*arrays, "lock"}
+    build_here(f"{text}.gz", letters_tokenizer, folder, **options)
+    assert_is_built(folder)
 
 
 def test_other_settings_start_again_and_report_old_work(text, letters_tokenizer, folder, monkeypatch, messages):

@@ -32,8 +32,9 @@ def clean(tmp_path, documents, cleaning, num_files=1):
         files.append(TextFile(str(file), str(file)))
     with WorkFolder(str(tmp_path / "folder")) as folder:
         found = text_cleaning.clean_texts(files, cleaning, False, Work(ThisProcess(None), folder, Progress()))
-        parts = ["".join(pathlib.Path(text.path).read_text() for text in part) for part in found[:2]]
-    return *([lines.split("\n") for lines in part.split("\n\n") if lines] for part in parts), found.report
+        parts = ["".join(pathlib.Path(text.path).read_text() for text in part) for part in found]
+        report = folder.result("cleaned")
+    return *([lines.split("\n") for lines in part.split("\n\n") if lines] for part in parts), report
 
 
 def random_documents(number, num_lines=12, seed=0):
@@ -223,7 +224,7 @@ def test_workers_and_an_interruption_change_nothing(text, letters_vocab_file, tm
         path.unlink()
     for module, name, at in (
         (text_cleaning, "_choose", 1),
-        (text_cleaning, "tokenize_texts", 2),
+        (builder, "tokenize_texts", 2),
         (builder, "write_all", 2),
         (builder, "publish", 1),
     ):
