@@ -98,14 +98,12 @@ def _run(
     work: Work,
     doing: str,
 ) -> dict[str, dict]:
-    work.progress.start(doing, sum(sizes.values()), "bytes")
-    results = {}
-    for name, result in work.run(function, {f"{prefix}{name}": task for name, task in tasks.items()}):
+    results, named = {}, {f"{prefix}{name}": task for name, task in tasks.items()}
+    for name, result in work.run(function, named, doing, sum(sizes.values())):
         if "dropped" in result and tasks[name.removeprefix(prefix)].strict_utf8:
             Dropped(**result["dropped"]).refuse_invalid()
         results[name.removeprefix(prefix)] = result
         work.progress.advance(sizes[name.removeprefix(prefix)])
-    work.progress.finish()
     return results
 
 

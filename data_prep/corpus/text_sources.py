@@ -107,12 +107,10 @@ def local_texts(forms: Sequence[FileForm], work: Work, options: TextOptions = RE
             f"{len({form.file for form in forms}):,}",
             work.folder.path,
         )
-        work.progress.start("copying", sum(sizes), "bytes")
-        for name, result in work.run(_copy, tasks):
+        for name, result in work.run(_copy, tasks, "copying", sum(sizes)):
             if "mistake" in result:
                 raise UnusableTextError(*result["mistake"])
             work.progress.advance(sizes[int(name.removeprefix("source-"))])
-        work.progress.finish()
     return texts
 
 

@@ -52,13 +52,11 @@ def tokenize_texts(
         results = {}
         tasks = {name: (parts, strict_utf8) for name, parts in chunks.items()}
         sizes = {name: sum(chunk.size for chunk in parts) for name, parts in chunks.items()}
-        work.progress.start("reading", sum(sizes.values()), "bytes")
-        for name, result in work.run(_tokenize_chunk, tasks):
+        for name, result in work.run(_tokenize_chunk, tasks, "reading", sum(sizes.values())):
             if strict_utf8:
                 Dropped(**result["dropped"]).refuse_invalid()
             results[name] = result
             work.progress.advance(sizes[name])
-        work.progress.finish()
         corpus = _join([(name, results[name]) for name in chunks], texts, work.folder)
     work.folder.remove("text-")
     for warning in corpus["warnings"]:
@@ -109,6 +107,11 @@ def _tokenize_chunk(context: Sequence[Any], folder: WorkFolder, name: str, task:
 
 
 def _join(results: Sequence[tuple[str, dict]], texts: Sequence[TextFile], folder: WorkFolder) -> dict:
+    """Copies the arrays of all chunks into one file each, and returns the result of the task "corpus".
+
+    Random next sentences come from anywhere in the text. Looking up the chunk of each of them, and opening its file
+    if too many are open, takes far longer than this copy.
+    """
     num_tokens = num_sentences = num_documents = last_end = 0
     dropped = Dropped()
     with contextlib.ExitStack() as stack:

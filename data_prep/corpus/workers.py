@@ -309,6 +309,10 @@ class Work(NamedTuple):
     folder: WorkFolder
     progress: Progress
 
-    def run(self, function: Callable, tasks: Mapping[str, Any]) -> Iterator[tuple[str, dict]]:
-        """Runs the unfinished tasks; see `Workers.run`."""
-        return self.workers.run(function, self.folder, tasks)
+    def run(
+        self, function: Callable, tasks: Mapping[str, Any], doing: str, total: int, unit: str = "bytes"
+    ) -> Iterator[tuple[str, dict]]:
+        """Runs the unfinished tasks like `Workers.run`; the caller advances the progress of `total` units."""
+        self.progress.start(doing, total, unit)
+        yield from self.workers.run(function, self.folder, tasks)
+        self.progress.finish()

@@ -112,14 +112,12 @@ def merge_all(runs: Sequence[tuple[str, int]], work: Work) -> Sequence[tuple[str
         level += 1
         groups = [runs[first : first + MOST_RUNS] for first in range(0, len(runs), MOST_RUNS)]
         tasks = {f"merged-{level}-{number:06}": [run for run, _ in group] for number, group in enumerate(groups)}
-        work.progress.start("sorting", sum(num_bytes for _, num_bytes in runs), "bytes")
         sizes = {}
-        for name, result in work.run(_merge_task, tasks):
+        for name, result in work.run(_merge_task, tasks, "sorting", sum(num_bytes for _, num_bytes in runs)):
             sizes[name] = result["num_bytes"]
             for file in _files_of(tasks[name]):
                 paths.remove(work.folder.file(file))
             work.progress.advance(sizes[name])
-        work.progress.finish()
         runs = [(name, sizes[name]) for name in tasks]
     return runs
 

@@ -59,15 +59,13 @@ def draw_all(
             for first, end in _cut(documents, num_duplicates)
         }
     draw = functools.partial(_draw_in_order, work.progress) if is_release_order else _draw_task
-    work.progress.start("building instances", len(documents) * num_duplicates, "documents")
     runs, shown = [], []
-    for name, result in work.run(draw, tasks):
+    for name, result in work.run(draw, tasks, "building instances", len(documents) * num_duplicates, "documents"):
         counts.update(result["counts"])
         runs += [tuple(run) for run in result["runs"]]
         shown = shown or result["shown"]
         if not is_release_order:
             work.progress.advance(tasks[name][2] - tasks[name][1])
-    work.progress.finish()
     # Sorted, so that the order of examples with equal keys does not depend on which task finished first.
     return sorted(runs), counts, [Instance(*instance) for instance in shown]
 
@@ -136,12 +134,10 @@ def write_all(
         f"shard-{number:05}": (is_gzip, [run for run, _ in runs], number, num_files, num_parts)
         for number in range(num_files)
     }
-    work.progress.start("writing", num_instances, "instances")
     counts = {}
-    for name, result in work.run(_write_task, tasks):
+    for name, result in work.run(_write_task, tasks, "writing", num_instances, "instances"):
         counts[name] = result["num_records"]
         work.progress.advance(counts[name])
-    work.progress.finish()
     return {work.folder.file(f"{name}.records"): counts[name] for name in tasks}
 
 
