@@ -112,7 +112,7 @@ class Build:
 
     @functools.cached_property
     def texts(self) -> list[FileForm]:
-        """How to read the input files; raises ValueError if they are not usable."""
+        """The forms of the input files; raises ValueError if they are not usable."""
         return inspect_texts(self.input_files, self.text_options)
 
     @property
