@@ -1,4 +1,4 @@
-"""The facts about a predictor that an export needs: how to compare, to show and to convert its model."""
+"""The facts about a predictor that exports and the server need: how to compare, show, convert and serve its model."""
 
 import dataclasses
 import pathlib
@@ -9,6 +9,7 @@ import numpy as np
 
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling.config import BertConfig
+from bert_keras.prediction.containers import given_fields
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +44,7 @@ class ExportFacts:
 
     @classmethod
     def open_pretrained(
-        cls, model: ModelFolder, settings: dict[str, Any], max_seq_length: int | None, **files: Any
+        cls, model: ModelFolder, settings: dict[str, Any], max_seq_length: int | None, /, **files: Any
     ) -> tuple[Any, dict[str, Any]]:
         """Opens a pre-trained model for an export with settings of the task, which it also returns as in a task.json.
 
@@ -81,3 +82,7 @@ class ExportFacts:
     def outputs_to_evaluate(self, outputs: dict[str, Any], features: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Returns what `Task.evaluate` takes, from the outputs of an exported network for features."""
         return outputs
+
+    def served_fields(self, text: Any, answer: Any) -> dict[str, Any]:
+        """Returns what the server replies to a text, from the answer to it."""
+        return given_fields(answer)

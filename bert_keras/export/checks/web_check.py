@@ -17,7 +17,7 @@ from bert_keras.export.choices import PLACES
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import WEB_MODEL
 from bert_keras.prediction import open_model
-from bert_keras.prediction.answer_lines import given_fields
+from bert_keras.prediction.containers import given_fields
 from bert_keras.prediction.predictor import Predictor
 from bert_keras.tasks.pretraining.token_places import read_tokens
 

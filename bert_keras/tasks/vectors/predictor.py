@@ -20,7 +20,7 @@ from bert_keras.prediction.network import Outputs, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Found
 from bert_keras.tasks.finetuning.predictor import Arrays, FineTunedPredictor
 from bert_keras.tasks.tables.examples import Example
-from bert_keras.tasks.vectors.features import FeatureExtractor, load_encoder
+from bert_keras.tasks.vectors.features import FeatureExtractor, ServedVectors, load_encoder
 
 log = logging.getLogger("bert_keras")
 
@@ -54,7 +54,7 @@ class Similarity:
         return f"{self.cosine:.4f}  {self.text}  |  {self.text_pair}"
 
 
-class Vectorizer(FineTunedPredictor[str | tuple[str, str], TextVector | Similarity]):
+class Vectorizer(ServedVectors, FineTunedPredictor[str | tuple[str, str], TextVector | Similarity]):
     """Returns one vector per text: `Vectorizer("run")("Paris").vector`.
 
     A call takes a str and returns a TextVector; given several texts, it returns a list. Tuples of two texts in a list
@@ -72,7 +72,7 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], TextVector | Similari
 
     @classmethod
     def open_pretrained(
-        cls, model: ModelFolder, settings: dict[str, Any], max_seq_length: int | None, **files: Any
+        cls, model: ModelFolder, settings: dict[str, Any], max_seq_length: int | None, /, **files: Any
     ) -> tuple[FeatureExtractor, dict[str, Any]]:
         layers = parse_layers(settings["layer"], "layer")
         if len(layers) != 1:
