@@ -30,9 +30,9 @@ from bert_keras.data_prep.cleaning.filters import Cleaning, check_eval
 from bert_keras.data_prep.corpus.documents import find_text_files
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.text_sources import received
-from bert_keras.data_prep.pretraining.build import PretrainingDataSettings, build_pretraining_data
+from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.flags import Files, casing_of, define_flags, is_gzip, name_outputs
-from bert_keras.data_prep.pretraining.plan import Build
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.statistics import measure_text, statistics_table
 from bert_keras.data_prep.records.writing import metadata_file
 from bert_keras.data_prep.text.tokenization import FullTokenizer

@@ -17,8 +17,7 @@ from bert_keras.export.source import Source
 from bert_keras.mistakes import MissingFile, Mistake, Setting, setting_name
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.tasks import PRETRAINED_TASKS, TASKS
-from bert_keras.prediction import FeatureExtractor, open_model
-from bert_keras.prediction.arguments import parse_layers
+from bert_keras.prediction import open_model
 from bert_keras.prediction.opening import predictor_of
 from bert_keras.programs.calls import naming_arguments, takes
 from bert_keras.storage import paths
@@ -163,15 +162,8 @@ def _open_pretrained(options: Export, model: ModelFolder) -> Source:
     length = options.max_seq_length
     files: dict[str, Any] = {name: getattr(options, name) for name in ("vocab_file", *CASING)}
     files["config_file"] = options.bert_config_file
-    if options.task != "vectors":
-        settings = {name: getattr(options, name) for name in OF_TASK[str(options.task)]}
-        predictor = predictor_of(str(options.task))(model, **settings, **files)
-    else:
-        layers = parse_layers(options.layer, "layer")
-        if len(layers) != 1:
-            raise Mistake("{layer}={} has {} layers; an export has one, so give one", options.layer, len(layers))
-        predictor = FeatureExtractor(model, layers, options.pooling, length, **files)
-        settings = {"pooling": options.pooling, "layer": layers[0]}
+    settings = {name: getattr(options, name) for name in OF_TASK[str(options.task)]}
+    predictor, settings = predictor_of(str(options.task)).open_pretrained(model, settings, length, **files)
     longest = predictor.files.preparation.longest
     if length is not None and length > longest:
         raise Mistake("{max_seq_length}={} is more than the {} tokens that the model takes; give less", length, longest)

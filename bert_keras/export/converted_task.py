@@ -10,19 +10,18 @@ from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
 from bert_keras.model_folder.preparation import Preparation
-from bert_keras.model_folder.sentence_transformers import module_files
+from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling.checkpoints.conversion import Contents
 from bert_keras.modeling.checkpoints.files import Checkpoint
-from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, PROBLEM_TYPES
-from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion, with_activation
-from bert_keras.modeling.config import read_json_object
+from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
+from bert_keras.prediction.opening import predictor_of
 from bert_keras.storage import paths
 from bert_keras.storage.json_files import readable_json
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
 
 log = logging.getLogger("bert_keras")
 
-_PROBLEM_TYPES: dict[Any, str] = dict(zip(("classification", "multi_label", "regression"), PROBLEM_TYPES, strict=True))
+_HEADS_WITH_LABELS = {task.head for task in TASKS.values() if "labels" in (task.settings or {})}
 
 
 def open_input(model: ModelFolder, keep_optimizer: bool) -> Checkpoint:
@@ -56,8 +55,8 @@ def describe_head(
 
     The type says how other libraries make probabilities of a classifier's logits.
     """
-    # A multiple-choice head has one score, even if its config names classes. Other heads have no classes.
-    if not {"classifier", "token_classifier"} & set(contents.heads):
+    # A head of choices has one score, even if its config names classes. Other heads have no classes.
+    if not _HEADS_WITH_LABELS & set(contents.heads):
         if given:
             raise Mistake("{labels}: no head with named classes is written; leave the flag out")
         return contents
@@ -70,32 +69,21 @@ def describe_head(
         )
     problem_type = None
     if "classifier" in contents.heads:
-        problem_type = _PROBLEM_TYPES.get(_kind_of_scores(settings or {}), checkpoint.problem_type)
+        known = predictor_of(settings["task"]).problem_type(settings) if settings else None
+        problem_type = known or checkpoint.problem_type
     return dataclasses.replace(contents, labels=labels, problem_type=problem_type)
-
-
-def _kind_of_scores(settings: Mapping[str, Any]) -> str | None:
-    """Returns the task whose scores a model has: other libraries do not know the task "rerank"."""
-    task = settings.get("task")
-    return {"identity": "regression", "sigmoid": "multi_label"}[settings["activation"]] if task == "rerank" else task
 
 
 def write_task(folder: pathlib.Path, settings: dict[str, Any], contents: Contents, format_: str) -> None:
     """Writes the task.json of a converted model, so that the programs that predict can use it.
 
-    In the format "safetensors", it also writes what sentence-transformers needs for vectors or reranking.
+    In the format "safetensors", it also writes what sentence-transformers needs.
     """
     labels = contents.labels
     settings = settings | ({"labels": labels} if labels and "labels" in settings else {})
     files = {TASK_FILE: readable_json(settings)}
-    if settings["task"] == "vectors" and format_ == "safetensors":
-        files |= module_files(settings, contents.config.hidden_size)
-    if settings["task"] == "rerank" and format_ == "safetensors":
-        values = read_json_object(folder / HUGGING_FACE_FILE)
-        files[HUGGING_FACE_FILE] = readable_json(values | with_activation(settings["activation"]))
-        if (folder / TOKENIZER_FILE).is_file():
-            longest = {"model_max_length": settings["max_seq_length"]}
-            files[TOKENIZER_FILE] = readable_json(read_json_object(folder / TOKENIZER_FILE) | longest)
+    if format_ == "safetensors":
+        files |= predictor_of(settings["task"]).foreign_files(folder, settings, contents.config)
     for name, text in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")

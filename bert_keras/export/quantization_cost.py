@@ -99,10 +99,6 @@ def _answer(call: Callable, sequences: dict[str, np.ndarray]) -> dict[str, np.nd
     return {name: np.asarray(value) for name, value in call(sequences).items()}
 
 
-def _pooled(predictor: Any, outputs: Mapping[str, Any], features: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    return {"vectors": predictor.pool(outputs["sequence_output"], features["input_mask"])}
-
-
 def _measure(source: Source, call: Callable) -> tuple[float | None, float]:
     """Returns the metric of the task (None for a pre-trained model), and the rows per second."""
     task, network = source.task, source.network
@@ -112,7 +108,9 @@ def _measure(source: Source, call: Callable) -> tuple[float | None, float]:
         return None, outputs_of(call, features, is_per_token=False, is_trimmed=False)[1]
     features = {name: task.eval_features[name] for name in network.input_names}
     is_per_token = getattr(source.predictor.model, "is_per_token", False)
-    if source.settings.get("task") == "vectors":
-        call, tokens_of = lambda features: _pooled(source.predictor, tokens_of(features), features), call
-    outputs, speed = outputs_of(call, features, is_per_token, task.is_trimmed)
+
+    def answer(features: dict[str, np.ndarray]) -> dict[str, Any]:
+        return source.predictor.outputs_to_evaluate(call(features), features)
+
+    outputs, speed = outputs_of(answer, features, is_per_token, task.is_trimmed)
     return task.evaluate(outputs)[task.metric], speed

@@ -31,10 +31,8 @@ class Source:
         return self._network_of(self.predictor.model)
 
     def _network_of(self, model: keras.Model) -> IdsNetwork:
-        if self.settings["task"] != "vectors":
-            return IdsNetwork(model, self.settings["task"])
         has_pooler = "bert/pooler/dense/kernel" in self.predictor.files.need_checkpoint().names
-        return IdsNetwork(model, "vectors", self.settings["layer"], has_pooler)
+        return IdsNetwork(model, self.settings["task"], self.settings.get("layer", -1), has_pooler)
 
     def write_model_files(self, folder: pathlib.Path) -> None:
         """Writes the files that `prediction` needs to open a model, except its weights."""

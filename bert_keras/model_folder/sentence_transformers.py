@@ -136,7 +136,7 @@ class Modules:
         }
 
 
-def module_files(settings: dict[str, Any], width: int) -> dict[str, str]:
+def module_files(settings: Mapping[str, Any], width: int) -> dict[str, str]:
     """Returns the files that make a checkpoint of the Hugging Face layout one of sentence-transformers.
 
     Args:

@@ -64,6 +64,9 @@ class Ability:
         inputs, outputs: names of the inputs and outputs of an exported network.
         logits: the name that the Keras model gives to the output "logits".
         route: name of its route in the HTTP server.
+        forms: the forms of requests that its route takes, by their names in `serving.answers`.
+        other_paths: paths of text-embeddings-inference at which the server answers, with the form of each.
+        served: settings with which the server opens a pre-trained model.
         graph: the class of its text model, a `tasks.graph.text_model.TextModel`; None: see `tasks.graph_of`.
         page: its form on the page of the server, as an entry of `serving/page/tasks.js` in JSON; None: an entry there.
     """
@@ -80,6 +83,9 @@ class Ability:
     inputs: tuple[str, ...] = _IDS
     outputs: tuple[str, ...] = ("logits",)
     logits: str = "logits"
+    forms: tuple[str, ...] = ("items", "one")
+    other_paths: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    served: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     graph: Any = None
     page: Mapping[str, Any] | None = None
 
@@ -110,6 +116,7 @@ TASKS: dict[str, Ability] = {
         route="classify",
         settings=_OF_LABELLED_TEXTS,
         purpose="assigns {texts} to one of {num_labels} classes",
+        other_paths={"/predict": "labels"},
     ),
     "regression": Ability(
         predictor="TextClassifier",
@@ -126,6 +133,7 @@ TASKS: dict[str, Ability] = {
         route="classify",
         settings=_OF_LABELLED_TEXTS,
         purpose="predicts which of {num_labels} labels apply to {texts}",
+        other_paths={"/predict": "labels"},
     ),
     "multiple_choice": Ability(
         predictor="ChoicePicker",
@@ -144,6 +152,8 @@ TASKS: dict[str, Ability] = {
         settings={"activation": _one_of("sigmoid", "identity")},
         purpose="scores how well a text fits a query",
         texts=("query", "texts"),
+        forms=("items", "ranks"),
+        other_paths={"/rerank": "ranks"},
     ),
     "question_answering": Ability(
         predictor="QuestionAnswerer",
@@ -214,6 +224,10 @@ TASKS: dict[str, Ability] = {
         purpose="turns a text into a vector",
         is_pretrained=True,
         outputs=("sequence_output", "pooled_output"),
+        forms=("items", "openai", "one"),
+        other_paths={"/embed": "vectors"},
+        # The mean over the tokens of the second to last layer.
+        served={"layer": "-2", "pooling": "mean"},
     ),
 }
 
@@ -236,5 +250,7 @@ def shown_model(
 FINE_TUNED_TASKS = tuple(name for name, task in TASKS.items() if task.is_fine_tuned)
 # Of these, a checkpoint of pre-training has the head.
 PRETRAINED_TASKS = tuple(name for name, task in TASKS.items() if task.is_pretrained and task.head)
+# The server opens a checkpoint of pre-training for these.
+SERVED_TASKS = tuple(name for name, task in TASKS.items() if task.is_pretrained)
 # Exports also store the tasks of pre-trained models.
 EXPORTED_TASKS = tuple(name for name, task in TASKS.items() if task.settings is not None)

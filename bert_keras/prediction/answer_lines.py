@@ -1,20 +1,14 @@
 """Answers as lines for readers or of JSON."""
 
-import dataclasses
 import json
 import logging
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from bert_keras.prediction.containers import given_fields
 from bert_keras.prediction.predictor import Unanswered
 
 log = logging.getLogger("bert_keras")
-
-
-def given_fields(answer: Any) -> dict[str, Any]:
-    """Returns the fields of an answer without those that no option asked for."""
-    fields = {field.name: field.default for field in dataclasses.fields(answer)}
-    return {name: value for name, default in fields.items() if (value := getattr(answer, name)) is not default}
 
 
 def answer_lines(answers: Iterable[Any], as_json: bool) -> Iterator[str]:

@@ -1,5 +1,6 @@
-"""Tells one text from several, for calls with texts of any container. Imports without TensorFlow."""
+"""Tells one text from several, for calls with texts of any container, and takes answers apart. Needs no TensorFlow."""
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -32,3 +33,9 @@ def several(texts: Any) -> Iterator[Any]:
         advice = "give a column, or zip two columns for pairs" if is_table else "give a list"
         raise Mistake("texts is of type {}, but an iterable of texts is needed; {}", type(texts).__name__, advice)
     return (tuple(text.tolist()) if isinstance(text, np.ndarray) and text.ndim else text for text in texts)
+
+
+def given_fields(answer: Any) -> dict[str, Any]:
+    """Returns the fields of an answer without those that no option asked for."""
+    fields = {field.name: field.default for field in dataclasses.fields(answer)}
+    return {name: value for name, default in fields.items() if (value := getattr(answer, name)) is not default}

@@ -12,6 +12,7 @@ import numpy as np
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.prediction.arguments import ON_ERROR, Limits, PipeOptions, check_choice
 from bert_keras.prediction.containers import several
+from bert_keras.prediction.export_facts import ExportFacts
 from bert_keras.prediction.loaded_model import NOT_FINITE, Answer, LoadedModel, Text
 from bert_keras.prediction.network import Question, Results, check_batch_size
 
@@ -43,25 +44,6 @@ class Unanswered:
 
 
 @dataclasses.dataclass(frozen=True)
-class RankedField:
-    """The field of an answer that holds guesses, those with the highest number first, or a list of them for each place.
-
-    Another way of computing the same numbers may exchange guesses of almost the same number.
-
-    Attributes:
-        name: of the field.
-        number: name of the number in a guess.
-        best: names of the other fields of the answer that repeat the first guess.
-        is_whole: whether no guess is missing; else the last one may be another.
-    """
-
-    name: str
-    number: str = "probability"
-    best: tuple[str, ...] = ()
-    is_whole: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
 class _Call:
     """How to answer the texts of one call; `extra` has the values of the features `extra_specs`."""
 
@@ -85,14 +67,11 @@ class Row:
     found: Found = dataclasses.field(default_factory=list)
 
 
-class Predictor(LoadedModel[Text, Answer]):
+class Predictor(LoadedModel[Text, Answer], ExportFacts):
     """A model that is loaded for one task. You may call it any number of times, from any thread.
 
     It has the attributes of `LoadedModel`.
     """
-
-    # The guesses of an answer, if it has some.
-    ranked: RankedField | None = None
 
     # Maximum size of the texts of a group, by `_size_of`.
     max_group_size = _CHARS_A_GROUP
@@ -186,12 +165,7 @@ class Predictor(LoadedModel[Text, Answer]):
         return (answer for answer, _ in self._pipe(texts, batch_size, sources, on_error, advance, options))
 
     def pipe_with_cuts(
-        self,
-        texts: Iterable[Text],
-        sources: Iterable[str] | None = None,
-        *,
-        on_error: str = "stop",
-        **options: Any,
+        self, texts: Iterable[Text], sources: Iterable[str] | None = None, on_error: str = "stop", **options: Any
     ) -> Iterator[tuple[Any, bool]]:
         """Yields the answer to each text as `pipe` does, and whether the model ignored a part of the text.
 

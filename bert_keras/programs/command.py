@@ -140,12 +140,13 @@ def _commands_of_fine_tuning(folder: str, name: str, texts: Sequence[str]) -> It
 
 
 def _commands_of_pretraining(settings: PretrainingSettings, name: str, texts: Sequence[str]) -> Iterator[list[str]]:
-    from bert_keras.model_folder.folder import ModelFolder  # the help does not need it
+    from bert_keras.model_folder.folder import ModelFolder  # the help does not need these
+    from bert_keras.model_folder.tasks import TASKS
 
     model = f"--init_checkpoint={settings.output_dir}"
     is_decoder = ModelFolder(settings.output_dir).config.is_decoder
     task = "replaced_tokens" if settings.objective == "electra" else "score" if is_decoder else "fill_mask"
-    text = "your text with a [MASK]" if task == "fill_mask" else "your text"
+    text = "your text with a [MASK]" if TASKS[task].has_masks else "your text"
     yield ["predict.py", f"--task={task}", model, *(texts or (text,))]
     yield [
         "run_classifier.py",

@@ -24,22 +24,27 @@ _Fields = dict[str, Any]
 
 
 class TaskForm(NamedTuple):
-    """A form of a task's requests, the function that answers it, and the kind of its reply, for the description."""
+    """A form of a task's requests, its name, which also names the reply, and the function that answers it."""
 
+    name: str
     make: Callable[[ServedModel, int], Form]
     answer: Callable[[ServedModel, _Fields, Ticket], Any]
-    reply: str
 
 
 def task_forms(model: ServedModel, path: str) -> list[TaskForm]:
     """Returns the forms that a path has for a model; at the path of the task, also those of other servers."""
-    if path in _OTHER_PATHS:
-        return [_OTHER_PATHS[path]]
-    found = [TaskForm(forms.items_form, _answers_to_items, "answers")]
-    if model.task == "vectors":
-        found.append(TaskForm(forms.openai_form, _openai_answer, "openai"))
-    one = TaskForm(forms.one_form, _answers_to_items, "answers")
-    return [*found, _OTHER_PATHS["/rerank"] if model.task == "rerank" else one]
+    ability = TASKS[model.task]
+    names = [ability.other_paths[path]] if path in ability.other_paths else ability.forms
+    return [TaskForm(name, *_FORMS[name]) for name in names]
+
+
+def other_paths() -> dict[str, list[str]]:
+    """Returns the tasks that answer at each path of text-embeddings-inference."""
+    found: dict[str, list[str]] = {}
+    for name, ability in TASKS.items():
+        for path in ability.other_paths:
+            found.setdefault(path, []).append(name)
+    return found
 
 
 def task_answer(model: ServedModel, path: str, body: _Fields, ticket: Ticket, max_items: int) -> Any:
@@ -149,7 +154,7 @@ def _several(texts: str | list[str]) -> list[str]:
 def _check_cut(model: ServedModel, answer: dict[str, Any], fields: _Fields) -> None:
     """Refuses a text that was cut although the request has "truncate": false."""
     if answer["is_cut"] and not fields.get("truncate", True):
-        with_query = " with its query" if model.task == "rerank" else ""
+        with_query = f" with its {model.fields[0]}" if TASKS[model.task].form == "choices" else ""
         raise RefusedError(
             422,
             f"a text is longer than the {model.predictor.max_seq_length} tokens that the model takes{with_query}; "
@@ -157,13 +162,15 @@ def _check_cut(model: ServedModel, answer: dict[str, Any], fields: _Fields) -> N
         )
 
 
-# Paths of text-embeddings-inference. `TASKS_OF` has the tasks that answer them.
-_OTHER_PATHS = {
-    "/rerank": TaskForm(forms.rerank_form, _rerank_answer, "ranks"),
-    "/embed": TaskForm(forms.embed_form, _embed_answer, "vectors"),
-    "/predict": TaskForm(forms.predict_form, _predict_answer, "labels"),
+# Name of a form -> the function that makes it for a model, and the one that answers it.
+_FORMS: dict[str, tuple[Callable[[ServedModel, int], Form], Callable[[ServedModel, _Fields, Ticket], Any]]] = {
+    "items": (forms.items_form, _answers_to_items),
+    "one": (forms.one_form, _answers_to_items),
+    "openai": (forms.openai_form, _openai_answer),
+    "ranks": (forms.rerank_form, _rerank_answer),
+    "vectors": (forms.embed_form, _embed_answer),
+    "labels": (forms.predict_form, _predict_answer),
 }
-TASKS_OF = {"/rerank": ("rerank",), "/embed": ("vectors",), "/predict": ("classification", "multi_label")}
 
 
 def described(model: ServedModel, folder: ServedFolder) -> dict[str, Any]:

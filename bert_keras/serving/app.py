@@ -19,7 +19,7 @@ from starlette.routing import Route
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.tasks import TASKS
 from bert_keras.prediction.arguments import Limits
-from bert_keras.serving.answers import TASKS_OF, described, task_answer
+from bert_keras.serving.answers import described, other_paths, task_answer
 from bert_keras.serving.batching import ModelError, Ticket, current_ticket
 from bert_keras.serving.explanations import attention_answer, tokens_answer
 from bert_keras.serving.forms import check, or_null
@@ -68,7 +68,7 @@ def _tasks_by_path() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, task in sorted(TASKS.items(), key=lambda pair: pair[1].route):
         found.setdefault(f"/v1/{task.route}", []).append(name)
-    return found | {path: list(tasks) for path, tasks in TASKS_OF.items()}
+    return found | other_paths()
 
 
 def _rows() -> Iterator[_Row]:

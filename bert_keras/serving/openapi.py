@@ -7,7 +7,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from bert_keras.model_folder.tasks import LISTS
+from bert_keras.model_folder.tasks import LISTS, TASKS
 from bert_keras.prediction.attention import HEAD_COLUMNS
 from bert_keras.prediction.opening import answer_of
 from bert_keras.serving.answers import task_forms
@@ -89,7 +89,7 @@ def task_schemas(path: str, models: Sequence[ServedModel], max_items: int, schem
             form = each.make(model, max_items)
             # Without "model", a request does not say which one of several answers.
             bodies.append(form.schema | {"required": [*form.required, *(["model"] if len(models) > 1 else [])]})
-            other = _OTHER_REPLIES.get(each.reply)
+            other = _OTHER_REPLIES.get(each.name)
             replies.append(other() if other else _object(model={"type": "string"}, answers=array(answer)))
             example = example or {"model": model.name, **_example_of(form, model)}
     return any_of(bodies), example, any_of(replies)
@@ -148,7 +148,7 @@ def _example_of(form: Form, model: ServedModel) -> dict[str, Any]:
 
 
 def _example(model: ServedModel) -> dict[str, Any]:
-    text = "Paris is [MASK]." if model.task == "fill_mask" else "Paris is big."
+    text = "Paris is [MASK]." if TASKS[model.task].has_masks else "Paris is big."
     return {name: _CHOICES if name in LISTS else text for name in model.fields}
 
 

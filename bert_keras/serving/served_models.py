@@ -8,14 +8,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from bert_keras import prediction
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
 from bert_keras.model_folder.run_files import page_examples
-from bert_keras.model_folder.tasks import PRETRAINED_TASKS, TASKS
-from bert_keras.prediction.answer_lines import given_fields
+from bert_keras.model_folder.tasks import SERVED_TASKS, TASKS
 from bert_keras.prediction.arguments import Limits
 from bert_keras.prediction.opening import predictor_of
 from bert_keras.serving.batching import BatchingNetwork
@@ -24,11 +21,8 @@ from bert_keras.storage.text_files import is_blank
 
 log = logging.getLogger("bert_keras")
 
-# Tasks of a checkpoint of pre-training. Vectors are means over the tokens of the second to last layer.
-SERVED_PRETRAINED = (*PRETRAINED_TASKS, "vectors")
 # Padded lengths that differ by this many tokens get another one between them.
 _GAP = 16
-_VECTORS = {"layers": (-2,), "pooling": "mean", "max_seq_length": None}
 # Seconds that the end of the server waits for a model.
 _SECONDS_TO_STOP = 2.0
 _SAVED_MODEL = "saved_model.pb"
@@ -127,9 +121,7 @@ class ServedModel:
         names = [f"item {number}" for number in range(1, len(items) + 1)] if len(items) > 1 else ["the request"]
         found = self.predictor.pipe_with_cuts(texts, names, **options)
         for text, (answer, is_cut) in zip(texts, found, strict=True):
-            fields = given_fields(answer)
-            if self.task == "vectors":
-                fields = {"text": text, "vector": np.array(answer.vector, np.float32)}
+            fields = self.predictor.served_fields(text, answer)
             if is_cut:
                 self._count_cut()
             yield fields | {"num_tokens": self.predictor.num_tokens(text), "is_cut": is_cut}
@@ -164,7 +156,7 @@ def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> 
         tasks: the tasks of a checkpoint of pre-training. They share the weights of the encoder.
         limits: Limits of the input.
     """
-    of_head = [task for task in tasks if task not in SERVED_PRETRAINED]
+    of_head = [task for task in tasks if task not in SERVED_TASKS]
     if of_head and len(tasks) > 1:
         raise Mistake("{task}={} has more than one task of a fine-tuned model; give one", [*tasks])
     path, model = pathlib.Path(folder), ModelFolder(folder, task=of_head[0] if of_head else None)
@@ -183,14 +175,14 @@ def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> 
             "{} has no {}, so it is a checkpoint of pre-training; choose its {task}: {}",
             folder,
             TASK_FILE,
-            SERVED_PRETRAINED,
+            SERVED_TASKS,
         )
     models: list[ServedModel] = []
     shared: Any = None
-    # Vectors are the last, because their network has no heads to share.
-    for task in sorted(dict.fromkeys(tasks), key="vectors".__eq__):
-        class_ = prediction.FeatureExtractor if task == "vectors" else predictor_of(task)
-        predictor = class_(model, limits=limits, model=shared, **(_VECTORS if task == "vectors" else {}))
+    # Those without a head are the last, because their network has no heads to share.
+    for task in sorted(dict.fromkeys(tasks), key=lambda task: TASKS[task].head is None):
+        make = predictor_of(task).open_pretrained
+        predictor, _ = make(model, dict(TASKS[task].served), None, limits=limits, model=shared)
         shared = predictor.model
         models.append(ServedModel(name, task, predictor))
     return models

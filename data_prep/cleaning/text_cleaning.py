@@ -6,55 +6,39 @@
 """
 
 import collections
-import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.cleaning.filters import Cleaning, log, tell_removed
 from bert_keras.data_prep.cleaning.tasks import DROP, EVAL, TRAIN, Task, clean_documents, list_lines, write_kept
-from bert_keras.data_prep.corpus.documents import Documents
-from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, UnusableTextError, text_warnings
-from bert_keras.data_prep.corpus.text_sources import local_texts
-from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_texts
-from bert_keras.data_prep.corpus.workers import Workers, WorkFolder, in_groups
-from bert_keras.data_prep.text.chinese_words import CorpusTokenizer
-from bert_keras.storage.inspection import FileForm
+from bert_keras.data_prep.corpus.workers import Work, WorkFolder, in_groups
 
 CHUNK_BYTES = 4 << 20
-_PREFIXES = ("lines-", "documents-", "kept-", "source-")
 _PAIRS_AT_ONCE = 1 << 22  # of a line and a document; 16 bytes each
 _UNITS = ("documents", "lines", "characters")
 
 
 class CleanTexts(NamedTuple):
-    """Readable texts to train on and to evaluate on, and the report."""
+    """Readable texts to train on and to evaluate on."""
 
     train: list[TextFile]
     eval: list[TextFile]
-    report: dict
 
 
-def clean_texts(
-    texts: Sequence[TextFile],
-    cleaning: Cleaning,
-    strict_utf8: bool,
-    folder: WorkFolder,
-    run: Callable,
-    progress: Progress,
-) -> CleanTexts:
-    """Writes the cleaned documents of both parts to a folder, with the `run` method of workers.
+def clean_texts(texts: Sequence[TextFile], cleaning: Cleaning, strict_utf8: bool, work: Work) -> CleanTexts:
+    """Writes the cleaned documents of both parts to the work folder.
 
-    The folder may have results of an interrupted run. The report has the numbers of
-    documents, lines and characters "before" cleaning, those that each filter removed, and those "held_out".
+    The folder may have results of an interrupted run. Its result "cleaned" is the report: the numbers of documents,
+    lines and characters "before" cleaning, those that each filter removed, and those "held_out".
 
     Raises:
         UnusableTextError: nothing is left, no document is held out, or with `strict_utf8` text that is not UTF-8.
     """
+    folder = work.folder
     folder.finish("cleaning-texts", {"texts": texts})
     chunks, sizes = {}, {}
     ranges = (
@@ -67,9 +51,9 @@ def clean_texts(
         chunks[name] = Task(group[0][0], group[0][1], group[-1][0], group[-1][2], strict_utf8, cleaning)
         sizes[name] = sum(end - start for _, start, end in group)
     if cleaning.drop_repeated_lines:
-        _run(list_lines, "lines-", chunks, sizes, folder, run, progress, "finding repeated lines")
+        _run(list_lines, "lines-", chunks, sizes, work, "finding repeated lines")
         _count_lines(list(chunks), cleaning.drop_repeated_lines, folder)
-    results = _run(clean_documents, "documents-", chunks, sizes, folder, run, progress, "cleaning")
+    results = _run(clean_documents, "documents-", chunks, sizes, work, "cleaning")
     counts, dropped = {}, Dropped()
     for name in chunks:
         for reason, values in results[name]["counts"].items():
@@ -83,7 +67,7 @@ def clean_texts(
     for name, index in indexes.items():
         tasks[name] = sides[first : first + len(index)].tobytes()
         first += len(index)
-    _run(write_kept, "kept-", tasks, sizes, folder, run, progress, "writing the cleaned text")
+    _run(write_kept, "kept-", tasks, sizes, work, "writing the cleaned text")
     report = _report(counts, cleaning)
     tell_removed(report)
     if TRAIN not in sides:
@@ -102,39 +86,8 @@ def clean_texts(
         ]
         for part in ("train", "eval")
     ]
-    return CleanTexts(parts[0], parts[1] if cleaning.eval_share else [], report)
-
-
-def tokenize_clean(
-    forms: Sequence[FileForm],
-    tokenizer: CorpusTokenizer,
-    strict_utf8: bool,
-    workers: Workers,
-    folders: Sequence[WorkFolder],
-    progress: Progress,
-    options: TextOptions,
-    cleaning: Cleaning,
-) -> tuple[list[tuple[Documents, int]], dict]:
-    """Cleans text files and tokenizes them like `tokenize_corpus`.
-
-    Returns documents and number of `[UNK]` tokens of the training part and, if there is a second folder, of the
-    held-out part; and {"cleaning": the report}.
-    """
-
-    @functools.cache
-    def cleaned() -> list[list[TextFile]]:
-        texts = local_texts(forms, folders[0], workers.run, progress, options)
-        found = clean_texts(texts, cleaning, strict_utf8, folders[0], workers.run, progress)
-        folders[0].finish("cleaned", found.report)
-        return [found.train, found.eval]
-
-    corpora = [
-        tokenize_texts(lambda part=part: cleaned()[part], tokenizer, strict_utf8, workers, folder, progress)
-        for part, folder in enumerate(folders)
-    ]
-    for prefix in _PREFIXES:
-        folders[0].remove(prefix)
-    return corpora, {"cleaning": folders[0].result("cleaned")}
+    folder.finish("cleaned", report)
+    return CleanTexts(parts[0], parts[1] if cleaning.eval_share else [])
 
 
 def _run(
@@ -142,19 +95,15 @@ def _run(
     prefix: str,
     tasks: Mapping[str, Any],
     sizes: Mapping[str, int],
-    folder: WorkFolder,
-    run: Callable,
-    progress: Progress,
+    work: Work,
     doing: str,
 ) -> dict[str, dict]:
-    progress.start(doing, sum(sizes.values()), "bytes")
-    results = {}
-    for name, result in run(function, folder, {f"{prefix}{name}": task for name, task in tasks.items()}):
+    results, named = {}, {f"{prefix}{name}": task for name, task in tasks.items()}
+    for name, result in work.run(function, named, doing, sum(sizes.values())):
         if "dropped" in result and tasks[name.removeprefix(prefix)].strict_utf8:
             Dropped(**result["dropped"]).refuse_invalid()
         results[name.removeprefix(prefix)] = result
-        progress.advance(sizes[name.removeprefix(prefix)])
-    progress.finish()
+        work.progress.advance(sizes[name.removeprefix(prefix)])
     return results
 
 

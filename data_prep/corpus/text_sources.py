@@ -6,19 +6,16 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any, BinaryIO
 
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions, convert, convert_table, format_of
 from bert_keras.data_prep.corpus.text_lines import Place, TextFile, UnusableTextError, line_of, read_byte_lines
-from bert_keras.data_prep.corpus.workers import WorkFolder, in_groups
+from bert_keras.data_prep.corpus.workers import Work, WorkFolder, in_groups
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, writing
 from bert_keras.storage.inspection import FileForm, inspect, read_blocks
 from bert_keras.storage.text_files import iterate_lines
-
-if TYPE_CHECKING:
-    from bert_keras.cli.progress import Progress
 
 log = logging.getLogger("bert_keras")
 
@@ -82,10 +79,8 @@ def received(files: Sequence[str], folder: str | None = None, stream: BinaryIO |
             held.close()
 
 
-def local_texts(
-    forms: Sequence[FileForm], folder: WorkFolder, run: Callable, progress: "Progress", options: TextOptions = RELEASE
-) -> list[TextFile]:
-    """Copies texts that cannot be read in place into a folder, with the `run` method of workers.
+def local_texts(forms: Sequence[FileForm], work: Work, options: TextOptions = RELEASE) -> list[TextFile]:
+    """Copies texts that cannot be read in place into the work folder.
 
     These are compressed, remote and non-UTF-8 texts, and those that need a conversion. Copies are UTF-8, with one
     sentence a line and a blank line after each document. Returns the readable text of each file, or of each part of a
@@ -101,7 +96,7 @@ def local_texts(
             copy = f"source-{number:06}-{part:06}.text"
             copies.append(((copy, form, options, start, end), (form.size if end is None else end) - start))
             is_rest = end is not None and form.format == "text"
-            texts.append(TextFile(form.file, folder.file(copy), is_rest))
+            texts.append(TextFile(form.file, work.folder.file(copy), is_rest))
     if copies:
         groups = list(in_groups(copies, lambda copy: copy[1], _TASK))
         tasks = {f"source-{number:06}": [task for task, _ in group] for number, group in enumerate(groups)}
@@ -110,14 +105,12 @@ def local_texts(
             "copying %s of %s texts as plain UTF-8 to %s",
             f"{len({form.file for (_, form, *_), _ in copies}):,}",
             f"{len({form.file for form in forms}):,}",
-            folder.path,
+            work.folder.path,
         )
-        progress.start("copying", sum(sizes), "bytes")
-        for name, result in run(_copy, folder, tasks):
+        for name, result in work.run(_copy, tasks, "copying", sum(sizes)):
             if "mistake" in result:
                 raise UnusableTextError(*result["mistake"])
-            progress.advance(sizes[int(name.removeprefix("source-"))])
-        progress.finish()
+            work.progress.advance(sizes[int(name.removeprefix("source-"))])
     return texts
 
 

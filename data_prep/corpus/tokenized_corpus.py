@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -10,15 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.documents import Documents
-from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, pieces_of, read_lines, text_warnings
-from bert_keras.data_prep.corpus.text_sources import local_texts
-from bert_keras.data_prep.corpus.workers import Workers, WorkFolder, in_groups
+from bert_keras.data_prep.corpus.workers import Work, WorkFolder, in_groups
 from bert_keras.data_prep.text.chinese_words import CorpusTokenizer, count_unknown
 from bert_keras.mistakes import Message
-from bert_keras.storage.inspection import FileForm
 
 log = logging.getLogger("bert_keras")
 
@@ -38,64 +33,41 @@ class Chunk(NamedTuple):
         return self.end - self.start
 
 
-def tokenize_corpus(
-    forms: Sequence[FileForm],
-    tokenizer: CorpusTokenizer,
-    strict_utf8: bool,
-    workers: Workers,
-    folder: WorkFolder,
-    progress: Progress,
-    options: TextOptions = RELEASE,
+def tokenize_texts(
+    get_texts: Callable[[], Sequence[TextFile]], tokenizer: CorpusTokenizer, strict_utf8: bool, work: Work
 ) -> tuple[Documents, int]:
-    """Reads and tokenizes text files, by default with one sentence per line and a blank line after each document.
+    """Tokenizes texts with one sentence per line and a blank line after each document; gets them only if needed.
 
     As in the original BERT, the end of a file does not end a document. Without a blank line, the last document of a
     file continues in the next file, with a warning in the log. Bytes that are not UTF-8 are dropped; with `strict_utf8`
     they raise UnusableTextError, which names file and line.
 
-    The tokenizer must also be the first element of the workers' context. The folder may hold results of an interrupted
-    build. Returns the documents in the order of the files, and the number of `[UNK]` tokens.
+    The tokenizer must also be the first element of the workers' context. The work folder may hold results of an
+    interrupted build. Returns the documents in the order of the files, and the number of `[UNK]` tokens.
     """
-    get_texts = functools.partial(local_texts, forms, folder, workers.run, progress, options)
-    documents = tokenize_texts(get_texts, tokenizer, strict_utf8, workers, folder, progress)
-    folder.remove("source-")
-    return documents
-
-
-def tokenize_texts(
-    get_texts: Callable[[], Sequence[TextFile]],
-    tokenizer: CorpusTokenizer,
-    strict_utf8: bool,
-    workers: Workers,
-    folder: WorkFolder,
-    progress: Progress,
-) -> tuple[Documents, int]:
-    """Tokenizes texts in the format of the original BERT like `tokenize_corpus`; gets them only if they are needed."""
-    corpus = folder.result("corpus")
+    corpus = work.folder.result("corpus")
     if corpus is None:
         texts = get_texts()
         chunks = cut(texts)
         results = {}
         tasks = {name: (parts, strict_utf8) for name, parts in chunks.items()}
         sizes = {name: sum(chunk.size for chunk in parts) for name, parts in chunks.items()}
-        progress.start("reading", sum(sizes.values()), "bytes")
-        for name, result in workers.run(_tokenize_chunk, folder, tasks):
+        for name, result in work.run(_tokenize_chunk, tasks, "reading", sum(sizes.values())):
             if strict_utf8:
                 Dropped(**result["dropped"]).refuse_invalid()
             results[name] = result
-            progress.advance(sizes[name])
-        progress.finish()
-        corpus = _join([(name, results[name]) for name in chunks], texts, folder)
-    folder.remove("text-")
+            work.progress.advance(sizes[name])
+        corpus = _join([(name, results[name]) for name in chunks], texts, work.folder)
+    work.folder.remove("text-")
     for warning in corpus["warnings"]:
         log.warning(Message(*warning))
     if not corpus["num_documents"]:
         return Documents(tokenizer.vocab_size), 0
-    return open_corpus(folder, tokenizer.vocab_size), corpus["num_unknown"]
+    return open_corpus(work.folder, tokenizer.vocab_size), corpus["num_unknown"]
 
 
 def open_corpus(folder: WorkFolder, vocab_size: int) -> Documents:
-    """Returns the documents that `tokenize_corpus` wrote to a folder."""
+    """Returns the documents that `tokenize_texts` wrote to a folder."""
     return Documents.open([folder.file(name) for name in _ARRAYS], vocab_size)
 
 
@@ -135,6 +107,11 @@ def _tokenize_chunk(context: Sequence[Any], folder: WorkFolder, name: str, task:
 
 
 def _join(results: Sequence[tuple[str, dict]], texts: Sequence[TextFile], folder: WorkFolder) -> dict:
+    """Copies the arrays of all chunks into one file each, and returns the result of the task "corpus".
+
+    Random next sentences come from anywhere in the text. Looking up the chunk of each of them, and opening its file
+    if too many are open, takes far longer than this copy.
+    """
     num_tokens = num_sentences = num_documents = last_end = 0
     dropped = Dropped()
     with contextlib.ExitStack() as stack:

@@ -12,7 +12,7 @@ from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, pieces_of, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.tokenized_corpus import Chunk, cut
-from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder, temporary_work
+from bert_keras.data_prep.corpus.workers import ThisProcess, Work, Workers, WorkFolder, temporary_work
 from bert_keras.data_prep.text.same_text import hash_of
 from bert_keras.data_prep.text.splitting import BasicTokenizer
 from bert_keras.mistakes import Mistake
@@ -49,14 +49,14 @@ def count_words(
     The number of workers does not change the counts. Beyond `_MOST_WORDS` different words, rare ones are dropped with a
     warning. With `strict_utf8`, text that is not UTF-8 raises an error instead of losing the invalid bytes.
     """
-    progress = progress or Progress()
     words, dropped, rare = Words(collections.Counter(), collections.Counter()), Dropped(), 0
     start = ThisProcess if num_workers == 1 else functools.partial(Workers, num_workers)
     with temporary_work(None) as folder, start(tokenizer) as workers:
-        chunks = cut(local_texts(forms, folder, workers.run, progress, options))
+        work = Work(workers, folder, progress or Progress())
+        chunks = cut(local_texts(forms, work, options))
         tasks = {name: (parts, strict_utf8) for name, parts in chunks.items()}
-        progress.start("reading", sum(chunk.size for parts in chunks.values() for chunk in parts), "bytes")
-        for name, result in _in_order(workers.run(_count_task, folder, tasks), tasks):
+        total = sum(chunk.size for parts in chunks.values() for chunk in parts)
+        for name, result in _in_order(work.run(_count_task, tasks, "reading", total), tasks):
             for counts, found in zip(words, result["words"], strict=True):
                 counts.update(found)
             dropped.add(Dropped(**result["dropped"]))
@@ -64,8 +64,7 @@ def count_words(
                 dropped.refuse_invalid()
             for counts in words:
                 rare = max(rare, _drop_rare(counts))
-            progress.advance(sum(chunk.size for chunk in chunks[name]))
-        progress.finish()
+            work.progress.advance(sum(chunk.size for chunk in chunks[name]))
         for warning in text_warnings(dropped, []):
             log.warning(warning)
     if rare:
@@ -87,11 +86,11 @@ def _drop_rare(counts: collections.Counter) -> int:
 
 def _in_order(results: Iterator[tuple[str, dict]], names: Mapping) -> Iterator[tuple[str, dict]]:
     """Yields results in the order of `names`, because dropping rare words depends on the order."""
-    early = {}
-    for name in names:
-        while name not in early:
-            early.update([next(results)])
-        yield name, early.pop(name)
+    early, waiting = {}, collections.deque(names)
+    for name, result in results:
+        early[name] = result
+        while waiting and waiting[0] in early:
+            yield waiting[0], early.pop(waiting.popleft())
 
 
 def _count_task(tokenizer: BasicTokenizer, folder: WorkFolder, name: str, task: tuple[list[Chunk], bool]) -> dict:

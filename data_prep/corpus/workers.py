@@ -15,8 +15,9 @@ import threading
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from bert_keras.cli.progress import Progress
 from bert_keras.mistakes import Mistake, SystemFailure
 from bert_keras.storage import paths, writing
 
@@ -299,3 +300,19 @@ def _start(context: Any, leaves: multiprocessing.connection.Connection) -> None:
 
 def _work(function: Callable, folder: WorkFolder, name: str, task: Any) -> dict:
     return function(_context, folder, name, task)
+
+
+class Work(NamedTuple):
+    """Workers, the folder in which they work, and the progress of their tasks."""
+
+    workers: "Workers | Any"  # or what replaces them
+    folder: WorkFolder
+    progress: Progress
+
+    def run(
+        self, function: Callable, tasks: Mapping[str, Any], doing: str, total: int, unit: str = "bytes"
+    ) -> Iterator[tuple[str, dict]]:
+        """Runs the unfinished tasks like `Workers.run`; the caller advances the progress of `total` units."""
+        self.progress.start(doing, total, unit)
+        yield from self.workers.run(function, self.folder, tasks)
+        self.progress.finish()

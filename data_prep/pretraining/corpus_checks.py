@@ -1,9 +1,9 @@
-"""Checks and warnings about a corpus before examples are built from it."""
+"""Checks and warnings about a corpus, its vocabulary and the disk before examples are built."""
 
 import logging
 import shutil
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -106,3 +106,40 @@ def tell_need(num_bytes: float, folder: str, what: str, needs: str = "unfinished
 def size_text(num_bytes: float) -> str:
     """Returns a size for messages, in GB, or in MB below 0.1 GB."""
     return f"{num_bytes / 1e9:,.1f} GB" if num_bytes >= 1e8 else f"{num_bytes / 1e6:,.1f} MB"
+
+
+def warn_about_predictions(settings: PretrainingDataSettings) -> None:
+    """Warns if the limit of predictions leaves clearly fewer masked tokens than `masked_lm_prob`."""
+    if settings.max_predictions_per_seq < 0.8 * settings.most_predictions:
+        log.warning(
+            Message(
+                "{max_predictions_per_seq}={} limits the masked tokens: {:g} of {} tokens would be {}",
+                settings.max_predictions_per_seq,
+                settings.masked_lm_prob,
+                settings.max_seq_length,
+                settings.most_predictions,
+            )
+        )
+
+
+def warn_about_casing(vocab: Mapping[str, int], do_lower_case: bool) -> None:
+    """Warns if the vocabulary was clearly made for the other value of `do_lower_case`."""
+    words = [token for token in vocab if len(token) > 1 and token.isalpha()]
+    capitalised = [word for word in words if word != word.lower()]
+    if do_lower_case and len(capitalised) > len(vocab) / 100:
+        log.warning(
+            Message(
+                "text is lower-cased, but {} of the {} entries of the vocabulary have capital letters "
+                '("{}"); for a cased vocabulary give {do_lower_case}=False',
+                len(capitalised),
+                len(vocab),
+                capitalised[0],
+            )
+        )
+    elif not do_lower_case and not capitalised and any(word != word.upper() for word in words):
+        log.warning(
+            Message(
+                "text keeps its capital letters, but no word of the vocabulary has any, so that most "
+                "capitalised words become [UNK]; for an uncased vocabulary give {do_lower_case}=True"
+            )
+        )

@@ -14,8 +14,8 @@ from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.pretraining.corpus_checks import tell_need
 from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, draw_segments, instances_of_document
 from bert_keras.data_prep.pretraining.masking import Stream
-from bert_keras.data_prep.pretraining.plan import Build, Tools
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
+from bert_keras.data_prep.pretraining.tasks import Tools
 from bert_keras.data_prep.records.writing import serialize_example
 from bert_keras.storage import paths
 
@@ -97,20 +97,20 @@ def size_of_records(documents: Documents, sample: Sequence[int], tools: Tools) -
     return len(content) / number, len(gzip.compress(content, 6)) / number
 
 
-def tell_room(documents: Documents, build: Build, files: Sequence[str]) -> None:
-    """Logs the disk space that the examples need: in the folder of unfinished work, and on other disks of the files."""
-    settings = build.settings
+def tell_room(documents: Documents, tools: Tools, is_gzip: bool, work_place: str, files: Sequence[str]) -> None:
+    """Logs the disk space that the examples need: in the place of unfinished work, and on other disks of the files."""
+    settings = tools.settings
     sample = sample_documents(documents, settings, _FEW_DOCUMENTS)
     use = use_of_documents(documents, sample, dataclasses.replace(settings, dupe_factor=1))
     instances = settings.dupe_factor * len(documents.tokens) * use.num_pairs / max(1, use.num_read)
-    plain, compressed = size_of_records(documents, sample, build.tools)
-    stored = instances * (compressed if build.is_gzip else plain)
+    plain, compressed = size_of_records(documents, sample, tools)
+    stored = instances * (compressed if is_gzip else plain)
     what = f"about {instances:,.0f} examples"
     # Unfinished work has the examples, then their files, which move to their places on the same disk.
-    tell_need(instances * plain + stored, build.folder, what)
+    tell_need(instances * plain + stored, work_place, what)
     others: dict[int, list[str]] = {}
     for folder in (paths.parent(file) for file in files if not paths.is_remote(file)):
-        if (disk := os.stat(folder).st_dev) != os.stat(build.folder).st_dev:
+        if (disk := os.stat(folder).st_dev) != os.stat(work_place).st_dev:
             others.setdefault(disk, []).append(folder)
     for folders in others.values():
         tell_need(stored * len(folders) / len(files), folders[0], what, "records need")

@@ -6,15 +6,26 @@ generator, so any process can handle any document.
 
 import bisect
 import collections
+import logging
 import random
+from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
-from bert_keras.data_prep.pretraining.masking import MaskingVocabulary, mask_tokens
+from bert_keras.data_prep.pretraining.masking import MaskingVocabulary, Stream, mask_tokens, shuffle
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
+from bert_keras.data_prep.text.chinese_words import CorpusTokenizer
 
+log = logging.getLogger("bert_keras")
+
+_LABELS = {
+    "next_sentence": ("actual next", "random next"),
+    "sentence_order": ("in order", "exchanged"),
+    "none": ("one segment",),
+}
 Span = tuple[int, int]  # [start, end) in `Documents.tokens`
 
 
@@ -92,6 +103,38 @@ def instances_of_document(
             settings.keep_prob,
         )
         yield Instance(masked[0], b - a + 2, label, masked[1], masked[2])
+
+
+def draw_instances(
+    documents: Documents,
+    settings: PretrainingDataSettings,
+    vocabulary: MaskingVocabulary,
+    rng: random.Random,
+    progress: Progress | None = None,
+) -> Iterator[Instance]:
+    """Shuffles the documents in place and yields the instances of all duplicates, which are not shuffled.
+
+    They are those of the original BERT. `progress` has been started, and advances by a document.
+    """
+    documents.order = array("Q", documents.order)
+    shuffle(documents.order, rng)
+    for _ in range(settings.dupe_factor):
+        for index in range(len(documents)):
+            yield from instances_of_document(documents, index, settings, vocabulary, rng)
+            if progress:
+                progress.advance()
+
+
+def draw_document(
+    documents: Documents, index: int, duplicate: int, settings: PretrainingDataSettings, vocabulary: MaskingVocabulary
+) -> Iterator[tuple[int, Instance]]:
+    """Yields the instances of one document for one duplicate, from a separate random stream.
+
+    Each comes with a random sort key from 0 to 2**64 - 1.
+    """
+    rng = Stream(f"{settings.random_seed} {duplicate} {index}")
+    for instance in instances_of_document(documents, index, settings, vocabulary, rng):
+        yield rng.getrandbits(64), instance
 
 
 def _next_sentence_pairs(
@@ -211,6 +254,20 @@ def _random_segment(documents: Documents, index: int, wanted_length: int, rng: r
     first, document_end = documents.sentences(other)
     first += rng.randint(0, document_end - first - 1)
     return starts[first], starts[_chunk_end(documents, first, document_end, wanted_length)]
+
+
+def show(number: int, instance: Instance, tokenizer: CorpusTokenizer, sentence_task: str) -> None:
+    """Logs an instance."""
+    tokens = tokenizer.convert_ids_to_tokens(instance.tokens)
+    labels = tokenizer.convert_ids_to_tokens(instance.masked_lm_ids)
+    masked = [f"{position} {label}" for position, label in zip(instance.masked_lm_positions, labels, strict=True)]
+    log.info(
+        "instance %d, %s: %s\n  masked: %s",
+        number + 1,
+        _LABELS[sentence_task][instance.is_random_next],
+        " ".join(tokens),
+        ", ".join(masked) or "during training",
+    )
 
 
 def count_documents(documents: Documents, num_unknown: int) -> collections.Counter:

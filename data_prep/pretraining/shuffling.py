@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from bert_keras.data_prep.corpus.workers import NotedFile, WorkFolder
+from bert_keras.data_prep.corpus.workers import NotedFile, Work, WorkFolder
 from bert_keras.data_prep.records.tfrecord_format import frame
+from bert_keras.storage import paths
 
 RUN_BYTES = 32 << 20
 MOST_RUNS = 64  # maximum number of runs to read at the same time
@@ -104,15 +105,37 @@ def read_shuffled(
                 yield keys[order], [records[place] for place in order.tolist()]
 
 
+def merge_all(runs: Sequence[tuple[str, int]], work: Work) -> Sequence[tuple[str, int]]:
+    """Merges consecutive runs, each a name and its bytes, until at most `MOST_RUNS` are left, and returns these."""
+    level = 0
+    while len(runs) > MOST_RUNS:
+        level += 1
+        groups = [runs[first : first + MOST_RUNS] for first in range(0, len(runs), MOST_RUNS)]
+        tasks = {f"merged-{level}-{number:06}": [run for run, _ in group] for number, group in enumerate(groups)}
+        sizes = {}
+        for name, result in work.run(_merge_task, tasks, "sorting", sum(num_bytes for _, num_bytes in runs)):
+            sizes[name] = result["num_bytes"]
+            for file in _files_of(tasks[name]):
+                paths.remove(work.folder.file(file))
+            work.progress.advance(sizes[name])
+        runs = [(name, sizes[name]) for name in tasks]
+    return runs
+
+
+def _merge_task(context: object, folder: WorkFolder, name: str, runs: Sequence[str]) -> dict:
+    files = merge_runs(folder, name, runs)
+    return folder.finish(name, {"num_bytes": files[0].num_bytes}, files, replaces=_files_of(runs))
+
+
+def _files_of(runs: Sequence[str]) -> list[str]:
+    return [f"{run}.{ending}" for run in runs for ending in ("records", "index")]
+
+
 def merge_runs(folder: WorkFolder, name: str, runs: Sequence[str]) -> list[NotedFile]:
     """Merges runs of a folder into one and returns its files; records with equal keys keep the order of the runs."""
-    paths = [folder.file(run) for run in runs]
-    num_parts = 1 + sum(os.path.getsize(f"{path}.records") for path in paths) // RUN_BYTES
-    return write_run(folder, name, read_shuffled(paths, 0, 1, num_parts))
-
-
-def files_of_runs(runs: Sequence[str]) -> list[str]:
-    return [f"{run}.{ending}" for run in runs for ending in ("records", "index")]
+    files = [folder.file(run) for run in runs]
+    num_parts = 1 + sum(os.path.getsize(f"{file}.records") for file in files) // RUN_BYTES
+    return write_run(folder, name, read_shuffled(files, 0, 1, num_parts))
 
 
 class _Run(contextlib.AbstractContextManager):

@@ -8,12 +8,12 @@ import numpy as np
 from rich.table import Table
 
 from bert_keras.data_prep.corpus.documents import Documents
-from bert_keras.data_prep.corpus.workers import temporary_work
-from bert_keras.data_prep.pretraining.building import check_corpus, tokenize
+from bert_keras.data_prep.corpus.workers import Work, temporary_work
+from bert_keras.data_prep.pretraining.build import Build, check_corpus, tokenize
 from bert_keras.data_prep.pretraining.corpus_checks import differences, lone_and_cut_shares, size_text
 from bert_keras.data_prep.pretraining.estimates import sample_documents, size_of_records, use_of_documents
-from bert_keras.data_prep.pretraining.plan import Build, Tools
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
+from bert_keras.data_prep.pretraining.tasks import Tools
 from bert_keras.mistakes import Message
 
 log = logging.getLogger("bert_keras")
@@ -70,7 +70,7 @@ def measure_text(build: Build) -> TextStatistics:
         build.texts  # noqa: B018 (checks them before anything starts)
         folder = stack.enter_context(temporary_work(build.work_dir))
         with build.start() as workers:
-            [(documents, num_unknown)], report = tokenize(build, workers, [folder])
+            [(documents, num_unknown)], report = tokenize(build, [Work(workers, folder, build.progress)])
         stack.callback(documents.close)
         check_corpus(documents, build)
         statistics = dataclasses.replace(_measure(documents, num_unknown, build.tools), **report)

@@ -5,7 +5,7 @@ import functools
 import random
 
 from bert_keras.data_prep.corpus.documents import Documents
-from bert_keras.data_prep.pretraining.build_steps import draw_instances
+from bert_keras.data_prep.pretraining.instances import draw_instances
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from picture_style import BLUE, GREY, INK, MUTED, RED, VIOLET, YELLOW, Canvas, text_width

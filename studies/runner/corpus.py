@@ -13,7 +13,7 @@ from bert_keras.data_prep.corpus.documents import find_text_files, inspect_texts
 from bert_keras.data_prep.corpus.text_lines import Dropped, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.word_counts import count_words
-from bert_keras.data_prep.corpus.workers import ThisProcess, temporary_work
+from bert_keras.data_prep.corpus.workers import ThisProcess, Work, temporary_work
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.text.learning import learn_vocabulary
@@ -39,7 +39,7 @@ def read_documents(patterns: str) -> list[str]:
     forms = inspect_texts(sorted(find_text_files(patterns)))
     dropped = Dropped()
     with temporary_work(None) as folder:
-        for text in local_texts(forms, folder, ThisProcess(None).run, Progress()):
+        for text in local_texts(forms, Work(ThisProcess(None), folder, Progress())):
             document = []
             for _, line in [*read_lines(text, dropped), (0, "")]:
                 if line:

@@ -11,7 +11,7 @@ import pytest
 from bert_keras.data_prep import create_pretraining_data, create_pretraining_data_beam
 from bert_keras.data_prep.corpus import beam_workers
 from bert_keras.data_prep.corpus.workers import WorkFolder
-from bert_keras.data_prep.pretraining import building
+from bert_keras.data_prep.pretraining import build as builder
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 needs_beam = pytest.mark.skipif(importlib.util.find_spec("apache_beam") is None, reason="apache-beam is not installed")
@@ -93,7 +93,7 @@ def test_mistyped_runner_costs_no_finished_work(arguments, tmp_path, monkeypatch
 
     options = ["--", "--runner=DirectRunner"]
     with monkeypatch.context() as patch:
-        patch.setattr(building, "publish", stop)
+        patch.setattr(builder, "publish", stop)
         with pytest.raises(KeyboardInterrupt):
             create_pretraining_data_beam.main([*arguments, *options])
     before = sorted((tmp_path / "out").rglob("*"))

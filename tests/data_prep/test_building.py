@@ -11,17 +11,17 @@ import random
 import numpy as np
 import pytest
 from tiny_data import examples_of
-from tokenized import read_documents
+from tokenized import read_documents, tokenize_files
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus import text_sources, tokenized_corpus
-from bert_keras.data_prep.corpus.documents import Documents, inspect_texts
-from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
-from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
-from bert_keras.data_prep.pretraining import build_steps, building, shuffling
+from bert_keras.data_prep.corpus.documents import Documents
+from bert_keras.data_prep.corpus.workers import ThisProcess, Work, Workers, WorkFolder
+from bert_keras.data_prep.pretraining import build as builder
+from bert_keras.data_prep.pretraining import shuffling, tasks
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
-from bert_keras.data_prep.pretraining.build_steps import Tools, draw_document
+from bert_keras.data_prep.pretraining.instances import draw_document
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.records.reading import open_records
@@ -35,7 +35,7 @@ DIGEST = "0fae8cc400a38277a3fdf406b356198745b10448e142b05d716ca6d0378c48b9"
 @pytest.fixture
 def text(tmp_path, monkeypatch):
     """A text of 60 documents; each task takes a few."""
-    monkeypatch.setattr(build_steps, "_FEWEST_TOKENS", 300)
+    monkeypatch.setattr(tasks, "_FEWEST_TOKENS", 300)
     rng = random.Random(0)
     with open(tmp_path / "text.txt", "w") as file:
         for _ in range(60):
@@ -87,10 +87,10 @@ def test_random_next_sentences_come_from_the_whole_corpus():
     for token in range(5, 505):
         documents.add_sentence([[token]])
         documents.end_document()
-    tools = Tools(None, MaskingVocabulary.from_vocab(vocab), PretrainingDataSettings(8, 1))
+    vocabulary, settings = MaskingVocabulary.from_vocab(vocab), PretrainingDataSettings(8, 1)
     seconds = []
     for duplicate in range(400):
-        [(_, instance)] = draw_document(documents, 7, duplicate, tools)
+        [(_, instance)] = draw_document(documents, 7, duplicate, settings, vocabulary)
         assert instance.is_random_next
         originals = dict(zip(instance.masked_lm_positions, instance.masked_lm_ids, strict=True))
         seconds.append(originals.get(instance.first_length, instance.tokens[instance.first_length]))
@@ -140,7 +140,7 @@ def stopped_at(step, error=KeyboardInterrupt):
         raise error
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(building if step == "publish" else build_steps, step, fail)
+        patch.setattr(builder, step, fail)
         with pytest.raises(error):
             yield
 
@@ -156,7 +156,7 @@ def stopped_at(step, error=KeyboardInterrupt):
     ],
 )
 def test_damaged_work_is_done_again(step, pattern, damage, text, letters_tokenizer, folder, monkeypatch, messages):
-    monkeypatch.setattr(build_steps, "MOST_RUNS", 3)
+    monkeypatch.setattr(shuffling, "MOST_RUNS", 3)
     with stopped_at(step):
         build_here(text, letters_tokenizer, folder)
     damaged = min(folder.glob(pattern))
@@ -192,8 +192,8 @@ def test_small_files_share_tasks_and_keep_their_documents_and_warnings(
         messages.clear()
         num_tasks.append(0)
         with WorkFolder(str(tmp_path / f"work{size}")) as folder:
-            workers = Counting((letters_tokenizer,))
-            found, _ = tokenize_corpus(inspect_texts(files), letters_tokenizer, False, workers, folder, Progress())
+            work = Work(Counting((letters_tokenizer,)), folder, Progress())
+            found, _ = tokenize_files(files, letters_tokenizer, work)
             for name in ("tokens", "sentence_starts", "document_starts"):
                 assert list(getattr(found, name)) == list(getattr(expected, name))
             found.close()
@@ -236,8 +236,8 @@ def test_notes_do_not_repeat_the_names_of_all_files(tmp_path, letters_tokenizer,
 
 
 def test_merging_changes_no_byte_and_is_continued(text, letters_tokenizer, folder, monkeypatch, messages):
-    monkeypatch.setattr(build_steps, "MOST_RUNS", 3)
-    merge, merged = build_steps._merge_task, []
+    monkeypatch.setattr(shuffling, "MOST_RUNS", 3)
+    merge, merged = shuffling._merge_task, []
 
     def merge_and_stop(tools, folder, name, runs):
         if len(merged) == 2:
@@ -246,7 +246,7 @@ def test_merging_changes_no_byte_and_is_continued(text, letters_tokenizer, folde
         merged.append(name)
         return merge(tools, folder, name, runs)
 
-    monkeypatch.setattr(build_steps, "_merge_task", merge_and_stop)
+    monkeypatch.setattr(shuffling, "_merge_task", merge_and_stop)
     with pytest.raises(KeyboardInterrupt):
         build_here(text, letters_tokenizer, folder)
     [work] = folder.iterdir()
@@ -262,9 +262,9 @@ def test_merging_changes_no_byte_and_is_continued(text, letters_tokenizer, folde
 
 def test_number_of_opened_files_grows_only_with_the_data(letters_tokenizer, tmp_path, monkeypatch):
     """Twice the data gives twice as many runs; each of the twice as many files reads only a few of them."""
-    monkeypatch.setattr(build_steps, "MOST_RUNS", 4)
-    monkeypatch.setattr(build_steps, "_FEWEST_TOKENS", 40)
-    monkeypatch.setattr(build_steps, "_TASKS", 1 << 20)
+    monkeypatch.setattr(shuffling, "MOST_RUNS", 4)
+    monkeypatch.setattr(tasks, "_FEWEST_TOKENS", 40)
+    monkeypatch.setattr(tasks, "_TASKS", 1 << 20)
     opened = collections.Counter()
     read = shuffling._Run.__init__
     monkeypatch.setattr(shuffling._Run, "__init__", lambda self, path: (opened.update([size]), read(self, path))[-1])
@@ -276,12 +276,24 @@ def test_number_of_opened_files_grows_only_with_the_data(letters_tokenizer, tmp_
     assert opened[80] < 1.4 * 2 * opened[40] < 1.4**2 * 4 * opened[20]
 
 
+@pytest.mark.parametrize("options", [{}, {"cleaning": Cleaning(drop_repeated_lines=60, remove_duplicates="exact")}])
+def test_copies_of_the_text_are_removed_when_it_is_tokenized(text, letters_tokenizer, folder, options):
+    pathlib.Path(f"{text}.gz").write_bytes(gzip.compress(pathlib.Path(text).read_bytes()))
+    with stopped_at("draw_all"):
+        build_here(f"{text}.gz", letters_tokenizer, folder, **options)
+    [work] = folder.iterdir()
+    arrays = {"tokens", "sentence_starts", "document_starts"}
+    assert {path.name for path in work.iterdir() if path.suffix != ".json"} == {*arrays, "lock"}
+    build_here(f"{text}.gz", letters_tokenizer, folder, **options)
+    assert_is_built(folder)
+
+
 def test_other_settings_start_again_and_report_old_work(text, letters_tokenizer, folder, monkeypatch, messages):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(building, "publish", fail)
+        patch.setattr(builder, "publish", fail)
         with pytest.raises(OSError, match=f"No space left on device: '{folder}'"):
             build_here(text, letters_tokenizer, folder, ["a"])
     [left] = [path for path in folder.iterdir() if path.suffix == ".unfinished"]
@@ -304,7 +316,7 @@ def test_errors_that_are_not_about_the_text_keep_the_finished_work(text, letters
         build_here(text, letters_tokenizer, folder)
     [work] = folder.iterdir()
     assert len(list(work.glob("examples-*.records"))) > 5
-    monkeypatch.setattr(build_steps, "_draw_task", None)  # all draw tasks are finished
+    monkeypatch.setattr(tasks, "_draw_task", None)  # all draw tasks are finished
     build_here(text, letters_tokenizer, folder)
     assert_is_built(folder)
 
@@ -330,7 +342,7 @@ def test_work_folder_is_not_mapped_and_may_refuse_to_go(text, letters_tokenizer,
         mapped.append([line for line in pathlib.Path("/proc/self/maps").read_text().splitlines() if path in line])
         raise OSError(39, "Directory not empty")
 
-    monkeypatch.setattr(building.paths, "remove_dir", look_and_fail)
+    monkeypatch.setattr(builder.paths, "remove_dir", look_and_fail)
     build_here(text, letters_tokenizer, folder)
     assert mapped == [[]]
     assert (folder / "a").exists()

@@ -4,12 +4,11 @@ import gzip
 import os
 
 import pytest
-from tokenized import read_documents
+from tokenized import read_documents, tokenize_files
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus import text_lines, tokenized_corpus
-from bert_keras.data_prep.corpus.documents import inspect_texts
-from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
+from bert_keras.data_prep.corpus.workers import ThisProcess, Work, Workers, WorkFolder
 
 TEXTS = {
     "0.txt": b"\n\n ab cd \r\nefg\n\n\n\x00\n\nhi",
@@ -39,9 +38,7 @@ def tokenize(letters_tokenizer, tmp_path, monkeypatch):
         def tokenize(name, files, chunk_bytes):
             monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", chunk_bytes)
             with WorkFolder(str(tmp_path / name)) as folder:
-                return tokenized_corpus.tokenize_corpus(
-                    inspect_texts(files), letters_tokenizer, False, workers, folder, Progress()
-                )
+                return tokenize_files(files, letters_tokenizer, Work(workers, folder, Progress()))
 
         yield tokenize
 
@@ -75,12 +72,9 @@ def test_lines_are_counted_once_for_all_of_the_text(letters_tokenizer, tmp_path,
     monkeypatch.setattr(text_lines, "line_of", lambda place: counted.append(place) or line_of(place))
     with WorkFolder(str(tmp_path / "work")) as folder:
         for _ in range(2):  # the second time, all tasks are already finished
-            workers = ThisProcess((letters_tokenizer,))
-            files = [str(tmp_path / "text.gz")]
-            tokenized_corpus.tokenize_corpus(
-                inspect_texts(files), letters_tokenizer, False, workers, folder, Progress()
-            )
+            work = Work(ThisProcess((letters_tokenizer,)), folder, Progress())
+            tokenize_files([str(tmp_path / "text.gz")], letters_tokenizer, work)
             assert messages[-2].startswith(f"{tmp_path}/text.gz line 8: not valid UTF-8; dropped 30 bytes in 30 lines")
             assert messages[-1].startswith(f"{tmp_path}/text.gz line 9: a carriage return inside the line is dropped")
-        assert not any(name.startswith(("source-", "text-")) for name in os.listdir(folder.path))
+        assert not any(name.startswith("text-") for name in os.listdir(folder.path))
     assert len(counted) == 2

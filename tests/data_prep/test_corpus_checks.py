@@ -172,7 +172,7 @@ def test_the_disk_of_each_output_is_looked_at(tmp_path, letters_tokenizer, neede
     documents = read_documents([str(tmp_path / "text")], letters_tokenizer)
     build = Build([], outputs, letters_tokenizer, SETTINGS, work_dir=str(tmp_path / "work"))
     monkeypatch.setattr("bert_keras.data_prep.pretraining.estimates.os.stat", stat)
-    tell_room(documents, build, outputs)
+    tell_room(documents, build.tools, False, build.folder, outputs)
     monkeypatch.undo()
     assert [place for _, place, *_ in needed] == [str(tmp_path / name) for name in ("work", "disk1", "disk2")]
     work, first, second = (size for size, *_ in needed)

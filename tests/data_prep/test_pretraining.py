@@ -11,8 +11,9 @@ import pytest
 from tiny_data import SPECIAL_TOKENS, examples_of
 from tokenized import read_documents
 
-from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data, warn_about_casing
-from bert_keras.data_prep.pretraining.build_steps import draw_instances
+from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
+from bert_keras.data_prep.pretraining.corpus_checks import warn_about_casing
+from bert_keras.data_prep.pretraining.instances import draw_instances
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary, shuffle
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.records.writing import read_metadata

@@ -12,9 +12,9 @@ from bert_keras.data_prep import create_pretraining_data
 from bert_keras.data_prep.cleaning import text_cleaning
 from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus.text_lines import TextFile, UnusableTextError
-from bert_keras.data_prep.corpus.workers import ThisProcess, WorkFolder
-from bert_keras.data_prep.pretraining import build_steps, building
-from bert_keras.data_prep.pretraining.plan import Build
+from bert_keras.data_prep.corpus.workers import ThisProcess, Work, WorkFolder
+from bert_keras.data_prep.pretraining import build as builder
+from bert_keras.data_prep.pretraining.build import Build
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.statistics import measure_text
 from bert_keras.data_prep.text.same_text import hash_of
@@ -31,9 +31,10 @@ def clean(tmp_path, documents, cleaning, num_files=1):
         file.write_text("".join("".join(f"{line}\n" for line in lines) + "\n" for lines in part))
         files.append(TextFile(str(file), str(file)))
     with WorkFolder(str(tmp_path / "folder")) as folder:
-        found = text_cleaning.clean_texts(files, cleaning, False, folder, ThisProcess(None).run, Progress())
-        parts = ["".join(pathlib.Path(text.path).read_text() for text in part) for part in found[:2]]
-    return *([lines.split("\n") for lines in part.split("\n\n") if lines] for part in parts), found.report
+        found = text_cleaning.clean_texts(files, cleaning, False, Work(ThisProcess(None), folder, Progress()))
+        parts = ["".join(pathlib.Path(text.path).read_text() for text in part) for part in found]
+        report = folder.result("cleaned")
+    return *([lines.split("\n") for lines in part.split("\n\n") if lines] for part in parts), report
 
 
 def random_documents(number, num_lines=12, seed=0):
@@ -96,7 +97,7 @@ def test_warnings_about_the_text_come_once(tmp_path, monkeypatch, messages, chun
     texts = [TextFile(str(tmp_path / name), str(tmp_path / name)) for name in "ab"]
     with WorkFolder(str(tmp_path / "folder")) as folder:
         found = text_cleaning.clean_texts(
-            texts, Cleaning(remove_duplicates="exact"), False, folder, ThisProcess(None).run, Progress()
+            texts, Cleaning(remove_duplicates="exact"), False, Work(ThisProcess(None), folder, Progress())
         )
         assert "".join(pathlib.Path(text.path).read_text() for text in found.train) == "a\n\nb\nc\nde\nf\n\ng\n\n"
     assert sum("dropped 1 bytes in 1 lines" in line for line in messages) == 1
@@ -223,9 +224,9 @@ def test_workers_and_an_interruption_change_nothing(text, letters_vocab_file, tm
         path.unlink()
     for module, name, at in (
         (text_cleaning, "_choose", 1),
-        (text_cleaning, "tokenize_texts", 2),
-        (build_steps, "write_all", 2),
-        (building, "publish", 1),
+        (builder, "tokenize_texts", 2),
+        (builder, "write_all", 2),
+        (builder, "publish", 1),
     ):
         with monkeypatch.context() as patch:
             calls, original = [], getattr(module, name)

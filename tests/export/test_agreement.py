@@ -5,7 +5,6 @@ import pytest
 from fine_tuned_models import randomise
 
 from bert_keras.export.checks.agreement import LIMITS, judge, questions
-from bert_keras.export.checks.comparison import largest_difference
 from bert_keras.modeling import BertConfig, ClassifierModel, SquadModel, weights_by_name
 from bert_keras.tasks.graph.networks import IdsNetwork
 
@@ -116,44 +115,3 @@ def test_numbers_that_are_not_finite_never_agree():
     message = "^the scores of the model are not finite: its weights are broken; take another"
     with pytest.raises(ValueError, match=message):
         judge("the file", answers_of(network), network)
-
-
-ANSWER = {
-    "label": np.array([b"yes", b"no"], object),
-    "probabilities": np.array([[0.5, 0.5], [0.25, 0.75]], np.float32),
-    "start": np.array([3, -1], np.int32),
-    "is_cut": np.array([True, False]),
-}
-
-
-def test_the_largest_difference_of_numbers():
-    found = {**ANSWER, "probabilities": ANSWER["probabilities"] + np.array([[0, 1e-5], [-3e-5, 0]], np.float32)}
-    assert largest_difference("it", ANSWER, found, 1e-4) == pytest.approx(3e-5, rel=1e-2)
-    assert largest_difference("it", ANSWER, ANSWER, 0.0) == 0.0
-    assert largest_difference("it", {"a": np.zeros([0, 2])}, {"a": np.zeros([0, 2])}, 0.0) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        (
-            "probabilities",
-            [[0.5, 0.5], [0.25, 0.7505]],
-            r"it: probabilities\[1, 1\] is 0.7505, but 0.75 is expected \(numbers to within 0.0001\)",
-        ),
-        ("probabilities", [[np.nan, 0.5], [0.25, 0.75]], r"it: probabilities\[0, 0\] is nan, but 0.5 is expect"),
-        ("label", [b"yes", b"yes"], r'it: label\[1\] is "yes", but "no" is expected'),
-        ("start", [3, 0], r"it: start\[1\] is 0, but -1 is expected"),
-        ("is_cut", [True, True], r"it: is_cut\[1\] is True, but False is expected"),
-        ("start", [3], r"it: start has the shape \(1,\), but \(2,\) is expected"),
-        (
-            "other",
-            1,
-            "it gives is_cut, label, other, probabilities, start, but is_cut, label, probabilities, start are",
-        ),
-    ],
-)
-def test_a_difference_is_an_error_that_names_it(name, value, message):
-    found = {**ANSWER, name: np.array(value, ANSWER[name].dtype if name in ANSWER else None)}
-    with pytest.raises(ValueError, match=f"^{message}"):
-        largest_difference("it", ANSWER, found, 1e-4)

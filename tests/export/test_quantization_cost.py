@@ -76,7 +76,7 @@ WORK = types.SimpleNamespace(
     ("task", "settings", "end"),
     [
         (WORK, {}, "mean 15.2 before, 7.6 now, on 5 evaluation examples"),
-        (None, {}, "a pre-trained model has no metric for the loss of quality"),
+        (None, {"task": "fill_mask"}, "a pre-trained model has no metric for the loss of quality"),
         (
             None,
             {"task": "regression"},
@@ -88,7 +88,9 @@ def test_the_cost_is_a_sentence(tmp_path, monkeypatch, messages, task, settings,
     source = types.SimpleNamespace(
         task=task,
         settings={"max_seq_length": 4, **settings},
-        predictor=types.SimpleNamespace(model=types.SimpleNamespace(is_per_token=False)),
+        predictor=types.SimpleNamespace(
+            model=types.SimpleNamespace(is_per_token=False), outputs_to_evaluate=lambda outputs, features: outputs
+        ),
         network=types.SimpleNamespace(
             input_names=tuple(FEATURES), weights={"bert/embeddings/word_embeddings": np.zeros([9, 1])}
         ),

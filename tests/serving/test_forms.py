@@ -13,7 +13,7 @@ pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 import jsonschema
 from fuzzed_requests import PYTHON_WORDS
 
-from bert_keras.serving.answers import TASKS_OF, task_forms
+from bert_keras.serving.answers import other_paths, task_forms
 from bert_keras.serving.forms import explained_form, read_form
 from bert_keras.serving.openapi import task_schemas
 from bert_keras.serving.requests import RefusedError
@@ -25,7 +25,7 @@ VALUES += [[["a", "b"]], {"text": "a"}, {"text": None}, {"text": ["a", "b"]}, {"
 def forms_of(models):
     """Yield each form of each path, with its name for messages and an example of a body."""
     for model in models:
-        for path in ("/v1", *(path for path, tasks in TASKS_OF.items() if model.task in tasks)):
+        for path in ("/v1", *(path for path, tasks in other_paths().items() if model.task in tasks)):
             for each in task_forms(model, path):
                 form = each.make(model, 3)
                 yield f"{model.task} {path} {form.key}", [each.make(model, 3) for each in task_forms(model, path)], form
@@ -255,7 +255,7 @@ def test_replies_are_as_described(server, models):
     }
     for path, body in bodies.items():
         schemas = {}
-        sent, example, received = task_schemas(path, [m for m in models if m.task in TASKS_OF[path]], 3, schemas)
+        sent, example, received = task_schemas(path, [m for m in models if m.task in other_paths()[path]], 3, schemas)
         for each in (body, example):
             response = requests.post(f"{server.url}{path}", json=each, timeout=60)
             assert response.status_code == 200, response.text

@@ -23,7 +23,7 @@ from running_server import LONG_TEXT, serving, wait_until
 
 from bert_keras.prediction import network
 from bert_keras.prediction.arguments import Limits
-from bert_keras.serving.answers import TASKS_OF
+from bert_keras.serving.answers import other_paths
 from bert_keras.serving.explanations import encoder_of
 from bert_keras.serving.versions import open_folders
 
@@ -214,7 +214,7 @@ def test_the_description_is_valid_and_describes_requests_and_answers(server, ask
     document = requests.get(f"{server.url}/openapi.json", timeout=60).json()
     validator.OpenAPIV31SpecValidator(document).validate()
     explanations = {"/v1/tokens", "/v1/attention"}
-    assert set(document["paths"]) == explanations | {*TASKS_OF} | {f"/v1/{route}" for route, _ in CASES.values()}
+    assert set(document["paths"]) == explanations | {*other_paths()} | {f"/v1/{route}" for route, _ in CASES.values()}
     for task, (route, items) in CASES.items():
         operation = document["paths"][f"/v1/{route}"]["post"]
         body = {"model": name_of(task), "items": items, **OPTIONS.get(task, {})}

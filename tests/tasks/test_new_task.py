@@ -40,8 +40,9 @@ def flags_of(folder, name):
 def folder(tmp_path_factory):
     """A folder with the program, data, a model to start from, and a run; the task is known in this process."""
     folder = tmp_path_factory.mktemp("own")
-    [text] = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8").split("<!-- file")[1], re.DOTALL)[:1]
-    (folder / "run_reviews.py").write_text(text, encoding="utf-8")
+    files = re.findall(r"<!-- file: (.*?) -->\n```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    for name, text in files:
+        (folder / name).write_text(text, encoding="utf-8")
     (folder / "reviews.txt").write_text("good\tshe was so hungry\nbad\the ate\n" * 4)
     write_model(folder / "start", random_model(num_hidden_layers=1))
     with pytest.MonkeyPatch.context() as patch:
@@ -128,9 +129,8 @@ def test_a_killed_run_continues_as_if_nothing_had_happened(folder):
 
 @pytest.mark.slow
 def test_the_command_line_predicts(folder):
-    code = "import run_reviews, runpy; runpy.run_path('predict.py', run_name='__main__')"
-    command = [sys.executable, "-c", code, f"--model_dir={folder / 'run'}", *TEXTS]
-    environment = os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
+    command = [sys.executable, folder / "with_reviews.py", "predict.py", f"--model_dir={folder / 'run'}", *TEXTS]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert [line.split()[0] for line in found.stdout.splitlines()] == ["good", "bad"]
 

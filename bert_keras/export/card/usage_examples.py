@@ -9,6 +9,9 @@ import numpy as np
 from bert_keras.export.card.ids_examples import ids_example
 from bert_keras.export.choices import network_place
 from bert_keras.model_folder.preparation import Preparation
+from bert_keras.model_folder.tasks import TASKS
+from bert_keras.prediction.opening import predictor_of
+from bert_keras.tasks import graph_of
 from bert_keras.tasks.graph.networks import IdsNetwork
 from bert_keras.tasks.graph.text_model import text_names
 
@@ -37,11 +40,6 @@ _OUTPUTS = {
     "num_tokens": "number of tokens",
     "vector": "the vector",
     "is_cut": "true if the text was cut",
-}
-# Of this task, outputs of the same names have another meaning.
-_OF_REPLACED_TOKENS = {
-    "tokens": 'the tokens of the text; rows are padded with ""',
-    "probabilities": "the probability that each token does not belong there",
 }
 _TEXTS = {
     "text": "Paris is the capital of France.",
@@ -98,7 +96,7 @@ _DIFFERENCES = (
 
 def example_texts(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns an example of each text that a model answers, a dict of JSON values; settings is its task.json."""
-    if settings["task"] == "fill_mask":
+    if TASKS[settings["task"]].has_masks:
         return {"text": "Paris is the [MASK] of France."}
     return {name: _TEXTS[name] for name in text_names(settings)}
 
@@ -117,12 +115,13 @@ def how_to_call(
     example, calls = example_texts(settings), ["## How to call it"]
     if "saved_model" in places:
         calls.append(_call_of_text(places["saved_model"], settings["task"], example, answer))
-    if settings["task"] == "vectors":
-        calls.append("**bert-keras**: `bert_keras.FeatureExtractor` opens this folder too.")
+    predictor = predictor_of(settings["task"])
+    if predictor.card_opener:
+        calls.append(f"**bert-keras**: `bert_keras.{predictor.card_opener}` opens this folder too.")
     else:
         texts = [text for value in example.values() for text in ([value] if isinstance(value, str) else value)]
         command = " ".join(["python predict.py --model_dir=.", *(f'"{text}"' for text in texts)])
-        reads_windows = settings["task"] == "token_classification" or settings.get("doc_stride")
+        reads_windows = predictor.reads_windows or settings.get("doc_stride")
         extent = ", which reads long texts whole" if reads_windows else ""
         calls.append(f"**bert-keras**{extent}:\n\n```\n{command}\n```")
     take_ids = ["the signature `ids` of the SavedModel"] if "saved_model" in places else []
@@ -144,9 +143,10 @@ def how_to_call(
 
 
 def _call_of_text(path: str, task: str, example: Mapping[str, Any], answer: Mapping[str, np.ndarray]) -> str:
-    meanings = _OUTPUTS | (_OF_REPLACED_TOKENS if task == "replaced_tokens" else {})
+    meanings = _OUTPUTS | getattr(graph_of(task), "meanings", {})
     rows = [
-        f"| `{name}` | {value.dtype} | {meanings[name]} |".replace("object", "string") for name, value in answer.items()
+        f"| `{name}` | {value.dtype} | {meanings.get(name, '')} |".replace("object", "string")
+        for name, value in answer.items()
     ]
     first = {name: _shortened(value.tolist()[0]) for name, value in answer.items()}
     response = json.dumps({"predictions": [first]}, ensure_ascii=False)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from bert_keras.mistakes import Mistake
-from bert_keras.prediction.predictor import Predictor, RankedField, Unanswered
+from bert_keras.prediction.export_facts import RankedField
+from bert_keras.prediction.predictor import Predictor, Unanswered
 
 # Tolerances for the numbers of answers, relative to the largest number of the answer if that is above 1. In bfloat16 a
 # sum depends on the order of its terms.
@@ -34,45 +35,43 @@ def compare_answers(
     found: Sequence[Any],
     tolerance: float = TOLERANCES[None],
     ranked: RankedField | None = None,
-    is_quantized: bool = False,
 ) -> tuple[float, int]:
     """Compares the answers to the same texts.
 
     Args:
-        called: what differs if a Mistake is raised, with {} for the number of the text.
+        called: the beginning of an error, with {} for the number of the text.
         expected, found: an answer for each text. Texts whose expected answer is None are not compared.
-        tolerance: as in TOLERANCES.
+        tolerance: as in TOLERANCES; inf: the model is quantized, so answers may also differ.
         ranked: the `Predictor.ranked` of the task; guesses of almost the same number may be in another order.
-        is_quantized: whether answers may differ, and numbers may by any amount.
 
     Returns:
         The largest difference of two numbers, and how many answers differ.
+
+    Raises:
+        ValueError: an answer differs, and the tolerance is not inf.
     """
     largest, num_other = 0.0, 0
     for number, (first, second) in enumerate(zip(expected, found, strict=True), 1):
         if first is None:
             continue
         try:
-            largest = max(largest, _difference(called.format(number), first, second, tolerance, ranked, is_quantized))
+            largest = max(largest, _difference(called.format(number), first, second, tolerance, ranked))
         except Mistake:
-            if not is_quantized:
+            if tolerance < np.inf:
                 raise
             num_other += 1
     return largest, num_other
 
 
-def _difference(
-    called: str, expected: Any, found: Any, tolerance: float, ranked: RankedField | None, is_quantized: bool
-) -> float:
+def _difference(called: str, expected: Any, found: Any, tolerance: float, ranked: RankedField | None) -> float:
     if isinstance(expected, str) or isinstance(found, str):
         if type(expected) is not type(found):
             told = f"the export: {found}" if isinstance(found, str) else f"Python: {expected}"
             raise Mistake("{}: only one of them has an error ({})", called, told)
         return 0.0
-    arrays, arrays_found = (_arrays_of(_without_ties(each, expected, ranked, tolerance)) for each in (expected, found))
-    sizes = [np.abs(array).max(initial=0.0) for array in arrays.values() if np.issubdtype(array.dtype, np.floating)]
-    allowed = np.inf if is_quantized else tolerance * max([1.0, *map(float, sizes)])
-    return largest_difference(called, arrays, arrays_found, allowed)
+    first, second = (_arrays_of(_without_ties(answer, expected, ranked)) for answer in (expected, found))
+    sizes = [np.abs(array).max(initial=1.0) for array in first.values() if np.issubdtype(array.dtype, np.floating)]
+    return largest_difference(called, first, second, tolerance * float(max(sizes, default=1.0)))
 
 
 def _arrays_of(answer: Any, place: str = "") -> dict[str, np.ndarray]:
@@ -80,9 +79,15 @@ def _arrays_of(answer: Any, place: str = "") -> dict[str, np.ndarray]:
     if isinstance(answer, list) and any(isinstance(part, Mapping | list) for part in answer):
         answer = {f"[{number}]": part for number, part in enumerate(answer)}
     elif not isinstance(answer, Mapping):
-        return {place: np.asarray(answer)}
-    parts = {(name if name[0] == "[" or not place else f".{name}"): part for name, part in answer.items()}
+        return {place: as_array(answer)}
+    parts = {(name if name.startswith("[") or not place else f".{name}"): part for name, part in answer.items()}
     return {name: array for inside, part in parts.items() for name, array in _arrays_of(part, place + inside).items()}
+
+
+def as_array(value: Any) -> np.ndarray:
+    """Returns values as an array; NumPy's own arrays of str would lose zeros at the end of a text."""
+    array = np.asarray(value)
+    return np.asarray(value, object) if array.dtype.kind == "U" else array
 
 
 def largest_difference(
@@ -135,29 +140,29 @@ def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
 
 
-def _without_ties(answer: Any, expected: Any, ranked: RankedField | None, tolerance: float) -> Any:
+def _without_ties(answer: Any, expected: Any, ranked: RankedField | None) -> Any:
     """Returns an answer without the guesses that rounding may put into another order, by their expected numbers."""
-    if ranked is None or isinstance(expected, str) or ranked.name not in answer:
+    if ranked is None or ranked.name not in answer:
         return answer
     rankings, references = answer[ranked.name], expected[ranked.name]
     if is_one := isinstance(references[0], Mapping):
         rankings, references = [rankings], [references]
     left = [
         [
-            guess if _has_clear_rank(reference, rank, ranked, tolerance) else {ranked.number: guess[ranked.number]}
+            guess if _has_clear_rank(reference, rank, ranked) else {ranked.number: guess[ranked.number]}
             for rank, guess in enumerate(guesses)
         ]
         for guesses, reference in zip(rankings, references, strict=False)
     ]
-    is_first_clear = all(_has_clear_rank(reference, 0, ranked, tolerance) for reference in references)
+    is_best_clear = all(_has_clear_rank(reference, 0, ranked) for reference in references)
     answer = {**answer, ranked.name: left[0] if is_one else left}
-    return {name: value for name, value in answer.items() if is_first_clear or name not in ranked.best}
+    return {name: value for name, value in answer.items() if is_best_clear or name not in ranked.best}
 
 
-def _has_clear_rank(guesses: Sequence[Mapping[str, Any]], rank: int, ranked: RankedField, tolerance: float) -> bool:
+def _has_clear_rank(guesses: Sequence[Mapping[str, Any]], rank: int, ranked: RankedField) -> bool:
     """Returns whether the number of a guess differs from those of its neighbours."""
     if not ranked.is_whole and rank >= len(guesses) - 1:
         return len(guesses) == 1  # the neighbour of the last guess is unknown
     numbers = [guess[ranked.number] for guess in guesses]
     nearest = [*numbers[max(rank - 1, 0) : rank], *numbers[rank + 1 : rank + 2]]
-    return rank < len(numbers) and all(abs(numbers[rank] - value) > 2 * tolerance for value in nearest)
+    return rank < len(numbers) and all(abs(numbers[rank] - value) > 2 * TOLERANCES[None] for value in nearest)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.export.checks.agreement import judge, questions
-from bert_keras.export.checks.comparison import TOLERANCES, ask_python, compare_answers
+from bert_keras.export.checks.comparison import TOLERANCES, as_array, ask_python, compare_answers
 from bert_keras.export.checks.texts import items_of
 from bert_keras.mistakes import Mistake
 from bert_keras.prediction.predictor import Predictor
@@ -69,7 +69,8 @@ def check_saved_model(
         called = "serving_default in a new process, text {}"
         differences.append(compare_answers(called, _rows_of(expected), _rows_of(outputs), tolerance)[0])
     ids = judge("ids in a new process", found[len(of_text) :], network, quantize)
-    live, num_live, num_other = compare_with_python(text_model, predictor, texts, found[0], tolerance, bool(quantize))
+    allowed = np.inf if quantize else tolerance
+    live, num_live, num_other = compare_with_python(text_model, predictor, texts, found[0], allowed)
     return {
         "text": max(differences),
         "ids": ids["largest_difference"],
@@ -109,12 +110,11 @@ def compare_with_python(
     texts: Mapping[str, np.ndarray],
     outputs: Mapping[str, np.ndarray],
     tolerance: float,
-    is_quantized: bool = False,
 ) -> tuple[float, int, int]:
     """Compares the outputs for texts with the answers of `prediction`, except to texts that one of them cannot answer.
 
-    These are texts that are empty or have no words or masks, and cut texts, which Python reads through windows. If the
-    model is quantized, answers may differ, and numbers may by any amount.
+    These are texts that are empty or have no words or masks, and cut texts, which Python reads through windows. The
+    tolerance is as in `compare_answers`.
 
     Returns the largest difference of two numbers, the number of texts that both answer, and how many answers differ.
     """
@@ -128,11 +128,11 @@ def compare_with_python(
         if isinstance(answer, str):
             expected[row] = answer
             continue
-        expected[row] = {name: np.array(value) for name, value in text_model.expected(answer[0]).items()}
+        expected[row] = {name: as_array(value) for name, value in text_model.expected(answer[0]).items()}
         # Remove the padding of the batch.
         found[row] = {name: found[row][name][(*map(slice, value.shape),)] for name, value in expected[row].items()}
     called = "serving_default, against Python, text {}"
-    largest, num_other = compare_answers(called, expected, found, tolerance, is_quantized=is_quantized)
+    largest, num_other = compare_answers(called, expected, found, tolerance)
     return largest, len(rows), num_other
 
 
@@ -142,7 +142,7 @@ def _rows_of(outputs: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
         name: np.vectorize(_decode, [object])(values) if values.dtype == object else values
         for name, values in outputs.items()
     }
-    return [dict(zip(decoded, map(np.asarray, row), strict=True)) for row in zip(*decoded.values(), strict=True)]
+    return [dict(zip(decoded, map(as_array, row), strict=True)) for row in zip(*decoded.values(), strict=True)]
 
 
 def _decode(text: bytes) -> str:

@@ -63,7 +63,7 @@ def read_check_texts(path: str, settings: Mapping[str, Any]) -> dict[str, np.nda
         return {names[0]: np.array([b"\t".join(parts) for _, parts in rows], object)}
     has_choices = names[1] in LISTS
     # All rows of a batch need the same number of choices; use that of the first.
-    least = graph_of(settings["task"]).least if has_choices else 1
+    least = getattr(graph_of(settings["task"]), "least", 1)
     num_parts = max(len(rows[0][1]), 1 + least) if has_choices else len(names)
     for number, parts in rows:
         if len(parts) != num_parts:

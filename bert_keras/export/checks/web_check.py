@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import math
 import pathlib
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ from bert_keras.export.choices import PLACES
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import WEB_MODEL
 from bert_keras.prediction import open_model
-from bert_keras.prediction.answer_lines import given_fields
+from bert_keras.prediction.containers import given_fields
 from bert_keras.prediction.predictor import Predictor
 from bert_keras.tasks.pretraining.token_places import read_tokens
 
@@ -58,7 +59,7 @@ def compare_in_node(
         shutil.copyfile(quantized, web / WEB_MODEL)
         changed = answers_in_node(web, items)
         plain.replace(web / WEB_MODEL)
-        _, num_other = compare_answers(called, found, changed, ranked=predictor.ranked, is_quantized=True)
+        _, num_other = compare_answers(called, found, changed, math.inf, predictor.ranked)
         log.info("web: quantization changes %d of these %d answers", num_other, len(items))
     return {"answers": largest, "num_texts": len(items), "num_other": num_other}
 

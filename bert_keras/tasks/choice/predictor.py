@@ -1,6 +1,8 @@
 """Multiple choice: the continuation that fits a text best."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import scipy.special
@@ -41,6 +43,10 @@ class ChoicePicker(TextsScorer[Choice]):
     needed = "a text and a list of two or more choices"
     least = 2
     cut_parts = "choices, each with its text,"
+
+    @classmethod
+    def card_code(cls, settings: Mapping[str, Any]) -> str:
+        return 'print(choices[outputs["logits"][:, 0].argmax()])'
 
     def _answer(self, question: Texts, encoded: tuple[Texts, Arrays], found: Found) -> Choice:
         (text, choices), _ = encoded

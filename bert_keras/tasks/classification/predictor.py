@@ -11,6 +11,7 @@ import tensorflow as tf
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.tasks import LABEL_SETS
 from bert_keras.modeling import BertConfig, ClassifierModel
+from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES
 from bert_keras.prediction.arguments import OpenOptions, check_threshold, check_top_k, shown
 from bert_keras.prediction.loaded_model import Answer
 from bert_keras.prediction.network import Outputs, ReadOut, Tensors, on_device
@@ -168,6 +169,20 @@ class TextClassifier(ExplainedPredictor[str | tuple[str, str], Answer]):
         ) -> None: ...
 
         def __init__(self, *arguments: Any, **options: Any) -> None: ...
+
+    @classmethod
+    def card_code(cls, settings: Mapping[str, Any]) -> str:
+        if settings["task"] == "regression":
+            return 'print(float(outputs["logits"][0, 0]))'
+        if settings["task"] == "multi_label":
+            return 'print(dict(zip(labels, (1 / (1 + np.exp(-outputs["logits"][0]))).tolist())))'
+        return """scores = np.exp(outputs["logits"][0] - outputs["logits"][0].max())
+print(dict(zip(labels, (scores / scores.sum()).tolist())))"""
+
+    @classmethod
+    def problem_type(cls, settings: Mapping[str, Any]) -> str:
+        tasks = ("classification", "multi_label", "regression")
+        return dict(zip(tasks, PROBLEM_TYPES, strict=True))[settings["task"]]
 
     @classmethod
     def is_for(cls, task: str) -> bool:

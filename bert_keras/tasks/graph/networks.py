@@ -33,7 +33,7 @@ class IdsNetwork(tf.Module):
         super().__init__(name="network")
         self.input_names, self.output_names = TASKS[task].inputs, TASKS[task].outputs
         if not has_pooler:
-            self.output_names = ("sequence_output",)
+            self.output_names = tuple(name for name in self.output_names if name != "pooled_output")
         self.weights = {name: weight.value for name, weight in weights_by_name(model).items()}
         self.longest = model.config.max_position_embeddings
 

@@ -21,9 +21,11 @@ class TextModel(tf.Module):
 
     Attributes:
         python_settings: settings with which the predictor in Python answers as the graph does.
+        meanings: descriptions of outputs that mean something else than in other tasks, by name, for model cards.
     """
 
     python_settings: ClassVar[Mapping[str, Any]] = {}
+    meanings: ClassVar[dict[str, str]] = {}
 
     def __init__(self, network: IdsNetwork, tokenizer: "GraphTokenizer", settings: Mapping[str, Any]):
         super().__init__(name="text_model")

@@ -2,15 +2,16 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import tensorflow as tf
 
 from bert_keras.mistakes import Mistake, Remedy, Setting
 from bert_keras.prediction.arguments import check_top_k, shown
+from bert_keras.prediction.export_facts import RankedField
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
-from bert_keras.prediction.predictor import Counts, Found, RankedField, Row
+from bert_keras.prediction.predictor import Counts, Found, Row
 from bert_keras.tasks.pretraining.predictor import (
     MASK,
     UNKNOWN,
@@ -84,6 +85,12 @@ class FillMask(PretrainedPredictor[str, FilledText]):
 
     head = "masked_lm"
     ranked = RankedField("masks", best=("best",))
+
+    @classmethod
+    def card_code(cls, settings: Mapping[str, Any]) -> str:
+        return f"""for scores in outputs["logits"][0]:
+    print([tokenizer.id_to_token(int(number)) for number in scores.argsort()[::-1][:{settings["top_k"]}]])"""
+
     extra_specs: ClassVar = {"top_k": tf.TensorSpec([], tf.int32), "candidate_ids": tf.TensorSpec([None], tf.int32)}
 
     def _prepare(self) -> None:

@@ -1,6 +1,6 @@
 """Text models for the tasks of pre-training."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -60,6 +60,11 @@ class ReplacedTokensModel(TextModel):
     Input: "text" string [B]. Outputs: "tokens" string [B, N] of the text; "probabilities" float32 [B, N] that they do
     not belong there; "num_tokens" int32 [B]. Shorter texts are padded with "" and 0.
     """
+
+    meanings: ClassVar = {
+        "tokens": 'the tokens of the text; rows are padded with ""',
+        "probabilities": "the probability that each token does not belong there",
+    }
 
     def expected(self, answer: Any) -> dict[str, Any]:
         return {

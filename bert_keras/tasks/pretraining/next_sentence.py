@@ -1,7 +1,8 @@
 """Next-sentence prediction: the probability that one text follows another."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -38,6 +39,11 @@ class NextSentence(PretrainedPredictor[tuple[str, str], PairAnswer]):
     head = "next_sentence"
     takes_pairs = True
     num_special_tokens = 3
+
+    @classmethod
+    def card_code(cls, settings: Mapping[str, Any]) -> str:
+        return """scores = outputs["logits"][0]
+print(float(1 / (1 + np.exp(scores[1] - scores[0]))))"""
 
     def _encode(self, pair: tuple[str, str], source: str) -> tuple[list[int], list[int]]:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:

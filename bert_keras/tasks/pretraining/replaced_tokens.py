@@ -1,7 +1,8 @@
 """The task of ELECTRA's discriminator: which tokens of a text another model may have put there."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -49,6 +50,12 @@ class ReplacedTokenFinder(PretrainedPredictor[str, ReplacedTokens]):
 
     head = "replaced_token"
     network_class = ReplacedTokenModel
+
+    @classmethod
+    def card_code(cls, settings: Mapping[str, Any]) -> str:
+        return """scores = 1 / (1 + np.exp(-outputs["logits"][0]))
+for token, score in list(zip(rows[0].tokens, scores.tolist()))[1:-1]:
+    print(token, score)"""
 
     def _encode(self, text: str, source: str) -> list[int]:
         self.limits.check_text(text, source)

@@ -2,15 +2,16 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from bert_keras.modeling import BertConfig, SquadModel
 from bert_keras.prediction.arguments import check_threshold, check_top_k
+from bert_keras.prediction.export_facts import RankedField
 from bert_keras.prediction.network import Outputs, ReadOut, Tensors
-from bert_keras.prediction.predictor import Counts, Found, RankedField
+from bert_keras.prediction.predictor import Counts, Found
 from bert_keras.tasks.finetuning.predictor import Arrays, ExplainedPredictor
 from bert_keras.tasks.finetuning.why import SeenWord, WordWeight, seen_in, split_text, strongest
 from bert_keras.tasks.question_answering.squad import Passage, SquadExample, make_features
@@ -86,10 +87,23 @@ class QuestionAnswerer(ExplainedPredictor[tuple[str, str], QuestionAnswer]):
 
     head = "squad"
     ranked = RankedField("n_best", best=("text", "start", "end"))
+    card_truncation = ', strategy="only_second"'
     takes_pairs = True
     head_weight = "cls/squad/output_weights"
     cut_parts = "questions"
     cut_setting = "max_query_length"
+
+    @classmethod
+    def card_code(cls, settings: Mapping[str, Any]) -> str:
+        longest, answer = settings["max_answer_length"], "context[rows[0].offsets[first][0] : rows[0].offsets[last][1]]"
+        if settings["version_2_with_negative"]:
+            threshold = settings["null_score_diff_threshold"]
+            answer = f'"" if start[0] + end[0] - score > {threshold} else {answer}'
+        return f"""start, end = outputs["start_logits"][0], outputs["end_logits"][0]
+places = [place for place, number in enumerate(rows[0].sequence_ids) if number == 1]
+spans = [(start[i] + end[j], i, j) for i in places for j in places if i <= j < i + {longest}]
+score, first, last = max(spans)
+print({answer})"""
 
     @property
     def num_classes(self) -> int:

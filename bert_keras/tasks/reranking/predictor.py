@@ -1,15 +1,22 @@
 """Reranking: how well each of several texts fits a query."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack, overload
 
 import numpy as np
 import scipy.special
 
+from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
 from bert_keras.mistakes import Mistake
+from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, PROBLEM_TYPES
+from bert_keras.modeling.checkpoints.hugging_face_task import with_activation
+from bert_keras.modeling.config import BertConfig, read_json_object
 from bert_keras.prediction.arguments import PipeOptions
-from bert_keras.prediction.predictor import Found, RankedField
+from bert_keras.prediction.export_facts import RankedField
+from bert_keras.prediction.predictor import Found
+from bert_keras.storage.json_files import readable_json
 from bert_keras.tasks.finetuning.predictor import Arrays, Texts, TextsScorer
 
 
@@ -94,6 +101,25 @@ class Reranker(TextsScorer[Ranking]):
         """
         given = texts if candidates is None else (texts, candidates)
         return super().__call__(given, batch_size=batch_size, **options)
+
+    @classmethod
+    def card_code(cls, settings: Mapping[str, Any]) -> str:
+        scores = 'outputs["logits"][:, 0]'
+        scores = f"1 / (1 + np.exp(-{scores}))" if settings["activation"] == "sigmoid" else scores
+        return f"for score, each in sorted(zip(({scores}).tolist(), texts), reverse=True):\n    print(score, each)"
+
+    @classmethod
+    def problem_type(cls, settings: Mapping[str, Any]) -> str:
+        # Other libraries have no such task, but tasks whose scores have the same activation.
+        _, sigmoid, identity = PROBLEM_TYPES
+        return {"identity": identity, "sigmoid": sigmoid}[settings["activation"]]
+
+    @classmethod
+    def foreign_files(cls, folder: pathlib.Path, settings: Mapping[str, Any], config: BertConfig) -> dict[str, str]:
+        entries = {HUGGING_FACE_FILE: with_activation(settings["activation"])}
+        if (folder / TOKENIZER_FILE).is_file():
+            entries[TOKENIZER_FILE] = {"model_max_length": settings["max_seq_length"]}
+        return {name: readable_json(read_json_object(folder / name) | entry) for name, entry in entries.items()}
 
     @classmethod
     def is_for(cls, task: str) -> bool:

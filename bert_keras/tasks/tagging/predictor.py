@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,15 @@ class EntityTagger(ExplainedPredictor[str, TaggedText]):
 
     head = "token_classifier"
     cut_parts = "words"
+    reads_windows = True
+
+    @classmethod
+    def card_code(cls, settings: Mapping[str, Any]) -> str:
+        return """best, words = outputs["logits"][0].argmax(-1), rows[0].word_ids
+for place, word in enumerate(words):
+    if word is not None and word not in words[:place]:
+        start, end = rows[0].word_to_chars(word)
+        print(text[start:end], labels[best[place]])"""
 
     @property
     def labels(self) -> list[str]:

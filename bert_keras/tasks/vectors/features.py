@@ -53,7 +53,14 @@ class Features:
         return self.values[0]
 
 
-class FeatureExtractor(Predictor[str | tuple[str, str], Features]):
+class ServedVectors:
+    """A base for predictors whose answers have a `vector`: the server replies with the text and float32 numbers."""
+
+    def served_fields(self, text: Any, answer: Any) -> dict[str, Any]:
+        return {"text": text, "vector": np.array(answer.vector, np.float32)}
+
+
+class FeatureExtractor(ServedVectors, Predictor[str | tuple[str, str], Features]):
     """An encoder that returns vectors: `FeatureExtractor("uncased_L-12_H-768_A-12")("Paris")`.
 
     A text that is too long loses its end, and a pair loses the end of its longer text, as in the original BERT. The log

@@ -2,21 +2,25 @@
 
 import dataclasses
 import logging
-from collections.abc import Iterable
+import pathlib
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 
 from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.model_folder.sentence_transformers import module_files
 from bert_keras.modeling import BertModel
+from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.heads import check_pooling, pool
 from bert_keras.modeling.layers import normalize
-from bert_keras.prediction.arguments import EMBEDDINGS, PipeOptions, choose_layers, shown
+from bert_keras.prediction.arguments import EMBEDDINGS, PipeOptions, choose_layers, parse_layers, shown
 from bert_keras.prediction.network import Outputs, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Found
 from bert_keras.tasks.finetuning.predictor import Arrays, FineTunedPredictor
 from bert_keras.tasks.tables.examples import Example
-from bert_keras.tasks.vectors.features import load_encoder
+from bert_keras.tasks.vectors.features import FeatureExtractor, ServedVectors, load_encoder
 
 log = logging.getLogger("bert_keras")
 
@@ -50,7 +54,7 @@ class Similarity:
         return f"{self.cosine:.4f}  {self.text}  |  {self.text_pair}"
 
 
-class Vectorizer(FineTunedPredictor[str | tuple[str, str], TextVector | Similarity]):
+class Vectorizer(ServedVectors, FineTunedPredictor[str | tuple[str, str], TextVector | Similarity]):
     """Returns one vector per text: `Vectorizer("run")("Paris").vector`.
 
     A call takes a str and returns a TextVector; given several texts, it returns a list. Tuples of two texts in a list
@@ -63,6 +67,31 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], TextVector | Similari
     - `prefix`: a text before each text, such as "query: "; by default that of the model. Some models were trained with
       one for queries and another one, or none, for the texts to find.
     """
+
+    card_opener = "FeatureExtractor"
+
+    @classmethod
+    def open_pretrained(
+        cls, model: ModelFolder, settings: dict[str, Any], max_seq_length: int | None, /, **files: Any
+    ) -> tuple[FeatureExtractor, dict[str, Any]]:
+        layers = parse_layers(settings["layer"], "layer")
+        if len(layers) != 1:
+            raise Mistake("{layer}={} has {} layers; an export has one, so give one", settings["layer"], len(layers))
+        predictor = FeatureExtractor(model, layers, settings["pooling"], max_seq_length, **files)
+        return predictor, settings | {"layer": layers[0]}
+
+    @classmethod
+    def card_code(cls, settings: Mapping[str, Any]) -> str:
+        pooled = {"cls": "[0]", "mean": ".mean(axis=0)", "max": ".max(axis=0)"}[settings["pooling"]]
+        length = " / np.linalg.norm(vector)" if settings.get("normalize") else ""
+        return f'vector = outputs["sequence_output"][0]{pooled}\nprint((vector{length}).tolist())'
+
+    @classmethod
+    def foreign_files(cls, folder: pathlib.Path, settings: Mapping[str, Any], config: BertConfig) -> dict[str, str]:
+        return module_files(settings, config.hidden_size)
+
+    def outputs_to_evaluate(self, outputs: dict[str, Any], features: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        return {"vectors": self.pool(outputs["sequence_output"], features["input_mask"])}
 
     def _default_options(self) -> dict[str, Any]:
         return {"prefix": None}

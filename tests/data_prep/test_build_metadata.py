@@ -6,7 +6,7 @@ import pytest
 from tiny_data import SPECIAL_TOKENS
 
 from bert_keras.data_prep.create_pretraining_data import main
-from bert_keras.data_prep.pretraining import building
+from bert_keras.data_prep.pretraining import build as builder
 from bert_keras.data_prep.pretraining.build import Build
 from bert_keras.data_prep.pretraining.flags import define_flags
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
@@ -85,8 +85,8 @@ def build(tmp_path, monkeypatch):
         (tmp_path / name / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
     (tmp_path / "short" / "tokenizer_config.json").write_text('{"max_input_chars_per_word": 8}')
     folders = []
-    find = building._find_work_dir
-    monkeypatch.setattr(building, "_find_work_dir", lambda *args: folders.append(find(*args)) or folders[-1])
+    find = builder._find_work_dir
+    monkeypatch.setattr(builder, "_find_work_dir", lambda *args: folders.append(find(*args)) or folders[-1])
 
     def run(*flags):
         shared = ["--input_file={folder}/text.txt", "--vocab_file={folder}/vocab/vocab.txt", "--dupe_factor=2"]
@@ -135,7 +135,7 @@ def test_the_order_of_replacements_starts_from_the_beginning(letters_vocab_file,
     for first in pieces[-1], pieces[-2]:
         tokenizer = FullTokenizer([first, *pieces[1:]])
         described = Build([str(letters_vocab_file)], [str(tmp_path / "out")], tokenizer, PretrainingDataSettings(16, 3))
-        folders.append(building._find_work_dir(described, [str(tmp_path / "out")]))
+        folders.append(builder._find_work_dir(described, [str(tmp_path / "out")]))
     assert folders[0] != folders[1]
 
 
