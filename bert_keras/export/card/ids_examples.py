@@ -21,7 +21,6 @@ outputs = dict(zip([each.name for each in session.get_outputs()], session.run(No
 outputs = run(**{{name: np.array(features[name], np.int32) for name in run.get_input_details()}})""",
 }
 _LABELS = 'labels = json.load(open("task.json"))["labels"]'
-_LABELS = 'labels = json.load(open("task.json"))["labels"]'
 _MASKS = 'features["masked_lm_positions"] = [[i for i, token in enumerate(rows[0].tokens) if token == "[MASK]"]]'
 
 
