@@ -33,7 +33,7 @@ from bert_keras.data_prep.text.learning import learn_vocabulary, words_to_learn_
 from bert_keras.data_prep.text.splitting import BasicTokenizer
 from bert_keras.data_prep.text.vocabulary_files import (
     TOKENIZER_FILE,
-    read_tokenizer_config,
+    files_of_vocabulary,
     tokenizer_config_text,
     tokenizer_file_of,
 )
@@ -149,7 +149,7 @@ def _check_folder(tokenizer_file: str) -> bool:
     folder = paths.parent(tokenizer_file)
     advice = Message("write the vocabulary into another folder, for example {vocab_file}=vocabulary/vocab.txt")
     if paths.exists(tokenizer_file):
-        if read_tokenizer_config(tokenizer_file).get("do_lower_case") is None:
+        if "do_lower_case" not in files_of_vocabulary(tokenizer_file).casing:
             raise Mistake("{} does not set do_lower_case; add it, or {}", tokenizer_file, advice)
         return True
     for name in ("bert_config.json", "config.json", VOCABULARY_FILE):

@@ -47,7 +47,8 @@ class Source:
         from bert_keras.export.formats.saved_model import make_text_model, write_saved_model
 
         preparation = self.predictor.files.preparation
-        tokenizer = GraphTokenizer(folder / "vocab.txt", preparation.do_lower_case, preparation.strip_accents)
+        casing = preparation.do_lower_case, preparation.strip_accents
+        tokenizer = GraphTokenizer(folder / "vocab.txt", *casing, preparation.rules)
         network = self._network_of(in_bfloat16(self.predictor.model)) if quantize else self.network
         text_model = make_text_model(network, tokenizer, self.settings)
         write_saved_model(text_model, folder)

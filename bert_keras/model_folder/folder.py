@@ -17,13 +17,14 @@ from bert_keras.model_folder.sentence_transformers import MODULES_FILE, Modules,
 from bert_keras.model_folder.task_checks import agreed_labels, check_length, check_settings, read_task, without_task
 from bert_keras.model_folder.tasks import FINE_TUNED_TASKS, shown_model
 from bert_keras.modeling import BertConfig, check_config, check_sizes, open_checkpoint, read_config, with_vocab_size
-from bert_keras.modeling.checkpoints.files import Checkpoint
+from bert_keras.modeling.checkpoints.files import Checkpoint, OneTokenType
 from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of_run
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion, task_of_config
 from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
 from bert_keras.modeling.config import released_names
 from bert_keras.storage import paths, writing
+from bert_keras.storage.tokenizer_files import TokenizerFiles
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes
 
 EXPORT_FILE = "export.json"
@@ -49,6 +50,8 @@ class ModelFolder(os.PathLike[str]):
         strip_accents: None: the setting in the model's folder, or else the same as do_lower_case.
         task, is_pair: of a model that another library fine-tuned, what its config.json may leave open; see
             `modeling.checkpoints.hugging_face_task.task_of_config`.
+        uses_head: whether the model answers with a head of pre-training, and not a new head is trained on its encoder.
+            Then the rules of the library that made the head hold, as they always do for a fine-tuned model.
 
     Attributes:
         path: as given.
@@ -74,8 +77,10 @@ class ModelFolder(os.PathLike[str]):
         strip_accents: bool | None = None,
         task: str | None = None,
         is_pair: bool | None = None,
+        uses_head: bool | None = None,
     ):
         self.path = path
+        self._uses_head = bool(uses_head)
         self._facts: dict[str, Any] = {"task": task, "is_pair": is_pair}
         self._given: dict[str, Any] = {"vocab_file": vocab_file, "config_file": config_file}
         self._given |= {"do_lower_case": do_lower_case, "strip_accents": strip_accents}
@@ -107,7 +112,9 @@ class ModelFolder(os.PathLike[str]):
         """Returns a model at a path, or the one that is open already, unless other files or settings are given."""
         if not isinstance(path, ModelFolder):
             return cls(path, **given)
-        return path if all(value is None for value in given.values()) else cls(path.path, **given)
+        kept = path._given | path._facts | {"uses_head": path._uses_head}
+        wanted = kept | {name: value for name, value in given.items() if value is not None}
+        return path if wanted == kept else cls(path.path, **wanted)
 
     def with_answer(self, task: str | None) -> "ModelFolder":
         """Returns the model itself, or with this task if another library leaves it open; None: that is a Mistake."""
@@ -116,7 +123,8 @@ class ModelFolder(os.PathLike[str]):
         except OpenQuestion:
             if task is None:
                 raise
-            return ModelFolder(self.path, **self._given, task=task, is_pair=self._facts["is_pair"])
+            facts = {"task": task, "is_pair": self._facts["is_pair"], "uses_head": self._uses_head}
+            return ModelFolder(self.path, **self._given, **facts)
         return self
 
     def __fspath__(self) -> str:
@@ -161,7 +169,7 @@ class ModelFolder(os.PathLike[str]):
         file = paths.join(self.folder, HUGGING_FACE_FILE)
         if self.is_export or self.path is None or not paths.is_file(file):
             return None
-        config = cast(Checkpoint, self.checkpoint).hugging_face_config
+        config = cast(Checkpoint, self._opened).hugging_face_config
         config = config | (self._modules.of_reranker if self._modules else {})
         return task_of_config(config, file, length_of_encoder(self.folder), **self._facts)
 
@@ -198,9 +206,31 @@ class ModelFolder(os.PathLike[str]):
         return agreed_labels(self.folder, of_task, self.checkpoint and self.checkpoint.labels)
 
     @functools.cached_property
+    def _opened(self) -> Checkpoint | None:
+        return None if self.path is None or self.is_export else open_checkpoint(self._place)
+
+    @functools.cached_property
     def checkpoint(self) -> Checkpoint | None:
         """The open checkpoint; None for an export, and without a path."""
-        return None if self.path is None or self.is_export else open_checkpoint(self._place)
+        if not self._opened or not self.is_foreign or self.tokenizer_files.has_token_types.value:
+            return self._opened
+        return OneTokenType(self._opened)
+
+    @functools.cached_property
+    def is_foreign(self) -> bool:
+        """Whether the model answers by the rules of another library, which trained its head."""
+        if self.has_task_file or self.is_export or self.path is None:
+            return False
+        try:
+            found = self._of_other_library
+        except OpenQuestion:
+            return True
+        return self.has_modules or found is not None and (self._uses_head or found["task"] in FINE_TUNED_TASKS)
+
+    @functools.cached_property
+    def tokenizer_files(self) -> TokenizerFiles:
+        """The files in the folder that say how text becomes tokens."""
+        return TokenizerFiles(self.folder, self.is_foreign)
 
     def need_checkpoint(self) -> Checkpoint:
         """Returns the open checkpoint of a model with a path. Raises a Mistake for an export."""
@@ -243,8 +273,8 @@ class ModelFolder(os.PathLike[str]):
         """The path of the vocabulary."""
         if self.is_export:
             return self._of_export(VOCABULARY_FILE)
-        found = self._given["vocab_file"] or (self.checkpoint and self.checkpoint.vocab_file)
-        if found is None:
+        found = self._given["vocab_file"] or (self.path is not None and self.tokenizer_files.vocab_file)
+        if not found:
             raise MissingFile(
                 "{} has no vocab.txt, and no tokenizer.json with word pieces; put one there, or give {vocab_file}",
                 self.folder,
@@ -259,19 +289,21 @@ class ModelFolder(os.PathLike[str]):
 
     @functools.cached_property
     def _tokens(self) -> Tokens:
+        if self.is_foreign and not self._given["vocab_file"]:
+            return self.tokenizer_files.tokens
         return read_tokens(self.vocab_file)
 
     @functools.cached_property
     def preparation(self) -> Preparation:
         """The settings that prepare text. The log reports the casing."""
         config, casing = self.config, (self._given["do_lower_case"], self._given["strip_accents"])
-        return find_preparation(self.folder, self._tokens, config, self.settings_of_run, *casing)
+        return find_preparation(self.tokenizer_files, self._tokens, config, self.settings_of_run, *casing)
 
     @functools.cached_property
     def tokenizer(self) -> FullTokenizer:
         """The tokenizer, with the model's vocabulary and casing."""
         casing = self.preparation
-        tokenizer = FullTokenizer(self._tokens, casing.do_lower_case, casing.strip_accents)
+        tokenizer = FullTokenizer(self._tokens, casing.do_lower_case, casing.strip_accents, casing.rules)
         advice = "give the vocabulary that the model was trained with"
         check_special_tokens(tokenizer.vocab, _SPECIAL_TOKENS, self.vocab_file, advice)
         return tokenizer

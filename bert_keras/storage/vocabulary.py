@@ -5,7 +5,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras.mistakes import Mistake
@@ -14,15 +14,9 @@ from bert_keras.storage import json_files, paths, text_files
 VOCABULARY_FILE = "vocab.txt"
 TOKENIZER_JSON = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
-# All files next to a vocabulary that may change the tokens.
-TOKENIZER_FILES = (TOKENIZER_JSON, TOKENIZER_CONFIG, "special_tokens_map.json", "added_tokens.json")
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 _LONGEST_WORD, _LONGEST_WORD_OF_OTHERS = "max_input_chars_per_word", 100
-_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-# Required values of keys, which may be missing.
-_NEEDED = {"never_split": None, "do_basic_tokenize": True, "wordpieces_prefix": "##", "truncation_side": "right"}
-_SINGLE = [("[CLS]", 0), ("A", 0), ("[SEP]", 0)]
-_TEMPLATES = {"single": _SINGLE, "pair": [*_SINGLE, ("B", 1), ("[SEP]", 1)]}
 
 
 def vocabulary_in(folder: str | os.PathLike) -> str | None:
@@ -33,7 +27,7 @@ def vocabulary_in(folder: str | os.PathLike) -> str | None:
     file, json_file = (paths.join(folder, name) for name in (VOCABULARY_FILE, TOKENIZER_JSON))
     if paths.is_file(file):
         return file
-    return json_file if paths.is_file(json_file) and _has_word_pieces(read_tokenizer_json(json_file)) else None
+    return json_file if paths.is_file(json_file) and has_word_pieces(read_tokenizer_json(json_file)) else None
 
 
 def vocabulary_digest(vocab: Mapping[str, int]) -> str:
@@ -76,7 +70,7 @@ class Tokens(list[str]):
         json_file = paths.join(folder, TOKENIZER_JSON)
         if values.get(_LONGEST_WORD) is None and paths.is_file(json_file):
             tokenizer = read_tokenizer_json(json_file)
-            if _has_word_pieces(tokenizer):
+            if has_word_pieces(tokenizer):
                 values = {_LONGEST_WORD: _LONGEST_WORD_OF_OTHERS, **tokenizer["model"]}
         found = values.get(_LONGEST_WORD)
         if found is not None and (type(found) is not int or found < 1):
@@ -117,60 +111,6 @@ def read_tokens(vocab_file: str | os.PathLike | Sequence[str]) -> Tokens:
     return Tokens(tokens, name)
 
 
-def check_tokenizer_files(folder: str | os.PathLike) -> None:
-    """Refuses tokenizer files of other libraries with values that would give other tokens; names file and value.
-
-    The files are `TOKENIZER_FILES`, if they exist.
-    """
-    for name in (TOKENIZER_CONFIG, "special_tokens_map.json"):
-        file = paths.join(folder, name)
-        values = _optional(file)
-        for key, needed in _NEEDED.items():
-            if values.get(key) not in (None, needed, []):
-                raise _unsupported(file, f"{key} {json.dumps(values[key])}")
-        for key, token in values.items():
-            if key.endswith("_token") and _content(token) not in (None, f"[{key.removesuffix('_token').upper()}]"):
-                raise _unsupported(file, f"the {key} {_content(token)}")
-        for key in ("additional_special_tokens", "extra_special_tokens", "added_tokens_decoder"):
-            tokens = values.get(key) or ()
-            _check_added(file, tokens.values() if isinstance(tokens, dict) else tokens)
-    _check_added(paths.join(folder, "added_tokens.json"), _optional(paths.join(folder, "added_tokens.json")))
-    file = paths.join(folder, TOKENIZER_JSON)
-    if not paths.is_file(file) or not _has_word_pieces(values := read_tokenizer_json(file)):
-        return
-    _check_added(file, values.get("added_tokens") or ())
-    post = values.get("post_processor") or {}
-    if post.get("type") == "TemplateProcessing" and [_places(post.get(key)) for key in _TEMPLATES] != [
-        *_TEMPLATES.values()
-    ]:
-        raise _unsupported(file, "another template than [CLS] A [SEP] B [SEP]")
-
-
-def _places(template: Any) -> list[tuple[Any, Any]]:
-    return [(part.get("id"), part.get("type_id")) for item in template or () for part in item.values()]
-
-
-def _content(token: Any) -> Any:
-    """Returns the text of a special or added token, which is stored as a str or as an object."""
-    return token.get("content") if isinstance(token, dict) else token
-
-
-def _check_added(file: str, tokens: Iterable[Any]) -> None:
-    added = [str(content) for token in tokens if (content := _content(token)) not in _SPECIAL_TOKENS]
-    if added:
-        more = f" and {len(added) - 5} more" if len(added) > 5 else ""
-        raise _unsupported(file, f"the added tokens {', '.join(added[:5])}{more}, which bert-keras would split")
-
-
-def _unsupported(file: str, found: str) -> Mistake:
-    return Mistake(
-        "{} has {}; bert-keras makes the tokens of a plain BERT, so take another model, or remove this from "
-        "the file if your texts never need it",
-        file,
-        found,
-    )
-
-
 def _optional(file: str) -> dict[str, Any]:
     needed = "give the file that belongs to the model"
     values = (
@@ -202,19 +142,18 @@ def _is_json(path: str | os.PathLike) -> bool:
     return os.fspath(path).endswith(".json")
 
 
-def _has_word_pieces(values: Mapping[str, Any]) -> bool:
+def has_word_pieces(values: Mapping[str, Any]) -> bool:
     # Early files do not tell the type.
     return values["model"].get("type", "WordPiece") == "WordPiece" and isinstance(values["model"]["vocab"], dict)
 
 
 def _tokens_of_json(name: str) -> list[str]:
     values = read_tokenizer_json(name)
-    if not _has_word_pieces(values):
+    if not has_word_pieces(values):
         raise Mistake("{} has tokens of {}, but a BERT has word pieces", name, values["model"].get("type"))
     prefix = values["model"].get("continuing_subword_prefix", "##")
     if prefix != "##":
         raise Mistake('{} marks the later pieces of a word with "{}", but a BERT needs ##', name, prefix)
-    _check_added(name, values.get("added_tokens") or ())
     ids = dict(values["model"]["vocab"])
     for token in values.get("added_tokens") or ():
         ids[token.get("content")] = token.get("id")

@@ -12,7 +12,7 @@ from rich.table import Table
 from bert_keras.data_prep.corpus.word_counts import Words
 from bert_keras.data_prep.text.learning import learn_vocabulary
 from bert_keras.data_prep.text.splitting import LONGEST_WORD_TO_SPLIT, BasicTokenizer, WordpieceTokenizer
-from bert_keras.data_prep.text.vocabulary_files import find_casing, read_tokenizer_config, tokenizer_file_of
+from bert_keras.data_prep.text.vocabulary_files import files_of_vocabulary, find_casing
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.storage.vocabulary import Tokens, read_tokens
 
@@ -102,7 +102,7 @@ def open_vocabulary(file: str, tokenizer: BasicTokenizer) -> Other:
     Raises ValueError if the words of the new one have lost the capitals or accents that the other needs.
     """
     tokens = read_tokens(file)
-    do_lower_case, strip_accents, _ = find_casing(read_tokenizer_config(tokenizer_file_of(file)), tokens)
+    do_lower_case, strip_accents, _ = find_casing(files_of_vocabulary(file), tokens)
     other = BasicTokenizer(do_lower_case, strip_accents)
     for name in ("do_lower_case", "strip_accents"):
         if getattr(tokenizer, name) and not getattr(other, name):

@@ -11,7 +11,7 @@ from absl import flags
 from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
-from bert_keras.data_prep.text.vocabulary_files import check_casing, read_tokenizer_config, tokenizer_file_of
+from bert_keras.data_prep.text.vocabulary_files import check_casing, files_of_vocabulary
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.settings.fields import REQUIRED, make_flags, setting
 
@@ -70,12 +70,12 @@ def casing_of(files: Any, given: Set[str]) -> dict[str, Any]:
     `files` are settings with "vocab_file", "do_lower_case" and "strip_accents".
     """
     casing = {"do_lower_case": files.do_lower_case, "strip_accents": files.strip_accents}
-    told = read_tokenizer_config(tokenizer_file_of(files.vocab_file))
-    check_casing(told, **{name: value if name in given else None for name, value in casing.items()})
-    for name in casing:
-        if name in told and name not in given:
-            casing[name] = told[name]
-            log.info(Message("{}={} (set in {})", Setting(name), told[name], told["casing_file"]))
+    of_vocabulary = files_of_vocabulary(files.vocab_file)
+    check_casing(of_vocabulary, **{name: value if name in given else None for name, value in casing.items()})
+    for name, fact in of_vocabulary.casing.items():
+        if name not in given:
+            casing[name] = fact.value
+            log.info(Message("{}={} ({})", Setting(name), fact.value, fact.source))
     return casing
 
 

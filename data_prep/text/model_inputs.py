@@ -33,7 +33,8 @@ def encode_batch(
         encode, cls, sep = tokenizer.encode, tokenizer.cls_id, tokenizer.sep_id
     rows, num_first = [], []
     for first, second in _as_pairs(texts):
-        row, num = join_pair(encode(first), encode(second) if second else [], sequence_length, cls, sep)
+        pair = encode(first), encode(second) if second else []
+        row, num = join_pair(*pair, sequence_length, cls, sep, tokenizer.rules.longer_first)
         rows.append(row)
         num_first.append(num)
     if sequence_length is not None and not pad_to_longest:
@@ -93,37 +94,50 @@ def encode_pair(
 ) -> tuple[list[int], list[int], int]:
     """Encodes a text or a pair like the original BERT; a pair too long loses tokens from the end of the longer text.
 
-    If both are equally long, the second loses a token. A second text without tokens is ignored. Returns input_ids,
-    segment_ids (0 for [CLS] A [SEP], 1 for B [SEP]), not padded, and the number of removed tokens.
+    If both are equally long, the second loses a token, or by the rules of transformers the first. A second text without
+    tokens is ignored. Returns input_ids, segment_ids (0 for [CLS] A [SEP], 1 for B [SEP]), not padded, and the number
+    of removed tokens.
     Source: `_truncate_seq_pair` of the original run_classifier.py.
     """
     ids_a = tokenizer.encode(text_a)
     ids_b = tokenizer.encode(text_b) if text_b else []
-    input_ids, num_first = join_pair(ids_a, ids_b, max_seq_length, tokenizer.vocab["[CLS]"], tokenizer.vocab["[SEP]"])
+    cls_id, sep_id, longer_first = tokenizer.cls_id, tokenizer.sep_id, tokenizer.rules.longer_first
+    input_ids, num_first = join_pair(ids_a, ids_b, max_seq_length, cls_id, sep_id, longer_first)
     num_cut = len(ids_a) + len(ids_b) + (3 if ids_b else 2) - len(input_ids)
     return input_ids, [0] * num_first + [1] * (len(input_ids) - num_first), num_cut
 
 
 def join_pair(
-    first: Sequence[_Value], second: Sequence[_Value], max_seq_length: int | None, cls: _Value, sep: _Value
+    first: Sequence[_Value],
+    second: Sequence[_Value],
+    max_seq_length: int | None,
+    cls: _Value,
+    sep: _Value,
+    longer_first: bool = True,
 ) -> tuple[list[_Value], int]:
     """Returns [cls, *first, sep] (and [*second, sep]) of one value per token, and the length of the first segment.
 
     Cuts both texts to max_seq_length values in total, see `share_room`; None: cuts nothing.
     """
     if max_seq_length is not None:
-        kept_a, kept_b = share_room(len(first), len(second), max_seq_length - (3 if second else 2))
+        room = max_seq_length - (3 if second else 2)
+        kept_a, kept_b = share_room(len(first), len(second), room, longer_first)
         first, second = first[:kept_a], second[:kept_b]
     row = [cls, *first, sep]
     num_first = len(row)
     return ([*row, *second, sep] if second else row), num_first
 
 
-def share_room(num_a: int, num_b: int, room: int) -> tuple[int, int]:
-    """Returns how many tokens of each text `encode_pair` keeps if both together have room for `room` tokens."""
+def share_room(num_a: int, num_b: int, room: int, longer_first: bool = True) -> tuple[int, int]:
+    """Returns how many tokens of each text `encode_pair` keeps if both together have room for `room` tokens.
+
+    See `TextRules` for longer_first.
+    """
     if num_a + num_b <= room:
         return num_a, num_b
-    kept_b = min(num_b, max(room // 2, room - num_a))
+    # An odd token belongs to the first text, or by the rules of transformers to the longer or else the second one.
+    half = room // 2 if longer_first or num_a > num_b else room - room // 2
+    kept_b = min(num_b, max(half, room - num_a))
     return room - kept_b, kept_b
 
 

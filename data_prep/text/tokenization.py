@@ -21,15 +21,15 @@ from bert_keras.data_prep.text.splitting import (
 )
 from bert_keras.data_prep.text.vocabulary_files import (
     TOKENIZER_FILE,
+    files_of_vocabulary,
     find_casing,
     find_vocabulary,
     load_vocab,
-    read_tokenizer_config,
     tokenizer_config_text,
-    tokenizer_file_of,
 )
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, writing
+from bert_keras.storage.tokenizer_keys import ORIGINAL_RULES, TEXT_RULES, TextRules
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_digest
 
 if TYPE_CHECKING:
@@ -43,6 +43,12 @@ log = logging.getLogger("bert_keras")
 _JOINERS = "\x0b\x0c\x1c-\x1f\x85"
 _REMOVE_JOINERS = re.compile(f"[{_JOINERS}]+")
 _PIECE = re.compile(rf"[\S{_JOINERS}]+")
+
+
+def special_pattern(tokens: Iterable[str]) -> re.Pattern[str] | None:
+    """Returns a pattern of special tokens, each whole and the longest first; None without tokens."""
+    longest_first = sorted(tokens, key=len, reverse=True)
+    return re.compile(f"({'|'.join(map(re.escape, longest_first))})") if longest_first else None
 
 
 def convert_tokens_to_ids(vocab: Mapping[str, int], tokens: Iterable[str]) -> list[int]:
@@ -107,6 +113,7 @@ class FullTokenizer:
         vocab_file: one token per line; or a list of the tokens.
         do_lower_case: lower-cases; must match the training of the model.
         strip_accents: see `BasicTokenizer`.
+        rules: how texts become sequences: those of the original BERT, or of the library that trained the model.
 
     Attributes:
         vocab: token to id; do not change it.
@@ -127,6 +134,7 @@ class FullTokenizer:
         vocab_file: str | os.PathLike | Sequence[str],
         do_lower_case: bool = True,
         strip_accents: bool | None = None,
+        rules: TextRules = ORIGINAL_RULES,
     ):
         tokens = read_tokens(vocab_file)
         self.vocab = load_vocab(tokens)
@@ -139,6 +147,8 @@ class FullTokenizer:
         self.wordpiece_tokenizer = WordpieceTokenizer(
             self.vocab, max_input_chars_per_word=self.longest_word or LONGEST_WORD_TO_SPLIT
         )
+        self.rules = rules
+        self._special = special_pattern(rules.special_tokens)
         self._forget()
 
     @classmethod
@@ -155,11 +165,11 @@ class FullTokenizer:
             ValueError, OSError: a file is damaged, or the download failed.
         """
         vocab_file = find_vocabulary(path)
-        told = read_tokenizer_config(tokenizer_file_of(vocab_file))
-        do_lower_case, strip_accents, lines = find_casing(told, vocab_file, do_lower_case)
+        files = files_of_vocabulary(vocab_file)
+        do_lower_case, strip_accents, lines = find_casing(files, vocab_file, do_lower_case)
         for line in lines:
             log.info(line)
-        return cls(vocab_file, do_lower_case, strip_accents)
+        return cls(vocab_file, do_lower_case, strip_accents, files.rules)
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes vocab.txt and `tokenizer_config.json` into a folder, which may have other files.
@@ -173,7 +183,7 @@ class FullTokenizer:
         if found := [file for file in files if paths.exists(file)]:
             raise Mistake("{} is there already; nothing is overwritten, so give another folder", found[0])
         paths.make_dirs(folder)
-        writing.write_text(files[1], tokenizer_config_text(*self.casing, longest_word=self.longest_word))
+        writing.write_text(files[1], tokenizer_config_text(*self.casing, None, self.longest_word, self.rules))
         writing.write_text(files[0], "".join(f"{token}\n" for token in self.tokens))
 
     @property
@@ -196,6 +206,7 @@ class FullTokenizer:
             "do_lower_case": self.basic_tokenizer.do_lower_case,
             "strip_accents": self.basic_tokenizer.strip_accents,
             "max_input_chars_per_word": self.wordpiece_tokenizer.max_input_chars_per_word,
+            **({} if self.rules == ORIGINAL_RULES else {TEXT_RULES: self.rules.to_json()}),
         }
 
     def _forget(self) -> None:
@@ -257,6 +268,13 @@ class FullTokenizer:
             ValueError: the text has an unknown word and the vocabulary has no `[UNK]`.
         """
         text = convert_to_unicode(text)
+        if self._special and len(parts := self._special.split(text)) > 1:
+            # Every second part is a special token.
+            ids = [[self.vocab[part]] if number % 2 else self._encode_part(part) for number, part in enumerate(parts)]
+            return list(chain.from_iterable(ids))
+        return self._encode_part(text)
+
+    def _encode_part(self, text: str) -> list[int]:
         if not text.isprintable():
             text = _REMOVE_JOINERS.sub("", text)
         return list(chain.from_iterable(map(self._ids.__getitem__, text.split())))
@@ -279,10 +297,19 @@ class FullTokenizer:
         Differs from the original BERT, which has no offsets. Tagging and question answering need them.
         """
         text = convert_to_unicode(text)
+        if not self._special:
+            return self._align_part(text, 0, len(text))
+        found, place = [], 0
+        for match in self._special.finditer(text):
+            found += [*self._align_part(text, place, match.start()), (match.group(), *match.span())]
+            place = match.end()
+        return found + self._align_part(text, place, len(text))
+
+    def _align_part(self, text: str, start: int, end: int) -> list[tuple[str, int, int]]:
         return [
-            (token, match.start() + start, match.start() + end)
-            for match in _PIECE.finditer(text)
-            for token, start, end in self._alignments[match.group()]
+            (token, match.start() + first, match.start() + last)
+            for match in _PIECE.finditer(text, start, end)
+            for token, first, last in self._alignments[match.group()]
         ]
 
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:

@@ -1,5 +1,6 @@
 """Finds and opens checkpoints of any format, or explains why there is none. Entries have their original names."""
 
+import dataclasses
 import fnmatch
 import functools
 import glob
@@ -123,6 +124,33 @@ class Checkpoint:
     @functools.cached_property
     def _config_files(self) -> dict[str, dict[str, Any]]:
         return read_config_files(self._folder)
+
+
+class OneTokenType(Checkpoint):
+    """A checkpoint for which the tokens of a second text have the type 0, as those of the first.
+
+    It reads the first row of the table of types for each type. So these weights answer so in every program.
+    """
+
+    _TABLE = "bert/embeddings/token_type_embeddings"
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        super().__init__(checkpoint.prefix, checkpoint)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        shape = super().shape(name)
+        return (max(2, shape[0]), *shape[1:]) if name == self._TABLE else shape
+
+    def read(self, name: str) -> np.ndarray:
+        value = super().read(name)
+        return np.repeat(value[:1], self.shape(name)[0], axis=0) if name == self._TABLE else value
+
+    @functools.cached_property
+    def config(self) -> BertConfig | None:
+        config = super().config
+        if config is None or self._TABLE not in self.names:
+            return config
+        return dataclasses.replace(config, type_vocab_size=max(2, config.type_vocab_size))
 
 
 class Tensors(Mapping[str, np.ndarray]):

@@ -16,7 +16,7 @@ from bert_keras.data_prep.corpus.word_counts import count_words
 from bert_keras.data_prep.text.learning import learn_vocabulary
 from bert_keras.data_prep.text.same_text import hash_of
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
-from bert_keras.data_prep.text.vocabulary_files import read_tokenizer_config
+from bert_keras.data_prep.text.vocabulary_files import files_of_vocabulary
 
 ODD = "Don't stop\x1cit\u00a0now, Stop\tÉté 力加!\n\nstop \x85stop\r\n don't"
 
@@ -199,8 +199,8 @@ def test_all_programs_prepare_text_as_for_the_vocabulary(arguments, tmp_path, fl
     casing = "--nodo_lower_case" not in flags, "--nostrip_accents" not in flags
     if flags == ["--nodo_lower_case"]:
         casing = (False, False)
-    told = read_tokenizer_config(tmp_path / "tokenizer_config.json")
-    assert (told["do_lower_case"], told["strip_accents"]) == casing
+    told = files_of_vocabulary(tmp_path / "vocab.txt").casing
+    assert (told["do_lower_case"].value, told["strip_accents"].value) == casing
     tokenizer = FullTokenizer.from_checkpoint(tmp_path)
     assert (tokenizer.basic_tokenizer.do_lower_case, tokenizer.basic_tokenizer.strip_accents) == casing
     assert tokenizer.tokenize("The play")[0] == ("the" if casing[0] else "The")

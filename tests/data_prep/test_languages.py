@@ -16,7 +16,7 @@ import run_pretraining
 from bert_keras.data_prep import build_vocab, create_pretraining_data
 from bert_keras.data_prep.text.decoding import join_tokens
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.data_prep.text.vocabulary_files import read_tokenizer_config
+from bert_keras.data_prep.text.vocabulary_files import files_of_vocabulary
 from bert_keras.prediction import FillMask
 
 FOLDER = pathlib.Path(__file__).parent / "languages"
@@ -62,8 +62,11 @@ def prepare(folder, language, flags):
 def test_text_becomes_examples_without_unknown_words(tmp_path, language, flags, do_lower_case, strip_accents):
     built, examples = prepare(tmp_path, language, flags)
     assert (built["unknown_share"], built["unknown_character_share"], examples["unknown_share"]) == (0, 0, 0)
-    told = read_tokenizer_config(tmp_path / "tokenizer_config.json")
-    assert (told["do_lower_case"], told["strip_accents"]) == (do_lower_case, strip_accents)
+    casing = files_of_vocabulary(tmp_path / "vocab.txt").casing
+    assert {name: fact.value for name, fact in casing.items()} == {
+        "do_lower_case": do_lower_case,
+        "strip_accents": strip_accents,
+    }
     documents = sentences_of(language)
     assert (examples["documents"], examples["sentences"]) == (len(documents), sum(map(len, documents)))
 

@@ -2,8 +2,9 @@ import pytest
 from reference_tokenizer import write_vocab
 
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer, load_vocab
-from bert_keras.data_prep.text.vocabulary_files import check_special_tokens, read_tokenizer_config
+from bert_keras.data_prep.text.vocabulary_files import check_special_tokens, files_of_vocabulary
 from bert_keras.storage import paths
+from bert_keras.storage.tokenizer_files import Fact
 
 
 def test_ids_are_those_of_the_original(golden_texts):
@@ -149,21 +150,18 @@ def test_a_vocabulary_may_be_remote(tmp_path):
     with paths.open_file("ram://models/tokenizer_config.json", "wb") as file:
         file.write(b'{"do_lower_case": true, "strip_accents": false, "model_max_length": 512}')
     assert FullTokenizer("ram://models/vocab.txt").tokenize("The x") == ["the", "[UNK]"]
-    assert read_tokenizer_config("ram://models/tokenizer_config.json") == {
-        "do_lower_case": True,
-        "strip_accents": False,
-        "model_max_length": 512,
-        "casing_file": "ram://models/tokenizer_config.json",
-    }
+    files, file = files_of_vocabulary("ram://models/vocab.txt"), "ram://models/tokenizer_config.json"
+    assert files.casing == {"do_lower_case": Fact(True, file), "strip_accents": Fact(False, file)}
+    assert files.longest == Fact(512, file)
     paths.remove_dir("ram://models")
 
 
 def test_damaged_tokenizer_config_is_named(tmp_path):
-    assert read_tokenizer_config(tmp_path / "tokenizer_config.json") == {}
+    assert files_of_vocabulary(tmp_path / "vocab.txt").casing == {}
     for content, message in (
         ("[]", "tokenizer_config.json is not a JSON object; give JSON with do_lower_case"),
         ('{"do_lower_case": "no"}', 'tokenizer_config.json: do_lower_case is "no", but must be true or false; correct'),
     ):
         (tmp_path / "tokenizer_config.json").write_text(content)
         with pytest.raises(ValueError, match=message):
-            read_tokenizer_config(tmp_path / "tokenizer_config.json")
+            _ = files_of_vocabulary(tmp_path / "vocab.txt").casing

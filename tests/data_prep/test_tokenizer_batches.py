@@ -9,7 +9,7 @@ from reference_tokenizer import odd_text, write_vocab
 
 from bert_keras import FillMask, FullTokenizer
 from bert_keras.data_prep.text.model_inputs import encode_pair
-from bert_keras.data_prep.text.vocabulary_files import load_vocab, read_tokenizer_config
+from bert_keras.data_prep.text.vocabulary_files import files_of_vocabulary, load_vocab
 from bert_keras.tasks.tables.encoding import make_features
 from bert_keras.tasks.tables.examples import Example
 
@@ -189,7 +189,7 @@ def test_a_saved_tokenizer_is_read_back(tmp_path, messages, casing):
     tokenizer.save(tmp_path / "new" / "model")
     file = tmp_path / "new" / "model" / "vocab.txt"
     assert load_vocab(file) == {**tokenizer.vocab, "": len(TOKENS) + 1}
-    assert read_tokenizer_config(file.with_name("tokenizer_config.json"))["do_lower_case"] == casing[0]
+    assert files_of_vocabulary(file).casing["do_lower_case"].value == casing[0]
     read = FullTokenizer.from_checkpoint(tmp_path / "new" / "model")
     assert read.casing == tokenizer.casing == casing
     assert read.tokens == tokenizer.tokens

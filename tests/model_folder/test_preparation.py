@@ -128,7 +128,7 @@ def test_a_model_that_was_trained_from_random_weights_has_the_length_of_its_trai
 def test_the_length_may_be_in_a_tokenizer_config(folder, messages, length, longest):
     (folder / "tokenizer_config.json").write_text(f'{{"model_max_length": {length}}}')
     assert ModelFolder(folder).check().preparation.longest == longest
-    told = "sequences have at most 12 tokens (set in tokenizer_config.json): the model did not learn"
+    told = f"sequences have at most 12 tokens (set in {folder}/tokenizer_config.json): the model did not learn"
     assert any(message.startswith(told) for message in messages) == (longest == 12)
 
 

@@ -75,4 +75,5 @@ def _write_page(source: Source, web: pathlib.Path) -> None:
     basic = tokenizer.basic_tokenizer
     tables = unicode_tables(basic.do_lower_case, basic.strip_accents)
     tables["tokenizer"]["longest_word"] = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
+    tables["tokenizer"] |= tokenizer.rules.to_json()
     (web / "unicode.json").write_text(json.dumps(tables, separators=(",", ":")) + "\n")

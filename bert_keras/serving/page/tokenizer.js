@@ -152,6 +152,11 @@ export class Tokenizer {
    */
   constructor(tables, tokens) {
     this._longestWord = tables.longest_word ?? 200;
+    /** Whether the longer text of a pair loses tokens first, as in the original BERT. */
+    this.longerFirst = tables.longer_first ?? true;
+    const special = [...(tables.special_tokens ?? [])].sort((one, other) => other.length - one.length);
+    const literal = (token) => token.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+    this._special = special.length ? new RegExp(`(${special.map(literal).join("|")})`) : null;
     this.basicTokenizer = new BasicTokenizer(tables);
     this.tokens = tokens;
     this.ids = new Map();
@@ -178,6 +183,19 @@ export class Tokenizer {
 
   /** Returns {id, start, end} for each token; it comes from the code points start to end - 1 of the text. */
   tokenize(text) {
+    if (!this._special) return this._tokenizePart(text);
+    const found = [];
+    let place = 0; // in code points
+    text.split(this._special).forEach((part, number) => {
+      const end = place + codePoints(part).length;
+      const tokens = number % 2 ? [{ id: this.id(part), start: 0, end: end - place }] : this._tokenizePart(part);
+      for (const token of tokens) found.push({ id: token.id, start: place + token.start, end: place + token.end });
+      place = end;
+    });
+    return found;
+  }
+
+  _tokenizePart(text) {
     const codes = codePoints(text);
     const found = [];
     for (const { codes: characters, sources } of this.basicTokenizer.words(codes)) {

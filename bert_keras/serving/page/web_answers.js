@@ -159,7 +159,8 @@ function checkWhy(value) {
 function sequencesOf(model, first, second) {
   const { max_seq_length: longest, doc_stride: stride } = model.settings;
   const room = longest - (second.length ? 3 : 2);
-  const roomOfSecond = Math.max(Math.floor(room / 2), room - first.length);
+  const isOdd = !model.tokenizer.longerFirst && first.length <= second.length;
+  const roomOfSecond = Math.max(Math.floor((room + isOdd) / 2), room - first.length);
   if (stride) {
     const kept = second.slice(0, roomOfSecond);
     const left = room - kept.length;

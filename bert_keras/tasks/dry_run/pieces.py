@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.data_prep.text.vocabulary_files import find_casing, read_tokenizer_config, tokenizer_file_of
+from bert_keras.data_prep.text.vocabulary_files import files_of_vocabulary, find_casing
 from bert_keras.mistakes import Message
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage.vocabulary import vocabulary_in
@@ -21,8 +21,7 @@ def open_tokenizer(settings: ModelSettings, init_checkpoint: str | None) -> Full
         vocab_file = vocabulary_in(init_checkpoint)
     if not vocab_file or not os.path.isfile(vocab_file):
         return None
-    told = read_tokenizer_config(tokenizer_file_of(vocab_file))
-    casing = find_casing(told, vocab_file, settings.do_lower_case, settings.strip_accents)
+    casing = find_casing(files_of_vocabulary(vocab_file), vocab_file, settings.do_lower_case, settings.strip_accents)
     return FullTokenizer(vocab_file, *casing[:2])
 
 

@@ -6,7 +6,7 @@ If a text is longer than the model takes, the functions refuse it, cut it, or re
 import logging
 import os
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Any, Unpack
 
 from bert_keras.data_prep.text.model_inputs import share_room
 from bert_keras.data_prep.text.tokenization import FullTokenizer
@@ -86,7 +86,7 @@ class PretrainedPredictor(Predictor[Text, Answer]):
     ):
         check_choice("long", long, LONG_CHOICES)
         self.long, self._shared = long, model
-        text_options = {"vocab_file": vocab_file, "config_file": config_file}
+        text_options: dict[str, Any] = {"vocab_file": vocab_file, "config_file": config_file, "uses_head": True}
         text_options |= {"do_lower_case": do_lower_case, "strip_accents": strip_accents}
         super().__init__(path, batch_size, limits, {**options}, device=device, format=format, **text_options)
 
@@ -176,7 +176,9 @@ def window_start(place: int, num_tokens: int, room: int) -> int:
     return max(0, min(place - room // 2, num_tokens - room))
 
 
-def fit_pair(first: list[int], second: list[int], room: int, long: str, source: str) -> tuple[list[int], list[int]]:
+def fit_pair(
+    first: list[int], second: list[int], room: int, long: str, source: str, longer_first: bool = True
+) -> tuple[list[int], list[int]]:
     """Fits a pair to the model as `long` says.
 
     "truncate" drops tokens from the end of the longer text, like `_truncate_seq_pair` of the original BERT. "window"
@@ -186,7 +188,7 @@ def fit_pair(first: list[int], second: list[int], room: int, long: str, source: 
     if total <= room:
         return first, second
     _tell_length(total, room, long, source, f"only {room} are used")
-    num_first, num_second = share_room(len(first), len(second), room)
+    num_first, num_second = share_room(len(first), len(second), room, longer_first)
     if long == "window":
         return first[len(first) - num_first :], second[:num_second]
     return first[:num_first], second[:num_second]

@@ -11,6 +11,7 @@ from bert_keras.data_prep.text.model_inputs import check_sequence_length
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 from bert_keras.mistakes import Mistake
+from bert_keras.storage.tokenizer_keys import TEXT_RULES, TextRules
 from bert_keras.storage.vocabulary import Tokens
 
 FEATURES = ("input_ids", "input_mask", "segment_ids")
@@ -59,7 +60,7 @@ class TokenizerLayer(keras.layers.Layer):
         self.tokenizer = tokenizer
         self.sequence_length = sequence_length
         self.pad_to_longest = pad_to_longest
-        self._graph = GraphTokenizer(tokenizer.tokens, *tokenizer.casing)
+        self._graph = GraphTokenizer(tokenizer.tokens, *tokenizer.casing, tokenizer.rules)
         self.supports_jit = False  # of strings
         self.built = True
 
@@ -122,6 +123,7 @@ class TokenizerLayer(keras.layers.Layer):
             "do_lower_case": do_lower_case,
             "strip_accents": strip_accents,
             "max_input_chars_per_word": self.tokenizer.longest_word,
+            TEXT_RULES: self.tokenizer.rules.to_json(),
             "sequence_length": self.sequence_length,
             "pad_to_longest": self.pad_to_longest,
         }
@@ -130,7 +132,8 @@ class TokenizerLayer(keras.layers.Layer):
     def from_config(cls, config: dict[str, Any]) -> "TokenizerLayer":
         config = dict(config)
         tokens = Tokens(config.pop("vocabulary"), longest_word=config.pop("max_input_chars_per_word", None))
-        return cls(FullTokenizer(tokens, config.pop("do_lower_case"), config.pop("strip_accents")), **config)
+        rules = TextRules.of(config.pop(TEXT_RULES), "the config of the layer")
+        return cls(FullTokenizer(tokens, config.pop("do_lower_case"), config.pop("strip_accents"), rules), **config)
 
     def _shape(self, shape_of_texts: Iterable[int | None]) -> tuple[int | None, ...]:
         return (*shape_of_texts, None if self.pad_to_longest else self.sequence_length)

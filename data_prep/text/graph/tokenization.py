@@ -15,8 +15,10 @@ from bert_keras.data_prep.text.graph.code_point_tables import IN_WORD, NUM_KIND_
 from bert_keras.data_prep.text.graph.normalization import Normalizer, low_bits, without_low_bits
 from bert_keras.data_prep.text.model_inputs import SHORTEST
 from bert_keras.data_prep.text.splitting import WordpieceTokenizer
+from bert_keras.data_prep.text.tokenization import special_pattern
 from bert_keras.data_prep.text.vocabulary_files import load_vocab
 from bert_keras.mistakes import Mistake
+from bert_keras.storage.tokenizer_keys import ORIGINAL_RULES, TextRules
 from bert_keras.storage.vocabulary import read_tokens
 
 _UNKNOWN = "[UNK]"
@@ -43,9 +45,13 @@ class GraphTokenizer(tf.Module):
         vocab_file: str | os.PathLike | Sequence[str],
         do_lower_case: bool = True,
         strip_accents: bool | None = None,
+        rules: TextRules = ORIGINAL_RULES,
     ):
         super().__init__()
         read = read_tokens(vocab_file)
+        self._longer_first = rules.longer_first
+        pattern = special_pattern(rules.special_tokens)
+        self._special_pattern = pattern and pattern.pattern.removeprefix("(").removesuffix(")")
         name, vocab = read.name, load_vocab(read)
         if _UNKNOWN not in vocab:
             raise Mistake("{} lacks {}, the token for unknown words; add it", name, _UNKNOWN)
@@ -55,6 +61,9 @@ class GraphTokenizer(tf.Module):
         self.mask_id = vocab.get(_MASK)  # None if the vocabulary lacks it
         self.num_tokens = max(vocab.values()) + 1
         with tf.device(_DEVICE):
+            self._special_tokens = tf.constant(rules.special_tokens, tf.string, [len(rules.special_tokens)])
+            special_ids = [vocab[token] for token in rules.special_tokens]
+            self._special_ids = tf.constant(special_ids, tf.int32, [len(special_ids)])
             names = {id_: token for token, id_ in vocab.items()}
             # If the file has a token twice, the first of its ids has no token.
             self._tokens = tf.constant([names.get(id_, _UNKNOWN) for id_ in range(self.num_tokens)])
@@ -82,6 +91,36 @@ class GraphTokenizer(tf.Module):
 
         The positions count characters of the decoded text.
         """
+        with tf.device(_DEVICE):
+            return self._tokenize(texts) if self._special_pattern is None else self._tokenize_parts(texts)
+
+    def _tokenize_parts(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Returns the tokens of texts with special tokens: each special token is a part of its own."""
+        # Remove bytes that are not UTF-8 first: they may be inside a special token.
+        decoded = _encode(tf.strings.unicode_decode(texts, "UTF-8", errors="ignore"))
+        pattern = self._special_pattern
+        parts = tensorflow_text.regex_split(decoded, pattern, keep_delim_regex_pattern=pattern)  # [B, (parts)]
+        is_equal = parts.flat_values[:, tf.newaxis] == self._special_tokens  # [P, S]
+        is_special = tf.reduce_any(is_equal, 1)
+        lengths = tf.strings.length(parts.flat_values, "UTF8_CHAR")  # [P]
+        ends = tf.cumsum(lengths)
+        first_ends = tf.gather(tf.concat([[0], ends], 0), parts.row_splits[:-1])
+        places = ends - lengths - tf.repeat(first_ends, parts.row_lengths())  # of the parts in their text
+
+        def of_special(values: tf.Tensor) -> tf.RaggedTensor:
+            kept = tf.cast(is_special, tf.int64)
+            return tf.RaggedTensor.from_row_lengths(tf.boolean_mask(values, is_special), kept)
+
+        ids, starts, ends = self._tokenize(tf.where(is_special, "", parts.flat_values))
+        special_ids = tf.reduce_sum(tf.where(is_equal, self._special_ids, 0), 1)
+        pairs = (ids, special_ids), (starts + places[:, tf.newaxis], places)
+        pairs += ((ends + places[:, tf.newaxis], places + lengths),)
+        ids, starts, ends = (
+            parts.with_values(tf.concat([plain, of_special(values)], 1)).merge_dims(1, 2) for plain, values in pairs
+        )
+        return ids, starts, ends
+
+    def _tokenize(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         with tf.device(_DEVICE):
             codes, row_splits = code_points(texts)
             words, word_starts, sources = self._split(codes)
@@ -150,7 +189,7 @@ class GraphTokenizer(tf.Module):
         with tf.device(_DEVICE):
             num_a = tf.cast(ids_a.row_lengths(), tf.int32)
             num_b = tf.zeros_like(num_a) if ids_b is None else tf.cast(ids_b.row_lengths(), tf.int32)
-            kept_a, kept_b = (num_a, num_b) if max_seq_length is None else _fit_pair(num_a, num_b, max_seq_length)
+            kept_a, kept_b = (num_a, num_b) if max_seq_length is None else self._fit_pair(num_a, num_b, max_seq_length)
             parts = [_repeat(self._cls_id, tf.ones_like(kept_a)), _firsts(ids_a, kept_a)]
             parts += [_repeat(self._sep_id, tf.ones_like(kept_a))]
             if ids_b is not None:
@@ -159,6 +198,13 @@ class GraphTokenizer(tf.Module):
             lengths = tf.cast(rows.row_lengths(), tf.int32)
             width = max_seq_length if is_fixed else tf.reduce_max(tf.concat([[2], lengths], 0))
             return _padded(rows, lengths, kept_a + 2, width), (kept_a < num_a) | (kept_b < num_b)
+
+    def _fit_pair(self, num_a: tf.Tensor, num_b: tf.Tensor, max_seq_length: int) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the numbers of tokens of both texts to keep, int32 [B] each; see `model_inputs.share_room`."""
+        room = max_seq_length - 3
+        half = tf.where((num_a > num_b) | self._longer_first, room // 2, room - room // 2)
+        kept_b = tf.where(num_a + num_b <= room, num_b, tf.minimum(num_b, tf.maximum(half, room - num_a)))
+        return tf.where(num_b > 0, tf.minimum(num_a, room - kept_b), tf.minimum(num_a, room + 1)), kept_b
 
     def _split(self, codes: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
         """Returns words [W, (characters)], the index of their first characters [W], and all characters' sources [M]."""
@@ -217,14 +263,6 @@ def _matchable_tokens(vocab: Mapping[str, int], vocab_name: str) -> list[str]:
             )
         tokens[number] = token
     return tokens
-
-
-def _fit_pair(num_a: tf.Tensor, num_b: tf.Tensor, max_seq_length: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the numbers of tokens of both texts to keep, int32 [B] each; see `encoding.share_room`."""
-    room = max_seq_length - 3
-    half = tf.maximum(room // 2, room - num_a)
-    kept_b = tf.where(num_a + num_b <= room, num_b, tf.minimum(num_b, half))
-    return tf.where(num_b > 0, tf.minimum(num_a, room - kept_b), tf.minimum(num_a, room + 1)), kept_b
 
 
 def _padded(

@@ -1,0 +1,383 @@
+"""The tokenizer of a folder: what its files say about how texts become tokens, and which file decides each fact.
+
+vocab.txt                                    the tokens, one a line
+tokenizer_config.json                        class, casing, maximum length, special tokens
+tokenizer.json                               tokens, and the rules of a generic class
+special_tokens_map.json, added_tokens.json   special tokens, in older folders
+config.json                                  class and version, if tokenizer_config.json does not say them
+
+The precedence is that of transformers. A class of BERT, such as `BertTokenizer`, takes its casing from
+tokenizer_config.json. A generic class, such as `PreTrainedTokenizerFast`, takes all rules from tokenizer.json. A value
+that would give other tokens is refused by the name of its key. docs/guides/checkpoints.md lists the keys.
+"""
+
+import dataclasses
+import functools
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bert_keras.mistakes import Mistake
+from bert_keras.storage import json_files, paths, text_files
+from bert_keras.storage.tokenizer_keys import HARMLESS, KEYS, LISTS, NAMED, TEXT_RULES, TextRules
+from bert_keras.storage.vocabulary import (
+    SPECIAL_TOKENS,
+    TOKENIZER_CONFIG,
+    TOKENIZER_JSON,
+    VOCABULARY_FILE,
+    Tokens,
+    has_word_pieces,
+    read_tokenizer_json,
+    read_tokens,
+)
+
+log = logging.getLogger("bert_keras")
+
+SPECIAL_TOKENS_MAP, ADDED_TOKENS, _CONFIG = "special_tokens_map.json", "added_tokens.json", "config.json"
+# All files next to a vocabulary that may change the tokens.
+TOKENIZER_FILES = (TOKENIZER_JSON, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS)
+_BERT_CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
+_GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
+_LONGEST_WORD_OF_OTHERS = 100
+# transformers writes a number of thirty digits for an unknown length.
+_UNKNOWN_LENGTH = 10**18
+# The parts of a tokenizer.json that prepare text as a BERT does.
+_PARTS = {"normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer"}
+_PAIR = [("[CLS]", 0), ("A", 0), ("[SEP]", 0), ("B", 1), ("[SEP]", 1)]
+_CASING = ("do_lower_case", "strip_accents")
+
+
+@dataclasses.dataclass(frozen=True)
+class Fact:
+    """What the files decide: a value, and the file that sets it; None: no file does, and `reason` says why it holds."""
+
+    value: Any
+    file: str | None
+    reason: str = ""
+
+    @property
+    def source(self) -> str:
+        """Where the value comes from, in words."""
+        return f"set in {self.file}" if self.file else self.reason
+
+
+class TokenizerFiles:
+    """The files of a tokenizer in a folder. They are read when they are needed, and only once.
+
+    Args:
+        folder: path, local or remote.
+        is_foreign: whether the model shall answer as in the library that trained it. Then the tokens of its texts are
+            those of transformers, and what bert-keras cannot do so is a Mistake. Otherwise, the original's rules hold,
+            and rules that differ only for some texts are warnings.
+
+    Raises:
+        ValueError: from every member: a file is damaged, or has a value that would give other tokens.
+    """
+
+    def __init__(self, folder: str | os.PathLike, is_foreign: bool = False):
+        self.folder, self.is_foreign = os.fspath(folder), is_foreign
+
+    def _file(self, name: str) -> str:
+        return paths.join(self.folder, name)
+
+    def _read(self, name: str, needed: str = "give the file that belongs to the model") -> dict[str, Any]:
+        file = self._file(name)
+        if not paths.is_file(file):
+            return {}
+        values = json_files.parse_json(text_files.read_text(file, needed), file, needed)
+        if not isinstance(values, dict):
+            raise Mistake("{} is not a JSON object; {}", file, needed)
+        return values
+
+    @functools.cached_property
+    def config(self) -> dict[str, Any]:
+        """The tokenizer_config.json; {} without one."""
+        return self._read(TOKENIZER_CONFIG, "give JSON with do_lower_case, or delete it")
+
+    @functools.cached_property
+    def _json(self) -> dict[str, Any]:
+        """The tokenizer.json; {} without one with word pieces."""
+        file = self._file(TOKENIZER_JSON)
+        values = read_tokenizer_json(file) if paths.is_file(file) else {}
+        return values if values and has_word_pieces(values) else {}
+
+    @functools.cached_property
+    def _model(self) -> dict[str, Any]:
+        return self._read(_CONFIG) if self.is_foreign else {}
+
+    @functools.cached_property
+    def tokenizer_class(self) -> Fact:
+        """The name of the class, without "Fast"; "BertTokenizer" if no file names one."""
+        for name, values in ((TOKENIZER_CONFIG, self.config), (_CONFIG, self._model)):
+            if isinstance(found := values.get("tokenizer_class"), str):
+                return Fact(found.removesuffix("Fast"), self._file(name))
+        of_family = "AlbertTokenizer" if self._model.get("model_type") == "albert" else _BERT_CLASSES[0]
+        return Fact(of_family, None, "the default")
+
+    @property
+    def is_generic(self) -> bool:
+        """Whether all rules come from the tokenizer.json."""
+        return bool(self._json) and self.tokenizer_class.value in _GENERIC_CLASSES
+
+    @functools.cached_property
+    def casing(self) -> dict[str, Fact]:
+        """The settings do_lower_case and strip_accents, each if a file or the class sets it."""
+        file = self._file(TOKENIZER_CONFIG)
+        for name in (*_CASING, "tokenize_chinese_chars"):
+            if not isinstance(value := self.config.get(name), bool | None):
+                raise Mistake("{}: {} is {}, but must be true or false; correct it", file, name, json.dumps(value))
+        found = {name: Fact(value, file) for name in _CASING if (value := self.config.get(name)) is not None}
+        if self.is_generic or self._json and not found and not self.is_foreign:
+            return self._casing_of_json
+        if self.is_foreign:
+            found = {"do_lower_case": Fact(True, None, f"the default of {self.tokenizer_class.value}")} | found
+        return found
+
+    def lower_case_first(self, source: str) -> None:
+        """Sets the casing for texts that are lower-cased before the tokenizer gets them, which keeps their accents."""
+        if not (fact := self.casing.get("do_lower_case")) or not fact.value:
+            self.casing = {"strip_accents": Fact(False, source), **self.casing, "do_lower_case": Fact(True, source)}
+
+    @property
+    def _casing_of_json(self) -> dict[str, Fact]:
+        normalizer, source = self._part("normalizer"), self._file(TOKENIZER_JSON)
+        if normalizer.get("type") != _PARTS["normalizer"]:
+            return {}
+        found = {"do_lower_case": normalizer.get("lowercase"), "strip_accents": normalizer.get("strip_accents")}
+        return {name: Fact(value, source) for name, value in found.items() if isinstance(value, bool)}
+
+    def _part(self, name: str) -> dict[str, Any]:
+        """Returns a part of the tokenizer.json; of a sequence of one part, this part."""
+        part = self._json.get(name)
+        if isinstance(part, dict) and part.get("type") == "Sequence":
+            parts = part.get(f"{name}s") or part.get("pretokenizers") or []
+            part = parts[0] if len(parts) == 1 else part
+        return part if isinstance(part, dict) else {}
+
+    @functools.cached_property
+    def longest(self) -> Fact | None:
+        """The maximum number of tokens in a sequence; None if no file says it."""
+        key = "model_max_length" if "model_max_length" in self.config else "max_len"
+        value, file = self.config.get(key), self._file(TOKENIZER_CONFIG)
+        if isinstance(value, str) and value.strip().isdigit() or isinstance(value, float) and value == value // 1:
+            value = int(value)
+        if value is None or type(value) is int and value >= _UNKNOWN_LENGTH:
+            return None
+        if type(value) is not int or value < 1:
+            given = json.dumps(self.config[key])
+            raise Mistake("{}: {} is {}, but must be a whole number above 0; correct it", file, key, given)
+        return Fact(value, file)
+
+    @functools.cached_property
+    def has_token_types(self) -> Fact:
+        """Whether the tokens of a second text have the type 1. If not, their type is 0, as that of the first."""
+        names, of_class = self.config.get("model_input_names"), self.tokenizer_class
+        if isinstance(names, list):
+            return Fact("token_type_ids" in names, self._file(TOKENIZER_CONFIG))
+        if self.is_generic and ("B", 0) in self._places("pair"):
+            return Fact(False, self._file(TOKENIZER_JSON))
+        if of_class.value not in _GENERIC_CLASSES:
+            return Fact(of_class.value != "DistilBertTokenizer", of_class.file, of_class.reason)
+        # transformers 4 gave them to generic classes, and transformers 5 does not.
+        version = str(self._model.get("transformers_version", "5"))
+        is_old = of_class.value == _GENERIC_CLASSES[0] and int(version.partition(".")[0]) < 5
+        return Fact(is_old, None, f"the default of {of_class.value} in transformers {version}")
+
+    @functools.cached_property
+    def special_tokens(self) -> dict[str, str]:
+        """The tokens that transformers finds in a text before it splits the text, with the place that names each."""
+        found = {}
+        for file, token in self._added():
+            flags = token if isinstance(token, dict) else {}
+            if is_other := [name for name in ("lstrip", "rstrip", "single_word", "normalized") if flags.get(name)]:
+                raise _unsupported(file, f"the token {_content(token)} with {is_other[0]}")
+            found.setdefault(_content(token), file)
+        if not self.is_generic:
+            found = dict.fromkeys(SPECIAL_TOKENS, f"the default of {self.tokenizer_class.value}") | found
+        return found
+
+    def _added(self) -> Iterator[tuple[str, Any]]:
+        """Yields each special or added token, a str or a dict, with its file."""
+        for name, values in ((TOKENIZER_CONFIG, self.config), (SPECIAL_TOKENS_MAP, self._read(SPECIAL_TOKENS_MAP))):
+            file = self._file(name)
+            for key, value in values.items():
+                if key.endswith("_token") and isinstance(value, str | dict):
+                    yield file, value
+                elif key in LISTS and value:
+                    for token in value.values() if isinstance(value, dict) else value:
+                        yield file, token
+        yield from ((self._file(ADDED_TOKENS), token) for token in self._read(ADDED_TOKENS))
+        yield from ((self._file(TOKENIZER_JSON), token) for token in self._json.get("added_tokens") or ())
+
+    @functools.cached_property
+    def rules(self) -> TextRules:
+        """The rules that are stored, those of transformers for a foreign model, or else the original's."""
+        if stored := self.config.get(TEXT_RULES):
+            return TextRules.of(stored, self._file(TOKENIZER_CONFIG))
+        if not self.is_foreign:
+            return TextRules()
+        known = set(self.tokens)
+        return TextRules(tuple(token for token in self.special_tokens if token in known), longer_first=False)
+
+    @property
+    def vocab_file(self) -> str | None:
+        """The path of the vocabulary: the vocab.txt, or else the tokenizer.json; None without either.
+
+        A tokenizer.json with more tokens, which were added, comes first.
+        """
+        file, json_file = self._file(VOCABULARY_FILE), self._file(TOKENIZER_JSON)
+        if not paths.is_file(file):
+            return json_file if self._json else None
+        if self._json and self.is_foreign and len(read_tokens(json_file)) > len(read_tokens(file)):
+            return json_file
+        return file
+
+    @functools.cached_property
+    def tokens(self) -> Tokens:
+        """The tokens of the vocabulary. Raises FileNotFoundError without one."""
+        tokens = read_tokens(self.vocab_file or self._file(VOCABULARY_FILE))
+        if self.is_foreign and tokens.longest_word is None:
+            tokens.longest_word = _LONGEST_WORD_OF_OTHERS
+        return tokens
+
+    def check(self) -> "TokenizerFiles":
+        """Refuses values that would give other tokens, by file and key, and logs unknown keys. Returns the object."""
+        self._check_keys()
+        self._check_special_tokens()
+        self._check_class()
+        if self._json:
+            self._check_json()
+        return self
+
+    def _check_keys(self) -> None:
+        file, unknown = self._file(TOKENIZER_CONFIG), []
+        for key, value in self.config.items():
+            values = KEYS.get(key)
+            if values is None and key not in HARMLESS and not key.endswith("_token"):
+                unknown.append(key)
+            elif values not in (None, ...) and value is not None and value not in values:
+                raise _unsupported(file, f"{key} {json.dumps(value)}")
+        if unknown and self.is_foreign:
+            log.warning("%s has keys that bert-keras does not know, and ignores: %s", file, ", ".join(unknown))
+        if self.config.get("tokenize_chinese_chars") is False and not self.is_generic:
+            self._report_chinese(file, "tokenize_chinese_chars")
+
+    def _check_special_tokens(self) -> None:
+        for name in (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP):
+            values = self.config if name == TOKENIZER_CONFIG else self._read(name)
+            for key, needed in zip(NAMED, SPECIAL_TOKENS, strict=True):
+                if (token := values.get(key)) is not None and _content(token) != needed:
+                    raise _unsupported(self._file(name), f"the {key} {_content(token)}")
+        added: dict[str, list[str]] = {}
+        for file, token in self._added():
+            if (content := _content(token)) not in SPECIAL_TOKENS:
+                added.setdefault(file, []).append(content)
+        known = set(self.tokens) if self.is_foreign and added else set()
+        for file, tokens in added.items():
+            if refused := [token for token in tokens if token not in known]:
+                more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
+                found = f"the added tokens {', '.join(refused[:5])}{more}, which "
+                raise _unsupported(file, found + (f"{self.vocab_file} lacks" if known else "bert-keras would split"))
+        if self.is_foreign:
+            _ = self.special_tokens
+
+    def _check_class(self) -> None:
+        found = self.tokenizer_class
+        if found.value in _BERT_CLASSES or found.value in _GENERIC_CLASSES:
+            return
+        self._report(found.file or "", "tokenizer_class", found.value, _BERT_CLASSES[0])
+
+    def _check_json(self) -> None:
+        file = self._file(TOKENIZER_JSON)
+        for name, needed in _PARTS.items():
+            if (kind := self._part(name).get("type")) != needed:
+                self._report(file, name, kind, needed)
+        normalizer = self._part("normalizer")
+        if normalizer.get("handle_chinese_chars") is False:
+            self._report_chinese(file, "handle_chinese_chars")
+        if normalizer.get("clean_text") is False and self.is_foreign:
+            raise _unsupported(file, "clean_text false")
+        longest = self._json["model"].get("max_input_chars_per_word", _LONGEST_WORD_OF_OTHERS)
+        if longest != _LONGEST_WORD_OF_OTHERS and self.is_foreign and not self.is_generic:
+            # transformers 4 reads it, and transformers 5 does not.
+            raise _unsupported(file, f"max_input_chars_per_word {longest}")
+        if (unknown := self._json["model"].get("unk_token", "[UNK]")) != "[UNK]":
+            raise _unsupported(file, f"the unk_token {unknown}")
+        self._check_template(file)
+        text_file = self._file(VOCABULARY_FILE)
+        if paths.is_file(text_file):
+            _check_equal(text_file, read_tokens(text_file), file, self._json["model"]["vocab"])
+
+    def _check_template(self, file: str) -> None:
+        kind = (self._json.get("post_processor") or {}).get("type")
+        if kind == "TemplateProcessing":
+            for key, needed in (("single", _PAIR[:3]), ("pair", _PAIR)):
+                found = self._places(key)
+                if not self.has_token_types.value:
+                    found = [(name, type_id) for (name, _), (_, type_id) in zip(found, _PAIR, strict=False)]
+                if found != needed:
+                    raise _unsupported(file, "another template than [CLS] A [SEP] B [SEP]")
+        elif kind != "BertProcessing" and self.is_foreign and self.is_generic:
+            raise _unsupported(file, f"the post_processor {kind}")
+
+    def _places(self, key: str) -> list[tuple[Any, Any]]:
+        """Returns the parts of a template of the tokenizer.json, each with the type of its tokens."""
+        template = (self._json.get("post_processor") or {}).get(key) or ()
+        return [(part.get("id"), part.get("type_id")) for item in template for part in item.values()]
+
+    def _report(self, file: str, name: str, kind: object, known: str) -> None:
+        """Refuses another way to prepare text, or warns about it."""
+        if self.is_foreign:
+            raise Mistake(
+                "{}: {} is {}, but bert-keras prepares text as {} does, so the model would answer otherwise; take "
+                "another model",
+                file,
+                name,
+                kind,
+                known,
+            )
+        log.warning(
+            "%s: %s is %s, but text is prepared as by %s: give text that is prepared as in the model's training, or "
+            "expect wrong answers",
+            file,
+            name,
+            kind,
+            known,
+        )
+
+    def _report_chinese(self, file: str, name: str) -> None:
+        if self.is_foreign:
+            raise _unsupported(file, f"{name} false")
+        log.warning("%s: %s is false, which is ignored: each Chinese character is a word", file, name)
+
+
+def _content(token: Any) -> str:
+    """Returns the text of a special or added token, which is stored as a str or as an object."""
+    return str(token.get("content") if isinstance(token, dict) else token)
+
+
+def _check_equal(text_file: str, lines: Tokens, json_file: str, vocab: Mapping[str, int]) -> None:
+    """Checks that a vocab.txt has the tokens of a tokenizer.json. Tokens at its end may have been added."""
+    of_lines = {token: id_ for id_, token in enumerate(lines) if token}
+    for token, id_ in sorted(vocab.items(), key=lambda item: item[1]):
+        if of_lines.get(token.strip()) != id_ and token.strip():
+            other = lines[id_] if id_ < len(lines) else "no token"
+            raise Mistake(
+                "{} has {} with the id {}, and {} has {} there; remove the file that does not belong to the model",
+                json_file,
+                token,
+                id_,
+                paths.name(text_file),
+                other,
+            )
+
+
+def _unsupported(file: str, found: str) -> Mistake:
+    return Mistake(
+        "{} has {}; bert-keras makes the tokens of a plain BERT, so take another model, or remove this from "
+        "the file if your texts never need it",
+        file,
+        found,
+    )

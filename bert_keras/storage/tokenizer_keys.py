@@ -1,0 +1,70 @@
+"""The keys of a tokenizer_config.json, and the rules by which texts become sequences."""
+
+import dataclasses
+from collections.abc import Mapping
+from types import EllipsisType
+from typing import Any
+
+from bert_keras.mistakes import Mistake
+from bert_keras.storage.vocabulary import SPECIAL_TOKENS
+
+# Our key, which holds TextRules.
+TEXT_RULES = "text_rules"
+NAMED = tuple(f"{token[1:-1].lower()}_token" for token in SPECIAL_TOKENS)
+LISTS = ("additional_special_tokens", "extra_special_tokens", "added_tokens_decoder", "model_specific_special_tokens")
+# The keys that are read, with `...`, and others with the values that change nothing.
+KEYS: Mapping[str, tuple[Any, ...] | EllipsisType] = {
+    **dict.fromkeys(("tokenizer_class", "do_lower_case", "strip_accents", "tokenize_chinese_chars"), ...),
+    **dict.fromkeys(("model_max_length", "max_len", "model_input_names", "max_input_chars_per_word", TEXT_RULES), ...),
+    **dict.fromkeys((*NAMED, "bos_token", "eos_token", *LISTS), ...),
+    "do_basic_tokenize": (True,),
+    "never_split": ([],),
+    "wordpieces_prefix": ("##",),
+    "truncation_side": ("right",),
+    "auto_map": (),
+    "init_inputs": ([],),
+    **dict.fromkeys(("split_special_tokens", "add_prefix_space", "add_bos_token", "add_eos_token"), (False,)),
+}
+# These change no token of a text.
+HARMLESS = frozenset(
+    (
+        *("name_or_path", "tokenizer_file", "vocab_file", "full_tokenizer_file", "special_tokens_map_file"),
+        *("is_local", "local_files_only", "cache_dir", "revision", "trust_remote_code", "transformers_version"),
+        *("backend", "use_fast", "from_slow", "legacy", "processor_class", "verbose", "errors", "chat_template"),
+        *("max_length", "stride", "truncation", "truncation_strategy", "return_token_type_ids"),
+        *("padding", "padding_side", "pad_to_multiple_of", "pad_token_type_id", "clean_up_tokenization_spaces"),
+    )
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TextRules:
+    """How texts become sequences, apart from vocabulary and casing. The defaults are the rules of the original BERT.
+
+    Attributes:
+        special_tokens: tokens that a text may contain as such, as "[SEP]" in "title [SEP] body".
+        longer_first: whether the longer text of a pair that is too long loses tokens one by one, and of two equally
+            long texts the second. False: transformers' rule, where the longer text, or the second, keeps an odd token.
+    """
+
+    special_tokens: tuple[str, ...] = ()
+    longer_first: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the rules as values of JSON, which `TextRules.of` takes."""
+        return {"special_tokens": [*self.special_tokens], "longer_first": self.longer_first}
+
+    @classmethod
+    def of(cls, values: Any, file: str) -> "TextRules":
+        """Returns the rules that a file holds."""
+        names = {field.name for field in dataclasses.fields(cls)}
+        try:
+            rules = cls(tuple(values["special_tokens"]), values["longer_first"])
+            if set(values) == names and all(isinstance(token, str) and token for token in rules.special_tokens):
+                return rules
+        except (KeyError, TypeError):
+            pass
+        raise Mistake("{}: {} must have {}; take the file that belongs to the model", file, TEXT_RULES, sorted(names))
+
+
+ORIGINAL_RULES = TextRules()
