@@ -112,7 +112,7 @@ class ModelFolder(os.PathLike[str]):
         """Returns a model at a path, or the one that is open already, unless other files or settings are given."""
         if not isinstance(path, ModelFolder):
             return cls(path, **given)
-        kept = path._given | path._facts | {"uses_head": path._uses_head}
+        kept: dict[str, Any] = {**path._given, **path._facts, "uses_head": path._uses_head}
         wanted = kept | {name: value for name, value in given.items() if value is not None}
         return path if wanted == kept else cls(path.path, **wanted)
 
@@ -123,8 +123,7 @@ class ModelFolder(os.PathLike[str]):
         except OpenQuestion:
             if task is None:
                 raise
-            facts = {"task": task, "is_pair": self._facts["is_pair"], "uses_head": self._uses_head}
-            return ModelFolder(self.path, **self._given, **facts)
+            return ModelFolder.of(self, task=task)
         return self
 
     def __fspath__(self) -> str:

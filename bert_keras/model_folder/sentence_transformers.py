@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from types import EllipsisType
 from typing import Any
 
-from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling.config import BertConfig, read_json_object
 from bert_keras.storage import json_files, paths, text_files
+from bert_keras.storage.tokenizer_files import TokenizerFiles
 
 MODULES_FILE = "modules.json"
 
@@ -183,9 +183,8 @@ def length_of_encoder(encoder: str | os.PathLike) -> int:
         return length
     config = _optional(paths.join(encoder, "config.json"))
     longest = config.get("max_position_embeddings", BertConfig.max_position_embeddings)
-    of_tokenizer = _optional(paths.join(encoder, TOKENIZER_FILE)).get("model_max_length")
-    # Other libraries write a number of thirty digits if the length is unknown.
-    return min(of_tokenizer, longest) if type(of_tokenizer) is int else longest
+    of_tokenizer = TokenizerFiles(encoder).longest
+    return min(of_tokenizer.value, longest) if of_tokenizer else longest
 
 
 def _pooling(file: str) -> str:

@@ -16,22 +16,20 @@ import functools
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import json_files, paths, text_files
-from bert_keras.storage.tokenizer_keys import HARMLESS, KEYS, LISTS, NAMED, TEXT_RULES, TextRules
-from bert_keras.storage.vocabulary import (
+from bert_keras.storage.tokenizer_json import (
+    LONGEST_WORD,
+    LONGEST_WORD_OF_OTHERS,
     SPECIAL_TOKENS,
-    TOKENIZER_CONFIG,
     TOKENIZER_JSON,
-    VOCABULARY_FILE,
-    Tokens,
-    has_word_pieces,
-    read_tokenizer_json,
-    read_tokens,
+    TokenizerJson,
 )
+from bert_keras.storage.tokenizer_keys import HARMLESS, KEYS, LISTS, NAMED, TEXT_RULES, TextRules
+from bert_keras.storage.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE, Tokens, read_tokens
 
 log = logging.getLogger("bert_keras")
 
@@ -40,7 +38,6 @@ SPECIAL_TOKENS_MAP, ADDED_TOKENS, _CONFIG = "special_tokens_map.json", "added_to
 TOKENIZER_FILES = (TOKENIZER_JSON, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS)
 _BERT_CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
 _GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
-_LONGEST_WORD_OF_OTHERS = 100
 # transformers writes a number of thirty digits for an unknown length.
 _UNKNOWN_LENGTH = 10**18
 # The parts of a tokenizer.json that prepare text as a BERT does.
@@ -97,11 +94,9 @@ class TokenizerFiles:
         return self._read(TOKENIZER_CONFIG, "give JSON with do_lower_case, or delete it")
 
     @functools.cached_property
-    def _json(self) -> dict[str, Any]:
-        """The tokenizer.json; {} without one with word pieces."""
-        file = self._file(TOKENIZER_JSON)
-        values = read_tokenizer_json(file) if paths.is_file(file) else {}
-        return values if values and has_word_pieces(values) else {}
+    def _json(self) -> TokenizerJson | None:
+        """The tokenizer.json; None without one with word pieces."""
+        return TokenizerJson.of_folder(self.folder)
 
     @functools.cached_property
     def _model(self) -> dict[str, Any]:
@@ -119,7 +114,7 @@ class TokenizerFiles:
     @property
     def is_generic(self) -> bool:
         """Whether all rules come from the tokenizer.json."""
-        return bool(self._json) and self.tokenizer_class.value in _GENERIC_CLASSES
+        return self._json is not None and self.tokenizer_class.value in _GENERIC_CLASSES
 
     @functools.cached_property
     def casing(self) -> dict[str, Fact]:
@@ -129,8 +124,8 @@ class TokenizerFiles:
             if not isinstance(value := self.config.get(name), bool | None):
                 raise Mistake("{}: {} is {}, but must be true or false; correct it", file, name, json.dumps(value))
         found = {name: Fact(value, file) for name in _CASING if (value := self.config.get(name)) is not None}
-        if self.is_generic or self._json and not found and not self.is_foreign:
-            return self._casing_of_json
+        if self._json and (self.is_generic or not found and not self.is_foreign):
+            return {name: Fact(value, self._json.file) for name, value in self._json.casing.items()}
         if self.is_foreign:
             found = {"do_lower_case": Fact(True, None, f"the default of {self.tokenizer_class.value}")} | found
         return found
@@ -139,22 +134,6 @@ class TokenizerFiles:
         """Sets the casing for texts that are lower-cased before the tokenizer gets them, which keeps their accents."""
         if not (fact := self.casing.get("do_lower_case")) or not fact.value:
             self.casing = {"strip_accents": Fact(False, source), **self.casing, "do_lower_case": Fact(True, source)}
-
-    @property
-    def _casing_of_json(self) -> dict[str, Fact]:
-        normalizer, source = self._part("normalizer"), self._file(TOKENIZER_JSON)
-        if normalizer.get("type") != _PARTS["normalizer"]:
-            return {}
-        found = {"do_lower_case": normalizer.get("lowercase"), "strip_accents": normalizer.get("strip_accents")}
-        return {name: Fact(value, source) for name, value in found.items() if isinstance(value, bool)}
-
-    def _part(self, name: str) -> dict[str, Any]:
-        """Returns a part of the tokenizer.json; of a sequence of one part, this part."""
-        part = self._json.get(name)
-        if isinstance(part, dict) and part.get("type") == "Sequence":
-            parts = part.get(f"{name}s") or part.get("pretokenizers") or []
-            part = parts[0] if len(parts) == 1 else part
-        return part if isinstance(part, dict) else {}
 
     @functools.cached_property
     def longest(self) -> Fact | None:
@@ -176,8 +155,8 @@ class TokenizerFiles:
         names, of_class = self.config.get("model_input_names"), self.tokenizer_class
         if isinstance(names, list):
             return Fact("token_type_ids" in names, self._file(TOKENIZER_CONFIG))
-        if self.is_generic and ("B", 0) in self._places("pair"):
-            return Fact(False, self._file(TOKENIZER_JSON))
+        if self._json and self.is_generic and ("B", 0) in self._json.template("pair"):
+            return Fact(False, self._json.file)
         if of_class.value not in _GENERIC_CLASSES:
             return Fact(of_class.value != "DistilBertTokenizer", of_class.file, of_class.reason)
         # transformers 4 gave them to generic classes, and transformers 5 does not.
@@ -188,14 +167,15 @@ class TokenizerFiles:
     @functools.cached_property
     def special_tokens(self) -> dict[str, str]:
         """The tokens that transformers finds in a text before it splits the text, with the place that names each."""
-        found = {}
+        found: dict[str, str] = {}
         for file, token in self._added():
             flags = token if isinstance(token, dict) else {}
             if is_other := [name for name in ("lstrip", "rstrip", "single_word", "normalized") if flags.get(name)]:
                 raise _unsupported(file, f"the token {_content(token)} with {is_other[0]}")
             found.setdefault(_content(token), file)
         if not self.is_generic:
-            found = dict.fromkeys(SPECIAL_TOKENS, f"the default of {self.tokenizer_class.value}") | found
+            of_class = f"the default of {self.tokenizer_class.value}"
+            found = {**dict.fromkeys(SPECIAL_TOKENS, of_class), **found}
         return found
 
     def _added(self) -> Iterator[tuple[str, Any]]:
@@ -209,7 +189,7 @@ class TokenizerFiles:
                     for token in value.values() if isinstance(value, dict) else value:
                         yield file, token
         yield from ((self._file(ADDED_TOKENS), token) for token in self._read(ADDED_TOKENS))
-        yield from ((self._file(TOKENIZER_JSON), token) for token in self._json.get("added_tokens") or ())
+        yield from ((self._file(TOKENIZER_JSON), token) for token in (self._json.added if self._json else ()))
 
     @functools.cached_property
     def rules(self) -> TextRules:
@@ -227,11 +207,11 @@ class TokenizerFiles:
 
         A tokenizer.json with more tokens, which were added, comes first.
         """
-        file, json_file = self._file(VOCABULARY_FILE), self._file(TOKENIZER_JSON)
+        file = self._file(VOCABULARY_FILE)
         if not paths.is_file(file):
-            return json_file if self._json else None
-        if self._json and self.is_foreign and len(read_tokens(json_file)) > len(read_tokens(file)):
-            return json_file
+            return self._json and self._json.file
+        if self._json and self.is_foreign and len(self._json.tokens) > len(read_tokens(file)):
+            return self._json.file
         return file
 
     @functools.cached_property
@@ -239,7 +219,7 @@ class TokenizerFiles:
         """The tokens of the vocabulary. Raises FileNotFoundError without one."""
         tokens = read_tokens(self.vocab_file or self._file(VOCABULARY_FILE))
         if self.is_foreign and tokens.longest_word is None:
-            tokens.longest_word = _LONGEST_WORD_OF_OTHERS
+            tokens.longest_word = LONGEST_WORD_OF_OTHERS
         return tokens
 
     def check(self) -> "TokenizerFiles":
@@ -248,7 +228,7 @@ class TokenizerFiles:
         self._check_special_tokens()
         self._check_class()
         if self._json:
-            self._check_json()
+            self._check_json(self._json)
         return self
 
     def _check_keys(self) -> None:
@@ -289,43 +269,31 @@ class TokenizerFiles:
             return
         self._report(found.file or "", "tokenizer_class", found.value, _BERT_CLASSES[0])
 
-    def _check_json(self) -> None:
-        file = self._file(TOKENIZER_JSON)
+    def _check_json(self, read: TokenizerJson) -> None:
         for name, needed in _PARTS.items():
-            if (kind := self._part(name).get("type")) != needed:
-                self._report(file, name, kind, needed)
-        normalizer = self._part("normalizer")
+            if (kind := read.part(name).get("type")) != needed:
+                self._report(read.file, name, kind, needed)
+        normalizer = read.part("normalizer")
         if normalizer.get("handle_chinese_chars") is False:
-            self._report_chinese(file, "handle_chinese_chars")
+            self._report_chinese(read.file, "handle_chinese_chars")
         if normalizer.get("clean_text") is False and self.is_foreign:
-            raise _unsupported(file, "clean_text false")
-        longest = self._json["model"].get("max_input_chars_per_word", _LONGEST_WORD_OF_OTHERS)
-        if longest != _LONGEST_WORD_OF_OTHERS and self.is_foreign and not self.is_generic:
+            raise _unsupported(read.file, "clean_text false")
+        if read.longest_word != LONGEST_WORD_OF_OTHERS and self.is_foreign and not self.is_generic:
             # transformers 4 reads it, and transformers 5 does not.
-            raise _unsupported(file, f"max_input_chars_per_word {longest}")
-        if (unknown := self._json["model"].get("unk_token", "[UNK]")) != "[UNK]":
-            raise _unsupported(file, f"the unk_token {unknown}")
-        self._check_template(file)
-        text_file = self._file(VOCABULARY_FILE)
-        if paths.is_file(text_file):
-            _check_equal(text_file, read_tokens(text_file), file, self._json["model"]["vocab"])
-
-    def _check_template(self, file: str) -> None:
-        kind = (self._json.get("post_processor") or {}).get("type")
-        if kind == "TemplateProcessing":
+            raise _unsupported(read.file, f"{LONGEST_WORD} {read.longest_word}")
+        if (unknown := read.model.get("unk_token", "[UNK]")) != "[UNK]":
+            raise _unsupported(read.file, f"the unk_token {unknown}")
+        if read.post_processor == "TemplateProcessing":
             for key, needed in (("single", _PAIR[:3]), ("pair", _PAIR)):
-                found = self._places(key)
+                found = read.template(key)
                 if not self.has_token_types.value:
                     found = [(name, type_id) for (name, _), (_, type_id) in zip(found, _PAIR, strict=False)]
                 if found != needed:
-                    raise _unsupported(file, "another template than [CLS] A [SEP] B [SEP]")
-        elif kind != "BertProcessing" and self.is_foreign and self.is_generic:
-            raise _unsupported(file, f"the post_processor {kind}")
-
-    def _places(self, key: str) -> list[tuple[Any, Any]]:
-        """Returns the parts of a template of the tokenizer.json, each with the type of its tokens."""
-        template = (self._json.get("post_processor") or {}).get(key) or ()
-        return [(part.get("id"), part.get("type_id")) for item in template for part in item.values()]
+                    raise _unsupported(read.file, "another template than [CLS] A [SEP] B [SEP]")
+        elif read.post_processor != "BertProcessing" and self.is_foreign and self.is_generic:
+            raise _unsupported(read.file, f"the post_processor {read.post_processor}")
+        if paths.is_file(text_file := self._file(VOCABULARY_FILE)):
+            read.check_equal(text_file, read_tokens(text_file))
 
     def _report(self, file: str, name: str, kind: object, known: str) -> None:
         """Refuses another way to prepare text, or warns about it."""
@@ -356,22 +324,6 @@ class TokenizerFiles:
 def _content(token: Any) -> str:
     """Returns the text of a special or added token, which is stored as a str or as an object."""
     return str(token.get("content") if isinstance(token, dict) else token)
-
-
-def _check_equal(text_file: str, lines: Tokens, json_file: str, vocab: Mapping[str, int]) -> None:
-    """Checks that a vocab.txt has the tokens of a tokenizer.json. Tokens at its end may have been added."""
-    of_lines = {token: id_ for id_, token in enumerate(lines) if token}
-    for token, id_ in sorted(vocab.items(), key=lambda item: item[1]):
-        if of_lines.get(token.strip()) != id_ and token.strip():
-            other = lines[id_] if id_ < len(lines) else "no token"
-            raise Mistake(
-                "{} has {} with the id {}, and {} has {} there; remove the file that does not belong to the model",
-                json_file,
-                token,
-                id_,
-                paths.name(text_file),
-                other,
-            )
 
 
 def _unsupported(file: str, found: str) -> Mistake:

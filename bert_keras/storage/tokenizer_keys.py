@@ -6,7 +6,7 @@ from types import EllipsisType
 from typing import Any
 
 from bert_keras.mistakes import Mistake
-from bert_keras.storage.vocabulary import SPECIAL_TOKENS
+from bert_keras.storage.tokenizer_json import SPECIAL_TOKENS
 
 # Our key, which holds TextRules.
 TEXT_RULES = "text_rules"

@@ -10,13 +10,10 @@ from typing import Any
 
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import json_files, paths, text_files
+from bert_keras.storage.tokenizer_json import LONGEST_WORD, TokenizerJson
 
 VOCABULARY_FILE = "vocab.txt"
-TOKENIZER_JSON = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-
-_LONGEST_WORD, _LONGEST_WORD_OF_OTHERS = "max_input_chars_per_word", 100
 
 
 def vocabulary_in(folder: str | os.PathLike) -> str | None:
@@ -24,10 +21,10 @@ def vocabulary_in(folder: str | os.PathLike) -> str | None:
 
     A `tokenizer.json` counts only if its tokens are word pieces. Raises ValueError if it is damaged.
     """
-    file, json_file = (paths.join(folder, name) for name in (VOCABULARY_FILE, TOKENIZER_JSON))
-    if paths.is_file(file):
+    if paths.is_file(file := paths.join(folder, VOCABULARY_FILE)):
         return file
-    return json_file if paths.is_file(json_file) and has_word_pieces(read_tokenizer_json(json_file)) else None
+    found = TokenizerJson.of_folder(folder)
+    return found and found.file
 
 
 def vocabulary_digest(vocab: Mapping[str, int]) -> str:
@@ -66,16 +63,12 @@ class Tokens(list[str]):
         if not self._file:
             return None
         folder = paths.parent(self._file)
-        values = _optional(paths.join(folder, TOKENIZER_CONFIG))
-        json_file = paths.join(folder, TOKENIZER_JSON)
-        if values.get(_LONGEST_WORD) is None and paths.is_file(json_file):
-            tokenizer = read_tokenizer_json(json_file)
-            if has_word_pieces(tokenizer):
-                values = {_LONGEST_WORD: _LONGEST_WORD_OF_OTHERS, **tokenizer["model"]}
-        found = values.get(_LONGEST_WORD)
+        found = _optional(paths.join(folder, TOKENIZER_CONFIG)).get(LONGEST_WORD)
+        if found is None and (tokenizer := TokenizerJson.of_folder(folder)):
+            found = tokenizer.longest_word
         if found is not None and (type(found) is not int or found < 1):
             raise Mistake(
-                "{}: {} is {}, but must be a whole number above 0; correct it", folder, _LONGEST_WORD, json.dumps(found)
+                "{}: {} is {}, but must be a whole number above 0; correct it", folder, LONGEST_WORD, json.dumps(found)
             )
         return found
 
@@ -101,7 +94,7 @@ def read_tokens(vocab_file: str | os.PathLike | Sequence[str]) -> Tokens:
     if paths.is_dir(name):
         raise Mistake('the vocabulary file "{}" is a folder; give the vocab.txt itself', name)
     try:
-        tokens = _tokens_of_json(name) if _is_json(name) else _tokens_of_lines(name)
+        tokens = _checked(TokenizerJson(name).tokens) if _is_json(name) else _tokens_of_lines(name)
     except FileNotFoundError:
         raise FileNotFoundError(
             f'the vocabulary file "{name}" does not exist; give the vocab.txt that came with the model'
@@ -128,42 +121,8 @@ def vocabulary_bytes(vocab_file: str | os.PathLike) -> bytes:
     return "".join(f"{token}\n" for token in read_tokens(vocab_file)).encode()
 
 
-def read_tokenizer_json(path: str | os.PathLike) -> dict[str, Any]:
-    """Returns the content of a `tokenizer.json`. Raises ValueError if it is damaged."""
-    needed = "give the tokenizer.json or the vocab.txt that came with the model"
-    values = json_files.parse_json(text_files.read_text(path, needed), os.fspath(path), needed)
-    model = values.get("model") if isinstance(values, dict) else None
-    if not isinstance(model, dict) or not isinstance(model.get("vocab"), dict | list):
-        raise Mistake("{} is not a tokenizer.json; {}", path, needed)
-    return values
-
-
 def _is_json(path: str | os.PathLike) -> bool:
     return os.fspath(path).endswith(".json")
-
-
-def has_word_pieces(values: Mapping[str, Any]) -> bool:
-    # Early files do not tell the type.
-    return values["model"].get("type", "WordPiece") == "WordPiece" and isinstance(values["model"]["vocab"], dict)
-
-
-def _tokens_of_json(name: str) -> list[str]:
-    values = read_tokenizer_json(name)
-    if not has_word_pieces(values):
-        raise Mistake("{} has tokens of {}, but a BERT has word pieces", name, values["model"].get("type"))
-    prefix = values["model"].get("continuing_subword_prefix", "##")
-    if prefix != "##":
-        raise Mistake('{} marks the later pieces of a word with "{}", but a BERT needs ##', name, prefix)
-    ids = dict(values["model"]["vocab"])
-    for token in values.get("added_tokens") or ():
-        ids[token.get("content")] = token.get("id")
-    # Some ids may have no token, but their number stays in proportion.
-    if not all(type(id_) is int and 0 <= id_ < 10 * len(ids) for id_ in ids.values()):
-        raise Mistake("{} has tokens with wrong ids; give the tokenizer.json that came with the model", name)
-    tokens = [""] * (1 + max(ids.values(), default=-1))
-    for token, id_ in ids.items():
-        tokens[id_] = token
-    return _checked(tokens)
 
 
 def _tokens_of_lines(name: str) -> list[str]:

@@ -12,16 +12,9 @@ from bert_keras.storage import paths
 from bert_keras.storage.casing import is_cased
 from bert_keras.storage.hub import SCHEME, fetch
 from bert_keras.storage.tokenizer_files import TOKENIZER_FILES, TokenizerFiles
+from bert_keras.storage.tokenizer_json import SPECIAL_TOKENS, TOKENIZER_JSON
 from bert_keras.storage.tokenizer_keys import NAMED, ORIGINAL_RULES, TEXT_RULES, TextRules
-from bert_keras.storage.vocabulary import (
-    SPECIAL_TOKENS,
-    TOKENIZER_CONFIG,
-    TOKENIZER_JSON,
-    VOCABULARY_FILE,
-    Tokens,
-    read_tokens,
-    vocabulary_in,
-)
+from bert_keras.storage.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE, Tokens, read_tokens, vocabulary_in
 
 log = logging.getLogger("bert_keras")
 
