@@ -9,7 +9,7 @@ from bert_keras.cli.flags import tell_unused
 from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.mistakes import Mistake
-from bert_keras.programs.calls import Arguments, PredictedData, Program, TrainedModel, takes
+from bert_keras.programs.calls import Arguments, PredictedData, TrainedModel, call, takes
 from bert_keras.programs.data import json_lines, rows_of
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
@@ -60,13 +60,9 @@ def train_ner(train_data: Any = None, eval_data: Any = None, predict_data: Any =
         predict_data: data to predict, in one of these forms.
         settings: the other flags of run_ner.py, by name.
     """
-    data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
-    return _PROGRAM.call(data, settings)
+    return call("run_ner", settings, train_file=train_data, eval_file=eval_data, predict_file=predict_data)
 
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:
     """Returns sentences as the content of a JSON lines file."""
     return json_lines(rows_of(data, name, {1: ("words",), 2: ("words", "tags")}, rank=1))
-
-
-_PROGRAM = Program("run_ner", "train_ner", NerSettings, open_run, to_file)

@@ -11,7 +11,7 @@ from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.programs.calls import Arguments, PredictedData, Program, TrainedModel, takes
+from bert_keras.programs.calls import Arguments, PredictedData, TrainedModel, call, takes
 from bert_keras.programs.data import json_lines, rows_of
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
@@ -72,14 +72,10 @@ def train_sentence_vectors(
         predict_data: texts to write the vectors of, or pairs, in one of these forms.
         settings: the other flags of run_sentence_vectors.py, by name.
     """
-    data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
-    return _PROGRAM.call(data, settings)
+    return call("run_sentence_vectors", settings, train_file=train_data, eval_file=eval_data, predict_file=predict_data)
 
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:
     """Returns rows as the content of a JSON lines file."""
     columns = {1: ("text",), 2: ("anchor", "positive"), 3: ("anchor", "positive", "negative")}
     return json_lines(rows_of(data, name, columns))
-
-
-_PROGRAM = Program("run_sentence_vectors", "train_sentence_vectors", VectorSettings, open_run, to_file)

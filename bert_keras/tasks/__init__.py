@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bert_keras.model_folder.tasks import Ability
+    from bert_keras.settings.fields import Settings
     from bert_keras.settings.groups import FineTuningSettings
     from bert_keras.tasks.finetuning.task import Task
     from bert_keras.tasks.graph.text_model import TextModel
@@ -21,11 +22,13 @@ _GRAPHS = {
     "replaced_tokens": "pretraining.graph.ReplacedTokensModel",
     "vectors": "vectors.graph.VectorModel",
 }
-# The settings of a program that trains a task, and the class of the task.
+# The settings of a program, and the class of the task that it fine-tunes.
 _PROGRAMS = {
+    "check_labels": ("classification.settings.LabelCheckSettings", ""),
     "run_classifier": ("classification.settings.ClassifierSettings", "classification.task.Classification"),
     "run_few_shot": ("few_shot.settings.FewShotSettings", "classification.task.Classification"),
     "run_ner": ("tagging.settings.NerSettings", "tagging.task.TokenClassification"),
+    "run_pretraining": ("pretraining.settings.PretrainingSettings", ""),
     "run_reranker": ("reranking.settings.RerankerSettings", "reranking.task.Reranking"),
     "run_sentence_vectors": ("vectors.settings.VectorSettings", "vectors.task.SentenceVectors"),
     "run_squad": ("question_answering.settings.SquadSettings", "question_answering.task.QuestionAnswering"),
@@ -37,6 +40,11 @@ def graph_of(task: str) -> "type[TextModel] | None":
     from bert_keras.model_folder.tasks import TASKS
 
     return _part(_GRAPHS[task]) if task in _GRAPHS else TASKS[task].graph
+
+
+def settings_of(program: str) -> "type[Settings]":
+    """Returns the class of the settings of a program."""
+    return _part(_PROGRAMS[program][0])
 
 
 def training_of(program: str) -> "tuple[type[FineTuningSettings], type[Task]]":

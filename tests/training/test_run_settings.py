@@ -5,13 +5,11 @@ import dataclasses
 import pytest
 
 from bert_keras.mistakes import Mistake
-from bert_keras.programs import classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad
+from bert_keras.programs import command
 from bert_keras.settings.effects import ON, is_meant, refuse
 from bert_keras.settings.fields import Settings, setting, setting_fields
 
-PROGRAMS = [
-    each._PROGRAM.settings for each in (classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad)
-]
+PROGRAMS = [program.settings for name, program in command.PROGRAMS.items() if name != "check_labels"]
 # The settings that every run of their programs reads, if it does what they are for: do_predict needs predict_file.
 ALWAYS_USED = """
     adam_beta_1 adam_beta_2 adam_bias_correction adam_epsilon answer_language answer_text bert_config_file
