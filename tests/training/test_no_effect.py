@@ -375,7 +375,7 @@ def assert_same(run, expected, context):
 def test_every_condition_of_a_setting_has_a_run():
     conditions = set()
     for program in (classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad):
-        fields = {field.name: field.metadata for field in setting_fields(program._PROGRAM.settings)}
+        fields = {field.name: field.metadata for field in setting_fields(program.settings)}
         for name, about in fields.items():
             others = {*about["needs"], *about["needs_any"], *about["unless"]}
             conditions |= {(name, other) for other in others & fields.keys()}

@@ -21,9 +21,9 @@ from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.input.packed_batches import pack_examples
 from bert_keras.engine.input.pretraining_batches import (
     evaluation_batches,
-    next_token_batches,
+    next_token_targets,
     seeded_batches,
-    span_boundary_batches,
+    span_boundaries,
     training_batches,
 )
 from bert_keras.engine.loop import Hooks, Progress, train
@@ -191,9 +191,10 @@ def _make_loss(config: BertConfig, records: PretrainingRecords, settings: Pretra
 
 def _with_labels(batches: tf.data.Dataset, settings: PretrainingSettings, config: BertConfig) -> tf.data.Dataset:
     """Returns batches with the labels that the objective and the direction of reading need."""
-    if config.is_decoder:
-        return next_token_batches(batches)
-    return span_boundary_batches(batches) if settings.objective == "span_boundary" else batches
+    if not config.is_decoder and settings.objective != "span_boundary":
+        return batches
+    add_labels = next_token_targets if config.is_decoder else span_boundaries
+    return batches.map(add_labels, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
 def _batches(
