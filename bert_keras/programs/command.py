@@ -157,28 +157,26 @@ def _show_next_steps(program_file: str, settings: Any, texts: Sequence[str], is_
         log.info("Look at %s", ", ".join(reports))
     if not settings.do_train or not is_useful:
         return
+    from bert_keras.model_folder.folder import ModelFolder  # the help does not need it
+
     programs = os.path.dirname(shown_path(program_file))
     name = os.path.basename(folder.rstrip("/"))
     if isinstance(settings, PretrainingSettings):
-        uses, commands = "or fine-tune it", _commands_of_pretraining(settings, name, texts)
+        is_decoder = ModelFolder(folder).config.is_decoder
+        uses, commands = "or fine-tune it", _commands_of_pretraining(settings, is_decoder, name, texts)
     else:
-        uses, commands = "serve it on a page, or export it", _commands_of_fine_tuning(folder, name, texts)
+        uses, described = "serve it on a page, or export it", ModelFolder(folder).settings
+        commands = (words for _, words in commands_of_model(folder, name, described, texts))
     lines = [command_line([os.path.join(programs, program), *arguments]) for program, *arguments in commands]
     log.info("Now try the model, %s:\n%s", uses, "\n".join(lines))
 
 
-def _commands_of_fine_tuning(folder: str, name: str, texts: Sequence[str]) -> Iterator[list[str]]:
-    from bert_keras.model_folder.folder import ModelFolder  # the help does not need it
-
-    yield from (words for _, words in commands_of_model(folder, name, ModelFolder(folder).settings, texts))
-
-
-def _commands_of_pretraining(settings: PretrainingSettings, name: str, texts: Sequence[str]) -> Iterator[list[str]]:
-    from bert_keras.model_folder.folder import ModelFolder  # the help does not need these
-    from bert_keras.model_folder.tasks import TASKS
+def _commands_of_pretraining(
+    settings: PretrainingSettings, is_decoder: bool, name: str, texts: Sequence[str]
+) -> Iterator[list[str]]:
+    from bert_keras.model_folder.tasks import TASKS  # the help does not need it
 
     model = f"--init_checkpoint={settings.output_dir}"
-    is_decoder = ModelFolder(settings.output_dir).config.is_decoder
     task = "replaced_tokens" if settings.objective == "electra" else "score" if is_decoder else "fill_mask"
     text = "your text with a [MASK]" if TASKS[task].has_masks else "your text"
     yield ["predict.py", f"--task={task}", model, *(texts or (text,))]

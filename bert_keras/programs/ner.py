@@ -11,18 +11,17 @@ from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.mistakes import Mistake
 from bert_keras.programs.calls import Arguments, PredictedData, TrainedModel, call, takes
 from bert_keras.programs.data import json_lines, rows_of
+from bert_keras.tasks.dry_run.opening import ACTIONS
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.tagging.files import check_columns
 from bert_keras.tasks.tagging.settings import NerSettings
 from bert_keras.tasks.tagging.task import TokenClassification
 
-_FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
-
 
 def open_run(settings: NerSettings, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS) -> FineTuning:
     """Reads the data and opens the model of run_ner.py."""
-    tell_unused(settings, _FILES)
+    tell_unused(settings, ACTIONS)
     opened = open_fine_tuning(
         settings,
         "run_ner",

@@ -10,17 +10,18 @@ from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.programs.calls import Arguments, PredictedData, TrainedModel, call, takes
 from bert_keras.programs.data import json_lines, rows_of
+from bert_keras.tasks.dry_run.opening import ACTIONS
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.reranking.settings import RerankerSettings
-from bert_keras.tasks.reranking.task import FILES, Reranking
+from bert_keras.tasks.reranking.task import Reranking
 
 
 def open_run(
     settings: RerankerSettings, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
 ) -> FineTuning:
     """Reads the data and opens the model of run_reranker.py."""
-    tell_unused(settings, FILES)
+    tell_unused(settings, ACTIONS)
     opened = open_fine_tuning(settings, "run_reranker", ("rerank",), ("max_seq_length",))
     strategy = strategy_of(opened.settings)
     task = Reranking(opened.settings, opened.files, opened.stored)
