@@ -33,7 +33,7 @@ def open_run(
         settled=SETTLED,
         fixed=("pooling", "normalize", "prefix"),
     )
-    files_used(opened.settings)  # it has to name those that are missing
+    files_used(opened.settings)  # refuses an action without its file
     if opened.settings.do_train:
         settings = _with_settings_of_start(opened.settings, opened.files)
         opened = dataclasses.replace(opened, settings=settings)
