@@ -284,6 +284,7 @@ FILES_OF_PAGES = {
         "quiz.csv": _rows(_QUIZ, lambda n, text, label: [text, *"abcd", n % 4], ","),
     },
     "docs/guides/distillation.md": {"more.csv": _rows("text", lambda n, text, label: [text], ",")},
+    "docs/guides/domain_model.md": {"reviews": _folder(a__txt=_text(SENTENCES)), "dev.csv": _LABELLED},
     "docs/guides/faq.md": {"old_run": _checkpoint("model.ckpt-1000", PretrainingModel)},
     "docs/guides/hugging_face.md": {
         "sentiment_hf": _foreign,
