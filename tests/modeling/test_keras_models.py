@@ -202,7 +202,6 @@ class TestCalls:
                 [] if name in ("encoder", "all layers") else ["bert"]
             ), table
             assert "8)" in table, name
-        assert re.search(r"output \(Dense\) +│ \(None, None, 3\) +│ +27 ", table)
 
 
 class TestMasks:
