@@ -42,7 +42,7 @@ ROOT_PROGRAMS = at_least(10, (path for path in ROOT.glob("*.py") if path.name !=
 PROGRAMS = [
     *ROOT_PROGRAMS,
     *at_least(2, (ROOT / "tools").glob("*.py")),
-    *at_least(3, (path for path in (ROOT / "studies").glob("*.py") if path.name != "__init__.py")),
+    ROOT / "studies" / "run_study.py",
     *(
         ROOT / "data_prep" / f"{name}.py"
         for name in ("build_vocab", "create_pretraining_data", "create_pretraining_data_beam")

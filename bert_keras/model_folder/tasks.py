@@ -170,7 +170,7 @@ TASKS: dict[str, Ability] = {
         answer="TaggedText",
         head="token_classifier",
         route="entities",
-        settings={"labels": NAMES, "tagger": _one_of("linear", "bilstm", "bilstm_tuned")},
+        settings={"labels": NAMES},
         purpose="tags each word of a text",
     ),
     "fill_mask": Ability(

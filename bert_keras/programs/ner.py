@@ -8,7 +8,6 @@ import rich.console
 from bert_keras.cli.flags import tell_unused
 from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
-from bert_keras.mistakes import Mistake
 from bert_keras.programs.calls import Arguments, PredictedData, TrainedModel, call, takes
 from bert_keras.programs.data import json_lines, rows_of
 from bert_keras.tasks.dry_run.opening import ACTIONS
@@ -22,16 +21,9 @@ from bert_keras.tasks.tagging.task import TokenClassification
 def open_run(settings: NerSettings, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS) -> FineTuning:
     """Reads the data and opens the model of run_ner.py."""
     tell_unused(settings, ACTIONS)
-    opened = open_fine_tuning(
-        settings,
-        "run_ner",
-        tasks=("token_classification",),
-        settled=("tagger", "document_context", "max_seq_length"),
-        fixed=("tagger",),
-    )
+    settled = ("document_context", "max_seq_length")
+    opened = open_fine_tuning(settings, "run_ner", tasks=("token_classification",), settled=settled)
     if opened.teacher:
-        if not opened.settings.tagger == opened.teacher.settings["tagger"] == "linear":
-            raise Mistake("{teacher} needs {tagger}=linear, for the student and for the teacher")
         opened.teacher.check_same("document_context", opened.settings)
     check_columns(opened.settings)
     strategy = strategy_of(opened.settings)

@@ -81,7 +81,7 @@ def task_of_config(
         )
     settings: dict[str, Any] = {"task": task or tasks[0], "max_seq_length": length}
     if heads == ("token_classifier",):
-        settings |= {"labels": _labels(config, config_file), "tagger": "linear"}
+        settings["labels"] = _labels(config, config_file)
     elif heads == ("squad",):
         window = min(length, _LONGEST_WINDOW)
         places = {"doc_stride": min(_STRIDE, window // 2), "max_query_length": min(_LONGEST_QUESTION, window // 2)}

@@ -106,7 +106,6 @@ def test_a_damaged_task_is_refused(tmp_path, content, message):
         ("classification", SETTINGS, "doc_stride", -1, "a whole number above 0, or null"),
         ("question_answering", OF_ANSWERS, "null_score_diff_threshold", "high", "a number"),
         ("question_answering", OF_ANSWERS, "answer_text", "all", '"release" or "offsets"'),
-        ("token_classification", OF_TAGS | {"labels": TAGS}, "tagger", "crf", '"linear", "bilstm" or "bilstm_tuned"'),
     ],
 )
 def test_a_setting_has_a_valid_value(tmp_path, task, settings, name, value, needed):

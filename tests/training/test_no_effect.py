@@ -205,12 +205,6 @@ CONTEXTS = {
         },
         {"word_column": 1, "tag_column": 0},
     ),
-    "an encoder that does not change": Context(
-        ner,
-        {**TUNED, "train_data": SENTENCES, "eval_data": SENTENCES[:4], "tagger": "bilstm"}
-        | {"max_seq_length": 5, "max_steps": 1},
-        {"freeze_layers": 1, "layer_decay": 0.5, "recompute": True, "lora_rank": 2},
-    ),
     "SQuAD 1.1": Context(
         squad,
         {**TUNED, "train_data": QUESTIONS, "eval_data": QUESTIONS[:4], "predict_data": QUESTIONS[:5]}

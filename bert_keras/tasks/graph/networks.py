@@ -9,7 +9,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling import weights_by_name
 
@@ -68,11 +67,6 @@ def in_bfloat16(model: keras.Model) -> keras.Model:
 
     Softmax and the statistics of layer normalisation use float32, as in training with mixed precision.
     """
-    if hasattr(model, "recurrent_layers"):
-        raise Mistake(
-            "a tagger with LSTMs ({tagger}=bilstm or bilstm_tuned) cannot be in bfloat16: Keras cannot make "
-            "their weights; leave {quantize} out, or take {format}=onnx with {quantize}=int8"
-        )
     copy = type(model).from_config(model.get_config() | {"dtype": "bfloat16"})
     values = weights_by_name(model)
     for name, weight in weights_by_name(copy).items():
