@@ -17,6 +17,7 @@ from bert_keras.mistakes import Mistake
 from bert_keras.runs.run_dir import CURVES_FILE, REPORT_FILE, TRIES_FILE
 from bert_keras.settings.fields import Settings, define_group, free, program_flags, setting_fields
 from bert_keras.storage import paths
+from bert_keras.tasks import ability_of, settings_of
 from bert_keras.tasks.dry_run.look import DryRun, check_files, has_look, show_files
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
 from bert_keras.tasks.reports.commands import command_line, commands_of_model, shown_path
@@ -136,17 +137,16 @@ def _show_next_steps(program_file: str, settings: Any, texts: Sequence[str], is_
 def _commands_of_fine_tuning(folder: str, name: str, texts: Sequence[str]) -> Iterator[list[str]]:
     from bert_keras.model_folder.folder import ModelFolder  # the help does not need it
 
-    yield from (words for _, words in commands_of_model(folder, name, ModelFolder(folder).settings, texts))
+    yield from (words for _, words in commands_of_model(folder, name, settings_of(ModelFolder(folder)), texts))
 
 
 def _commands_of_pretraining(settings: PretrainingSettings, name: str, texts: Sequence[str]) -> Iterator[list[str]]:
-    from bert_keras.model_folder.folder import ModelFolder  # the help does not need these
-    from bert_keras.model_folder.tasks import TASKS
+    from bert_keras.model_folder.folder import ModelFolder  # the help does not need it
 
     model = f"--init_checkpoint={settings.output_dir}"
     is_decoder = ModelFolder(settings.output_dir).config.is_decoder
     task = "replaced_tokens" if settings.objective == "electra" else "score" if is_decoder else "fill_mask"
-    text = "your text with a [MASK]" if TASKS[task].has_masks else "your text"
+    text = "your text with a [MASK]" if ability_of(task).has_masks else "your text"
     yield ["predict.py", f"--task={task}", model, *(texts or (text,))]
     yield [
         "run_classifier.py",
