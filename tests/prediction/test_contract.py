@@ -208,6 +208,12 @@ TASK_OF = {tasks.predictor_of(task).__name__: task for task in tasks.abilities()
 NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name == "classification of pairs" else []) for name in CASES]
 
 
+def test_every_task_has_a_case():
+    classes = {case.class_ for case in CASES.values()}
+    of_cases = {tasks.predictor_of(name) for name in CASES if name in tasks.abilities()} | classes
+    assert of_cases >= {tasks.predictor_of(task) for task in tasks.abilities()}
+
+
 @pytest.mark.parametrize("name", NAMES)
 class TestEveryPredictor:
     def test_threads_get_the_answers_of_one(self, name, predictor):
