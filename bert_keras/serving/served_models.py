@@ -34,7 +34,7 @@ class ServedModel:
 
     Attributes:
         name: as in requests.
-        task: name in the registry of tasks.
+        task: name of the task, as in task.json.
         predictor: the object that answers.
         fields: names of the texts in an item, such as "question" and "context".
         may_lack: those that an item need not have.

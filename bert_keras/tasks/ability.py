@@ -56,7 +56,8 @@ class Ability:
         other_paths: paths of text-embeddings-inference at which the server answers, with the form of each.
         served: settings with which the server opens a pre-trained model.
         graph: the class of its text model, a `tasks.graph.text_model.TextModel`, or its place; None: it has none.
-        page: its form on the page of the server, as an entry of `serving/page/tasks.js` in JSON; None: an entry there.
+        page: its form on the page of the server and of web exports, in JSON: see `serving/page/tasks.js`. `hasTable` is
+            false if the task cannot answer the rows of a table.
     """
 
     predictor: Any

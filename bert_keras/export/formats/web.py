@@ -67,6 +67,7 @@ def _write_page(source: Source, web: pathlib.Path) -> None:
         "name": source.name,
         "route": f"/v1/{task.route}",
         "fields": [*task.texts, *(["text_pair"] if settings.get("is_pair") else [])],
+        "page": task.page,
         "settings": settings,
         "limits": dataclasses.asdict(Limits()),
     }

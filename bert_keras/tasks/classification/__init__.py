@@ -5,6 +5,7 @@ from bert_keras.tasks.ability import LENGTH_OR_NULL, NAMES, SWITCH_OR_NULL, Abil
 # Setting that classifiers of --calibrate also have: the lowest probability of a label in a label set, by the coverage.
 LABEL_SETS = "label_set_thresholds"
 _OF_TEXTS = {"is_pair": SWITCH_OR_NULL, "doc_stride": LENGTH_OR_NULL}
+_FIELDS = {"text": {"label": "Text", "rows": 3}, "text_pair": {"label": "Second text", "rows": 2}}
 
 ABILITIES = {
     "classification": Ability(
@@ -16,6 +17,12 @@ ABILITIES = {
         settings={"labels": NAMES, **_OF_TEXTS},
         purpose="assigns {texts} to one of {num_labels} classes",
         other_paths={"/predict": "labels"},
+        page={
+            "title": "Classify a text",
+            "purpose": "The model gives a probability to each class.",
+            "button": "Classify",
+            "fields": _FIELDS,
+        },
     ),
     "regression": Ability(
         predictor="classification.predictor.TextClassifier",
@@ -25,6 +32,12 @@ ABILITIES = {
         route="classify",
         settings=_OF_TEXTS,
         purpose="predicts a number for {texts}",
+        page={
+            "title": "Rate a text",
+            "purpose": "The model predicts a number.",
+            "button": "Rate",
+            "fields": _FIELDS,
+        },
     ),
     "multi_label": Ability(
         predictor="classification.predictor.TextClassifier",
@@ -35,5 +48,11 @@ ABILITIES = {
         settings={"labels": NAMES, **_OF_TEXTS},
         purpose="predicts which of {num_labels} labels apply to {texts}",
         other_paths={"/predict": "labels"},
+        page={
+            "title": "Label a text",
+            "purpose": "The model gives each label the probability that it applies.",
+            "button": "Label",
+            "fields": _FIELDS,
+        },
     ),
 }

@@ -14,5 +14,26 @@ ABILITIES = {
         texts=("query", "texts"),
         forms=("items", "ranks"),
         other_paths={"/rerank": "ranks"},
+        page={
+            "title": "Sort texts by a query",
+            "purpose": "The model reads the query with each text and gives the text a score; higher is better.",
+            "button": "Sort",
+            "hasTable": False,
+            "fields": {
+                "query": {"label": "Query", "rows": 1},
+                "texts": {"label": "Texts, one per line", "rows": 5, "isList": True},
+            },
+            "examples": [
+                {
+                    "name": "Password",
+                    "query": "How do I get a new password?",
+                    "texts": (
+                        "The bank opens at nine.\nClick on Forgotten, and we send you a link to choose "
+                        "another password.\nA good password has twelve characters.\nOur new shop sells "
+                        "books."
+                    ),
+                },
+            ],
+        },
     ),
 }

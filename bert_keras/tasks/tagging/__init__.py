@@ -12,5 +12,19 @@ ABILITIES = {
         route="entities",
         settings={"labels": NAMES, "tagger": one_of(*TAGGERS)},
         purpose="tags each word of a text",
+        page={
+            "title": "Find names in a text",
+            "purpose": "The model marks people, places and whatever else its training data marks.",
+            "button": "Find names",
+            "hasTable": False,
+            "fields": {"text": {"label": "Text", "rows": 3}},
+            "examples": [
+                {
+                    "name": "Travel",
+                    "text": "Maria Silva flew from Lisbon to Oslo and met Erik Dahl of Nordic Shipping in March.",
+                },
+                {"name": "Science", "text": "Marie Curie was born in Warsaw and worked at the University of Paris."},
+            ],
+        },
     ),
 }

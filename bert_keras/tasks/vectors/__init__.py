@@ -21,5 +21,30 @@ ABILITIES = {
         other_paths={"/embed": "vectors"},
         # The mean over the tokens of the second to last layer.
         served={"layer": "-2", "pooling": "mean"},
+        page={
+            "title": "Compare sentences",
+            "purpose": (
+                "Each sentence becomes a vector. The table has the cosine of each pair; 1 is the same direction."
+            ),
+            "button": "Compare",
+            "hasTable": False,
+            "fields": {"text": {"label": "Sentences, one per line", "rows": 4, "isItems": True}},
+            "examples": [
+                {
+                    "name": "Meanings",
+                    "text": (
+                        "A dog runs across the field.\nA puppy is racing over the meadow.\nThe bank "
+                        "raised its interest rates.\nLoans have become more expensive."
+                    ),
+                },
+                {
+                    "name": "Questions",
+                    "text": (
+                        "How do I reset my password?\nI cannot log in to my account.\nWhere is my parcel?\n"
+                        "When will my order arrive?"
+                    ),
+                },
+            ],
+        },
     ),
 }
