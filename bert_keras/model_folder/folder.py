@@ -55,7 +55,7 @@ class ModelFolder(os.PathLike[str]):
         is_of_run: whether the path is a run of fine-tuning, so that the model is in its folder `model`.
         is_export: whether the model is an export, which has no checkpoint.
         format_of_file: "onnx" or "litert" if the path is this file of an export, else None.
-        has_task_file: whether the folder has a task.json.
+        has_task_file, task_file: whether the folder has a task.json, and the path that it has there.
         has_modules: whether it is a folder of sentence-transformers.
 
     Raises:
@@ -100,6 +100,7 @@ class ModelFolder(os.PathLike[str]):
             self._modules = Modules(self.folder)
             self.folder = self._modules.encoder
             self._place = self.folder if self._is_folder else self._place
+        self.task_file = paths.join(self.folder, TASK_FILE)
 
     @classmethod
     def of(cls, path: str | os.PathLike, **given: Any) -> "ModelFolder":
@@ -153,11 +154,6 @@ class ModelFolder(os.PathLike[str]):
             found = self._of_other_library
             return found if found and found["task"] not in TASKS_OF_PRETRAINING else None
         return read_task(self.task_file)
-
-    @property
-    def task_file(self) -> str:
-        """The path of the task.json, which a model of another library does not have."""
-        return paths.join(self.folder, TASK_FILE)
 
     @functools.cached_property
     def _of_other_library(self) -> dict[str, Any] | None:
