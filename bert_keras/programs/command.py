@@ -17,7 +17,7 @@ from bert_keras.mistakes import Mistake
 from bert_keras.runs.run_dir import CURVES_FILE, REPORT_FILE, TRIES_FILE
 from bert_keras.settings.fields import Settings, define_flag, free, program_flags, setting_fields
 from bert_keras.storage import paths
-from bert_keras.tasks import settings_of
+from bert_keras.tasks import ability_of, settings_class_of, settings_of
 from bert_keras.tasks.dry_run.look import check_files, has_look, show_files
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
 from bert_keras.tasks.reports.commands import command_line, commands_of_model, shown_path
@@ -66,7 +66,7 @@ class Program:
     @property
     def settings(self) -> type[Settings]:
         """The class of its settings."""
-        return settings_of(self.name)
+        return settings_class_of(self.name)
 
     def define_flags(self) -> flags.FlagValues:
         """Returns the flags of the program."""
@@ -165,7 +165,7 @@ def _show_next_steps(program_file: str, settings: Any, texts: Sequence[str], is_
         is_decoder = ModelFolder(folder).config.is_decoder
         uses, commands = "or fine-tune it", _commands_of_pretraining(settings, is_decoder, name, texts)
     else:
-        uses, described = "serve it on a page, or export it", ModelFolder(folder).settings
+        uses, described = "serve it on a page, or export it", settings_of(ModelFolder(folder))
         commands = (words for _, words in commands_of_model(folder, name, described, texts))
     lines = [command_line([os.path.join(programs, program), *arguments]) for program, *arguments in commands]
     log.info("Now try the model, %s:\n%s", uses, "\n".join(lines))
@@ -174,11 +174,9 @@ def _show_next_steps(program_file: str, settings: Any, texts: Sequence[str], is_
 def _commands_of_pretraining(
     settings: PretrainingSettings, is_decoder: bool, name: str, texts: Sequence[str]
 ) -> Iterator[list[str]]:
-    from bert_keras.model_folder.tasks import TASKS  # the help does not need it
-
     model = f"--init_checkpoint={settings.output_dir}"
     task = "replaced_tokens" if settings.objective == "electra" else "score" if is_decoder else "fill_mask"
-    text = "your text with a [MASK]" if TASKS[task].has_masks else "your text"
+    text = "your text with a [MASK]" if ability_of(task).has_masks else "your text"
     yield ["predict.py", f"--task={task}", model, *(texts or (text,))]
     yield [
         "run_classifier.py",
