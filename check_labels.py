@@ -15,10 +15,9 @@ import sys
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import run_main
-from bert_keras.programs.command import Program
-from bert_keras.tasks.classification.settings import LabelCheckSettings
+from bert_keras.programs.command import PROGRAMS
 
-PROGRAM = Program("check_labels", LabelCheckSettings, "label_checks")
+PROGRAM = PROGRAMS["check_labels"]
 define_flags = PROGRAM.define_flags
 
 

@@ -19,6 +19,7 @@ import sys
 from typing import Any
 
 from bert_keras.cli.start import start_tensorflow
+from bert_keras.tasks import ability_of
 
 if __name__ == "__main__":
     start_tensorflow()
@@ -34,7 +35,6 @@ from bert_keras.data_prep.text.vocabulary import extend_vocabulary
 from bert_keras.export.converted_task import describe_head, open_input, task_of, write_task, write_vocabulary
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling import read_config
 from bert_keras.modeling.checkpoints import conversion
 from bert_keras.modeling.checkpoints.copy_check import check_copy, run_network
@@ -108,7 +108,7 @@ def main(argv: list[str]) -> float | str | None:
             log.warning("no vocabulary next to %s and no --vocab_file: none is written", checkpoint.prefix)
         else:
             write_vocabulary(folder, vocab_file, tokens, preparation)
-        if settings and TASKS[settings["task"]].head in (None, *contents.heads):
+        if settings and ability_of(settings["task"]).head in (None, *contents.heads):
             write_task(folder, settings, contents, values.format)
         elif values.format == "tensorflow":
             conversion.log_lost_facts(contents)
@@ -133,7 +133,7 @@ def _select(model: ModelFolder, settings: dict[str, Any] | None, values: flags.F
     """Returns the parts of the input to write, with the names of the classes."""
     checkpoint = model.need_checkpoint()
     config = read_config(values.bert_config_file) if values.bert_config_file else checkpoint.config
-    trained_for = {"task": settings["task"], "head_of_task": TASKS[settings["task"]].head} if settings else {}
+    trained_for = {"task": settings["task"], "head_of_task": ability_of(settings["task"]).head} if settings else {}
     contents = conversion.select(checkpoint, config, values.format, values.head, values.keep_optimizer, **trained_for)
     contents = conversion.keep_layers(contents, values.layers) if values.layers is not None else contents
     return describe_head(contents, model, settings, values.labels)

@@ -25,13 +25,13 @@ from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.progress import Progress, ProgressBar
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.tasks import POOLINGS
 from bert_keras.prediction.arguments import Limits, parse_layers
 from bert_keras.settings.devices import check_backend
 from bert_keras.settings.fields import REQUIRED, make_flags, read_flags, setting
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_output_file
+from bert_keras.tasks.vectors import POOLINGS
 from bert_keras.tasks.vectors.feature_files import FORMATS, count_lines, format_of, open_feature_file, read_lines
 
 log = logging.getLogger("bert_keras")

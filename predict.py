@@ -25,15 +25,16 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.tasks import FINE_TUNED_TASKS, PRETRAINED_TASKS, TASKS
 from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, PLL_CHOICES, LimitSettings
 from bert_keras.settings.devices import check_backend
 from bert_keras.settings.fields import make_flags, read_flags, setting
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage.paths import is_dir
+from bert_keras.tasks import abilities, ability_of, predictor_of, settings_of
 from bert_keras.tasks.tables.columns import HEADERS
 from bert_keras.tasks.tables.input_texts import is_table, read_sentences, read_table, read_texts
 
+_FINE_TUNED, _PRETRAINED = abilities(is_fine_tuned=True), abilities(is_fine_tuned=False)
 # A fine-tuned model or an export stores all of these values. With an export for fill_mask, the last is allowed.
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "strip_accents", "long")
 _OPTIONS = ("top_k", "threshold", "candidates", "pll", "why", "coverage")  # a predictor refuses those of others
@@ -46,7 +47,7 @@ class Prediction:
 
     model_dir: str | None = setting("A fine-tuned model, the {output_dir} of its run; or an export.", None)
     init_checkpoint: str | None = setting("A pre-trained model: checkpoint, folder, run, or hf://owner/name.", None)
-    task: str | None = setting("Task of a head with several.", None, choices=(*PRETRAINED_TASKS, *FINE_TUNED_TASKS))
+    task: str | None = setting("Task of a head with several.", None, choices=(*_PRETRAINED, *_FINE_TUNED))
     is_pair: bool | None = setting("Whether a classifier of another library takes pairs of texts.", None)
     input_file: str | None = setting(
         "File with one text or pair a line, or a table (.csv, .tsv, .jsonl); score: or a folder of pairs.", None
@@ -88,7 +89,7 @@ def main(argv: list[str]) -> None:
     from bert_keras.prediction.answer_lines import answer_lines
 
     model = ModelFolder(values.model_dir or values.init_checkpoint, task=values.task, is_pair=values.is_pair)
-    settings = model.settings if values.model_dir else {"task": values.task}
+    settings = settings_of(model) if values.model_dir else {"task": values.task}
     if values.model_dir:
         _check_fine_tuned(values, settings["task"])
     rows = itertools.tee(_read_rows(values, arguments, model, settings))
@@ -100,14 +101,14 @@ def main(argv: list[str]) -> None:
 def _check_pretrained(values: flags.FlagValues) -> None:
     if values.task is None and not values.init_checkpoint:
         raise Mistake("missing: --model_dir, or --task and --init_checkpoint (--help says what each is for)")
-    of_fine_tuned = (*FINE_TUNED_TASKS, True, False)
+    of_fine_tuned = (*_FINE_TUNED, True, False)
     if wrong := [f"--{name}={value}" for name in ("task", "is_pair") if (value := values[name].value) in of_fine_tuned]:
         raise Mistake("{} is for fine-tuned models; give one's folder as --model_dir", wrong[0])
     require(values, ("task", "init_checkpoint"))
 
 
 def _check_fine_tuned(values: flags.FlagValues, task: str) -> None:
-    allowed = ("long",) if task in PRETRAINED_TASKS else ()
+    allowed = ("long",) if task in _PRETRAINED else ()
     if wrong := [f"--{name}" for name in _OF_PRETRAINED if name in given_flags(values) and name not in allowed]:
         raise Mistake("{}: a fine-tuned model or an export sets this; leave it out", ", ".join(wrong))
 
@@ -116,7 +117,7 @@ def _read_rows(values: flags.FlagValues, arguments: list[str], model: Any, setti
     """Returns the name of each text for errors, and the text."""
     if values.similarity and settings["task"] != "vectors":
         raise Mistake("--similarity is for vectors, and this model is for {}; leave it out", settings["task"])
-    form = "pair" if settings.get("is_pair") or values.similarity else TASKS[settings["task"]].form
+    form = "pair" if settings.get("is_pair") or values.similarity else ability_of(settings["task"]).form
     given = {name: values[name].value for name in _OF_TABLES if values[name].value}
     if values.input_file and not arguments and is_table(values.input_file):
         return read_table(values.input_file, form, given, model.settings_of_run)
@@ -129,7 +130,7 @@ def _read_rows(values: flags.FlagValues, arguments: list[str], model: Any, setti
 
 
 def _open(values: flags.FlagValues, model: Any) -> Any:
-    from bert_keras.prediction.opening import open_model, predictor_of  # loads TensorFlow
+    from bert_keras.tasks.opening import open_model  # loads TensorFlow
 
     options = {"batch_size": values.batch_size, "limits": read_flags(LimitSettings, values)}
     options |= {name: values[name].value for name in (*_OPTIONS, "long") if name in given_flags(values)}

@@ -14,10 +14,9 @@ an interrupted run, run the same command again. The flags of the original BERT k
 import sys
 
 from bert_keras.cli.flags import run_main
-from bert_keras.programs.command import Program, run_command
-from bert_keras.tasks.classification.settings import ClassifierSettings
+from bert_keras.programs.command import PROGRAMS, run_command
 
-PROGRAM = Program("run_classifier", ClassifierSettings, "classifier")
+PROGRAM = PROGRAMS["run_classifier"]
 define_flags = PROGRAM.define_flags
 
 

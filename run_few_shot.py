@@ -12,10 +12,9 @@ the head. The best encoders for it are those for vectors of sentences. Without -
 import sys
 
 from bert_keras.cli.flags import run_main
-from bert_keras.programs.command import Program, run_command
-from bert_keras.tasks.few_shot.settings import FewShotSettings
+from bert_keras.programs.command import PROGRAMS, run_command
 
-PROGRAM = Program("run_few_shot", FewShotSettings, "few_shot")
+PROGRAM = PROGRAMS["run_few_shot"]
 define_flags = PROGRAM.define_flags
 
 

@@ -11,10 +11,9 @@ interrupted run, run the same command again. Without --do_train, the program use
 import sys
 
 from bert_keras.cli.flags import run_main
-from bert_keras.programs.command import Program, run_command
-from bert_keras.tasks.tagging.settings import NerSettings
+from bert_keras.programs.command import PROGRAMS, run_command
 
-PROGRAM = Program("run_ner", NerSettings, "ner")
+PROGRAM = PROGRAMS["run_ner"]
 define_flags = PROGRAM.define_flags
 
 

@@ -13,10 +13,9 @@ same command again. The flags of the original BERT keep their names, defaults an
 import sys
 
 from bert_keras.cli.flags import run_main
-from bert_keras.programs.command import Program, run_command
-from bert_keras.tasks.pretraining.settings import PretrainingSettings
+from bert_keras.programs.command import PROGRAMS, run_command
 
-PROGRAM = Program("run_pretraining", PretrainingSettings, "pretraining")
+PROGRAM = PROGRAMS["run_pretraining"]
 define_flags = PROGRAM.define_flags
 
 

@@ -11,10 +11,9 @@ interrupted run, run the same command again. Without --do_train, the program use
 import sys
 
 from bert_keras.cli.flags import run_main
-from bert_keras.programs.command import Program, run_command
-from bert_keras.tasks.reranking.settings import RerankerSettings
+from bert_keras.programs.command import PROGRAMS, run_command
 
-PROGRAM = Program("run_reranker", RerankerSettings, "reranker")
+PROGRAM = PROGRAMS["run_reranker"]
 define_flags = PROGRAM.define_flags
 
 

@@ -12,10 +12,9 @@ metrics: correlation, retrieval or clustering. To resume an interrupted run, run
 import sys
 
 from bert_keras.cli.flags import run_main
-from bert_keras.programs.command import Program, run_command
-from bert_keras.tasks.vectors.settings import VectorSettings
+from bert_keras.programs.command import PROGRAMS, run_command
 
-PROGRAM = Program("run_sentence_vectors", VectorSettings, "sentence_vectors")
+PROGRAM = PROGRAMS["run_sentence_vectors"]
 define_flags = PROGRAM.define_flags
 
 

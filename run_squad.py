@@ -12,10 +12,9 @@ BERT keep their names, defaults and meaning.
 import sys
 
 from bert_keras.cli.flags import run_main
-from bert_keras.programs.command import Program, run_command
-from bert_keras.tasks.question_answering.settings import SquadSettings
+from bert_keras.programs.command import PROGRAMS, run_command
 
-PROGRAM = Program("run_squad", SquadSettings, "squad")
+PROGRAM = PROGRAMS["run_squad"]
 define_flags = PROGRAM.define_flags
 
 

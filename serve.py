@@ -30,9 +30,9 @@ from bert_keras.cli.served_models import define_served_models, folders_by_name, 
 from bert_keras.cli.server_address import hosts_of, listen, open_port
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.tasks import FINE_TUNED_TASKS, SERVED_TASKS
 from bert_keras.prediction.arguments import Limits
 from bert_keras.settings.fields import define_group, read_flags, setting
+from bert_keras.tasks import abilities
 
 log = logging.getLogger("bert_keras")
 
@@ -42,7 +42,9 @@ class Serving:
     """The address, and the limits of requests."""
 
     task: tuple[str, ...] = setting(
-        f"Tasks of checkpoints of pre-training: {', '.join(SERVED_TASKS)}. Of a model of another library: its task.", ()
+        f"Tasks of checkpoints of pre-training: {', '.join(abilities(is_pretrained=True))}. Of a model of another "
+        "library: its task.",
+        (),
     )
     host: str = setting("Address to listen at; 0.0.0.0 for all of this machine.", "127.0.0.1")
     port: int = setting("Port; 0 for a free one.", 8501, lower_bound=0, upper_bound=65535)
@@ -83,8 +85,9 @@ def main(argv: list[str]) -> None:
     parse(values, argv, __doc__)
     open_console(stderr=True)
     settings, folders = read_flags(Serving, values), folders_by_name(values)
-    if wrong := [task for task in settings.task if task not in (*SERVED_TASKS, *FINE_TUNED_TASKS)]:
-        raise Mistake("--task has {}, but the tasks are {} and {}", wrong[0], [*SERVED_TASKS], [*FINE_TUNED_TASKS])
+    of_pretraining, fine_tuned = [*abilities(is_pretrained=True)], [*abilities(is_fine_tuned=True)]
+    if wrong := [task for task in settings.task if task not in (*of_pretraining, *fine_tuned)]:
+        raise Mistake("--task has {}, but the tasks are {} and {}", wrong[0], of_pretraining, fine_tuned)
     token = read_token(settings.token_file)
     try:
         import orjson  # noqa: F401 (the newest package of the extra)

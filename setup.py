@@ -193,6 +193,7 @@ setup(
         "bert_keras.export.checks": ["*.mjs"],
         "bert_keras.prediction": ["__init__.pyi"],
         "bert_keras.serving": ["page/*"],
+        "bert_keras.tasks": ["opening.pyi"],
     },
     include_package_data=False,
     scripts=PROGRAMS,

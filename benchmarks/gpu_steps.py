@@ -6,17 +6,9 @@ import tensorflow as tf
 
 from bert_keras.engine import trainer as trainers
 from bert_keras.engine.distribution.devices import create_strategy, distribute
-from bert_keras.engine.evaluation_pass import Evaluator, last
 from bert_keras.engine.input.feature_batches import in_parts
-from bert_keras.modeling import (
-    BertConfig,
-    PretrainingLoss,
-    PretrainingModel,
-    TokenClassificationLoss,
-    weights_by_name,
-)
+from bert_keras.modeling import BertConfig, PretrainingLoss, PretrainingModel, weights_by_name
 from bert_keras.modeling.number_format import dtype_policy
-from bert_keras.modeling.tagger import FeatureBasedTagger
 from bert_keras.settings.devices import PRECISIONS
 from bert_keras.settings.groups import RunSettings
 
@@ -31,7 +23,7 @@ SMALL = BertConfig(
     hidden_dropout_prob=0.0,
     attention_probs_dropout_prob=0.0,
 )
-NUM_ROWS, NUM_TOKENS, NUM_PREDICTIONS, NUM_TAGS = 16, 64, 10, 5
+NUM_ROWS, NUM_TOKENS, NUM_PREDICTIONS = 16, 64, 10
 # The largest distance of all gradients together from those of the CPU in float32, relative to their length. The limit
 # for float32 is too low for TensorFloat-32.
 LIMITS = {"float32": 1e-4, "tf32": 2e-2, "bfloat16": 1e-1, "float16": 2e-2}
@@ -69,56 +61,47 @@ def compare(devices):
     """Compares training steps on devices with the same steps on the CPU, and returns how many comparisons failed."""
     tf.get_logger().setLevel("ERROR")  # each step is a new program, about which TensorFlow warns
     cpu = strategy_on(find_devices("cpu")[0][:1])
-    expected = {kind: take_step(kind, cpu) for kind in ("pretraining", "tagging")}
+    expected_loss, expected = take_step(cpu)
     # On JAX, bfloat16 takes the place of float16, and XLA compiles everything.
     precisions = [name for name in PRECISIONS if not (is_on_jax() and name == "float16")]
-    ways = [("pretraining", devices[:1], precision, False) for precision in precisions]
+    ways = [(devices[:1], precision, False) for precision in precisions]
     if not is_on_jax():
-        ways += [("pretraining", devices[:1], precision, True) for precision in ("float32", "bfloat16")]
-    ways += [("tagging", devices[:1], "float32", False)]
+        ways += [(devices[:1], precision, True) for precision in ("float32", "bfloat16")]
     if len(devices) > 1:
-        ways += [("pretraining", devices, precision, False) for precision in precisions]
+        ways += [(devices, precision, False) for precision in precisions]
     num_failed = 0
-    for kind, used, precision, is_compiled in ways:
-        way = f"{kind}, {precision}{', XLA' * is_compiled}{f', {len(used)} devices' * (len(used) > 1)}"
+    for used, precision, is_compiled in ways:
+        way = f"pretraining, {precision}{', XLA' * is_compiled}{f', {len(used)} devices' * (len(used) > 1)}"
         try:
-            loss, gradients = take_step(kind, strategy_on(used), precision, is_compiled)
+            loss, gradients = take_step(strategy_on(used), precision, is_compiled)
         except (tf.errors.OpError, RuntimeError, ValueError) as error:
             first_line = (str(error).strip().splitlines() or [""])[0]
             print(f"{way}: FAILED: {type(error).__name__}: {first_line}", flush=True)
             num_failed += 1
             continue
-        distance = _distance(gradients, expected[kind][1])
+        distance = _distance(gradients, expected)
         is_close = distance <= LIMITS[precision]
         num_failed += not is_close
         print(
-            f"{way}: loss {loss:.6f} (CPU {expected[kind][0]:.6f}), gradients differ by {distance:.1e}, "
+            f"{way}: loss {loss:.6f} (CPU {expected_loss:.6f}), gradients differ by {distance:.1e}, "
             f"{'ok' if is_close else 'FAILED'} (limit {LIMITS[precision]:.0e})",
             flush=True,
         )
     return num_failed
 
 
-def take_step(kind, strategy, precision="float32", is_compiled=False):
-    """Takes one training step; for "tagging", also evaluates a batch with rows of padding.
+def take_step(strategy, precision="float32", is_compiled=False):
+    """Takes one training step.
 
     Returns the loss; and Adam's first moments, a dict of arrays. They are a tenth of the clipped gradients.
     """
-    trainer = make_trainer(kind, SMALL, strategy, precision, is_compiled)
-    batch = make_batch(kind, SMALL, NUM_ROWS, NUM_TOKENS)
-    totals = trainer.train(_batches(strategy, batch), tf.constant(1))
+    trainer = make_trainer(SMALL, strategy, precision, is_compiled)
+    totals = trainer.train(_batches(strategy, make_batch(SMALL, NUM_ROWS, NUM_TOKENS)), tf.constant(1))
     moments = {name: np.array(value) for name, value in trainer.state.items() if name.endswith("/adam_m")}
-    if kind == "tagging":
-        batch["input_mask"][-2:] = 0
-        batch["label_ids"][-2:] = -1
-        batches = distribute(strategy, tf.data.Dataset.from_tensors(batch))
-        metrics = last(Evaluator(trainer.loss, strategy).evaluate(batches)).metrics
-        if not np.isfinite(metrics["loss"]):
-            raise ValueError(f"the loss of a batch with rows of padding is {metrics['loss']}")
     return float(totals["loss"]), moments
 
 
-def make_trainer(kind, config, strategy, precision, is_compiled):
+def make_trainer(config, strategy, precision, is_compiled):
     """Returns a `engine.step.Trainer` with the same weights on every device."""
     tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
     if is_on_jax():
@@ -126,31 +109,21 @@ def make_trainer(kind, config, strategy, precision, is_compiled):
 
         set_precision(precision)
     with strategy.scope(), dtype_policy(PRECISIONS[precision]):
-        if kind == "pretraining":
-            loss = PretrainingLoss(PretrainingModel(config))
-        else:
-            loss = TokenClassificationLoss(FeatureBasedTagger(config, NUM_TAGS, units=32))
-    if kind == "tagging":
-        for dropout in (loss.model.input_dropout, *(layer.dropout for layer in loss.model.recurrent_layers)):
-            dropout.rate = 0.0
+        loss = PretrainingLoss(PretrainingModel(config))
     random = np.random.default_rng(0)
     for name, weight in weights_by_name(loss.model).items():
         weight.assign(0.05 * random.standard_normal(weight.shape) + name.endswith("gamma"))
     settings = RunSettings(learning_rate=1e-4, num_train_steps=1000, seed=0, precision=precision, jit=is_compiled)
-    is_trained = (lambda name: not name.startswith("bert/")) if kind == "tagging" else None
-    return trainers.make_trainer(loss, strategy, settings, is_trained=is_trained)
+    return trainers.make_trainer(loss, strategy, settings)
 
 
-def make_batch(kind, config, num_rows, num_tokens):
+def make_batch(config, num_rows, num_tokens):
     """Returns a dict of arrays: random examples of different lengths."""
     random = np.random.default_rng(1)
     mask = np.arange(num_tokens) < random.integers(num_tokens // 2, num_tokens + 1, num_rows)[:, None]
     ids = random.integers(1, config.vocab_size, mask.shape) * mask
     segments = (np.arange(num_tokens) >= num_tokens // 4) & mask
     batch = {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
-    if kind == "tagging":
-        batch["label_ids"] = np.where(mask, random.integers(0, NUM_TAGS, mask.shape), -1)
-        return {name: values.astype(np.int32) for name, values in batch.items()}
     batch["masked_lm_positions"] = random.integers(0, num_tokens // 2, (num_rows, NUM_PREDICTIONS))
     batch["masked_lm_ids"] = random.integers(1, config.vocab_size, (num_rows, NUM_PREDICTIONS))
     batch["next_sentence_labels"] = random.integers(0, 2, (num_rows, 1))

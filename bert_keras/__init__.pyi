@@ -25,7 +25,6 @@ from bert_keras.modeling.lora import merge_lora as merge_lora
 from bert_keras.modeling.lora import save_lora as save_lora
 from bert_keras.modeling.released import released_models as released_models
 from bert_keras.prediction.arguments import Limits as Limits
-from bert_keras.prediction.opening import open_model as open_model
 from bert_keras.prediction.predictor import Unanswered as Unanswered
 from bert_keras.programs.calls import TrainedModel as TrainedModel
 from bert_keras.programs.classifier import train_classifier as train_classifier
@@ -38,6 +37,7 @@ from bert_keras.programs.sentence_vectors import train_sentence_vectors as train
 from bert_keras.programs.squad import train_squad as train_squad
 from bert_keras.tasks.choice.predictor import ChoicePicker as ChoicePicker
 from bert_keras.tasks.classification.predictor import TextClassifier as TextClassifier
+from bert_keras.tasks.opening import open_model as open_model
 from bert_keras.tasks.pretraining.fill_mask import FillMask as FillMask
 from bert_keras.tasks.pretraining.next_sentence import NextSentence as NextSentence
 from bert_keras.tasks.pretraining.replaced_tokens import ReplacedTokenFinder as ReplacedTokenFinder

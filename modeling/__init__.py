@@ -50,4 +50,3 @@ from bert_keras.modeling.models import (
 from bert_keras.modeling.objectives.replaced_tokens import ReplacedTokenLoss
 from bert_keras.modeling.objectives.span_boundary import SpanBoundaryLoss
 from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule, clip_by_global_norm, layer_of
-from bert_keras.modeling.tagger import TAGGERS, FeatureBasedTagger, LstmTagger

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Runs an experiment of the paper in miniature, and reports its scores with intervals and verdicts.
 
-    python studies/run_study.py masking --data_dir=data --scale=smoke
-    python studies/run_study.py masking --data_dir=data --scale=night --variants='100 mask' --seeds=0,1
+    python studies/run_study.py spans --data_dir=data --scale=smoke
+    python studies/run_study.py spans --data_dir=data --scale=night --variants='whole words' --seeds=0,1
     python studies/run_study.py features --data_dir=data --model_dir=uncased_L-12_H-768_A-12 --scale=full
-    python studies/run_study.py all --data_dir=data --scale=night --report
+    python studies/run_study.py spans --data_dir=data --scale=night --report
 
 A study trains a small BERT for each variant and seed, and probes it. The folder --output_dir keeps every result, so an
 interrupted study continues, and studies share what they have in common. The report has a table, a picture and a
-verdict on each claim: reproduced, not reproduced or undecided. `all` runs all studies, one after the other.
+verdict on each claim: reproduced, not reproduced or undecided.
 docs/guides/studies.md describes the studies and the data.
 """
 
@@ -26,12 +26,9 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake
+from studies.runner.catalog import STUDIES
+from studies.runner.study import SCALES
 
-_ALL = "all"
-NAMES = (
-    *("continued", "electra", "features", "masking", "masks", "pretraining", "seeds", "size", "spans", "steps"),
-    "tasks_of_pretraining",
-)
 _SCALE = (
     "smoke: minutes, to try it; night: hours; mini: hours for one model of BERT-Mini's shape; full: all data of the "
     "probes, for --model_dir."
@@ -40,6 +37,10 @@ _DATA = (
     "Folder with the data of the probes: blimp, zorro, conll2003, glue, mnli_small and squad. It also has the text, if "
     "you do not give --input_file."
 )
+
+
+# A report shows the command that computes it.
+_OF_REPORT = ("--report", "--report=true")
 
 
 def define_flags():
@@ -62,57 +63,41 @@ def main(argv):
     """Runs the program; `argv` is a list of str: the program's name, the name of a study, and the flags."""
     values = define_flags()
     names = parse(values, argv, __doc__, takes_texts=True)
-    if len(names) != 1 or names[0] not in (*NAMES, _ALL):
-        found = " ".join(names) or "nothing"
-        raise Mistake("the study is {}, but one of these is needed: {}", found, ", ".join((*NAMES, _ALL)))
-    for flag in ("variants", "probes", "model_dir"):
-        if names == [_ALL] and values[flag].present:
-            raise Mistake("--{} is for one study, but the study is {}; name one, or leave --{} out", flag, _ALL, flag)
+    if len(names) != 1 or names[0] not in STUDIES:
+        raise Mistake(
+            "the study is {}, but one of these is needed: {}", " ".join(names) or "nothing", ", ".join(STUDIES)
+        )
+    [name] = names
+    study = STUDIES[name]
+    study = dataclasses.replace(study, probes=_chosen(values.probes, study.probes, "probes"))
+    if study.has_one_model and not values.model_dir:
+        raise Mistake("{} needs --model_dir: the folder of a model that is trained", name)
+    if values.model_dir and not study.has_one_model:
+        raise Mistake("--model_dir is for one model, but {} trains several; leave it out", name)
     if values.scale == "full" and not values.model_dir:
-        raise Mistake("--scale=full needs --model_dir: its rates are too low for a new small model; give night")
+        raise Mistake("--scale=full is for a model that is trained, but {} trains small ones; give night", name)
     open_console()
     start_tensorflow()
-    from studies.catalog import STUDIES
-    from studies.runner.running import check_probes, write_claims
-    from studies.runner.study import SCALES
+    from studies.runner.running import check_probes
 
-    studies = {
-        name: dataclasses.replace(STUDIES[name], probes=_chosen(values.probes, STUDIES[name].probes, "probes"))
-        for name in (NAMES if names == [_ALL] else names)
-    }
-    for study in studies.values():
-        check_probes(study, values.data_dir)
-    found = []
-    for name, study in studies.items():
-        command = _command([name if argument == _ALL else argument for argument in argv[1:]])
-        run = run_at(values, name, study, SCALES[values.scale], command, needs_results=names != [_ALL])
-        found.append((study, run.results()))
-    if names == [_ALL]:
-        write_claims(pathlib.Path(values.output_dir, values.scale), found, _command(argv[1:]))
+    check_probes(study, values.data_dir)
+    command = shlex.join(["python", "studies/run_study.py", *(one for one in argv[1:] if one not in _OF_REPORT)])
+    run_at(values, name, study, SCALES[values.scale], command)
 
 
-def _command(arguments):
-    """Returns the command that a report shows: the one that computes it."""
-    flags_of_report = ("--report", "--report=true")
-    return shlex.join(["python", "studies/run_study.py", *(one for one in arguments if one not in flags_of_report)])
-
-
-def run_at(values, name, study, scale, command, needs_results=True):
-    """Runs a study at a scale, given the flags, and returns its `Run`. `needs_results` is for --report."""
+def run_at(values, name, study, scale, command):
+    """Runs a study at a scale, given the flags."""
     from studies.runner.cells import Cells
     from studies.runner.corpus import Corpus, read_documents
-    from studies.runner.running import Run, check_model_dir, check_seeds
+    from studies.runner.running import Run, check_seeds
 
     variants = _chosen(values.variants, tuple(study.variants), "variants")
     num_seeds = min(study.num_seeds, scale.num_seeds or study.num_seeds)
     seeds = [_number(seed) for seed in values.seeds] or list(range(num_seeds))
     check_seeds(seeds)
-    scale = dataclasses.replace(scale, config={**scale.config, **study.config})
     folder = pathlib.Path(values.output_dir)
     cells, corpus = Cells(folder / "cells"), None
-    if values.model_dir:
-        check_model_dir(name, study)
-    else:
+    if not values.model_dir:
         patterns = [
             pattern if values["input_file"].present else f"{values.data_dir}/{pattern}" for pattern in values.input_file
         ]
@@ -120,11 +105,10 @@ def run_at(values, name, study, scale, command, needs_results=True):
     run = Run(name, study, scale, cells, corpus, values.data_dir, values.model_dir)
     of_model = f"-{pathlib.Path(values.model_dir).name}" if values.model_dir else ""
     reports = folder / values.scale / f"{name}{of_model}"
-    if not values.report:
-        run.run(variants, seeds, reports, command)
-    elif needs_results or run.results():
+    if values.report:
         run.report(reports, command)
-    return run
+    else:
+        run.run(variants, seeds, reports, command)
 
 
 def _chosen(given, known, flag):

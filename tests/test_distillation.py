@@ -217,7 +217,6 @@ def test_a_safetensors_folder_of_another_library_teaches(folder, tmp_path):
         ),
         (run_classifier, {"kind": "regression"}, "^kind=regression, but the model is one of the kind single_label"),
         (run_ner, {"teacher": None}, "^label_loss_weight has no effect without teacher; give both, or leave it out"),
-        (run_ner, {"tagger": "bilstm"}, "^teacher needs tagger=linear, for the student and for the teacher"),
         (run_ner, {"document_context": True}, "was trained with document_context=False, but this run has .*=True"),
         (run_squad, {"version_2_with_negative": True}, "was trained with version_2_with_negative=False, but this ru"),
     ],

@@ -10,14 +10,13 @@ import sys
 import keras
 import pytest
 from eager import without_graphs
-from fine_tuned_models import FINE_TUNED, OF_TAGS, OF_VECTORS, TAGS, write_fine_tuned
+from fine_tuned_models import FINE_TUNED, OF_VECTORS, write_fine_tuned
 from known_models import random_model, randomise, small_config, write_model
 from states import assert_bit_equal, weights_in
 
 import convert_checkpoint
 from bert_keras import FeatureExtractor, FillMask, NextSentence, open_model, train_classifier
 from bert_keras.modeling import SentenceModel
-from bert_keras.modeling.tagger import FeatureBasedTagger
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TEXT = "he was hungry so he ate"
@@ -49,12 +48,9 @@ def folders(tmp_path_factory):
     """Folders of a pre-trained model and of models for every fine-tuned task, by name."""
     folder = tmp_path_factory.mktemp("models")
     found = {"pretrained": write_model(folder / "pretrained", random_model(num_hidden_layers=1))}
-    for task in ("classification", "question_answering"):
+    for task in ("classification", "question_answering", "token_classification"):
         make, settings = FINE_TUNED[task]
         found[task] = write_fine_tuned(folder / task, make(), task, **settings)
-    tagger = randomise(FeatureBasedTagger(small_config(num_hidden_layers=1), len(TAGS)))
-    settings = OF_TAGS | {"labels": TAGS, "tagger": "bilstm"}
-    found["bilstm"] = write_fine_tuned(folder / "bilstm", tagger, "token_classification", **settings)
     vectors = randomise(SentenceModel(small_config(num_hidden_layers=1, is_decoder=True)))
     return found | {"vectors": write_fine_tuned(folder / "vectors", vectors, "vectors", **OF_VECTORS)}
 
@@ -67,7 +63,7 @@ def answers(folders):
         "next_sentence": NextSentence(folders["pretrained"])(("he was hungry", "so he ate")),
         "features": features.values.tolist(),
     }
-    for task in ("classification", "bilstm", "vectors"):
+    for task in ("classification", "token_classification", "vectors"):
         found[task] = open_model(folders[task])((TEXT, TEXT) if task == "classification" else TEXT)
     found["question_answering"] = open_model(folders["question_answering"])(("he was ?", TEXT))
     return found

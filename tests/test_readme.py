@@ -25,7 +25,7 @@ import run_squad
 import serve
 from bert_keras.cli.flags import parse
 from bert_keras.data_prep import build_vocab, create_pretraining_data, create_pretraining_data_beam
-from studies import domain_model, look_inside, run_study
+from studies import run_study
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # The flags of each program, and the page that explains them.
@@ -45,14 +45,12 @@ PROGRAMS = {
     "run_reranker.py": (run_reranker, "reranking.md"),
     "run_sentence_vectors.py": (run_sentence_vectors, "sentence_vectors.md"),
     "run_squad.py": (run_squad, "squad.md"),
-    "studies/domain_model.py": (domain_model, "domain_model.md"),
-    "studies/look_inside.py": (look_inside, "look_inside.md"),
     "studies/run_study.py": (run_study, "studies.md"),
     "data_prep/build_vocab.py": (build_vocab, "build_vocab.md"),
     "data_prep/create_pretraining_data.py": (create_pretraining_data, "create_pretraining_data.md"),
     "data_prep/create_pretraining_data_beam.py": (create_pretraining_data_beam, "create_pretraining_data.md"),
 }
-TAKE_TEXTS = ("predict.py", "evaluate_predictions.py", "studies/look_inside.py", "studies/run_study.py")
+TAKE_TEXTS = ("predict.py", "evaluate_predictions.py", "studies/run_study.py")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -11,7 +11,8 @@ from known_models import TOKENS, make_config, write_model
 
 import run_ner
 from bert_keras.cli.flags import run_main
-from bert_keras.modeling import TAGGERS, FeatureBasedTagger, PretrainingModel, open_checkpoint
+from bert_keras.modeling import PretrainingModel, open_checkpoint
+from bert_keras.tasks.tagging.task import TokenClassification
 
 TAG_OF = {"paris": "B-LOC", "london": "B-LOC", "france": "B-LOC", "he": "B-PER", "she": "B-PER"}
 WORDS = [*TAG_OF, "is", "the", "was", "walking", "so", "capital"]
@@ -82,7 +83,7 @@ def test_training_learns_the_tags_and_leaves_what_it_promises(run, data_dir, tmp
     task = json.loads((out / "model" / "task.json").read_text())
     assert task["task"] == "token_classification"
     assert task["labels"] == ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]
-    assert (task["tagger"], task["document_context"], task["max_seq_length"]) == ("linear", False, 16)
+    assert (task["document_context"], task["max_seq_length"]) == (False, 16)
     assert open_checkpoint(out / "model").shape("output_weights") == (5, 16)
     shown = capsys.readouterr().out
     assert "train.txt: 64 sentences" in shown
@@ -104,25 +105,16 @@ def test_training_learns_the_tags_and_leaves_what_it_promises(run, data_dir, tmp
     assert other == metrics
 
 
-class SmallTagger(FeatureBasedTagger):
-    def __init__(self, config, num_classes):
-        super().__init__(config, num_classes, units=12)
-
-
-@pytest.mark.slow  # traces a recurrence
-def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_path, monkeypatch):
-    monkeypatch.setitem(TAGGERS, "bilstm", SmallTagger)
-    metrics = run("do_train", "do_eval", tagger="bilstm", learning_rate=0.01, document_context=True)
-    assert metrics["f1"] > 0.9
+def test_an_encoder_that_the_task_freezes_stays_as_it_is(run, start, tmp_path, monkeypatch):
+    monkeypatch.setattr(TokenClassification, "frozen", ("bert/",))
+    with pytest.raises(ValueError, match="^layer_decay does not apply: this task leaves the encoder as it is"):
+        run("do_train", layer_decay=0.9)
+    run("do_train", learning_rate=0.01, num_train_epochs=1)
     before, after = open_checkpoint(start), open_checkpoint(tmp_path / "out" / "model")
     names = [name for name in after.names if name.startswith("bert/")]
     assert len(names) == 23
     for name in names:
         np.testing.assert_array_equal(after.read(name), before.read(name), err_msg=name)
-    assert run("do_eval", init_checkpoint=None, max_seq_length=None) == metrics
-    message = "^tagger=linear, but the model has the tagger bilstm; leave it out$"
-    with pytest.raises(ValueError, match=message):
-        run("do_eval", tagger="linear", init_checkpoint=None)
 
 
 @pytest.mark.parametrize(
@@ -134,15 +126,6 @@ def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_pa
             ["do_train"],
             {"tag_column": 1, "train_file": "a.jsonl"},
             "^tag_column does not apply: .*a.jsonl has no columns, but JSON; leave it out$",
-        ),
-        (["do_train"], {"pack": True, "tagger": "bilstm"}, "^pack does not apply: the LSTMs of tagger=bilstm"),
-        *(
-            (
-                ["do_train"],
-                {"tagger": "bilstm", name: value},
-                f"^{name} does not apply: tagger=bilstm leaves the encoder as",
-            )
-            for name, value in {"lora_rank": 2, "freeze_layers": 0, "layer_decay": 0.9, "recompute": True}.items()
         ),
         (
             ["do_train"],

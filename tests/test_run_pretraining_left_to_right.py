@@ -11,7 +11,7 @@ from training_runs import assert_near
 
 from bert_keras.data_prep.create_pretraining_data import main
 from bert_keras.data_prep.records.reading import open_records
-from bert_keras.engine.input.pretraining_batches import evaluation_batches, next_token_batches
+from bert_keras.engine.input.pretraining_batches import evaluation_batches, next_token_targets
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_the_tokens_of_the_text_are_the_targets(tmp_path, kind):
     batches = evaluation_batches(open_records(f"{tmp_path}/a.tfrecord", 24, 5, len(TOKENS)), 2)
     text = " ".join([*WORDS, *WORDS])
     num_masked = 0
-    for masked, batch in zip(batches, next_token_batches(batches).as_numpy_iterator(), strict=True):
+    for masked, batch in zip(batches, batches.map(next_token_targets).as_numpy_iterator(), strict=True):
         num_masked += np.sum(masked["input_ids"] != batch["input_ids"])
         for ids, mask, positions, targets, weights in zip(
             *(batch[name] for name in ("input_ids", "input_mask")),

@@ -3,10 +3,10 @@
     python tools/check_gpu.py | tee report.txt
 
 TensorFlow and JAX each take a pre-training step on the CPU in float32, and repeat it on the GPU in every precision; on
-TensorFlow also compiled by XLA, and with several GPUs also on all of them together. For the tagger with LSTMs, they
-compare a step in float32. Then the program times training and prediction of both, and of transformers with
-`torch.compile`. Each has its own process, what is not installed is left out, and each row appears at once. The project
-has seen JAX on one GPU only, so please open an issue with your report.
+TensorFlow also compiled by XLA, and with several GPUs also on all of them together. Then the program times training
+and prediction of both, and of transformers with `torch.compile`. Each has its own process, what is not installed is
+left out, and each row appears at once. The project has seen JAX on one GPU only, so please open an issue with your
+report.
 """
 
 import importlib.metadata

@@ -94,7 +94,7 @@ def completed(settings: S, path_lists: Sequence[str] = ()) -> S:
         path_lists: names of settings that hold comma-separated paths and globs.
     """
     # These load TensorFlow, which the other functions do not need.
-    from bert_keras.engine.distribution.tpu import check_computing, check_paths
+    from bert_keras.engine.distribution.tpu import check_run
     from bert_keras.engine.precision import take_precision
     from bert_keras.modeling.config import released_names
 
@@ -104,8 +104,7 @@ def completed(settings: S, path_lists: Sequence[str] = ()) -> S:
     if getattr(settings, "bert_config_file", None) in released_names():
         names.remove("bert_config_file")
     settings = with_absolute_paths(settings, names, path_lists)
-    check_computing(settings)
-    check_paths(settings)
+    check_run(settings)
     return take_precision(settings)
 
 
@@ -116,9 +115,5 @@ def with_absolute_paths(settings: S, names: Iterable[str], path_lists: Collectio
         path = getattr(settings, name, None)
         if path and isinstance(path, str):
             parts = [part.strip() for part in path.split(",")] if name in path_lists else [path]
-            changes[name] = ",".join(part and _absolute(part) for part in parts)
+            changes[name] = ",".join(part if not part or is_remote(part) else os.path.abspath(part) for part in parts)
     return dataclasses.replace(settings, **changes)
-
-
-def _absolute(path: str) -> str:
-    return path if is_remote(path) else os.path.abspath(path)

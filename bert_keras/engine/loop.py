@@ -187,7 +187,7 @@ def _resume(trainer: Trainer, hooks: Hooks) -> tuple[Progress, bool]:
     is_evaluated = hooks.evaluate is not None and step > 0 and is_due(settings, step, "eval_steps")
     is_evaluation_missing = is_evaluated and step not in run_dir.state.evaluations()
     reason = ALL_STEPS if step >= num_steps else None
-    if (stored := run_dir.state.end) and 0 < stored["step"] <= step:
+    if (stored := run_dir.state["end"]) and 0 < stored["step"] <= step:
         reason = reason or stored["reason"]
     batch_size, num_devices = settings.train_batch_size, trainer.strategy.num_replicas_in_sync
     part = part_of_batch(settings, trainer.strategy)

@@ -180,7 +180,7 @@ def note_process(state: RunState, strategy: tf.distribute.Strategy) -> None:
     elif gpus := list_gpus():
         kind = gpus[0][1]
     process = versions | {"devices": f"{strategy.num_replicas_in_sync} x {kind}"}
-    if changed := process_changes(state.processes.get("last", {}), process):
+    if changed := process_changes(state["processes"].get("last", {}), process):
         log.warning("the numbers may round differently from here on: %s", changed)
     state.note_process(process)
 

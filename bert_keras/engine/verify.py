@@ -59,6 +59,11 @@ def verify_run(settings: RunSettings, program: str, open_run: Open, console: ric
     stored = read_run_config(config_file)["settings"]
     left_out = {"output_dir", *(field.name for field in setting_fields(Devices))}
     settings = settings.over({name: value for name, value in stored.items() if name not in left_out}, config_file)
+
+    def stop(step: int, path: str) -> None:
+        if step == last:
+            raise _Reached
+
     with tempfile.TemporaryDirectory(prefix=".verify-", dir=os.path.dirname(folder)) as copy:
         _copy(run_dir, copy, before)
         changes = {name: value for name, value in _WITHOUT.items() if hasattr(settings, name)}
@@ -68,20 +73,14 @@ def verify_run(settings: RunSettings, program: str, open_run: Open, console: ric
         where = f"the checkpoint of step {before:,}" if before else "the start"
         log.info("repeating the steps %s to %s from %s", f"{before + 1:,}", f"{last:,}", where)
         with contextlib.suppress(_Reached):
-            open_run(repeated, console, Callbacks(on_save=_stop_at(last))).execute()
-        here = RunState(copy, is_writable=False).processes["last"]
-        reason = process_changes(run_dir.state.processes["last"], here) or "other numbers of threads round differently"
+            open_run(repeated, console, Callbacks(on_save=stop)).execute()
+        here = RunState(copy, is_writable=False)["processes"]["last"]
+        reason = (
+            process_changes(run_dir.state["processes"]["last"], here) or "other numbers of threads round differently"
+        )
         if not repeated.deterministic:
             reason += ", and without {deterministic} a GPU does"
         _compare(run_dir.file(f"model.ckpt-{last}"), os.path.join(copy, f"model.ckpt-{last}"), Message(reason))
-
-
-def _stop_at(last: int) -> Callable[[int, str], None]:
-    def stop(step: int, path: str) -> None:
-        if step == last:
-            raise _Reached
-
-    return stop
 
 
 def _copy(run_dir: RunDir, folder: str, step: int) -> None:
@@ -90,15 +89,11 @@ def _copy(run_dir: RunDir, folder: str, step: int) -> None:
     if step:
         for name in os.listdir(run_dir.path):
             if name.startswith(f"model.ckpt-{step}."):
-                _link(run_dir.file(name), os.path.join(folder, name))
+                try:
+                    os.link(run_dir.file(name), os.path.join(folder, name))
+                except OSError:  # this file system has no links
+                    shutil.copy(run_dir.file(name), folder)
         run_dir.state.copy_to(folder)
-
-
-def _link(file: str, link: str) -> None:
-    try:
-        os.link(file, link)
-    except OSError:  # this file system has no links
-        shutil.copy(file, link)
 
 
 def _compare(first: str, second: str, reason: Message) -> None:

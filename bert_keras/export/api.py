@@ -16,14 +16,12 @@ from bert_keras.export.settings import CASING, OF_PRETRAINED, OF_TASK, Export
 from bert_keras.export.source import Source
 from bert_keras.mistakes import MissingFile, Mistake, Setting, setting_name
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.model_folder.tasks import PRETRAINED_TASKS, TASKS
 from bert_keras.prediction import open_model
-from bert_keras.prediction.opening import predictor_of
 from bert_keras.programs.calls import naming_arguments, takes
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_new_folder
 from bert_keras.storage.writing import whole_folder
-from bert_keras.tasks import graph_of
+from bert_keras.tasks import ability_of, graph_of, predictor_of, settings_of
 
 log = logging.getLogger("bert_keras")
 
@@ -34,8 +32,8 @@ def run(options: Export) -> dict[str, Any]:
     model, settings = ModelFolder(options.init_checkpoint), {"task": options.task}
     if options.model_dir:
         model = ModelFolder(options.model_dir, task=options.task, is_pair=options.is_pair)
-        settings = model.settings
-        if settings["task"] in PRETRAINED_TASKS:
+        settings = settings_of(model)
+        if not ability_of(settings["task"]).is_fine_tuned:
             raise Mistake("{model_dir}={} is a pre-trained model; give it as {init_checkpoint}", options.model_dir)
         _check_task(options, settings["task"])
     texts = read_check_texts(options.check_file, settings) if options.check_file else None
@@ -129,7 +127,7 @@ def _check_task(options: Export, task: str) -> None:
     """Refuses what only the tasks of the project have."""
     if graph_of(task) is None and "saved_model" in options.format:
         raise Mistake("{format} has saved_model, but the task {} has no text model (`graph`); give other formats", task)
-    if not TASKS[task].is_added:
+    if not ability_of(task).is_added:
         return
     if "web" in options.format:
         raise Mistake("{format} has web, but the task {} has no JavaScript; give other formats", task)

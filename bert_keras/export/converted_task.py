@@ -10,18 +10,17 @@ from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
 from bert_keras.model_folder.preparation import Preparation
-from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling.checkpoints.conversion import Contents
 from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
-from bert_keras.prediction.opening import predictor_of
 from bert_keras.storage import paths
 from bert_keras.storage.json_files import readable_json
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
+from bert_keras.tasks import abilities, predictor_of, settings_of
 
 log = logging.getLogger("bert_keras")
 
-_HEADS_WITH_LABELS = {task.head for task in TASKS.values() if "labels" in (task.settings or {})}
+_HEADS_WITH_LABELS = {task.head for task in abilities().values() if "labels" in (task.settings or {})}
 
 
 def open_input(model: ModelFolder, keep_optimizer: bool) -> Checkpoint:
@@ -43,7 +42,7 @@ def open_input(model: ModelFolder, keep_optimizer: bool) -> Checkpoint:
 def task_of(model: ModelFolder) -> dict[str, Any] | None:
     """Returns the task of a ModelFolder; None if it has none, or if its files leave open which."""
     try:
-        return model.settings if model.task else None
+        return settings_of(model) if model.task else None
     except OpenQuestion:
         return None
 

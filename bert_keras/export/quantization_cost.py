@@ -16,7 +16,7 @@ from bert_keras.export.choices import network_place
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.source import Source
 from bert_keras.model_folder.exported import OPENERS
-from bert_keras.model_folder.tasks import TASKS
+from bert_keras.tasks import ability_of
 
 log = logging.getLogger("bert_keras")
 
@@ -45,7 +45,7 @@ def cost_of(name: str, source: Source, folder: pathlib.Path, quantize: str) -> s
         f"{speeds[0]:.1f} sequences a second before, {speeds[1]:.1f} now; "
     )
     if source.task is None:
-        is_fine_tuned = TASKS[source.settings["task"]].is_fine_tuned
+        is_fine_tuned = ability_of(source.settings["task"]).is_fine_tuned
         reason = "the run of the model was not found, so there is" if is_fine_tuned else "a pre-trained model has"
         told += f"{reason} no metric for the loss of quality"
     else:

@@ -3,12 +3,13 @@
 import dataclasses
 
 from bert_keras.export.choices import FORMATS, QUANTIZE_CHOICES
-from bert_keras.model_folder.tasks import EXPORTED_TASKS, FINE_TUNED_TASKS, POOLINGS, TASKS
 from bert_keras.settings.fields import REQUIRED, Settings, setting
 from bert_keras.settings.model_files import ModelSettings
+from bert_keras.tasks import abilities
+from bert_keras.tasks.vectors import POOLINGS
 
 # Flags for the tasks of pre-trained models. A fine-tuned model stores all of these values.
-OF_TASK = {name: TASKS[name].settings or {} for name in EXPORTED_TASKS if TASKS[name].is_pretrained}
+OF_TASK = {name: task.settings or {} for name, task in abilities(is_exported=True, is_pretrained=True).items()}
 CASING = ("do_lower_case", "strip_accents")
 OF_PRETRAINED = ("vocab_file", "bert_config_file", *CASING, "max_seq_length", "top_k", "pooling", "layer")
 
@@ -24,7 +25,7 @@ class Export(Settings, ModelSettings):
     init_checkpoint: str | None = setting(
         "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.", None
     )
-    task: str | None = setting("Task of a head with several.", None, choices=(*OF_TASK, *FINE_TUNED_TASKS))
+    task: str | None = setting("Task of a head with several.", None, choices=(*OF_TASK, *abilities(is_fine_tuned=True)))
     is_pair: bool | None = setting("Whether a classifier of another library takes pairs of texts.", None)
     format: tuple[str, ...] = setting(f"One or more of {', '.join(FORMATS)}.", ("saved_model",))
     quantize: str | None = setting(

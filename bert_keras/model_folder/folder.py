@@ -14,13 +14,12 @@ from bert_keras.mistakes import MissingFile, Mistake, Setting
 from bert_keras.model_folder.preparation import Preparation, find_preparation
 from bert_keras.model_folder.run_files import settings_of_run
 from bert_keras.model_folder.sentence_transformers import MODULES_FILE, Modules, length_of_encoder
-from bert_keras.model_folder.task_checks import agreed_labels, check_length, check_settings, read_task, without_task
-from bert_keras.model_folder.tasks import FINE_TUNED_TASKS, shown_model
+from bert_keras.model_folder.task_checks import agreed_labels, check_length, read_task, shown_model, without_task
 from bert_keras.modeling import BertConfig, check_config, check_sizes, open_checkpoint, read_config, with_vocab_size
 from bert_keras.modeling.checkpoints.files import Checkpoint, OneTokenType
 from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of_run
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE
-from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion, task_of_config
+from bert_keras.modeling.checkpoints.hugging_face_task import TASKS_OF_PRETRAINING, OpenQuestion, task_of_config
 from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
 from bert_keras.modeling.config import released_names
 from bert_keras.storage import paths, writing
@@ -59,7 +58,7 @@ class ModelFolder(os.PathLike[str]):
         is_of_run: whether the path is a run of fine-tuning, so that the model is in its folder `model`.
         is_export: whether the model is an export, which has no checkpoint.
         format_of_file: "onnx" or "litert" if the path is this file of an export, else None.
-        has_task_file: whether the folder has a task.json.
+        has_task_file, task_file: whether the folder has a task.json, and the path that it has there.
         has_modules: whether it is a folder of sentence-transformers.
 
     Raises:
@@ -106,6 +105,7 @@ class ModelFolder(os.PathLike[str]):
             self._modules = Modules(self.folder)
             self.folder = self._modules.encoder
             self._place = self.folder if self._is_folder else self._place
+        self.task_file = paths.join(self.folder, TASK_FILE)
 
     @classmethod
     def of(cls, path: str | os.PathLike, **given: Any) -> "ModelFolder":
@@ -159,8 +159,8 @@ class ModelFolder(os.PathLike[str]):
             return self._modules.task()
         if not self.has_task_file:
             found = self._of_other_library
-            return found if found and found["task"] in FINE_TUNED_TASKS else None
-        return read_task(paths.join(self.folder, TASK_FILE))
+            return found if found and found["task"] not in TASKS_OF_PRETRAINING else None
+        return read_task(self.task_file)
 
     @functools.cached_property
     def _of_other_library(self) -> dict[str, Any] | None:
@@ -179,7 +179,7 @@ class ModelFolder(os.PathLike[str]):
 
     @functools.cached_property
     def settings(self) -> dict[str, Any]:
-        """The task, of a model that has one. All its settings are there and valid.
+        """The task, of a model that has one, as its file says it; `tasks.settings_of` checks the settings.
 
         A pre-trained model of another library has the first task of its head.
         """
@@ -195,7 +195,6 @@ class ModelFolder(os.PathLike[str]):
         for name, value in self._facts.items():
             if value not in (None, values.get(name)):
                 raise Mistake("{}={}, but {} has {}; leave it out", Setting(name), value, self, values.get(name))
-        check_settings(values, paths.join(self.folder, TASK_FILE), self.is_export)
         return values
 
     @functools.cached_property

@@ -1,16 +1,16 @@
-"""Checks what the files of a model say about its task: its name and settings, the names of its classes, its length."""
+"""Reads, checks and shows what the files of a model say about its task: its name, its classes and its length."""
 
-import json
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from bert_keras.mistakes import MissingFile, Mistake
-from bert_keras.model_folder.tasks import LENGTH, TASKS
 from bert_keras.modeling.checkpoints.hub import TASK_FILE
 from bert_keras.modeling.config import read_json_object
 from bert_keras.modeling.released import find_released
 from bert_keras.storage import paths
+
+_LABELS_SHOWN = 5
 
 
 def read_task(file: str) -> dict[str, Any]:
@@ -19,33 +19,6 @@ def read_task(file: str) -> dict[str, Any]:
     if not isinstance(values.get("task"), str):
         raise Mistake("{} does not name its task; take the file that the training wrote", file)
     return values
-
-
-def check_settings(values: Mapping[str, Any], file: str, is_export: bool) -> None:
-    """Raises a Mistake if the content of a task.json is not one of a task, or lacks settings that it needs."""
-    task = values["task"]
-    tasks = [name for name, each in TASKS.items() if (each.settings is not None if is_export else each.is_fine_tuned)]
-    if task not in tasks:
-        raise Mistake(
-            '{}: the task is "{}", but must be one of {}; '
-            "give a model that was fine-tuned by a program of this project",
-            file,
-            task,
-            ", ".join(tasks),
-        )
-    for name, (needed, is_right) in {"max_seq_length": LENGTH, **(TASKS[task].settings or {})}.items():
-        if name not in values:
-            raise Mistake(
-                "{} has no {}, which the task {} needs; take the file that the training wrote", file, name, task
-            )
-        if not is_right(values[name]):
-            raise Mistake(
-                "{}: {} is {}, but must be {}; take the file that the training wrote",
-                file,
-                name,
-                json.dumps(values[name]),
-                needed,
-            )
 
 
 def without_task(path: os.PathLike[str], folder: str) -> MissingFile:
@@ -85,3 +58,16 @@ def check_length(length: int, num_positions: int, folder: str, has_task_file: bo
         raise Mistake(
             "{}: max_seq_length is {}, but the model has {} positions; {}", source, length, num_positions, advice
         )
+
+
+def shown_model(
+    kind: str, folder: str | os.PathLike, task: str | None, labels: Sequence[str] | None, *facts: str
+) -> str:
+    """Returns one line that shows an object with a model: its class, folder, task, at most five labels, and facts."""
+    parts = [repr(os.fspath(folder)), *([f"task={task!r}"] if task else [])]
+    if labels:
+        num_others = len(labels) - _LABELS_SHOWN
+        others = [f"and {num_others} other{'s' * (num_others > 1)}"] if num_others > 0 else []
+        shown = [*map(repr, labels[:_LABELS_SHOWN]), *others]
+        parts.append(f"labels=[{', '.join(shown)}]")
+    return f"{kind}({', '.join([*parts, *facts])})"

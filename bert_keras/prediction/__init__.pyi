@@ -1,7 +1,6 @@
 """The public names and their modules: `__init__.py` reads them here, and so do editors and type checkers."""
 
 from bert_keras.prediction.arguments import Limits as Limits
-from bert_keras.prediction.opening import open_model as open_model
 from bert_keras.prediction.predictor import Unanswered as Unanswered
 from bert_keras.tasks.choice.predictor import Choice as Choice
 from bert_keras.tasks.choice.predictor import ChoicePicker as ChoicePicker
@@ -10,6 +9,7 @@ from bert_keras.tasks.classification.predictor import MultiLabel as MultiLabel
 from bert_keras.tasks.classification.predictor import Regression as Regression
 from bert_keras.tasks.classification.predictor import TextClassifier as TextClassifier
 from bert_keras.tasks.finetuning.why import WordWeight as WordWeight
+from bert_keras.tasks.opening import open_model as open_model
 from bert_keras.tasks.pretraining.fill_mask import FilledText as FilledText
 from bert_keras.tasks.pretraining.fill_mask import FillMask as FillMask
 from bert_keras.tasks.pretraining.fill_mask import Guess as Guess

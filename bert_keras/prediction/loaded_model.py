@@ -12,7 +12,7 @@ import tensorflow as tf
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import OPENERS, ExportedNetwork, open_exported
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.model_folder.tasks import TASKS, shown_model
+from bert_keras.model_folder.task_checks import shown_model
 from bert_keras.modeling.base import BaseModel
 from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.prediction.arguments import Limits, PipeOptions, check_choice
@@ -51,15 +51,13 @@ class LoadedModel(Generic[Text, Answer]):
         max_seq_length: maximum number of tokens in a sequence.
     """
 
-    # Name of the head, as in the registry of tasks; None: the encoder alone.
-    head: ClassVar[str | None] = None
     # Whether only models with a task.json are possible, not checkpoints of pre-training.
     needs_task = False
     # Whether a tuple may be one text: a pair, or a text with choices.
     takes_pairs = False
     # See `Network`.
     extra_specs: ClassVar[dict[str, tf.TensorSpec]] = {}
-    # The task.json, as `model_folder.tasks` describes it; None for a checkpoint of pre-training.
+    # The task.json, as an `Ability` describes it; None for a checkpoint of pre-training.
     settings: Any
     files: ModelFolder
     # Calls differ between the classes.
@@ -102,9 +100,7 @@ class LoadedModel(Generic[Text, Answer]):
         )
 
     def __repr__(self) -> str:
-        name = type(self).__name__
-        tasks = [self.settings["task"]] if self.settings else [task for task in TASKS if TASKS[task].predictor == name]
-        return shown_model(name, self.folder, ", ".join(tasks), self.labels)
+        return shown_model(type(self).__name__, self.folder, ", ".join(self._task_names()), self.labels)
 
     @property
     def labels(self) -> list[str]:
@@ -211,25 +207,13 @@ class LoadedModel(Generic[Text, Answer]):
         """Returns the values of the features `extra_specs` for the options of a call."""
         return {}
 
-    @classmethod
-    def is_for(cls, task: str) -> bool:
-        """Returns whether the class opens models of a task."""
-        of_task = TASKS[task]
-        return issubclass(cls, of_task.predictor) if of_task.is_added else of_task.head == cls.head
-
     def _task_of_class(self) -> dict[str, Any]:
         """Returns the task.json of the model, which must be for this class."""
-        settings = self.files.settings
-        if not self.is_for(settings["task"]):
-            tasks = [name for name, task in TASKS.items() if task.settings is not None and self.is_for(name)]
-            raise Mistake(
-                "{} is a model for {}, and {} is for {}; open it with bert_keras.open_model",
-                self.files.folder,
-                settings["task"],
-                type(self).__name__,
-                ", ".join(tasks) or "checkpoints of pre-training",
-            )
-        return settings
+        raise NotImplementedError
+
+    def _task_names(self) -> list[str]:
+        """Returns the tasks that the object can do, for its description."""
+        return [self.settings["task"]] if self.settings else []
 
     def _prepare(self) -> None:
         """Checks what the class needs of the files, before the weights are loaded."""

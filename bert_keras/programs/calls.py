@@ -17,6 +17,7 @@ from bert_keras.cli.console import LogHandler, Messages
 from bert_keras.cli.flags import local_paths
 from bert_keras.engine.report import Callbacks, in_words
 from bert_keras.mistakes import Mistake, Spelling, setting_name
+from bert_keras.programs.command import PROGRAMS
 from bert_keras.programs.data import DataFiles
 from bert_keras.runs.metrics_log import METRICS_FILE, read_metrics
 from bert_keras.runs.run_dir import RUN_CONFIG, read_run_config
@@ -136,78 +137,68 @@ def takes(arguments: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[
     return decorate
 
 
-@dataclasses.dataclass(frozen=True)
-class Program:
-    """A training program as a function.
+def call(
+    name: str,
+    arguments: dict[str, Any],
+    prepare: Callable[[str, str, Any, DataFiles], str] = lambda path, name, settings, files: path,
+    **data: Any,
+) -> TrainedModel:
+    """Runs a training program.
 
-    Attributes:
-        name: of the program, such as "run_classifier".
-        function: name of the function, for messages.
-        settings: the class of its settings.
-        open_run: takes the settings; returns a run, whose `execute` returns a `engine.report.Result`.
-        to_file: takes data in memory and their name; returns the content of a file, as bytes, and its ending.
+    Args:
+        name: of the program.
+        arguments: its settings, and those of `Arguments`.
         prepare: takes a path, the name of the data, the settings and the files of the call; returns the path to read.
+        data: by the names of their flags, such as "train_file": paths, in memory, or None.
     """
+    program = PROGRAMS[name]
+    callbacks = Callbacks(*(arguments.pop(name, None) for name in ("on_step", "on_evaluation", "on_save")))
+    verbose = arguments.pop("verbose", True)
+    data = {flag: content for flag, content in data.items() if content is not None}
+    for flag in data:
+        if arguments.get(flag) is not None:
+            raise TypeError(f"{program.function}() got {argument_name(flag)} and {flag}; give one of them")
+    arguments = {name: value for name, value in arguments.items() if value is not None}
+    if not arguments.get("output_dir"):
+        raise TypeError(f"{program.function}() needs output_dir, the folder of the run")
+    folder = local_paths(os.fspath(arguments["output_dir"]), "output_dir")
+    files = DataFiles(folder)
+    with naming_arguments(argument_name, verbose) as console:
+        arguments = {**actions_of(program.settings, {*arguments, *data}), **arguments, "output_dir": folder}
+        settings = program.settings.from_arguments(program.function, arguments)
+        contents = {flag: _content(flag, content, program.load().to_file) for flag, content in data.items()}
+        try:
+            given = {
+                flag: prepare(files.add(argument_name(flag), content), argument_name(flag), settings, files)
+                for flag, content in contents.items()
+            }
+            settings = settings.with_arguments(program.function, given)
+            if has_look(name):
+                check_files(name, settings)
+            result = program.load().open_run(settings, console, callbacks).execute()
+        except BaseException:
+            files.remove_unused()
+            raise
+    folder = folder if paths.is_remote(folder) else os.path.abspath(folder)
+    return TrainedModel(folder, name, result.metrics, result.predictions)
 
-    name: str
-    function: str
-    settings: type[Settings]
-    open_run: Callable[[Any, rich.console.Console, Callbacks], Any]
-    to_file: Callable[[Any, str], tuple[bytes, str]]
-    prepare: Callable[[str, str, Any, DataFiles], str] = lambda path, name, settings, files: path
 
-    def call(self, data: Mapping[str, Any], arguments: dict[str, Any]) -> TrainedModel:
-        """Runs the program.
+def actions_of(group: type[Settings], given: Set[str]) -> dict[str, bool]:
+    """Returns the actions that follow from the data; arguments override them."""
+    actions = {
+        "do_train": bool({"train_file", "input_file", "unlabeled_file", "class_names"} & given),
+        "do_eval": "eval_file" in given or {"eval_share", "train_file"} <= given,
+        "do_predict": "predict_file" in given,
+    }
+    known = {field.name for field in setting_fields(group)}
+    return {name: True for name, is_meant in actions.items() if is_meant and name in known}
 
-        Args:
-            data: by the names of their flags, such as "train_file": paths, in memory, or None.
-            arguments: the others, see `Arguments`.
-        """
-        callbacks = Callbacks(*(arguments.pop(name, None) for name in ("on_step", "on_evaluation", "on_save")))
-        verbose = arguments.pop("verbose", True)
-        data = {flag: content for flag, content in data.items() if content is not None}
-        for flag in data:
-            if arguments.get(flag) is not None:
-                raise TypeError(f"{self.function}() got {argument_name(flag)} and {flag}; give one of them")
-        arguments = {name: value for name, value in arguments.items() if value is not None}
-        if not arguments.get("output_dir"):
-            raise TypeError(f"{self.function}() needs output_dir, the folder of the run")
-        folder = local_paths(os.fspath(arguments["output_dir"]), "output_dir")
-        files = DataFiles(folder)
-        with naming_arguments(argument_name, verbose) as console:
-            arguments = {**self._actions({*arguments, *data}), **arguments, "output_dir": folder}
-            settings = self.settings.from_arguments(self.function, arguments)
-            contents = {flag: self._content(flag, content) for flag, content in data.items()}
-            try:
-                given = {
-                    flag: self.prepare(files.add(argument_name(flag), content), argument_name(flag), settings, files)
-                    for flag, content in contents.items()
-                }
-                settings = settings.with_arguments(self.function, given)
-                if has_look(self.name):
-                    check_files(self.name, settings)
-                result = self.open_run(settings, console, callbacks).execute()
-            except BaseException:
-                files.remove_unused()
-                raise
-        folder = folder if paths.is_remote(folder) else os.path.abspath(folder)
-        return TrainedModel(folder, self.name, result.metrics, result.predictions)
 
-    def _actions(self, given: Set[str]) -> dict[str, bool]:
-        """Returns the actions that follow from the data; arguments override them."""
-        actions = {
-            "do_train": bool({"train_file", "input_file", "unlabeled_file", "class_names"} & given),
-            "do_eval": "eval_file" in given or {"eval_share", "train_file"} <= given,
-            "do_predict": "predict_file" in given,
-        }
-        known = {field.name for field in setting_fields(self.settings)}
-        return {name: True for name, is_meant in actions.items() if is_meant and name in known}
-
-    def _content(self, flag: str, data: Any) -> str | tuple[bytes, str]:
-        """Returns a path, or for data in memory the content of a file and the ending of its name."""
-        if isinstance(data, (str, os.PathLike)):
-            return local_paths(os.fspath(data), flag)
-        return self.to_file(data, argument_name(flag))
+def _content(flag: str, data: Any, to_file: Callable[[Any, str], tuple[bytes, str]]) -> str | tuple[bytes, str]:
+    """Returns a path, or for data in memory the content of a file and the ending of its name."""
+    if isinstance(data, (str, os.PathLike)):
+        return local_paths(os.fspath(data), flag)
+    return to_file(data, argument_name(flag))
 
 
 def argument_name(setting: str) -> str:

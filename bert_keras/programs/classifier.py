@@ -7,7 +7,7 @@ import rich.console
 
 from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
-from bert_keras.programs.calls import Arguments, PredictedData, Program, TrainedModel, takes
+from bert_keras.programs.calls import Arguments, PredictedData, TrainedModel, call, takes
 from bert_keras.programs.data import json_lines, rows_of
 from bert_keras.tasks.classification.kinds import complete_settings
 from bert_keras.tasks.classification.labels import TASK_NAMES
@@ -67,8 +67,7 @@ def train_classifier(
         ValueError, OSError: as the program reports them.
     """
     data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
-    data["unlabeled_file"] = settings.pop("unlabeled_data", None)
-    return _PROGRAM.call(data, settings)
+    return call("run_classifier", settings, unlabeled_file=settings.pop("unlabeled_data", None), **data)
 
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:
@@ -78,4 +77,3 @@ def to_file(data: Any, name: str) -> tuple[bytes, str]:
 
 
 _WITHOUT_LABEL = {1: ("text",), 2: ("text_a", "text_b")}
-_PROGRAM = Program("run_classifier", "train_classifier", ClassifierSettings, open_run, to_file)

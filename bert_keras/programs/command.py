@@ -15,9 +15,10 @@ from bert_keras.cli.flags import parse
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake
 from bert_keras.runs.run_dir import CURVES_FILE, REPORT_FILE, TRIES_FILE
-from bert_keras.settings.fields import Settings, define_group, free, program_flags, setting_fields
+from bert_keras.settings.fields import Settings, define_flag, free, program_flags, setting_fields
 from bert_keras.storage import paths
-from bert_keras.tasks.dry_run.look import DryRun, check_files, has_look, show_files
+from bert_keras.tasks import ability_of, settings_class_of, settings_of
+from bert_keras.tasks.dry_run.look import check_files, has_look, show_files
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
 from bert_keras.tasks.reports.commands import command_line, commands_of_model, shown_path
 
@@ -31,9 +32,14 @@ _REPORTS = (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Verify:
-    """The setting of a command that repeats the last steps of a run, see `engine.verify`."""
+class Instead:
+    """What a command does instead of its run."""
 
+    dry_run: bool = free(
+        "Only look at the files: report how they are read and what they hold, and write nothing. It needs neither a "
+        "model nor {output_dir}.",
+        False,
+    )
     verify: bool = free(
         "Repeat the last steps of the run in {output_dir} from the checkpoint before its newest one, and compare all "
         "numbers of both, bit by bit. It takes the settings of the run, and changes nothing in its folder.",
@@ -47,32 +53,41 @@ class Program:
 
     Attributes:
         name: of the program.
-        settings: the class of its settings.
-        module: of `programs`, which opens its runs.
+        function: its name in Python.
+        module: of `programs`. Its `open_run` takes the settings, a console and callbacks, and returns a run, whose
+            `execute` returns a `engine.report.Result`. Its `to_file` takes data in memory and their name, and returns
+            the content of a file, as bytes, and its ending.
     """
 
     name: str
-    settings: type[Settings]
+    function: str
     module: str
+
+    @property
+    def settings(self) -> type[Settings]:
+        """The class of its settings."""
+        return settings_class_of(self.name)
 
     def define_flags(self) -> flags.FlagValues:
         """Returns the flags of the program."""
         values = program_flags(self.settings)
-        for group in self._instead:
-            define_group(values, cast(Any, self.settings).title, group)
+        for field in self._instead:
+            define_flag(values, cast(Any, self.settings).title, field)
         return values
 
     @property
-    def _instead(self) -> list[type]:
-        """The settings of what a command does instead of its run."""
-        has_checkpoints = "save_checkpoints_steps" in {field.name for field in setting_fields(self.settings)}
-        return [*([DryRun] if has_look(self.name) else []), *([Verify] if has_checkpoints else [])]
+    def _instead(self) -> list[dataclasses.Field]:
+        """What a command of this program may do instead of its run."""
+        names = {"dry_run"} if has_look(self.name) else set()
+        # Only a run with checkpoints has steps to repeat.
+        names |= {"verify"} if hasattr(self.settings, "save_checkpoints_steps") else set()
+        return [field for field in setting_fields(Instead) if field.name in names]
 
     def read(self, argv: Sequence[str], usage: str | None) -> tuple[Any, str | None]:
         """Returns the settings of a command line, and what it does instead of its run: "dry_run", "verify" or None."""
         values = self.define_flags()
         parse(values, argv, usage)
-        names = [field.name for group in self._instead for field in setting_fields(group) if values[field.name].value]
+        names = [field.name for field in self._instead if values[field.name].value]
         if len(names) > 1:
             raise Mistake("{dry_run} and {verify} do different things; give one of them")
         return self.settings.from_flags(values), next(iter(names), None)
@@ -84,12 +99,31 @@ class Program:
         if instead is None and has_look(self.name):
             check_files(self.name, settings)
         start_tensorflow()
-        open_run = importlib.import_module(f"bert_keras.programs.{self.module}").open_run
+        open_run = self.load().open_run
         if instead == "verify":
             from bert_keras.engine.verify import verify_run
 
             return verify_run(settings, self.name, open_run, console)
         return open_run(settings, console)
+
+    def load(self) -> Any:
+        """Returns the module of the program, which needs TensorFlow."""
+        return importlib.import_module(f"bert_keras.programs.{self.module}")
+
+
+PROGRAMS = {
+    program.name: program
+    for program in (
+        Program("check_labels", "check_labels", "label_checks"),
+        Program("run_classifier", "train_classifier", "classifier"),
+        Program("run_few_shot", "train_few_shot", "few_shot"),
+        Program("run_ner", "train_ner", "ner"),
+        Program("run_pretraining", "pretrain", "pretraining"),
+        Program("run_reranker", "train_reranker", "reranker"),
+        Program("run_sentence_vectors", "train_sentence_vectors", "sentence_vectors"),
+        Program("run_squad", "train_squad", "squad"),
+    )
+}
 
 
 def run_command(
@@ -123,30 +157,26 @@ def _show_next_steps(program_file: str, settings: Any, texts: Sequence[str], is_
         log.info("Look at %s", ", ".join(reports))
     if not settings.do_train or not is_useful:
         return
+    from bert_keras.model_folder.folder import ModelFolder  # the help does not need it
+
     programs = os.path.dirname(shown_path(program_file))
     name = os.path.basename(folder.rstrip("/"))
     if isinstance(settings, PretrainingSettings):
-        uses, commands = "or fine-tune it", _commands_of_pretraining(settings, name, texts)
+        is_decoder = ModelFolder(folder).config.is_decoder
+        uses, commands = "or fine-tune it", _commands_of_pretraining(settings, is_decoder, name, texts)
     else:
-        uses, commands = "serve it on a page, or export it", _commands_of_fine_tuning(folder, name, texts)
+        uses, described = "serve it on a page, or export it", settings_of(ModelFolder(folder))
+        commands = (words for _, words in commands_of_model(folder, name, described, texts))
     lines = [command_line([os.path.join(programs, program), *arguments]) for program, *arguments in commands]
     log.info("Now try the model, %s:\n%s", uses, "\n".join(lines))
 
 
-def _commands_of_fine_tuning(folder: str, name: str, texts: Sequence[str]) -> Iterator[list[str]]:
-    from bert_keras.model_folder.folder import ModelFolder  # the help does not need it
-
-    yield from (words for _, words in commands_of_model(folder, name, ModelFolder(folder).settings, texts))
-
-
-def _commands_of_pretraining(settings: PretrainingSettings, name: str, texts: Sequence[str]) -> Iterator[list[str]]:
-    from bert_keras.model_folder.folder import ModelFolder  # the help does not need these
-    from bert_keras.model_folder.tasks import TASKS
-
+def _commands_of_pretraining(
+    settings: PretrainingSettings, is_decoder: bool, name: str, texts: Sequence[str]
+) -> Iterator[list[str]]:
     model = f"--init_checkpoint={settings.output_dir}"
-    is_decoder = ModelFolder(settings.output_dir).config.is_decoder
     task = "replaced_tokens" if settings.objective == "electra" else "score" if is_decoder else "fill_mask"
-    text = "your text with a [MASK]" if TASKS[task].has_masks else "your text"
+    text = "your text with a [MASK]" if ability_of(task).has_masks else "your text"
     yield ["predict.py", f"--task={task}", model, *(texts or (text,))]
     yield [
         "run_classifier.py",

@@ -8,8 +8,8 @@ import rich.console
 from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.mistakes import Mistake
-from bert_keras.programs.calls import Arguments, PredictedData, Program, TrainedModel, takes
-from bert_keras.programs.classifier import to_file
+from bert_keras.programs.calls import Arguments, PredictedData, TrainedModel, call, takes
+from bert_keras.programs.classifier import to_file as to_file
 from bert_keras.tasks.few_shot.run import FewShot, FewShotRun, few_shot_config
 from bert_keras.tasks.few_shot.settings import FewShotSettings, check_few_shot
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
@@ -45,8 +45,4 @@ def train_few_shot(
     regression on its vectors becomes the head. The data have the forms of those of `train_classifier`, and `settings`
     are the other flags of run_few_shot.py, by name.
     """
-    data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
-    return _PROGRAM.call(data, settings)
-
-
-_PROGRAM = Program("run_few_shot", "train_few_shot", FewShotSettings, open_run, to_file)
+    return call("run_few_shot", settings, train_file=train_data, eval_file=eval_data, predict_file=predict_data)

@@ -22,8 +22,9 @@ from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Result
 from bert_keras.evaluation.tables import tab_separated
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.programs.calls import Program
-from bert_keras.programs.classifier import to_file, train_classifier
+from bert_keras.programs.calls import call
+from bert_keras.programs.classifier import to_file as to_file
+from bert_keras.programs.classifier import train_classifier
 from bert_keras.programs.few_shot import train_few_shot
 from bert_keras.programs.suspects import (
     ConfusedClasses,
@@ -97,7 +98,7 @@ def check_labels(
         ValueError, OSError: as the program reports them.
     """
     data = {"train_file": train_data, "eval_file": eval_data, "unlabeled_file": unlabeled_data}
-    return _PROGRAM.call(data, settings).predictions
+    return call("check_labels", settings, **data).predictions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -297,6 +298,3 @@ def _shown(value: object) -> object:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.4f}" if isinstance(value, float) else value
-
-
-_PROGRAM = Program("check_labels", "check_labels", LabelCheckSettings, open_run, to_file)

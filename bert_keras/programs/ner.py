@@ -8,31 +8,22 @@ import rich.console
 from bert_keras.cli.flags import tell_unused
 from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
-from bert_keras.mistakes import Mistake
-from bert_keras.programs.calls import Arguments, PredictedData, Program, TrainedModel, takes
+from bert_keras.programs.calls import Arguments, PredictedData, TrainedModel, call, takes
 from bert_keras.programs.data import json_lines, rows_of
+from bert_keras.tasks.dry_run.opening import ACTIONS
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.tagging.files import check_columns
 from bert_keras.tasks.tagging.settings import NerSettings
 from bert_keras.tasks.tagging.task import TokenClassification
 
-_FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
-
 
 def open_run(settings: NerSettings, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS) -> FineTuning:
     """Reads the data and opens the model of run_ner.py."""
-    tell_unused(settings, _FILES)
-    opened = open_fine_tuning(
-        settings,
-        "run_ner",
-        tasks=("token_classification",),
-        settled=("tagger", "document_context", "max_seq_length"),
-        fixed=("tagger",),
-    )
+    tell_unused(settings, ACTIONS)
+    settled = ("document_context", "max_seq_length")
+    opened = open_fine_tuning(settings, "run_ner", tasks=("token_classification",), settled=settled)
     if opened.teacher:
-        if not opened.settings.tagger == opened.teacher.settings["tagger"] == "linear":
-            raise Mistake("{teacher} needs {tagger}=linear, for the student and for the teacher")
         opened.teacher.check_same("document_context", opened.settings)
     check_columns(opened.settings)
     strategy = strategy_of(opened.settings)
@@ -60,13 +51,9 @@ def train_ner(train_data: Any = None, eval_data: Any = None, predict_data: Any =
         predict_data: data to predict, in one of these forms.
         settings: the other flags of run_ner.py, by name.
     """
-    data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
-    return _PROGRAM.call(data, settings)
+    return call("run_ner", settings, train_file=train_data, eval_file=eval_data, predict_file=predict_data)
 
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:
     """Returns sentences as the content of a JSON lines file."""
     return json_lines(rows_of(data, name, {1: ("words",), 2: ("words", "tags")}, rank=1))
-
-
-_PROGRAM = Program("run_ner", "train_ner", NerSettings, open_run, to_file)

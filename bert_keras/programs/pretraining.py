@@ -18,7 +18,7 @@ from bert_keras.engine.distribution.tpu import check_tpu
 from bert_keras.engine.given_settings import check_given_checkpoint, completed, over_run_config
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.mistakes import Mistake
-from bert_keras.programs.calls import Arguments, Data, Program, TrainedModel, takes
+from bert_keras.programs.calls import Arguments, Data, TrainedModel, call, takes
 from bert_keras.programs.data import DataFiles, iterate, to_json
 from bert_keras.settings.fields import REQUIRED, checked_arguments, part, setting_fields
 from bert_keras.storage import paths, writing
@@ -92,9 +92,8 @@ def pretrain(train_data: Any = None, eval_data: Any = None, **settings: Any) -> 
     own = {field.name for field in setting_fields(PretrainingSettings)}
     of_text = set(text_flags.define_flags()) - own - _OF_FILES
     of_text = {name: settings.pop(name) for name in of_text & set(settings)}
-    program = dataclasses.replace(_PROGRAM, prepare=functools.partial(_build_records, of_text))
-    data = {"input_file": train_data, "eval_file": eval_data}
-    return program.call(data, settings)
+    prepare = functools.partial(_build_records, of_text)
+    return call("run_pretraining", settings, prepare, input_file=train_data, eval_file=eval_data)
 
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:
@@ -164,6 +163,3 @@ def _build_records(
             )
         )
     return records
-
-
-_PROGRAM = Program("run_pretraining", "pretrain", PretrainingSettings, open_run, to_file)

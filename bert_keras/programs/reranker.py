@@ -8,19 +8,20 @@ import rich.console
 from bert_keras.cli.flags import tell_unused
 from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
-from bert_keras.programs.calls import Arguments, PredictedData, Program, TrainedModel, takes
+from bert_keras.programs.calls import Arguments, PredictedData, TrainedModel, call, takes
 from bert_keras.programs.data import json_lines, rows_of
+from bert_keras.tasks.dry_run.opening import ACTIONS
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.reranking.settings import RerankerSettings
-from bert_keras.tasks.reranking.task import FILES, Reranking
+from bert_keras.tasks.reranking.task import Reranking
 
 
 def open_run(
     settings: RerankerSettings, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
 ) -> FineTuning:
     """Reads the data and opens the model of run_reranker.py."""
-    tell_unused(settings, FILES)
+    tell_unused(settings, ACTIONS)
     opened = open_fine_tuning(settings, "run_reranker", ("rerank",), ("max_seq_length",))
     strategy = strategy_of(opened.settings)
     task = Reranking(opened.settings, opened.files, opened.stored)
@@ -46,14 +47,10 @@ def train_reranker(
         predict_data: data to write the scores of, in one of these forms, or (query, text).
         settings: the other flags of run_reranker.py, by name.
     """
-    data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
-    return _PROGRAM.call(data, settings)
+    return call("run_reranker", settings, train_file=train_data, eval_file=eval_data, predict_file=predict_data)
 
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:
     """Returns rows as the content of a JSON lines file."""
     columns = {2: ("query", "text"), 3: ("query", "text", "score")}
     return json_lines(rows_of(data, name, columns))
-
-
-_PROGRAM = Program("run_reranker", "train_reranker", RerankerSettings, open_run, to_file)

@@ -9,14 +9,14 @@ import rich.console
 from bert_keras.cli.flags import tell_unused
 from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
-from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.programs.calls import Arguments, PredictedData, Program, TrainedModel, takes
+from bert_keras.programs.calls import Arguments, PredictedData, TrainedModel, call, takes
 from bert_keras.programs.data import json_lines, rows_of
+from bert_keras.tasks.dry_run.opening import ACTIONS, files_used
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.vectors.settings import VectorSettings
-from bert_keras.tasks.vectors.task import FILES, SETTLED, SentenceVectors
+from bert_keras.tasks.vectors.task import SETTLED, SentenceVectors
 
 log = logging.getLogger("bert_keras")
 
@@ -25,7 +25,7 @@ def open_run(
     settings: VectorSettings, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS
 ) -> FineTuning:
     """Reads the data and opens the model of run_sentence_vectors.py."""
-    tell_unused(settings, FILES)
+    tell_unused(settings, ACTIONS)
     opened = open_fine_tuning(
         settings,
         "run_sentence_vectors",
@@ -33,9 +33,7 @@ def open_run(
         settled=SETTLED,
         fixed=("pooling", "normalize", "prefix"),
     )
-    for name, action in FILES.items():
-        if getattr(opened.settings, action) and not getattr(opened.settings, name):
-            raise Mistake("{} needs {}; give the file", Setting(action), Setting(name))
+    files_used(opened.settings)  # refuses an action without its file
     if opened.settings.do_train:
         settings = _with_settings_of_start(opened.settings, opened.files)
         opened = dataclasses.replace(opened, settings=settings)
@@ -72,14 +70,10 @@ def train_sentence_vectors(
         predict_data: texts to write the vectors of, or pairs, in one of these forms.
         settings: the other flags of run_sentence_vectors.py, by name.
     """
-    data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
-    return _PROGRAM.call(data, settings)
+    return call("run_sentence_vectors", settings, train_file=train_data, eval_file=eval_data, predict_file=predict_data)
 
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:
     """Returns rows as the content of a JSON lines file."""
     columns = {1: ("text",), 2: ("anchor", "positive"), 3: ("anchor", "positive", "negative")}
     return json_lines(rows_of(data, name, columns))
-
-
-_PROGRAM = Program("run_sentence_vectors", "train_sentence_vectors", VectorSettings, open_run, to_file)

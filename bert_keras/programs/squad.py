@@ -10,7 +10,7 @@ from bert_keras.cli.flags import tell_unused
 from bert_keras.engine.distribution.devices import strategy_of
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.mistakes import Message, Mistake, Setting
-from bert_keras.programs.calls import Arguments, PredictedData, Program, TrainedModel, takes
+from bert_keras.programs.calls import Arguments, PredictedData, TrainedModel, call, takes
 from bert_keras.programs.data import json_lines, rows_of
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
@@ -99,13 +99,9 @@ def train_squad(
         predict_data: data to predict, in one of these forms.
         settings: the other flags of run_squad.py, by name.
     """
-    data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
-    return _PROGRAM.call(data, settings)
+    return call("run_squad", settings, train_file=train_data, eval_file=eval_data, predict_file=predict_data)
 
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:
     """Returns questions as the content of a JSON lines file."""
     return json_lines(rows_of(data, name, {}))
-
-
-_PROGRAM = Program("run_squad", "train_squad", SquadSettings, open_run, to_file)

@@ -100,10 +100,6 @@ class Checkpoints:
     def forget_checkpoints(self) -> None:
         self.remove("checkpoint", *self._names("model.ckpt-*"))
 
-    def has_step(self, step: int) -> bool:
-        """Returns whether there is an undamaged checkpoint of this step."""
-        return step in self._steps() and self._damage(step) is None
-
     def undamaged_steps(self) -> list[int]:
         """Returns the steps of the checkpoints that can be read, the oldest first."""
         return [step for step in self._steps() if self._damage(step) is None]

@@ -115,7 +115,7 @@ class RunDir(Checkpoints):
             if self.is_ended(settings):
                 facts = earlier["facts"]  # those of its training; a later evaluation may have other data
             else:
-                self.state.end = None
+                self.state["end"] = None
         else:
             self.remove(STATE_FILE)  # of a command that was interrupted before it saved anything
         self._remove_left_over()
@@ -124,7 +124,7 @@ class RunDir(Checkpoints):
 
     def is_ended(self, settings: Mapping[str, Any]) -> bool:
         """Returns whether the run has ended, and a command with these settings does not continue it."""
-        end, stored = self.state.end, self._stored_config()
+        end, stored = self.state["end"], self._stored_config()
         if end is None or stored is None:
             return False
         names = ("num_train_steps", *_OF_THE_END.get(end["reason"], ()))
@@ -132,13 +132,13 @@ class RunDir(Checkpoints):
 
     def finish(self, step: int, reason: str) -> None:
         """Stores that the run has ended, so that the same command does not train further."""
-        self.state.end = {"step": step, "reason": reason}
+        self.state["end"] = {"step": step, "reason": reason}
 
     @property
     def has_results(self) -> bool:
         """Whether a run has saved something here, whichever of its files are left."""
         has_files = self._steps() or self.within(MODEL_DIR).latest_step() or paths.exists(self.file(TRIES_FILE))
-        return bool(has_files or self.state.has_saved or self.state.end)
+        return bool(has_files or self.state["has_saved"] or self.state["end"])
 
     def release(self) -> None:
         """Ends the reservation of the folder, for another run in the same process."""
@@ -149,7 +149,7 @@ class RunDir(Checkpoints):
         """Writes a checkpoint of the run, see `save`, and before it the sums of `RunState.note`."""
         self.state.note(step, since_row, self._steps())
         self.save(step, state, num_kept)
-        self.state.note_saved()
+        self.state["has_saved"] = True
 
     def remove_dir(self, name: str) -> None:
         if self.is_writable:

@@ -8,7 +8,6 @@ import numpy as np
 import orjson
 
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.tasks import TASKS
 from bert_keras.serving import forms
 from bert_keras.serving.batching import Ticket
 from bert_keras.serving.explanations import encoder_of
@@ -16,6 +15,7 @@ from bert_keras.serving.forms import Form
 from bert_keras.serving.requests import RefusedError, body_of
 from bert_keras.serving.served_models import ServedModel
 from bert_keras.serving.versions import ServedFolder
+from bert_keras.tasks import abilities, ability_of
 
 # Maximum size of the answers to a request: a short request can have large ones.
 _MOST_ANSWER_BYTES = 16 << 20
@@ -33,7 +33,7 @@ class TaskForm(NamedTuple):
 
 def task_forms(model: ServedModel, path: str) -> list[TaskForm]:
     """Returns the forms that a path has for a model; at the path of the task, also those of other servers."""
-    ability = TASKS[model.task]
+    ability = ability_of(model.task)
     names = [ability.other_paths[path]] if path in ability.other_paths else ability.forms
     return [TaskForm(name, *_FORMS[name]) for name in names]
 
@@ -41,7 +41,7 @@ def task_forms(model: ServedModel, path: str) -> list[TaskForm]:
 def other_paths() -> dict[str, list[str]]:
     """Returns the tasks that answer at each path of text-embeddings-inference."""
     found: dict[str, list[str]] = {}
-    for name, ability in TASKS.items():
+    for name, ability in abilities().items():
         for path in ability.other_paths:
             found.setdefault(path, []).append(name)
     return found
@@ -154,7 +154,7 @@ def _several(texts: str | list[str]) -> list[str]:
 def _check_cut(model: ServedModel, answer: dict[str, Any], fields: _Fields) -> None:
     """Refuses a text that was cut although the request has "truncate": false."""
     if answer["is_cut"] and not fields.get("truncate", True):
-        with_query = f" with its {model.fields[0]}" if TASKS[model.task].form == "choices" else ""
+        with_query = f" with its {model.fields[0]}" if ability_of(model.task).form == "choices" else ""
         raise RefusedError(
             422,
             f"a text is longer than the {model.predictor.max_seq_length} tokens that the model takes{with_query}; "
@@ -181,13 +181,13 @@ def described(model: ServedModel, folder: ServedFolder) -> dict[str, Any]:
         "task": model.task,
         "version": folder.number,
         "failed_versions": {str(number): reason for number, reason in folder.failed.items()},
-        "route": f"/v1/{TASKS[model.task].route}",
+        "route": f"/v1/{ability_of(model.task).route}",
         "fields": model.fields,
         "may_lack": sorted(model.may_lack),
         "options": model.options,
         "labels": model.predictor.labels or None,
         "examples": model.examples,
-        "page": TASKS[model.task].page,
+        "page": ability_of(model.task).page,
         "max_seq_length": model.predictor.max_seq_length,
         "num_layers": encoder and encoder.config.num_hidden_layers,
         "num_heads": encoder and encoder.config.num_attention_heads,

@@ -17,7 +17,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.tasks import TASKS
 from bert_keras.prediction.arguments import Limits
 from bert_keras.serving.answers import described, other_paths, task_answer
 from bert_keras.serving.batching import ModelError, Ticket, current_ticket
@@ -38,6 +37,7 @@ from bert_keras.serving.requests import (
 )
 from bert_keras.serving.served_models import ServedModel
 from bert_keras.serving.versions import ServedFolder
+from bert_keras.tasks import abilities
 
 log = logging.getLogger("bert_keras")
 
@@ -66,7 +66,7 @@ class _Row(NamedTuple):
 def _tasks_by_path() -> dict[str, list[str]]:
     """Returns the tasks of each path: those of this server, and of text-embeddings-inference."""
     found: dict[str, list[str]] = {}
-    for name, task in sorted(TASKS.items(), key=lambda pair: pair[1].route):
+    for name, task in sorted(abilities().items(), key=lambda pair: pair[1].route):
         found.setdefault(f"/v1/{task.route}", []).append(name)
     return found | other_paths()
 
@@ -75,8 +75,8 @@ def _rows() -> Iterator[_Row]:
     """Yields the routes of all tasks."""
     for path, tasks in _tasks_by_path().items():
         yield _Row(path, task_answer, task_schemas, tasks)
-    yield _Row("/v1/tokens", tokens_answer, tokens_schemas, TASKS, takes_task=True)
-    yield _Row("/v1/attention", attention_answer, attention_schemas, TASKS, takes_task=True)
+    yield _Row("/v1/tokens", tokens_answer, tokens_schemas, abilities(), takes_task=True)
+    yield _Row("/v1/attention", attention_answer, attention_schemas, abilities(), takes_task=True)
 
 
 @dataclasses.dataclass(frozen=True)

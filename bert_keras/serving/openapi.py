@@ -7,12 +7,12 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from bert_keras.model_folder.tasks import LISTS, TASKS
 from bert_keras.prediction.attention import HEAD_COLUMNS
-from bert_keras.prediction.opening import answer_of
 from bert_keras.serving.answers import task_forms
 from bert_keras.serving.forms import Form, any_of, array, explained_form, or_null
 from bert_keras.serving.served_models import ServedModel
+from bert_keras.tasks import ability_of, answer_of
+from bert_keras.tasks.ability import LISTS
 
 
 def _open_object(**properties: Any) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _example_of(form: Form, model: ServedModel) -> dict[str, Any]:
 
 
 def _example(model: ServedModel) -> dict[str, Any]:
-    text = "Paris is [MASK]." if TASKS[model.task].has_masks else "Paris is big."
+    text = "Paris is [MASK]." if ability_of(model.task).has_masks else "Paris is big."
     return {name: _CHOICES if name in LISTS else text for name in model.fields}
 
 

@@ -12,12 +12,11 @@ from bert_keras import prediction
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
 from bert_keras.model_folder.run_files import page_examples
-from bert_keras.model_folder.tasks import SERVED_TASKS, TASKS
 from bert_keras.prediction.arguments import Limits
-from bert_keras.prediction.opening import predictor_of
 from bert_keras.serving.batching import BatchingNetwork
 from bert_keras.serving.metrics import Metrics
 from bert_keras.storage.text_files import is_blank
+from bert_keras.tasks import abilities, ability_of, predictor_of
 
 log = logging.getLogger("bert_keras")
 
@@ -35,7 +34,7 @@ class ServedModel:
 
     Attributes:
         name: as in requests.
-        task: name in the registry of tasks.
+        task: name of the task, as in task.json.
         predictor: the object that answers.
         fields: names of the texts in an item, such as "question" and "context".
         may_lack: those that an item need not have.
@@ -46,7 +45,7 @@ class ServedModel:
         self.name, self.task, self.predictor = name, task, predictor
         # The settings of another library's classifier do not say whether it takes pairs; then the second text may lack.
         is_pair = (predictor.settings or {}).get("is_pair", False)
-        self.fields = TASKS[task].texts + (() if is_pair is False else ("text_pair",))
+        self.fields = ability_of(task).texts + (() if is_pair is False else ("text_pair",))
         self.may_lack = {"text_pair"} if is_pair is None else set()
         self.examples = [example for example in examples if set(example) <= set(self.fields)]
         self._changed, self._num_users, self._is_retired = threading.Condition(), 0, False
@@ -156,7 +155,8 @@ def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> 
         tasks: the tasks of a checkpoint of pre-training. They share the weights of the encoder.
         limits: Limits of the input.
     """
-    of_head = [task for task in tasks if task not in SERVED_TASKS]
+    of_pretraining = abilities(is_pretrained=True)
+    of_head = [task for task in tasks if task not in of_pretraining]
     if of_head and len(tasks) > 1:
         raise Mistake("{task}={} has more than one task of a fine-tuned model; give one", [*tasks])
     path, model = pathlib.Path(folder), ModelFolder(folder, task=of_head[0] if of_head else None)
@@ -175,14 +175,14 @@ def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> 
             "{} has no {}, so it is a checkpoint of pre-training; choose its {task}: {}",
             folder,
             TASK_FILE,
-            SERVED_TASKS,
+            [*of_pretraining],
         )
     models: list[ServedModel] = []
     shared: Any = None
     # Those without a head are the last, because their network has no heads to share.
-    for task in sorted(dict.fromkeys(tasks), key=lambda task: TASKS[task].head is None):
+    for task in sorted(dict.fromkeys(tasks), key=lambda task: ability_of(task).head is None):
         make = predictor_of(task).open_pretrained
-        predictor, _ = make(model, dict(TASKS[task].served), None, limits=limits, model=shared)
+        predictor, _ = make(model, dict(ability_of(task).served), None, limits=limits, model=shared)
         shared = predictor.model
         models.append(ServedModel(name, task, predictor))
     return models

@@ -191,17 +191,18 @@ def program_flags(settings: Any) -> flags.FlagValues:
     fields, values = {field.name: field for field in setting_fields(settings)}, flags.FlagValues()
     for group in (settings, *settings.__mro__[-2:0:-1]):
         for name in [name for name in inspect.get_annotations(group) if name in fields]:
-            _define(values, group.title, fields.pop(name))
+            define_flag(values, group.title, fields.pop(name))
     return values
 
 
 def define_group(values: flags.FlagValues, title: str, group: type) -> None:
     """Defines a flag for each `setting` of a dataclass; its other fields belong to other groups."""
     for field in setting_fields(group):
-        _define(values, title, field)
+        define_flag(values, title, field)
 
 
-def _define(values: flags.FlagValues, title: str, field: dataclasses.Field) -> None:
+def define_flag(values: flags.FlagValues, title: str, field: dataclasses.Field) -> None:
+    """Defines the flag of a `setting`."""
     limits, parser, default = field.metadata["limits"], field.metadata["parser"], field.default
     more: dict[str, Any] = {"flag_values": values, "module_name": title, **limits}
     more["help"] = Message(field.metadata["meaning"]).spelled(flag_name)

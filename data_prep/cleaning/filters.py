@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_keras.data_prep.text.characters import normalize
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import check_choices, setting
 
@@ -17,7 +16,6 @@ _SCRIPTS_WITHOUT_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\
 # In scripts without spaces each character is a word.
 _WORDS = re.compile(f"[{_SCRIPTS_WITHOUT_SPACES}]|[^\\s{_SCRIPTS_WITHOUT_SPACES}]+")
 _REMOVED = {
-    "repeated_lines": "repeated lines",
     "short": "documents with too few words",
     "exact_duplicates": "exact duplicates",
 }
@@ -30,12 +28,6 @@ class Cleaning:
     Raises ValueError for an invalid value.
     """
 
-    unicode_normalization: str = setting(
-        "Unicode normal form to give the text first.", "none", choices=("none", "NFC", "NFKC")
-    )
-    drop_repeated_lines: int = setting(
-        "Remove lines that occur in at least this many different documents, such as menus. 0 keeps all.", 0
-    )
     min_document_words: int = setting("Remove documents with fewer words.", 0)
     remove_duplicates: str = setting(
         "Remove documents that equal an earlier one; case, white space and invisible characters do not matter.",
@@ -51,12 +43,6 @@ class Cleaning:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        if self.drop_repeated_lines < 0 or self.drop_repeated_lines == 1:
-            raise Mistake(
-                "{drop_repeated_lines}={} would remove every line; give the number of documents from which a "
-                "line counts as repeated, 2 or more, or 0 to keep all",
-                self.drop_repeated_lines,
-            )
         if self.min_document_words < 0:
             raise Mistake("{min_document_words}={} is negative; give 0 or more", self.min_document_words)
         if not 0 <= self.eval_share < 1:
@@ -76,20 +62,10 @@ class Cleaning:
             if field.name != "random_seed" and getattr(self, field.name) != field.default
         }
 
-    def normalize(self, line: str) -> str:
-        """Returns a line in the chosen normal form."""
-        if self.unicode_normalization == "none":
-            return line
-        form = "NFC" if self.unicode_normalization == "NFC" else "NFKC"
-        return " ".join(normalize(form, line).split())
-
-    def reason_to_remove(self, lines: list[str]) -> str | None:
-        """Returns the name of the first filter that removes a document by its own text, or None."""
-        if not lines:
-            return "repeated_lines"
-        if self.min_document_words and sum(len(_WORDS.findall(line)) for line in lines) < self.min_document_words:
-            return "short"
-        return None
+    def is_short(self, lines: list[str]) -> bool:
+        """Returns whether a document has too few words."""
+        num_words = self.min_document_words
+        return num_words > 0 and sum(len(_WORDS.findall(line)) for line in lines) < num_words
 
     def is_held_out(self, hashes: np.ndarray) -> np.ndarray:
         """Returns which documents to hold out, bool [documents], from the uint64 hashes of their texts."""

@@ -63,50 +63,27 @@ def _documents_of(folder: WorkFolder, task: Task, dropped: Dropped) -> Iterator[
         yield document
 
 
-def list_lines(context: object, folder: WorkFolder, name: str, task: Task) -> dict:
-    """Writes the hashes of each line and its document, uint64 [pairs, 2], sorted by line."""
-    dropped, pairs = Dropped(), set()
-    for lines in _documents_of(folder, task, dropped):
-        normal = [task.cleaning.normalize(line) for line in lines]
-        document = hash_of(normal)
-        pairs.update((hash_of([line]), document) for line in normal)
-    with folder.create(f"{name}.pairs") as file:
-        file.write(np.array(sorted(pairs), np.uint64).reshape(-1, 2))
-    return folder.finish(name, {}, [file])
-
-
 def clean_documents(context: object, folder: WorkFolder, name: str, task: Task) -> dict:
     """Writes the documents that stay: their text, and an index.
 
     The index has the hash, lines, characters and last byte of each document, uint64 [documents, 4].
     """
-    cleaning, dropped = task.cleaning, Dropped()
-    repeated = set()
-    if cleaning.drop_repeated_lines:
-        repeated.update(np.fromfile(folder.file("lines-repeated.hashes"), np.uint64).tolist())
-    counts = collections.defaultdict(collections.Counter)
-    index = []
+    dropped, counts, index = Dropped(), collections.defaultdict(collections.Counter), []
     with folder.create(f"{name}.text") as text:
         for lines in _documents_of(folder, task, dropped):
-            normal = [line for line in map(cleaning.normalize, lines) if line]
-            _add(counts["before"], normal)
-            if repeated:
-                removed = [line for line in normal if hash_of([line]) in repeated]
-                _add(counts["repeated_lines"], removed, num_documents=0)
-                normal = [line for line in normal if hash_of([line]) not in repeated]
-            reason = cleaning.reason_to_remove(normal)
-            if reason:
-                _add(counts[reason], normal)
+            _add(counts["before"], lines)
+            if task.cleaning.is_short(lines):
+                _add(counts["short"], lines)
                 continue
-            text.write("".join(f"{line}\n" for line in [*normal, ""]).encode())
-            index.append((hash_of(normal), len(normal), sum(map(len, normal)), text.num_bytes))
+            text.write("".join(f"{line}\n" for line in [*lines, ""]).encode())
+            index.append((hash_of(lines), len(lines), sum(map(len, lines)), text.num_bytes))
     with folder.create(f"{name}.index") as file:
         file.write(np.array(index, np.uint64).ravel())
     return folder.finish(name, {"counts": counts, "dropped": vars(dropped)}, [text, file])
 
 
-def _add(counts: collections.Counter, lines: list[str], num_documents: int = 1) -> None:
-    counts.update(documents=num_documents, lines=len(lines), characters=sum(map(len, lines)))
+def _add(counts: collections.Counter, lines: list[str]) -> None:
+    counts.update(documents=1, lines=len(lines), characters=sum(map(len, lines)))
 
 
 def write_kept(context: object, folder: WorkFolder, name: str, sides: bytes) -> dict:

@@ -1,8 +1,7 @@
 """Cleans texts of any size with several processes, and splits them into a training and a held-out part.
 
-1. With --drop_repeated_lines, tasks list the lines of each document as hashes, and the main process counts them.
-2. Tasks normalise and filter documents, and write them with a hash.
-3. The main process chooses the documents by their hashes; tasks write the chosen ones.
+Tasks write the documents that are long enough, with a hash. The main process chooses the documents by their hashes;
+other tasks write the chosen ones.
 """
 
 import collections
@@ -13,12 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_keras.data_prep.cleaning.filters import Cleaning, log, tell_removed
-from bert_keras.data_prep.cleaning.tasks import DROP, EVAL, TRAIN, Task, clean_documents, list_lines, write_kept
+from bert_keras.data_prep.cleaning.tasks import DROP, EVAL, TRAIN, Task, clean_documents, write_kept
 from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, UnusableTextError, text_warnings
-from bert_keras.data_prep.corpus.workers import Work, WorkFolder, in_groups
+from bert_keras.data_prep.corpus.workers import Work, in_groups
 
 CHUNK_BYTES = 4 << 20
-_PAIRS_AT_ONCE = 1 << 22  # of a line and a document; 16 bytes each
 _UNITS = ("documents", "lines", "characters")
 
 
@@ -50,9 +48,6 @@ def clean_texts(texts: Sequence[TextFile], cleaning: Cleaning, strict_utf8: bool
         name = f"{len(chunks):06}"
         chunks[name] = Task(group[0][0], group[0][1], group[-1][0], group[-1][2], strict_utf8, cleaning)
         sizes[name] = sum(end - start for _, start, end in group)
-    if cleaning.drop_repeated_lines:
-        _run(list_lines, "lines-", chunks, sizes, work, "finding repeated lines")
-        _count_lines(list(chunks), cleaning.drop_repeated_lines, folder)
     results = _run(clean_documents, "documents-", chunks, sizes, work, "cleaning")
     counts, dropped = {}, Dropped()
     for name in chunks:
@@ -107,32 +102,6 @@ def _run(
     return results
 
 
-def _count_lines(names: Sequence[str], num_documents: int, folder: WorkFolder) -> None:
-    """Writes the sorted hashes of lines in so many different documents; equal documents count once."""
-    if folder.result("lines-repeated") is not None:
-        return
-    files = [folder.file(f"lines-{name}.pairs") for name in names]
-    files = [np.memmap(file, np.uint64, "r").reshape(-1, 2) for file in files if os.path.getsize(file)]
-    num_parts = 1 + sum(map(len, files)) // _PAIRS_AT_ONCE
-    repeated = []
-    for part in range(num_parts):
-        first, last = (part << 64) // num_parts, ((part + 1) << 64) // num_parts - 1
-        pairs = np.concatenate([_between(file, first, last) for file in files] or [np.empty((0, 2), np.uint64)])
-        pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
-        is_new = np.ones(len(pairs), bool)
-        is_new[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
-        lines, counts = np.unique(pairs[is_new, 0], return_counts=True)
-        repeated.append(lines[counts >= num_documents])
-    with folder.create("lines-repeated.hashes") as file:
-        file.write(np.concatenate(repeated))
-    folder.finish("lines-repeated", {}, [file])
-
-
-def _between(pairs: np.ndarray, first: int, last: int) -> np.ndarray:
-    low = np.searchsorted(pairs[:, 0], np.uint64(first))
-    return pairs[low : np.searchsorted(pairs[:, 0], np.uint64(last), "right")]
-
-
 def _choose(indexes: dict[str, np.ndarray], cleaning: Cleaning, counts: dict[str, collections.Counter]) -> np.ndarray:
     """Returns `DROP`, `TRAIN` or `EVAL` for each document, uint8 [documents], and counts what it drops."""
     hashes = np.concatenate([index[:, 0] for index in indexes.values()])
@@ -162,7 +131,6 @@ def _report(counts: dict[str, collections.Counter], cleaning: Cleaning) -> dict[
     """Returns the counts of all filters in use, also of those that removed nothing."""
     used = {
         "before": True,
-        "repeated_lines": cleaning.drop_repeated_lines,
         "short": cleaning.min_document_words,
         "exact_duplicates": cleaning.remove_duplicates != "none",
         "held_out": cleaning.eval_share,

@@ -12,16 +12,20 @@ from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES, l
 from bert_keras.modeling.checkpoints.names import heads_of
 
 # The tasks of the heads of a class; several if the head does not determine the task.
-_TASKS = {
+_OF_PRETRAINING = {
     ("masked_lm",): ("fill_mask", "score"),
     ("next_sentence",): ("next_sentence",),
     ("masked_lm", "next_sentence"): ("fill_mask", "score", "next_sentence"),
     ("replaced_token",): ("replaced_tokens",),
+}
+_TASKS = {
+    **_OF_PRETRAINING,
     ("multiple_choice",): ("multiple_choice",),
     ("squad",): ("question_answering",),
     ("token_classifier",): ("token_classification",),
     ("classifier",): ("classification", "multi_label", "regression", "rerank"),
 }
+TASKS_OF_PRETRAINING = {task for tasks in _OF_PRETRAINING.values() for task in tasks}
 _OF_PROBLEM_TYPES = dict(zip(PROBLEM_TYPES, ("classification", "multi_label", "regression"), strict=True))
 # The defaults of run_squad.py, but for the text of an answer, which is that of the context.
 _ANSWERS = {
@@ -81,7 +85,7 @@ def task_of_config(
         )
     settings: dict[str, Any] = {"task": task or tasks[0], "max_seq_length": length}
     if heads == ("token_classifier",):
-        settings |= {"labels": _labels(config, config_file), "tagger": "linear"}
+        settings["labels"] = _labels(config, config_file)
     elif heads == ("squad",):
         window = min(length, _LONGEST_WINDOW)
         places = {"doc_stride": min(_STRIDE, window // 2), "max_query_length": min(_LONGEST_QUESTION, window // 2)}

@@ -107,28 +107,17 @@ class Corpus:
         random.Random(1).shuffle(sentences)
         return sentences[:num_sentences]
 
-    def records(self, settings: dict[str, Any], documents: Sequence[str] | None = None) -> str:
-        """Builds records, and returns their path.
-
-        Args:
-            settings: those of the examples.
-            documents: other documents, one sentence a line; None: those of the corpus to train on.
-        """
-        key = self._settings | {"records": settings}
-        if documents is not None:
-            key |= {"documents": hashlib.sha256("\n\n".join(documents).encode()).hexdigest()}
+    def records(self, settings: dict[str, Any]) -> str:
+        """Builds records of the documents to train on, with these settings of the examples; returns their path."""
+        key = json.loads(json.dumps(self._settings | {"records": settings}))
         file = self._cells.path("records", key) / "train.tfrecord"
 
         def build(folder: pathlib.Path) -> dict[str, Any]:
             tokenizer = FullTokenizer(self.vocab_file, do_lower_case=True)
-            text = str(self.folder / "train.txt")
-            if documents is not None:
-                text = str(folder / "documents.txt")
-                write_text(text, "\n\n".join(documents) + "\n")
-            made = PretrainingDataSettings(**settings)
+            text, made = str(self.folder / "train.txt"), PretrainingDataSettings(**settings)
             return dict(
                 build_pretraining_data(Build([text], [str(folder / file.name)], tokenizer, made, self.vocab_file))
             )
 
-        self._cells.get("records", json.loads(json.dumps(key)), build)
+        self._cells.get("records", key, build)
         return str(file)

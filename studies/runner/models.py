@@ -2,7 +2,6 @@
 
 import pathlib
 import shutil
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -20,7 +19,7 @@ def model_settings(corpus: Corpus, scale: Scale, variant: Variant, seed: int) ->
     """Returns the settings that determine a model, and name its cell."""
     settings = {
         "corpus": corpus.digest,
-        "config": {"vocab_size": corpus.vocab_size, **scale.config, **variant.config},
+        "config": {"vocab_size": corpus.vocab_size, **scale.config},
         "seed": seed,
     }
     if variant.is_trained:
@@ -28,8 +27,6 @@ def model_settings(corpus: Corpus, scale: Scale, variant: Variant, seed: int) ->
         settings["training"] = {**scale.training, **variant.training}
         settings["training"]["num_train_steps"] = step_of(scale, variant, 1.0)
         settings["training"]["save_checkpoints_steps"] = step_of(scale, variant, variant.saved_share)
-        if variant.more_text is not None:
-            settings["continued"] = {"text": variant.more_text, "num_train_steps": step_of(scale, variant, 0.25)}
     return settings
 
 
@@ -40,31 +37,27 @@ def step_of(scale: Scale, variant: Variant, share: float) -> int:
     return num_steps if share == 1 else round(share / variant.saved_share) * saved
 
 
-def model_folder(cells: Cells, corpus: Corpus, settings: dict[str, Any], documents: Sequence[str] | None = None) -> str:
+def model_folder(cells: Cells, corpus: Corpus, settings: dict[str, Any]) -> str:
     """Returns the folder of a model with its weights, config and vocabulary; trains it if it is not there.
 
-    An interrupted training continues from its last checkpoint. `documents` are those of a model that is pre-trained
-    further: the text of a task.
+    An interrupted training continues from its last checkpoint.
     """
     config = BertConfig(**settings["config"])
 
     def train(folder: pathlib.Path) -> dict[str, Any]:
         config.to_json_file(folder / "bert_config.json")
-        records, training = settings["records"], {"keep_checkpoint_max": 0, **settings["training"]}
-        if "continued" in settings:
-            first = {name: value for name, value in settings.items() if name != "continued"}
-            training["init_checkpoint"] = model_folder(cells, corpus, first)
-            training["num_train_steps"] = settings["continued"]["num_train_steps"]
+        records = settings["records"]
         lengths = {name: records[name] for name in ("max_seq_length", "max_predictions_per_seq")}
         pretrain(
-            corpus.records(records, documents),
+            corpus.records(records),
             output_dir=folder / _MODEL,
             bert_config_file=folder / "bert_config.json",
             vocab_file=corpus.vocab_file,
             seed=settings["seed"],
             verbose=False,
+            keep_checkpoint_max=0,
             **lengths,
-            **training,
+            **settings["training"],
         )
         return {"weights": _count(config)}
 

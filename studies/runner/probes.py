@@ -25,8 +25,6 @@ from studies.runner.corpus import Corpus
 from studies.runner.intervals import correlation, ratio
 from studies.runner.word_features import tag_with_features
 
-# Number of lines in a document of a task's texts.
-_LINES = 50
 _SQUAD = "squad/train_v2_10_articles.json"
 # The columns of `intervals.Scores`: for each a value of each example.
 Values = tuple[list[float], ...]
@@ -54,7 +52,6 @@ class Probe:
         is_higher_better: whether a high score is good.
         has_percent: whether to show the score in percent.
         statistic: makes the score of the sums of the values; see `intervals`.
-        documents: function of the data folder to the texts of the training examples, as documents of a corpus.
         constant: function as `run` to the score of the best answer that is the same for all examples.
         has_seed: whether the values depend on the seed, for the same model.
     """
@@ -65,7 +62,6 @@ class Probe:
     is_higher_better: bool = True
     has_percent: bool = True
     statistic: Callable[..., Any] = ratio
-    documents: Callable[[str], list[str]] | None = None
     constant: Callable[..., float] | None = None
     has_seed: bool = True
 
@@ -202,12 +198,7 @@ def _glue(
         labels = [example.label for example in read(place, num_train, num_test)[1]]
         return max(map(labels.count, set(labels))) / len(labels)
 
-    def documents(data_dir: str) -> list[str]:
-        examples = read_glue_file(task, os.path.join(data_dir, files[0]), "train")
-        lines = [text for example in examples for text in (example.text_a, example.text_b) if text]
-        return ["\n".join(lines[start : start + _LINES]) for start in range(0, len(lines), _LINES)]
-
-    return Probe(title, files, run, documents=documents, constant=constant, **options)
+    return Probe(title, files, run, constant=constant, **options)
 
 
 PROBES = {

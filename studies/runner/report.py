@@ -14,13 +14,12 @@ from studies.runner.probes import PROBES
 from studies.runner.study import Claim, Study
 
 # With fewer seeds, an interval over seeds means little.
-FEWEST_SEEDS = 3
+_FEWEST_SEEDS = 3
 # From this number of seeds on, the report shows how far they spread.
-SPREAD_SEEDS = 5
+_SPREAD_SEEDS = 5
 # Pictures of one row of the report's picture.
 _COLUMNS = 3
-_VERDICTS = REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "undecided"
-_CLAIM_HEADER = ["claim", "source", "advantage", "verdict"]
+REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "undecided"
 
 # (variant, probe) -> the results of its cells by seed; the seed None is of a cell that no seed changes.
 Results = Mapping[tuple[str, str], Mapping[int | None, dict[str, Any]]]
@@ -35,8 +34,8 @@ def scores_of(probe: str, by_seed: Mapping[int | None, dict[str, Any]]) -> Score
 def verdict_on(claim: Claim, results: Results) -> tuple[str, Interval | None]:
     """Returns the verdict on a claim, and the advantage of the variant that it calls better.
 
-    A claim is reproduced if the whole interval is above `-margin`, not reproduced if it is below, and undecided
-    otherwise, or with fewer than three seeds where the seed changes a score.
+    A claim is reproduced if the whole interval is above 0, not reproduced if it is below, and undecided otherwise, or
+    with fewer than three seeds where the seed changes a score.
     """
     places = (claim.better, claim.better_probe or claim.probe), (claim.worse, claim.probe)
     pair = [results.get(place, {}) for place in places]
@@ -46,11 +45,11 @@ def verdict_on(claim: Claim, results: Results) -> tuple[str, Interval | None]:
     advantage = difference_of(first, second)
     if not PROBES[claim.probe].is_higher_better:
         advantage = Interval(-advantage.value, -advantage.high, -advantage.low)
-    if any(len(by_seed) < FEWEST_SEEDS and None not in by_seed for by_seed in pair):
+    if any(len(by_seed) < _FEWEST_SEEDS and None not in by_seed for by_seed in pair):
         return UNDECIDED, advantage
-    if advantage.low > -claim.margin:
+    if advantage.low > 0:
         return REPRODUCED, advantage
-    return (NOT_REPRODUCED if advantage.high < -claim.margin else UNDECIDED), advantage
+    return (NOT_REPRODUCED if advantage.high < 0 else UNDECIDED), advantage
 
 
 def markdown_report(study: Study, results: Results, command: str, facts: Sequence[str], picture: str) -> str:
@@ -76,13 +75,13 @@ def markdown_report(study: Study, results: Results, command: str, facts: Sequenc
             for probe, cell in zip(probes, cells, strict=True)
         ]
         rows.append([variant, *shown, len(seeds), f"{minutes + _median(models.values()):.1f}"])
-    lines = [f"# {study.title}", "", *markdown_table(header, rows), ""]
+    lines = [f"# {study.title}", "", *_table(header, rows), ""]
     lines += ["A cell has the score and its interval of 95 % over seeds and examples (multibootstrap).", ""]
-    lines += [f"![Scores with their intervals]({picture})", "", *_of_paper(study), *_spread(study, results)]
-    lines += ["## Claims", "", *markdown_table(_CLAIM_HEADER, _claim_rows(study, results)), ""]
+    lines += [f"![Scores with their intervals]({picture})", "", *_spread(study, results)]
+    lines += ["## Claims", "", *_table(["claim", "source", "advantage", "verdict"], _claim_rows(study, results)), ""]
     lines += [
         "A claim is reproduced if the whole interval of the advantage is on its side. With fewer than "
-        f"{FEWEST_SEEDS} seeds, it stays undecided, unless no seed changes its scores.",
+        f"{_FEWEST_SEEDS} seeds, it stays undecided, unless no seed changes its scores.",
         "",
         "## How to run it again",
         "",
@@ -102,15 +101,6 @@ def _median(minutes):
     return statistics.median(list(minutes) or [0.0])
 
 
-def claims_report(found: Sequence[tuple[Study, Results]], command: str) -> str:
-    """Returns the claims of several studies with their verdicts as Markdown."""
-    rows = [[study.title, *row] for study, results in found for row in _claim_rows(study, results)]
-    counts = [f"{sum(row[-1] == verdict for row in rows)} {verdict}" for verdict in _VERDICTS]
-    lines = ["# The claims", "", f"{len(rows)} claims: {', '.join(counts)}.", ""]
-    lines += [*markdown_table(["study", *_CLAIM_HEADER], rows), "", "```", command, "```"]
-    return "\n".join(lines) + "\n"
-
-
 def _claim_rows(study, results):
     rows = []
     for claim in study.claims:
@@ -125,7 +115,7 @@ def _spread(study, results):
     for variant in study.variants:
         for probe in study.probes:
             by_seed = results.get((variant, probe), {})
-            if len(by_seed) < SPREAD_SEEDS:
+            if len(by_seed) < _SPREAD_SEEDS:
                 continue
             values = [score_of(scores_of(probe, {seed: result})) for seed, result in by_seed.items()]
             constants = [result.get("constant") for result in by_seed.values()]
@@ -138,17 +128,7 @@ def _spread(study, results):
         return []
     header = ["variant", "score", "seeds", "mean", "standard deviation", "lowest", "highest", "failed"]
     text = "Failed runs are not better than the best answer that is the same for all examples."
-    return ["## Spread over seeds", "", *markdown_table(header, rows), "", text, ""]
-
-
-def _of_paper(study):
-    """Returns the paper's numbers, which are those of much larger models."""
-    of_rows = {name: variant.paper for name, variant in study.variants.items() if variant.paper} | dict(study.paper)
-    columns = list(dict.fromkeys(column for of_row in of_rows.values() for column in of_row))
-    if not columns:
-        return []
-    rows = [[name, *(of_row.get(column, "") for column in columns)] for name, of_row in of_rows.items()]
-    return ["The paper's numbers (arXiv:1810.04805v2):", "", *markdown_table(["variant", *columns], rows), ""]
+    return ["## Spread over seeds", "", *_table(header, rows), "", text, ""]
 
 
 def csv_report(name: str, study: Study, results: Results) -> str:
@@ -195,16 +175,13 @@ def picture_report(study: Study, results: Results) -> bytes:
     return file.getvalue()
 
 
-def percent(interval: Interval) -> str:
-    """Returns a value and its interval in percent, such as "50.0 [47.5, 52.5]"."""
-    return "{:.1f} [{:.1f}, {:.1f}]".format(*(100 * number for number in interval))
-
-
 def _shown(probe, interval):
-    return percent(interval) if PROBES[probe].has_percent else "{:.3f} [{:.3f}, {:.3f}]".format(*interval)
+    """Returns a score and its interval, such as "50.0 [47.5, 52.5]"."""
+    factor, digits = (100, 1) if PROBES[probe].has_percent else (1, 3)
+    return "{0:.{3}f} [{1:.{3}f}, {2:.{3}f}]".format(*(factor * number for number in interval), digits)
 
 
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+def _table(header, rows):
     """Returns the lines of a table in Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines]

@@ -15,7 +15,7 @@ from studies.runner.cells import Cells
 from studies.runner.corpus import Corpus
 from studies.runner.models import model_folder, model_settings, step_of
 from studies.runner.probes import PROBES, Place
-from studies.runner.report import Results, claims_report, csv_report, markdown_report, picture_report
+from studies.runner.report import Results, csv_report, markdown_report, picture_report
 from studies.runner.study import Scale, Study
 
 log = logging.getLogger("bert_keras")
@@ -31,9 +31,6 @@ class Run:
         corpus: the text to pre-train on; None: `model_dir` is given.
         data_dir: folder with the data of the probes.
         model_dir: a model that all variants share, instead of one that is pre-trained here.
-
-    Raises:
-        ValueError: a probe lacks its data, or the study cannot take `model_dir`.
     """
 
     def __init__(
@@ -50,9 +47,6 @@ class Run:
         self._corpus: Any = corpus  # None only if there is a model_dir, which then takes its place
         self._data_dir, self._model_dir = data_dir, model_dir
         self._digests: dict[Any, str] = {}
-        check_probes(study, data_dir)
-        if model_dir is not None:
-            check_model_dir(name, study)
 
     def run(self, variants: Sequence[str], seeds: Sequence[int], path: pathlib.Path, command: str) -> None:
         """Computes the cells that are missing, and writes the report after each seed."""
@@ -111,8 +105,6 @@ class Run:
         options = {**self.scale.probes.get(probe, {}), **(of_variant.probes or {}).get(probe, {})}
         if self._model_dir is None:
             model = model_settings(self._corpus, self.scale, of_variant, seed)
-            if of_variant.more_text in PROBES:
-                model["continued"]["data"] = self._digest(self._data_dir, PROBES[of_variant.more_text].files[:1])
         else:
             model = {"model": self._digest(self._model_dir, ("",))}
         data = self._digest(self._data_dir, PROBES[probe].files)
@@ -127,9 +119,7 @@ class Run:
         settings, of_model = self._settings(variant, probe, seed)
 
         def trained():
-            task = PROBES.get(self.study.variants[variant].more_text or "")
-            documents = task.documents(self._data_dir) if task and task.documents else None
-            return model_folder(self._cells, self._corpus, of_model, documents)
+            return model_folder(self._cells, self._corpus, of_model)
 
         def compute(folder):
             model = self._model_dir or trained()
@@ -155,13 +145,6 @@ class Run:
         return self._digests[folder, names]
 
 
-def write_claims(folder: pathlib.Path, found: Sequence[tuple[Study, Results]], command: str) -> None:
-    """Writes claims.md: the verdicts on the claims of all studies."""
-    folder.mkdir(parents=True, exist_ok=True)
-    writing.write_text(folder / "claims.md", claims_report(found, command))
-    log.info("claims: %s", folder / "claims.md")
-
-
 # Seeds are numbers below this.
 _MOST_SEEDS = 20
 
@@ -184,16 +167,6 @@ def check_probes(study: Study, data_dir: str) -> None:
                     probe,
                     ", ".join(study.probes),
                 )
-
-
-def check_model_dir(name: str, study: Study) -> None:
-    """Checks that no variant of a study changes the pre-training, and that no probe needs its text."""
-    for row, variant in study.variants.items():
-        changes = (variant.config, variant.records, variant.training, variant.share < 1, variant.more_text)
-        if any(changes) or not variant.is_trained:
-            raise Mistake("--model_dir is for one model, but {} trains several ({}); leave it out", name, row)
-    if "bits_per_byte" in study.probes:
-        raise Mistake("--model_dir: the probe bits_per_byte of {} needs the text of pre-training; leave it out", name)
 
 
 def _versions():

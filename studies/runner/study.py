@@ -1,4 +1,4 @@
-"""The parts of a study, which one file in `studies/catalog` declares."""
+"""The parts of a study, which `catalog` declares, and the sizes at which it runs."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -10,42 +10,34 @@ class Variant:
     """One row of the table of a study: how its model differs from the study's base.
 
     Attributes:
-        config: changes of the BertConfig.
         records: changes of the `PretrainingDataSettings`.
         training: changes of the flags of run_pretraining.py.
         num_steps_factor: multiplies the number of steps.
-        more_text: "corpus", or a probe of GLUE, such as "sst2". The model is pre-trained further, for a quarter of the
-            steps: on the same text, or on the texts of the task's training examples.
         is_trained: False: the weights stay random.
         probes: options of the probes by name, such as the layers of "ner_features"; they replace those of the scale.
             None: all probes of the study.
-        paper: the paper's numbers of this row, by the name of the column; the report shows them.
         share: the probes take the checkpoint after this share of the training steps. Variants that differ only in this
             share one training run.
         saved_share: a checkpoint is saved after each such share of the steps; `share` is a multiple of it.
     """
 
-    config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     records: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     num_steps_factor: float = 1.0
-    more_text: str | None = None
     is_trained: bool = True
     probes: Mapping[str, Mapping[str, Any]] | None = None
-    paper: Mapping[str, float] = dataclasses.field(default_factory=dict)
     share: float = 1.0
     saved_share: float = 0.25
 
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """A claim: the variant `better` is better than `worse` by more than `-margin` on a probe.
+    """A claim: the variant `better` is better than `worse` on a probe.
 
     Attributes:
         text: the claim in words.
         source: where the paper makes it; "ours" if it does not.
         better_probe: the probe of `better` if it differs from that of `worse`.
-        margin: 0 claims an advantage. Above 0, the claim is that `better` is worse by less than this.
     """
 
     text: str
@@ -54,7 +46,6 @@ class Claim:
     worse: str
     probe: str
     better_probe: str | None = None
-    margin: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,8 +57,7 @@ class Study:
         variants: by name, in the order of the rows.
         probes: names of the columns; see `probes.PROBES`.
         num_seeds: number of seeds of --scale=night and --scale=full.
-        config: changes of the BertConfig of every scale.
-        paper: rows of the paper's table that no variant repeats, as `Variant.paper`.
+        has_one_model: all variants probe one model, --model_dir; if not, each is pre-trained.
     """
 
     title: str
@@ -75,8 +65,7 @@ class Study:
     probes: tuple[str, ...]
     claims: tuple[Claim, ...]
     num_seeds: int = 3
-    config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    paper: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+    has_one_model: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +75,8 @@ class Scale:
     Attributes:
         most_documents: number of documents of the corpus; None: all.
         vocab_size: number of word pieces to learn.
-        config, records, training: as in `Variant`: the base of a study.
+        config: the BertConfig without its vocabulary.
+        records, training: as in `Variant`: the base of a study.
         probes: options of the probes by name.
         num_seeds: maximum number of seeds; None: that of the study.
     """

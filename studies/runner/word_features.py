@@ -8,13 +8,11 @@ import scipy.special
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.prediction import FeatureExtractor
 from bert_keras.prediction.network import Question
 from bert_keras.tasks.tagging.conll import Sentence
 
-COMBINATIONS = ("concatenate", "weighted_sum")
 _MOST_ITERATIONS = 200
 
 
@@ -34,8 +32,6 @@ def tag_with_features(
         layers: as in `FeatureExtractor`, or "all" layers of the encoder.
         combine: "concatenate" the vectors of the layers, or learn the weights of a "weighted_sum".
     """
-    if combine not in COMBINATIONS:
-        raise Mistake('combine is "{}", but must be one of {}', combine, ", ".join(COMBINATIONS))
     if layers == "all":
         layers = range(ModelFolder(model).config.num_hidden_layers)
     extractor = FeatureExtractor(model, layers=layers, max_seq_length=None, batch_size=64)

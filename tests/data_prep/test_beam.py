@@ -60,14 +60,12 @@ def test_cleaning_and_the_held_out_share_are_those_of_several_processes(argument
     letters = random.Random(0)
     documents = ["\n".join(" ".join(letters.choices("abcdefgh", k=8)) for _ in range(6)) for _ in range(60)]
     documents += [*documents[:10], "é é é", "x"]
-    (tmp_path / "text").write_text("\n\n".join(f"menu\n{document}" for document in documents))
+    (tmp_path / "text").write_text("\n\n".join(documents))
     arguments += [
         f"--eval_output_file={tmp_path}/out/eval.tfrecord.gz",
         "--eval_share=0.2",
         "--remove_duplicates=exact",
-        "--drop_repeated_lines=5",
         "--min_document_words=3",
-        "--unicode_normalization=NFC",
     ]
     summary = create_pretraining_data_beam.main([*arguments, "--", "--runner=DirectRunner"])
     found = content(tmp_path / "out")

@@ -276,7 +276,7 @@ def test_number_of_opened_files_grows_only_with_the_data(letters_tokenizer, tmp_
     assert opened[80] < 1.4 * 2 * opened[40] < 1.4**2 * 4 * opened[20]
 
 
-@pytest.mark.parametrize("options", [{}, {"cleaning": Cleaning(drop_repeated_lines=60, remove_duplicates="exact")}])
+@pytest.mark.parametrize("options", [{}, {"cleaning": Cleaning(remove_duplicates="exact")}])
 def test_copies_of_the_text_are_removed_when_it_is_tokenized(text, letters_tokenizer, folder, options):
     pathlib.Path(f"{text}.gz").write_bytes(gzip.compress(pathlib.Path(text).read_bytes()))
     with stopped_at("draw_all"):

@@ -68,9 +68,7 @@ def test_labels_move_with_their_sequences_and_tokens():
     assert packed["masked_lm_positions"].tolist() == [[1, 2, 4], [3, 0, 0]]
     assert packed["masked_lm_ids"].tolist() == [[11, 12, 21], [31, 0, 0]]
     assert packed["masked_lm_weights"].tolist() == [[1, 1, 1], [1, 0, 0]]
-    assert pack(features, row_length=6, max_predictions=4)["masked_lm_ids"].tolist() == [[11, 12, 21, 0], [31, 0, 0, 0]]
-    with pytest.raises(ValueError, match="has 3 predictions, but max_predictions is 2; give at least as many"):
-        pack(features, row_length=6, max_predictions=2)
+    assert pack(features, row_length=6, multiple=4)["masked_lm_ids"].tolist() == [[11, 12, 21, 0], [31, 0, 0, 0]]
 
 
 def test_rows_are_filled_up_to_a_multiple_with_rows_of_nothing():

@@ -53,22 +53,11 @@ def test_exact_duplicates_keep_the_first_and_ignore_case_and_white_space(tmp_pat
     }
 
 
-def test_repeated_lines_count_in_different_documents(tmp_path):
-    documents = [["menu", "a"], ["Menu", "b"], ["menu"], ["c", "c", "c"], ["d"], ["d"], ["d"]]
-    train, _, report = clean(tmp_path, documents, Cleaning(drop_repeated_lines=3))
-    # Three equal documents are one, so their line stays; so does a line that a single document repeats.
-    assert train == [["a"], ["b"], ["c", "c", "c"], ["d"], ["d"], ["d"]]
-    assert report["repeated_lines"] == {"documents": 1, "lines": 3, "characters": 12}
-
-
-def test_short_documents_and_normal_forms(tmp_path):
-    documents = [["one two", "three"], ["one two"], ["日本語"], ["1 2"], ["e\u0301 ﬁ x"]]
-    cleaning = Cleaning(min_document_words=3, unicode_normalization="NFKC")
-    train, _, report = clean(tmp_path, documents, cleaning)
-    assert train == [["one two", "three"], ["日本語"], ["é fi x"]]
+def test_short_documents(tmp_path):
+    documents = [["one two", "three"], ["one two"], ["日本語"], ["1 2"]]
+    train, _, report = clean(tmp_path, documents, Cleaning(min_document_words=3))
+    assert train == [["one two", "three"], ["日本語"]]
     assert report["short"] == {"documents": 2, "lines": 2, "characters": 7 + 3}
-    train, _, _ = clean(tmp_path, documents, Cleaning(unicode_normalization="NFC"))
-    assert train[-1] == ["é ﬁ x"]
 
 
 def test_warning_about_a_filter_that_removes_much(tmp_path, messages):
@@ -80,8 +69,7 @@ def test_warning_about_a_filter_that_removes_much(tmp_path, messages):
 @pytest.mark.parametrize("chunk_bytes", [40, 300])
 def test_chunks_and_files_do_not_change_the_result(tmp_path, monkeypatch, chunk_bytes):
     documents = random_documents(8, 2) + random_documents(4, 2)
-    documents = [["menu", *lines] for lines in documents]
-    cleaning = Cleaning(drop_repeated_lines=5, remove_duplicates="exact", eval_share=0.3)
+    cleaning = Cleaning(remove_duplicates="exact", eval_share=0.3)
     expected = clean(tmp_path, documents, cleaning)
     assert len(expected[0]) + len(expected[1]) == 8
     monkeypatch.setattr(text_cleaning, "CHUNK_BYTES", chunk_bytes)
@@ -123,10 +111,8 @@ def test_the_held_out_share_does_not_leak_and_keeps_its_place(tmp_path):
 
 
 MISTAKES = {
-    "repeated": ({"drop_repeated_lines": 1}, "drop_repeated_lines=1 would remove every line"),
     "words": ({"min_document_words": -1}, "min_document_words=-1 is negative"),
     "share": ({"eval_share": 1.0}, "eval_share=1.0 is not a share"),
-    "form": ({"unicode_normalization": "NFX"}, "is not known; give one of none, NFC, NFKC"),
 }
 
 
@@ -148,7 +134,7 @@ def test_nothing_left(tmp_path):
 def text(tmp_path):
     documents = random_documents(80, 4)
     documents += documents[:10]
-    (tmp_path / "text.txt").write_text("\n\n".join("\n".join(["menu", *lines]) for lines in documents))
+    (tmp_path / "text.txt").write_text("\n\n".join("\n".join(lines) for lines in documents))
     return str(tmp_path / "text.txt")
 
 
@@ -160,7 +146,6 @@ def arguments(text, vocab_file, out):
         "eval_output_file": f"{out}/eval.tfrecord",
         "eval_share": 0.2,
         "remove_duplicates": "exact",
-        "drop_repeated_lines": 20,
         "max_seq_length": 32,
         "max_predictions_per_seq": 4,
         "dupe_factor": 2,
@@ -180,7 +165,6 @@ def test_the_program_writes_both_parts(text, letters_vocab_file, letters_tokeniz
     assert counts["exact_duplicates"]["documents"] == 10
     assert "exact duplicates: removed 10 of 90 documents" in capsys.readouterr().out
     assert summary["documents"] + summary["eval"]["documents"] == 80
-    assert counts["repeated_lines"]["lines"] == 90
     for name, part in (("train", summary), ("eval", summary["eval"])):
         file = tmp_path / "out" / f"{name}.tfrecord"
         metadata = json.loads(pathlib.Path(f"{file}.json").read_text())
@@ -192,7 +176,7 @@ def test_the_program_writes_both_parts(text, letters_vocab_file, letters_tokeniz
             [],
             letters_tokenizer,
             PretrainingDataSettings(32, 4),
-            cleaning=Cleaning(drop_repeated_lines=20, remove_duplicates="exact", eval_share=0.2),
+            cleaning=Cleaning(remove_duplicates="exact", eval_share=0.2),
         )
     )
     assert (found.cleaning, found.documents) == (counts, summary["documents"])

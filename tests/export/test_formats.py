@@ -21,7 +21,6 @@ from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.model_folder.exported import OPENERS
 from bert_keras.modeling import BertModel, ClassifierModel, PretrainingModel
 from bert_keras.modeling.number_format import dtype_policy
-from bert_keras.modeling.tagger import FeatureBasedTagger
 from bert_keras.tasks.graph.networks import IdsNetwork, in_bfloat16
 
 
@@ -184,32 +183,6 @@ def convert(name, network, folder):
 def test_a_converter_names_the_operations_that_a_format_lacks(tmp_path, name):
     with pytest.raises(SystemExit, match="^no operation for Erfc$"):
         convert(name, Unknown(), tmp_path)
-
-
-@pytest.fixture(scope="module")
-def tagger():
-    return randomise(FeatureBasedTagger(small_config(num_hidden_layers=1), 5, units=4))
-
-
-@pytest.mark.slow
-def test_a_tagger_with_lstms(tagger):
-    network = IdsNetwork(tagger, "token_classification")
-    features = random_features(network, 3, 9)
-    is_real = features["input_mask"] == 1
-    found, expected = network(features)["logits"][is_real], tagger(features)["logits"][is_real]
-    assert_close(found, expected)
-    with pytest.raises(
-        ValueError, match=r"^a tagger with LSTMs \(tagger=bilstm or bilstm_tuned\) cannot be in bfloat16: Keras"
-    ):
-        in_bfloat16(tagger)
-
-
-@pytest.mark.slow  # tf2onnx needs six seconds for the loops
-def test_only_onnx_supports_a_tagger_with_lstms(tmp_path, tagger):
-    network = IdsNetwork(tagger, "token_classification")
-    assert write_ids("onnx", network, tmp_path / "file")["largest_difference"] < 1e-5
-    with pytest.raises(SystemExit, match="^no operation for TensorListReserve"):
-        convert("litert", network, tmp_path)
 
 
 @pytest.mark.parametrize(

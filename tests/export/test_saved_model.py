@@ -11,14 +11,15 @@ import pytest
 import tensorflow as tf
 from known_models import TOKENS
 from tensorflow.core.protobuf import saved_model_pb2
-from tiny_exports import FINE_TUNED, PRETRAINED, saved_models_in_this_process
+from tiny_exports import saved_models_in_this_process
 
 from bert_keras.export.checks.saved_model_check import check_saved_model
 from bert_keras.export.checks.texts import built_in_texts
 from bert_keras.export.formats.saved_model import write_saved_model
+from bert_keras.tasks import abilities
 
 pytestmark = [pytest.mark.slow]
-TASKS = [*FINE_TUNED, *PRETRAINED]
+TASKS = [*abilities(is_exported=True)]
 
 
 @pytest.fixture(scope="module")

@@ -5,19 +5,20 @@ import pytest
 import tensorflow as tf
 from fine_tuned_models import OF_TEXTS, OF_VECTORS, random_classifier
 from known_models import TOKENS, randomise, small_config
-from tiny_exports import FINE_TUNED, PRETRAINED, Both, open_both
+from tiny_exports import Both, open_both
 
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.export.checks.saved_model_check import compare_with_python
 from bert_keras.export.checks.texts import built_in_texts
 from bert_keras.modeling import SentenceModel, weights_by_name
 from bert_keras.prediction import FeatureExtractor
+from bert_keras.tasks import abilities
 from bert_keras.tasks.classification.graph import ClassModel
 from bert_keras.tasks.pretraining.graph import FillMaskModel
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 
-TASKS = [*FINE_TUNED, *PRETRAINED]
+TASKS = [*abilities(is_exported=True)]
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -13,13 +13,13 @@ from guards import at_least
 from known_models import TOKENS
 from node import run_node
 from reference_tokenizer import random_texts
-from tiny_exports import FINE_TUNED, PRETRAINED
 from tiny_web import open_web
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.export.checks.texts import built_in_texts, items_of
 from bert_keras.export.checks.web_check import answers_in_node, run_in_node, tokens_in_node, tokens_of_python
 from bert_keras.prediction import FeatureExtractor
+from bert_keras.tasks import abilities
 
 pytestmark = pytest.mark.slow  # converts models, starts Node
 
@@ -204,7 +204,7 @@ def test_tokens_have_their_places_in_the_text_after_a_prefix(of_task, tmp_path, 
 
 
 def test_the_tokens_of_each_task_are_those_of_python(of_task):
-    for task in FINE_TUNED | PRETRAINED:
+    for task in abilities(is_exported=True):
         web = of_task(task)
         items = items_of(built_in_texts(web.live.settings))
         pairs = zip(tokens_of_python(web.live, items), tokens_in_node(web.folder, items), strict=True)
@@ -225,7 +225,7 @@ def test_random_texts(of_task):
 
 
 def test_every_task_is_described(of_task):
-    for task in FINE_TUNED | PRETRAINED:
+    for task in abilities(is_exported=True):
         web = of_task(task)
         [result] = run_in_node(web.folder, [["models"]])
         [model] = result["value"]

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from bert_keras.modeling import (
-    TAGGERS,
     BertConfig,
     BertModel,
     ClassifierModel,
-    FeatureBasedTagger,
     MultipleChoiceModel,
     PretrainingModel,
     ReplacedTokenModel,
@@ -46,8 +44,6 @@ CLASSES = {
     MultipleChoiceModel: ({}, {}),
     SquadModel: ({}, {}),
     SentenceModel: ({}, {"pooling": "max", "is_normalized": True}),
-    TAGGERS["bilstm"]: ({"num_classes": 3, "units": 5}, {}),
-    TAGGERS["bilstm_tuned"]: ({"num_classes": 3, "units": 6}, {}),
 }
 
 
@@ -175,10 +171,10 @@ def test_a_missing_pooler_is_new_where_nothing_needs_it(tmp_path, caplog):
 
 def test_mistakes_are_sentences(tmp_path, encoder):
     _, folder = encoder
-    write(tmp_path / "model", FeatureBasedTagger(CONFIG, 3, 5))
+    write(tmp_path / "model", TokenClassifierModel(CONFIG, 3))
     (tmp_path / "model" / "bert_config.json").unlink()
     with pytest.raises(FileNotFoundError, match=r"^there is no bert_config.json or config.json beside \S+; put it"):
-        FeatureBasedTagger.from_checkpoint(tmp_path / "model")
+        TokenClassifierModel.from_checkpoint(tmp_path / "model")
     with pytest.raises(ValueError, match=r'do not say how vectors are made; give pooling="cls"'):
         SentenceModel.from_checkpoint(folder)
     with pytest.raises(FileNotFoundError, match=r"^the checkpoint \S+/nowhere"):

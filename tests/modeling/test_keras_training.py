@@ -9,7 +9,6 @@ from tiny_bert import make_config, with_random_weights
 from bert_keras.modeling import (
     BertModel,
     ClassifierModel,
-    FeatureBasedTagger,
     load_weights,
     save_safetensors,
     weights_by_name,
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Gradients do not exist for varia
 class TestTraining:
     def test_dropout_is_active_in_training_only(self):
         config = make_config(num_hidden_layers=1, hidden_dropout_prob=0.5)
-        for model in (BertModel(config), ClassifierModel(config, 3), FeatureBasedTagger(config, 3, units=4)):
+        for model in (BertModel(config), ClassifierModel(config, 3)):
             plain = model(INPUTS)
             assert_same(model(INPUTS, training=False), plain)
             first, second = (arrays(model(INPUTS, training=True)) for _ in range(2))

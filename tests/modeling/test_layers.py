@@ -13,12 +13,11 @@ from tiny_bert import make_config
 
 from bert_keras.modeling import (
     BertModel,
-    FeatureBasedTagger,
-    LstmTagger,
     PretrainingModel,
     ReplacedTokenLoss,
     ReplacedTokenModel,
     SpanBoundaryModel,
+    TokenClassifierModel,
     weights_by_name,
 )
 from bert_keras.modeling.layers import (
@@ -67,7 +66,7 @@ def test_initial_values_are_cut_at_two_standard_deviations():
 
 
 def _tagger_with_lora(config):
-    tagger = LstmTagger(config, 3)
+    tagger = TokenClassifierModel(config, 3)
     enable_lora(tagger, 2)
     return tagger
 
@@ -78,7 +77,6 @@ def _tagger_with_lora(config):
         PretrainingModel,
         SpanBoundaryModel,
         _tagger_with_lora,
-        lambda config: FeatureBasedTagger(config, 3, units=4),
         lambda config: ReplacedTokenLoss(ReplacedTokenModel(config), 0.5),
     ],
 )

@@ -13,7 +13,7 @@ import rounding
 from fine_tuned_models import FINE_TUNED, OF_VECTORS, write_fine_tuned
 from known_models import random_model, randomise, small_config, write_model
 
-from bert_keras.model_folder.tasks import TASKS
+from bert_keras import tasks
 from bert_keras.modeling import ReplacedTokenModel, SentenceModel
 from bert_keras.prediction import (
     FeatureExtractor,
@@ -203,9 +203,15 @@ def several_in_containers(texts, takes_pairs):
         yield np.array(texts)
 
 
-TASK_OF = {task.predictor: name for name, task in TASKS.items()}
+TASK_OF = {tasks.predictor_of(task).__name__: task for task in tasks.abilities()}
 # Pairs have the class of single texts.
 NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name == "classification of pairs" else []) for name in CASES]
+
+
+def test_every_task_has_a_case():
+    classes = {case.class_ for case in CASES.values()}
+    of_cases = {tasks.predictor_of(name) for name in CASES if name in tasks.abilities()} | classes
+    assert of_cases >= {tasks.predictor_of(task) for task in tasks.abilities()}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,8 +5,7 @@ import pytest
 from fine_tuned_models import OF_TAGS, TAGS, randomise, small_config, word_tagger, write_fine_tuned
 from known_models import ids_of
 
-from bert_keras.modeling import weights_by_name
-from bert_keras.modeling.tagger import TAGGERS
+from bert_keras.modeling import TokenClassifierModel, weights_by_name
 from bert_keras.prediction import Entity, EntityTagger
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
@@ -59,18 +58,9 @@ def test_every_word_of_a_long_text_is_tagged_once(tagger, messages):
     assert messages[-1] == "texts longer than 16 tokens were read through windows: 1 of 2"
 
 
-# LSTMs take long to trace.
-@pytest.mark.parametrize(
-    "tagger",
-    ["linear", pytest.param("bilstm", marks=pytest.mark.slow), pytest.param("bilstm_tuned", marks=pytest.mark.slow)],
-)
-def test_probabilities_are_those_of_a_plain_call(tmp_path, tagger):
-    model = randomise(TAGGERS[tagger](small_config(num_hidden_layers=1), len(TAGS)), seed=3)
-    for name, weight in weights_by_name(model).items():
-        # The LSTMs have 768 units, whose sums would saturate every probability at 0 or 1.
-        weight.assign(weight * (0.05 if tagger == "bilstm" and name.startswith("tagger/layer") else 1))
-    settings = OF_TAGS | {"tagger": tagger}
-    folder = write_fine_tuned(tmp_path, model, "token_classification", labels=TAGS, **settings)
+def test_probabilities_are_those_of_a_plain_call(tmp_path):
+    model = randomise(TokenClassifierModel(small_config(num_hidden_layers=1), len(TAGS)), seed=3)
+    folder = write_fine_tuned(tmp_path, model, "token_classification", labels=TAGS, **OF_TAGS)
     text = "he was hungry so she walks ."
     ids = np.array([ids_of("[CLS] he was hungry so she walk ##s . [SEP]")], np.int32)
     features = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}

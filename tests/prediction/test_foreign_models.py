@@ -11,9 +11,9 @@ from tiny_variants import make_variant
 import convert_checkpoint
 import export_model
 import predict
+from bert_keras import tasks
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling import ReplacedTokenModel
 from bert_keras.prediction import Limits, open_model
 
@@ -44,7 +44,7 @@ def test_the_class_names_the_task(tmp_path, architecture):
     folder = ModelFolder(tmp_path / "model")
     assert (folder.settings["task"], folder.max_seq_length) == (task, 40)
     assert all(ModelFolder(tmp_path / "model", task=each).settings["task"] == each for each in (task, *others))
-    assert TASKS[task].predictor == type(open_model(tmp_path / "model")).__name__
+    assert tasks.predictor_of(task) is type(open_model(tmp_path / "model"))
     wrong = "classification" if task == "question_answering" else "question_answering"
     with pytest.raises(
         Mistake, match=f"task={wrong} is not a task of {architecture}, the class in .*config.json; give"

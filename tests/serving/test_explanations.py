@@ -10,7 +10,7 @@ pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 import jsonschema
 import requests
 from fine_tuned_models import FINE_TUNED
-from running_server import LONG_TEXT
+from running_server import LONG_TEXT, SERVED
 
 from bert_keras.prediction.attention import HEAD_COLUMNS, looks_at
 
@@ -74,7 +74,7 @@ def questions_of(model, item, monkeypatch):
     return asked
 
 
-@pytest.mark.parametrize("task", CASES)
+@pytest.mark.parametrize("task", SERVED)
 def test_the_tokens_are_those_that_the_network_reads_with_their_places(server, ask, monkeypatch, task):
     item, model = CASES[task], model_of(server, task)
     status, answer = ask("tokens", task, item=item)
@@ -112,7 +112,7 @@ def test_windows_continue_where_the_text_does(ask):
             assert before[0] < after[0] <= before[-1] < after[-1], task
 
 
-@pytest.mark.parametrize("task", CASES)
+@pytest.mark.parametrize("task", SERVED)
 def test_the_attention_is_that_of_the_encoder(server, ask, task):
     model = model_of(server, task)
     _, questions = model.predictor.sequences(model.text_of(CASES[task]))

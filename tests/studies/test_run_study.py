@@ -11,12 +11,12 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from bert_keras.cli.flags import ending_at_sigterm
-from bert_keras.modeling import open_checkpoint, read_config
+from bert_keras.modeling import open_checkpoint
 from bert_keras.prediction import SentenceScorer
 from bert_keras.tasks.tagging.conll import read_conll
-from studies import catalog, run_study
+from studies import run_study
 from studies.runner import models
-from studies.runner import study as runner_study
+from studies.runner.catalog import STUDIES
 from studies.runner.corpus import read_documents
 from studies.runner.study import Claim, Scale, Study, Variant
 from studies.runner.word_features import WeightedSumClassifier, tag_with_features
@@ -28,8 +28,6 @@ STUDY = Study(
     {
         "pre-trained": Variant(),
         "only masks": Variant(records={"replace_prob": 1.0, "keep_prob": 0.0}, probes={"zorro": {}}),
-        "more on the texts of STS-B": Variant(more_text="stsb", probes={"stsb": {}}),
-        "more on the same text": Variant(more_text="corpus", probes={"stsb": {}}),
         "random weights": Variant(is_trained=False, probes={"bits_per_byte": {}}),
     },
     ("bits_per_byte", "zorro", "sst2", "stsb", "qnli", "squad", "ner", "ner_features"),
@@ -125,10 +123,10 @@ def test_a_study_continues_and_reports(data, tmp_path, monkeypatch):
     assert [named["seed"] for named in trained] == [0]
     assert report.joinpath("tiny.csv").read_text(encoding="utf-8").count("\n") == 1 + 8
     report = run(data, tmp_path, "--seeds=0,1")
-    # Four variants that train, two seeds; one was there.
-    assert [named["seed"] for named in trained] == [0, 0, 0, 0, 1, 1, 1, 1]
+    # Two variants that train, two seeds; one was there.
+    assert [named["seed"] for named in trained] == [0, 0, 1, 1]
     results = report.joinpath("tiny.csv").read_text(encoding="utf-8")
-    assert results.count("\n") == 1 + 8 + 1 + 1 + 1 + 1
+    assert results.count("\n") == 1 + 8 + 1 + 1
     text = report.joinpath("tiny.md").read_text(encoding="utf-8")
     assert "| pre-training helps | ours | " in text
     assert report.joinpath("tiny.png").read_bytes().startswith(b"\x89PNG")
@@ -136,25 +134,10 @@ def test_a_study_continues_and_reports(data, tmp_path, monkeypatch):
     report.joinpath("tiny.md").unlink()
     run(data, tmp_path, "--seeds=0,1")
     run(data, tmp_path, "--report")
-    assert len(trained) == 8
+    assert len(trained) == 4
     assert report.joinpath("tiny.csv").read_text(encoding="utf-8") == results
     assert report.joinpath("tiny.md").read_text(encoding="utf-8") == text
     check_bits(data, tmp_path, results)
-    # All studies, of which one has results.
-    monkeypatch.setattr(run_study, "NAMES", ("other", "tiny"))
-    monkeypatch.setattr(
-        catalog, "STUDIES", {"tiny": STUDY, "other": dataclasses.replace(STUDY, config={"vocab_size": 7})}
-    )
-    monkeypatch.setitem(runner_study.SCALES, "smoke", SCALE)
-    shown = tmp_path / "shown"
-    shown.mkdir()
-    (shown / "cells").symlink_to(tmp_path / "cells")
-    flags = f"--data_dir={data}", f"--output_dir={shown}", f"--input_file={data}/corpus/*.txt"
-    run_study.main(["run_study.py", "all", *flags, "--report"])
-    assert len(trained) == 8
-    assert {path.name for path in (shown / "smoke").iterdir()} == {"tiny.md", "tiny.csv", "tiny.png", "claims.md"}
-    assert (shown / "smoke" / "tiny.csv").read_text(encoding="utf-8") == results
-    assert (shown / "smoke" / "claims.md").read_text(encoding="utf-8").count("| undecided |") == 2
 
 
 def end_in_training(data, folder, monkeypatch):
@@ -186,37 +169,29 @@ def check_bits(data, folder, results):
 @pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_graphs")
-def test_checkpoints_of_one_run_are_probed_and_left_to_right_models_too(data, tmp_path):
-    kinds = {"masked": {}, "left": {"is_decoder": True}}
-    variants = {
-        f"{kind} {share}": Variant(config=config, share=share) for kind, config in kinds.items() for share in (0.5, 1.0)
-    }
+def test_checkpoints_of_one_run_are_probed(data, tmp_path):
+    variants = {f"after {share}": Variant(share=share) for share in (0.5, 1.0)}
     study = Study("Steps", variants, ("bits_per_byte", "zorro", "sst2", "ner"), ())
     scale = dataclasses.replace(SCALE, training=SCALE.training | {"num_train_steps": 5})
     report = run(data, tmp_path, "--seeds=0", study=study, scale=scale)
     rows = csv.DictReader((report / "tiny.csv").read_text(encoding="utf-8").splitlines())
     found = {(row["variant"], row["probe"]): float(row["value"]) for row in rows}
-    assert len(found) == 4 * 4
+    assert len(found) == 2 * 4
     [corpus] = tmp_path.glob("cells/corpus-*")
     held_out = sorted(set(filter(None, (corpus / "held_out.txt").read_text(encoding="utf-8").split("\n"))))
     random.Random(1).shuffle(held_out)
-    models = {read_config(path).is_decoder: path for path in tmp_path.glob("cells/model-*/model")}
-    assert len(models) == 2
-    for kind, config in kinds.items():
-        for share, step in ((0.5, 2), (1.0, 5)):
-            scorer = SentenceScorer(models[bool(config)] / f"model.ckpt-{step}")
-            bits = sum(-score.log_probability / math.log(2) for score in scorer(held_out[:4]))
-            expected = bits / sum(map(len, held_out[:4]))
-            assert found[f"{kind} {share}", "bits_per_byte"] == pytest.approx(expected, rel=1e-5)
-    with pytest.raises(ValueError, match="^--model_dir is for one model, but tiny trains several"):
-        run(data, tmp_path, f"--model_dir={models[False]}", study=study)
+    [model] = tmp_path.glob("cells/model-*/model")
+    for share, step in ((0.5, 2), (1.0, 5)):
+        scorer = SentenceScorer(model / f"model.ckpt-{step}")
+        bits = sum(-score.log_probability / math.log(2) for score in scorer(held_out[:4]))
+        assert found[f"after {share}", "bits_per_byte"] == pytest.approx(bits / sum(map(len, held_out[:4])), rel=1e-5)
 
 
 @pytest.mark.rare
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_graphs")
 def test_discriminators_are_trained_and_probed(data, tmp_path):
-    study = dataclasses.replace(catalog.STUDIES["electra"], probes=("sst2", "ner"), claims=())
+    study = dataclasses.replace(STUDIES["electra"], probes=("sst2", "ner"), claims=())
     scale = dataclasses.replace(SCALE, training=SCALE.training | {"num_train_steps": 8})
     report = run(data, tmp_path, "--seeds=0", study=study, scale=scale)
     assert report.joinpath("tiny.csv").read_text(encoding="utf-8").count("\n") == 1 + 3 * 2
@@ -245,8 +220,6 @@ def test_a_model_of_the_user_takes_the_place_of_a_new_one(data, tmp_path):
     assert scores["embeddings"] == 1.0
     train = read_conll(data / "conll2003/train.txt")
     assert tag_with_features(str(model), train, train, ["embeddings"]) == [list(one.tags) for one in train]
-    with pytest.raises(ValueError, match="^--model_dir is for one model, but tiny trains several"):
-        run(data, tmp_path, f"--model_dir={model}")
     # The best constant answer of SST-2 here is the more frequent label: 2 of 4 nouns, in the first six rows 4 of 6.
     run(
         data,
@@ -283,31 +256,16 @@ def test_a_weighted_sum_of_layers_finds_the_layer_that_knows():
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ([], "^the study is nothing, but one of these is needed: continued, electra, features, masking, masks, "),
-        (["mask"], "^the study is mask, but one of these is needed: "),
-        (
-            ["all", "--variants=x"],
-            "^--variants is for one study, but the study is all; name one, or leave --variants out$",
-        ),
-        (["masking", "--probes=glue"], '^--probes has "glue", but the probes of this study are: bits_per_byte; zorro'),
-        (
-            ["masking", "--variants=x", "--data_dir={data}"],
-            '^--variants has "x", but the variants of this study are',
-        ),
-        (["masking", "--seeds=x", "--data_dir={data}"], '^--seeds has "x", which is not a whole number; give numbers'),
-        (
-            ["seeds", "--scale=full", "--data_dir={data}"],
-            "^--scale=full needs --model_dir: its rates are too low for a",
-        ),
-        (["masking", "--seeds=20", "--data_dir={data}"], "^the seed 20 is not from 0 to 19; give other --seeds"),
-        (
-            ["pretraining", "--data_dir={data}"],
-            "has no blimp, which the probe blimp needs; put it there, or",
-        ),
-        (
-            ["masking", "--model_dir=x", "--data_dir={data}"],
-            "^--model_dir is for one model, but masking trains several",
-        ),
+        ([], "^the study is nothing, but one of these is needed: electra, features, pretraining, seeds, spans, steps$"),
+        (["span"], "^the study is span, but one of these is needed: "),
+        (["spans", "--probes=glue"], '^--probes has "glue", but the probes of this study are: squad; ner'),
+        (["spans", "--variants=x", "--data_dir={data}"], '^--variants has "x", but the variants of this study are'),
+        (["spans", "--seeds=x", "--data_dir={data}"], '^--seeds has "x", which is not a whole number; give numbers'),
+        (["seeds", "--data_dir={data}"], "^seeds needs --model_dir: the folder of a model that is trained"),
+        (["spans", "--scale=full", "--data_dir={data}"], "^--scale=full is for a model that is trained, but spans "),
+        (["spans", "--seeds=20", "--data_dir={data}"], "^the seed 20 is not from 0 to 19; give other --seeds"),
+        (["pretraining", "--data_dir={data}"], "has no blimp, which the probe blimp needs; put it there, or"),
+        (["spans", "--model_dir=x", "--data_dir={data}"], "^--model_dir is for one model, but spans trains several"),
     ],
 )
 def test_mistakes(data, tmp_path, monkeypatch, flags, message):

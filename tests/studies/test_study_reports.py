@@ -9,16 +9,15 @@ from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.modeling import BertConfig
 from bert_keras.settings.fields import setting_fields
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
-from studies.catalog import STUDIES
-from studies.run_study import NAMES
+from studies.runner.catalog import STUDIES
 from studies.runner.probes import PROBES
-from studies.runner.report import claims_report, csv_report, markdown_report, picture_report, verdict_on
+from studies.runner.report import csv_report, markdown_report, picture_report, verdict_on
 from studies.runner.study import SCALES, Claim, Study, Variant
 
 CLAIM = Claim("a is better", "section 9", better="a", worse="b", probe="zorro")
 STUDY = Study(
     "A title",
-    {"a": Variant(paper={"NER": 9.5}), "b|c": Variant(), "b": Variant()},
+    {"a": Variant(), "b|c": Variant(), "b": Variant()},
     ("zorro", "bits_per_byte"),
     (CLAIM,),
 )
@@ -36,19 +35,17 @@ def results(num_right, num_seeds=3, num_examples=50):
 
 
 @pytest.mark.parametrize(
-    ("num_a", "num_b", "num_seeds", "margin", "probe", "verdict"),
+    ("num_a", "num_b", "num_seeds", "probe", "verdict"),
     [
-        (50, 10, 3, 0.0, "zorro", "reproduced"),
-        (10, 50, 3, 0.0, "zorro", "not reproduced"),
-        (10, 50, 3, 0.0, "bits_per_byte", "reproduced"),  # fewer bits are better
-        (25, 25, 3, 0.0, "zorro", "undecided"),
-        (50, 10, 2, 0.0, "zorro", "undecided"),
-        (25, 25, 3, 0.1, "zorro", "reproduced"),  # worse by less than 0.1
-        (10, 50, 3, 0.1, "zorro", "not reproduced"),
+        (50, 10, 3, "zorro", "reproduced"),
+        (10, 50, 3, "zorro", "not reproduced"),
+        (10, 50, 3, "bits_per_byte", "reproduced"),  # fewer bits are better
+        (25, 25, 3, "zorro", "undecided"),
+        (50, 10, 2, "zorro", "undecided"),
     ],
 )
-def test_verdicts(num_a, num_b, num_seeds, margin, probe, verdict):
-    claim = Claim("a is better", "section 9", better="a", worse="b", probe=probe, margin=margin)
+def test_verdicts(num_a, num_b, num_seeds, probe, verdict):
+    claim = Claim("a is better", "section 9", better="a", worse="b", probe=probe)
     found = {("a", probe): results(num_a, num_seeds), ("b", probe): results(num_b, num_seeds)}
     given, advantage = verdict_on(claim, found)
     assert given == verdict
@@ -80,7 +77,6 @@ def test_reports_of_what_exists():
     ]
     assert "| b\\|c | 0.0 [0.0, 0.0] | 1 | 3.5 |" in lines
     assert "| b |  | 0 | 0.0 |" in lines
-    assert lines[lines.index("| variant | NER |") + 2 :][:2] == ["| a | 9.5 |", ""]
     assert "| a is better | section 9 |  | undecided |" in lines
     assert "python studies/run_study.py x --variants='a'" in lines
     rows = list(csv.DictReader(csv_report("x", STUDY, found).splitlines()))
@@ -89,9 +85,6 @@ def test_reports_of_what_exists():
         ("b|c", "1", "50", "0.0"),
     ]
     assert picture_report(STUDY, found).startswith(b"\x89PNG")
-    text = claims_report([(STUDY, found), (STUDY, {})], "python studies/run_study.py all")
-    assert "\n2 claims: 0 reproduced, 0 not reproduced, 2 undecided.\n" in text
-    assert text.count("| A title | a is better | section 9 |  | undecided |") == 2
 
 
 def test_the_spread_over_seeds_is_that_of_single_runs():
@@ -109,24 +102,18 @@ def test_the_spread_over_seeds_is_that_of_single_runs():
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_declarations_of_a_study_are_valid(name):
     study = STUDIES[name]
-    assert tuple(STUDIES) == NAMES
     # The flag --variants separates them by commas.
     assert not any("," in variant or variant != variant.strip() for variant in study.variants)
     flags = {field.name for field in setting_fields(PretrainingSettings)}
     for scale in SCALES.values():
+        BertConfig(vocab_size=scale.vocab_size, **scale.config)
         for of_variant in study.variants.values():
-            BertConfig(**{"vocab_size": scale.vocab_size, **scale.config, **study.config, **of_variant.config})
             records = PretrainingDataSettings(**{**scale.records, **of_variant.records})
             assert records.max_seq_length <= scale.config["max_position_embeddings"]
             assert flags >= {*scale.training, *of_variant.training}
             checkpoints = of_variant.share / of_variant.saved_share
             assert checkpoints == pytest.approx(round(checkpoints))
             assert set(of_variant.probes or {}) <= set(study.probes)
-            assert of_variant.more_text in {
-                None,
-                "corpus",
-                *(name for name, probe in PROBES.items() if probe.documents),
-            }
         assert set(study.probes) <= set(scale.probes) == set(PROBES)
     for claim in study.claims:
         for variant, probe in ((claim.better, claim.better_probe or claim.probe), (claim.worse, claim.probe)):

@@ -11,8 +11,6 @@ from tiny_bert import make_config, make_features, with_random_weights
 from bert_keras.modeling import (
     ClassificationLoss,
     ClassifierModel,
-    FeatureBasedTagger,
-    LstmTagger,
     MultiLabelLoss,
     MultipleChoiceModel,
     PretrainingLoss,
@@ -217,12 +215,6 @@ CELLS = {
         TAGS,
         of_tokens,
         POOLER,
-    ),
-    "tags of a frozen encoder": Cell(
-        model_of(lambda config: FeatureBasedTagger(config, 3, units=4), TokenClassificationLoss), TAGS, None, ("bert/",)
-    ),
-    "tags of LSTMs": Cell(
-        model_of(lambda config: LstmTagger(config, 3, units=4), TokenClassificationLoss), TAGS, None, POOLER
     ),
     "answers": Cell(
         model_of(SquadModel, SquadLoss),

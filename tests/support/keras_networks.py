@@ -8,8 +8,6 @@ from tiny_bert import make_config
 from bert_keras.modeling import (
     BertModel,
     ClassifierModel,
-    FeatureBasedTagger,
-    LstmTagger,
     MultipleChoiceModel,
     PretrainingModel,
     SquadModel,
@@ -27,8 +25,6 @@ MODELS = {
     "token classifier": lambda **options: TokenClassifierModel(CONFIG, 3, **options),
     "choices": lambda **options: MultipleChoiceModel(CONFIG, **options),
     "squad": lambda **options: SquadModel(CONFIG, **options),
-    "tuned tagger": lambda **options: LstmTagger(CONFIG, 3, **options),
-    "tagger": lambda **options: FeatureBasedTagger(CONFIG, 3, units=4, **options),
 }
 
 

@@ -33,11 +33,10 @@ _WORDS = [
 VOCABULARY = [*_WORDS, *(f"[unused{number}]" for number in range(VOCAB_SIZE - len(_WORDS)))]
 SENTENCES = "He was hungry.\nSo he ate.\n\nParis is the capital.\nShe is in Paris.\n\nThe film was good.\nThey left.\n"
 RELEASED = re.compile(r"\b\w+_L-(?:12|24)_[\w-]+|\bbert-base-[\w-]+|\bminilm\b")
-# The tagger with LSTMs and, by default, the program for vectors read four layers; first steps freezes two.
+# By default, the program for vectors reads four layers; first steps freezes two.
 NUM_LAYERS = {
     "docs/guides/distillation.md": 12,
     "docs/guides/extract_features.md": 4,
-    "docs/guides/ner.md": 4,
     "docs/tutorials/first_steps.md": 2,
 }
 
@@ -284,6 +283,7 @@ FILES_OF_PAGES = {
         "quiz.csv": _rows(_QUIZ, lambda n, text, label: [text, *"abcd", n % 4], ","),
     },
     "docs/guides/distillation.md": {"more.csv": _rows("text", lambda n, text, label: [text], ",")},
+    "docs/guides/domain_model.md": {"reviews": _folder(a__txt=_text(SENTENCES)), "dev.csv": _LABELLED},
     "docs/guides/faq.md": {"old_run": _checkpoint("model.ckpt-1000", PretrainingModel)},
     "docs/guides/hugging_face.md": {
         "sentiment_hf": _foreign,

@@ -9,7 +9,10 @@ import requests
 
 from bert_keras.serving.app import Server, ServerSettings
 from bert_keras.serving.connections import BoundedServer, config_of
+from bert_keras.tasks import abilities
 
+# The tasks of the server of these tests. `replaced_tokens` needs another checkpoint; tests/prediction serves it.
+SERVED = [task for task in abilities() if task != "replaced_tokens"]
 # Longer than the models of these tests read at once.
 LONG_TEXT = "\U0001f600 he is in paris , she walks . so he ate \u05e9\u05dc\u05d5\u05dd " * 3
 

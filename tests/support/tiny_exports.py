@@ -15,14 +15,13 @@ import tensorflow as tf
 from fine_tuned_models import FINE_TUNED, write_fine_tuned  # noqa: F401 (for the tests)
 from known_models import random_model, randomise, small_config, write_model
 
-from bert_keras import prediction
+from bert_keras import tasks
 from bert_keras.export.checks import saved_model_check
 from bert_keras.export.checks.saved_model_check import compare_with_python
 from bert_keras.export.choices import PLACES, network_place
 from bert_keras.export.formats import converters, ids_formats
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.saved_model import make_text_model
-from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling import ReplacedTokenModel
 from bert_keras.prediction import FeatureExtractor, open_model
 from bert_keras.tasks.graph.networks import IdsNetwork
@@ -80,7 +79,7 @@ def open_pretrained(folder, task):
     if task == "vectors":
         return FeatureExtractor(path, [-1], "mean", settings["max_seq_length"]), settings
     options = {"top_k": settings["top_k"]} if task == "fill_mask" else {}
-    return getattr(prediction, TASKS[task].predictor)(path, **options), settings
+    return tasks.predictor_of(task)(path, **options), settings
 
 
 def open_both(folder, model, task, tokenizer, is_traced=False, **settings):

@@ -17,6 +17,7 @@ import serve
 from bert_keras.cli.flags import parse
 from bert_keras.engine.report import Result
 from bert_keras.programs.command import Program, run_command
+from bert_keras.tasks import abilities
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 
@@ -43,7 +44,7 @@ def check(commands, names, capsys):
             parse(program.define_flags(), [name, *arguments], "")
 
 
-@pytest.mark.parametrize("task", [*FINE_TUNED, "vectors"])
+@pytest.mark.parametrize("task", abilities(is_fine_tuned=True))
 def test_the_commands_of_a_fine_tuned_model_work(task, tmp_path, capsys):
     make, settings = FINE_TUNED.get(task, (lambda: random_model().bert, OF_VECTORS))
     folder = write_fine_tuned(tmp_path / "a run", make(), task, **settings)

@@ -20,11 +20,10 @@ from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.modeling.objectives import replaced_tokens
 
 PLAIN = make_config(**SIZES)
-# The vector of [CLS] of a model that reads left to right is refused, see test_run_sentence_vectors.py; LSTMs on an
-# encoder that does not change have nothing that LoRA could adapt, see test_run_ner.py. Few-shot models have no LoRA.
+# The vector of [CLS] of a model that reads left to right is refused, see test_run_sentence_vectors.py. Few-shot
+# models have no LoRA.
 REFUSED = {
     ("left to right", "ranked vectors of [CLS]"),
-    ("lora", "tags of a frozen encoder"),
     ("lora", "vectors of classes"),
 }
 

@@ -12,6 +12,7 @@ from bert_keras.engine import loop
 from bert_keras.engine import trainer as trainers
 from bert_keras.engine.evaluation_pass import Evaluation
 from bert_keras.engine.loop import Hooks, train
+from bert_keras.runs.state import RunState
 from bert_keras.settings.groups import RunSettings
 
 
@@ -54,14 +55,7 @@ class Recorder:
 
     is_writable = has_results = False
     since_row = None
-    state = types.SimpleNamespace(
-        end=None,
-        processes={},
-        note_process=lambda process: None,
-        since_row=lambda step: None,
-        evaluations=dict,
-        note_evaluation=lambda step, metrics: None,
-    )
+    state = RunState("no folder", is_writable=False)
 
     def __init__(self):
         self.saved, self.rows, self.evaluated, self.steps_seen, self.order = [], [], [], 0, []

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import pathlib
 import re
-from types import ModuleType
 from typing import Any
 
 import keras
@@ -22,10 +21,12 @@ from training_runs import rows_of
 
 import bert_keras
 from bert_keras.modeling import PretrainingModel, save_checkpoint, weights_by_name
-from bert_keras.programs import classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad
+from bert_keras.programs.calls import actions_of
+from bert_keras.programs.command import PROGRAMS, Program
 from bert_keras.settings import effects
 from bert_keras.settings.fields import Settings, setting_fields
 
+_, classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad = PROGRAMS.values()
 WORDS = TOKENS[5:18]
 TEXTS = [f"{first} {second} {first}" for first in WORDS[:5] for second in WORDS[5:10]]
 CLASSED = [(text, ["bad", "good"][number % 2]) for number, text in enumerate(TEXTS)]
@@ -79,7 +80,7 @@ class Context:
     the rows of training.
     """
 
-    program: ModuleType
+    program: Program
     base: dict[str, Any]
     unused: dict[str, Any]
     logged: frozenset[str] = frozenset()
@@ -87,12 +88,14 @@ class Context:
     @property
     def settings(self):
         """The settings of the run with both, with a word in place of the data."""
-        program = self.program._PROGRAM
+        program = self.program
         data = {f"{name}_data": f"{name}_file" for name in ("train", "eval", "predict", "unlabeled")}
         data |= {"train_data": "input_file"} if self.program is pretraining else {}
         given = {data.get(name, name): "data" if name in data else value for name, value in self.base.items()}
         given |= self.unused
-        return program.settings.from_arguments(program.function, {**program._actions(given.keys()), **given})
+        return program.settings.from_arguments(
+            program.function, {**actions_of(program.settings, given.keys()), **given}
+        )
 
 
 CONTEXTS = {
@@ -201,12 +204,6 @@ CONTEXTS = {
             "predict_data": [text.split() for text in TEXTS],
         },
         {"word_column": 1, "tag_column": 0},
-    ),
-    "an encoder that does not change": Context(
-        ner,
-        {**TUNED, "train_data": SENTENCES, "eval_data": SENTENCES[:4], "tagger": "bilstm"}
-        | {"max_seq_length": 5, "max_steps": 1},
-        {"freeze_layers": 1, "layer_decay": 0.5, "recompute": True, "lora_rank": 2},
     ),
     "SQuAD 1.1": Context(
         squad,
@@ -342,7 +339,7 @@ def run(program, settings, files, folder):
         name: str(files / value[1:]) if isinstance(value, str) and value.startswith("@") else value
         for name, value in settings.items()
     }
-    function = getattr(bert_keras, program._PROGRAM.function)
+    function = getattr(bert_keras, program.function)
     return function(output_dir=folder, verbose=False, **given)
 
 
@@ -372,7 +369,7 @@ def assert_same(run, expected, context):
 def test_every_condition_of_a_setting_has_a_run():
     conditions = set()
     for program in (classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad):
-        fields = {field.name: field.metadata for field in setting_fields(program._PROGRAM.settings)}
+        fields = {field.name: field.metadata for field in setting_fields(program.settings)}
         for name, about in fields.items():
             others = {*about["needs"], *about["needs_any"], *about["unless"]}
             conditions |= {(name, other) for other in others & fields.keys()}

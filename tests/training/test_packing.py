@@ -1,7 +1,6 @@
 """Training on packed rows gives the same results as training on the same examples unpacked."""
 
 import json
-import types
 
 import numpy as np
 import pytest
@@ -187,6 +186,5 @@ def test_a_run_that_resumes_with_packed_rows_reads_nothing_up_to_its_step(make_e
 
     monkeypatch.setattr(pretraining, "training_batches", counted)
     settings = PretrainingSettings(train_batch_size=4, seed=1, pack=True)
-    loss = types.SimpleNamespace(model=types.SimpleNamespace(config=CONFIG))
-    pretraining._batches(settings, loss, tf.distribute.get_strategy(), None, 7)
+    pretraining._Opened(settings, tf.distribute.get_strategy(), CONFIG, None, None).batches(7)
     assert num_read == {0: 3, 7: 0}

@@ -22,17 +22,9 @@ from states import assert_bit_equal, weights_in
 from tiny_classes import run, texts, write_start, write_texts
 from training_runs import rows_of, stop_after
 
-from bert_keras import (
-    TextClassifier,
-    pretrain,
-    train_classifier,
-    train_few_shot,
-    train_ner,
-    train_reranker,
-    train_sentence_vectors,
-    train_squad,
-)
-from bert_keras.programs import classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad
+import bert_keras
+from bert_keras import TextClassifier, pretrain, train_classifier
+from bert_keras.programs.command import PROGRAMS
 from bert_keras.settings.fields import setting_fields
 
 TRAIN, DEV = texts(48, 1), texts(20, 2)
@@ -268,24 +260,16 @@ def test_the_home_folder_is_found_in_paths_of_arguments(short, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("function", "program"),
-    [
-        (pretrain, pretraining),
-        (train_classifier, classifier),
-        (train_few_shot, few_shot),
-        (train_ner, ner),
-        (train_reranker, reranker),
-        (train_sentence_vectors, sentence_vectors),
-        (train_squad, squad),
-    ],
+    "program", [pytest.param(program, id=name) for name, program in PROGRAMS.items() if name != "check_labels"]
 )
-def test_editors_see_every_flag_as_an_argument(function, program):
+def test_editors_see_every_flag_as_an_argument(program):
+    function = getattr(bert_keras, program.function)
     arguments = inspect.signature(function).parameters
     names = ["train_data", "eval_data", *(["predict_data"] if function is not pretrain else [])]
     assert list(arguments)[: len(names)] == names
-    names = {field.name for field in setting_fields(program._PROGRAM.settings)}
+    names = {field.name for field in setting_fields(program.settings)}
     assert names | {"on_step", "on_evaluation", "on_save", "verbose"} <= set(arguments)
-    internal = {field.name for field in dataclasses.fields(program._PROGRAM.settings)} - names
+    internal = {field.name for field in dataclasses.fields(program.settings)} - names
     assert "given" in internal
     assert not internal & set(arguments)
     assert arguments["seed"].default == 12345

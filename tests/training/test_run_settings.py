@@ -5,13 +5,11 @@ import dataclasses
 import pytest
 
 from bert_keras.mistakes import Mistake
-from bert_keras.programs import classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad
+from bert_keras.programs import command
 from bert_keras.settings.effects import ON, is_meant, refuse
 from bert_keras.settings.fields import Settings, setting, setting_fields
 
-PROGRAMS = [
-    each._PROGRAM.settings for each in (classifier, few_shot, ner, pretraining, reranker, sentence_vectors, squad)
-]
+PROGRAMS = [program.settings for name, program in command.PROGRAMS.items() if name != "check_labels"]
 # The settings that every run of their programs reads, if it does what they are for: do_predict needs predict_file.
 ALWAYS_USED = """
     adam_beta_1 adam_beta_2 adam_bias_correction adam_epsilon answer_language answer_text bert_config_file
@@ -21,7 +19,7 @@ ALWAYS_USED = """
     masked_lm_loss_weight max_answer_length max_eval_steps max_predictions_per_seq max_query_length max_seq_length
     max_steps mine_negatives n_best_size normalize num_seeds num_train_epochs num_train_steps num_warmup_steps
     objective output_dir pooling precision predict_batch_size predict_file prefix rerank_loss run_config
-    save_checkpoints_steps score_column strategy strip_accents tagger task_name text_columns tfds train_batch_size
+    save_checkpoints_steps score_column strategy strip_accents task_name text_columns tfds train_batch_size
     train_file use_tpu verbose_logging version_2_with_negative vocab_file warmup_proportion weight_decay_rate
 """
 # Those that some data or models do not use; `Task.no_effect` and the run have the reasons.

@@ -153,10 +153,10 @@ def test_evaluations_keep_the_digits_of_the_table_and_end_before_a_step_that_run
 
 def test_the_result_of_a_try_stays(tmp_path):
     state = RunState(str(tmp_path), is_writable=True)
-    assert state.result is None
-    state.result = {"value": None, "status": "not finite"}
+    assert state["result"] is None
+    state["result"] = {"value": None, "status": "not finite"}
     state.note_evaluation(2, {})
-    assert RunState(str(tmp_path), is_writable=True).result == {"value": None, "status": "not finite"}
+    assert RunState(str(tmp_path), is_writable=True)["result"] == {"value": None, "status": "not finite"}
 
 
 def test_a_decision_stays(tmp_path):

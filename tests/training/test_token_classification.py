@@ -5,14 +5,12 @@ import types
 
 import numpy as np
 import pytest
-from known_models import TOKENS, make_config
+from known_models import TOKENS
 from seqeval.metrics import f1_score
 from seqeval.scheme import IOB2
 
 from bert_keras.data_prep.text.same_text import find_shared
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.modeling import TokenClassifierModel, weights_to_load
-from bert_keras.modeling.tagger import FeatureBasedTagger, LstmTagger
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.tasks.tagging.settings import NerSettings
 from bert_keras.tasks.tagging.task import TokenClassification
@@ -90,7 +88,7 @@ PREDICTED = [["B-PER", "O", "B-LOC", "I-LOC", "O"], ["B-LOC", "B-PER"]]
 
 
 def test_it_learns_the_tags_of_the_training_file(make, messages):
-    task = make(dev=DEV, tagger="bilstm", document_context=True)
+    task = make(dev=DEV, document_context=True)
     assert task.tags == TAGS
     assert task.describe() == {
         "task": "token_classification",
@@ -98,7 +96,6 @@ def test_it_learns_the_tags_of_the_training_file(make, messages):
         "tag_scheme": "BIO",
         "max_seq_length": 12,
         "document_context": True,
-        "tagger": "bilstm",
     }
     assert messages[-1] == "tags: O, B-LOC, B-PER, I-LOC, I-PER"
     assert task.train_features["label_ids"][:, 1:5].tolist() == [[1, 0, 0, 0], [2, 0, 0, -1]]
@@ -126,22 +123,6 @@ def test_facts_follow_what_is_learnt_and_nothing_else(make):
     assert make(train=TRAIN.replace("she", "he"), dev=DEV).facts["train_file_sha256"] != facts["train_file_sha256"]
     assert make(dev=DEV.replace("he", "she")).facts["eval_file_sha256"] != facts["eval_file_sha256"]
     assert facts["tags"] == TAGS
-
-
-def test_the_linear_tagger_trains_all_and_the_other_leaves_the_encoder(make):
-    config = make_config()
-    linear, bilstm = make(tagger="linear"), make(tagger="bilstm")
-    tuned = make(tagger="bilstm_tuned")
-    with weights_to_load():  # LSTMs have many weights to draw
-        model = linear.make_network(config).model
-        assert (type(model), model.head.output_weights.shape[0]) == (TokenClassifierModel, 5)
-        assert type(bilstm.make_network(config).model) is FeatureBasedTagger
-        assert type(tuned.make_network(config).model) is LstmTagger
-    assert (linear.frozen, bilstm.frozen) == ((), ("bert/",))
-    assert tuned.frozen == ()
-    assert str(tuned.no_effect["pack"]) == "the LSTMs of tagger=bilstm_tuned read across the whole row"
-    assert not linear.no_effect
-    assert str(bilstm.no_effect["pack"]) == "the LSTMs of tagger=bilstm read across the whole row"
 
 
 def test_the_report_has_the_figures_of_each_type(make, tmp_path):

@@ -10,7 +10,7 @@ import run_pretraining
 from bert_keras.data_prep.records.reading import open_records
 from bert_keras.engine.distribution import tpu
 from bert_keras.engine.distribution.devices import create_strategy
-from bert_keras.engine.distribution.tpu import check_computing, check_cores, check_paths, check_tpu, connect, is_tpu
+from bert_keras.engine.distribution.tpu import check_cores, check_run, check_tpu, connect, is_tpu
 from bert_keras.engine.input import feature_batches, pretraining_batches
 from bert_keras.modeling import ClassifierModel
 from bert_keras.settings.groups import RunSettings
@@ -152,21 +152,21 @@ def test_where_that_package_is_not_the_reason_tensorflow_gives_it(fake_tpu, monk
 )
 def test_files_of_this_machine_are_refused_for_a_tpu_of_another_one(given, name):
     with pytest.raises(ValueError, match=rf"^{name}.* is in another one, which would look for it on its own disk; run"):
-        check_paths(PretrainingSettings(**ON_THE_TPU | given))
+        check_run(PretrainingSettings(**ON_THE_TPU | given))
 
 
 @pytest.mark.parametrize("given", [{"tpu_name": None}, {"tpu_name": "local"}, {"use_tpu": False}])
 def test_a_tpu_of_this_machine_and_other_devices_take_any_file(given):
-    check_paths(PretrainingSettings(**ON_THE_TPU | given))
+    check_run(PretrainingSettings(**ON_THE_TPU | given))
 
 
 def test_ways_to_compute_that_are_not_for_a_tpu_are_refused():
     with pytest.raises(ValueError, match=r"^precision=float16 does not work on a TPU; give bfloat16$"):
-        check_computing(RunSettings(use_tpu=True, precision="float16"))
+        check_run(RunSettings(use_tpu=True, precision="float16"))
     with pytest.raises(ValueError, match=r"^jit is not for a TPU, .*; leave it out$"):
-        check_computing(RunSettings(use_tpu=True, jit=True))
-    check_computing(RunSettings(use_tpu=True, precision="bfloat16", jit=False))
-    check_computing(RunSettings(use_tpu=False, precision="float16", jit=True))
+        check_run(RunSettings(use_tpu=True, jit=True))
+    check_run(RunSettings(use_tpu=True, precision="bfloat16", jit=False))
+    check_run(RunSettings(use_tpu=False, precision="float16", jit=True))
 
 
 @pytest.mark.parametrize(("flags", "message"), [({"tpu_name": "mine"}, "is in another one"), ({"jit": True}, "jit")])

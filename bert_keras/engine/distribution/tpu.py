@@ -53,13 +53,17 @@ def tpu_of_jax() -> list[Any]:
     return devices
 
 
-def check_paths(settings: RunSettings) -> None:
-    """Refuses to run on a TPU of another machine if the files of the run are on this one."""
-    target = settings.tpu_name or settings.master or LOCAL
-    if not settings.use_tpu or target == LOCAL:
+def check_run(settings: RunSettings) -> None:
+    """Refuses ways to compute that are not for a TPU, and files of this machine for a TPU of another one."""
+    if not settings.use_tpu:
         return
+    if settings.precision == "float16":
+        raise Mistake("{precision}=float16 does not work on a TPU; give bfloat16")
+    if settings.jit is True:
+        raise Mistake("{jit} is not for a TPU, where XLA compiles everything; leave it out")
+    target = settings.tpu_name or settings.master or LOCAL
     # TensorFlow itself opens these paths, on the machine of the TPU.
-    for name in ("output_dir", "input_file"):
+    for name in ("output_dir", "input_file") if target != LOCAL else ():
         if not all(paths.is_remote(path.strip()) for path in (getattr(settings, name, None) or "gs://").split(",")):
             raise Mistake(
                 "{}={} is a file or folder of this machine, but the TPU {!r} is in another one, which would "
@@ -69,16 +73,6 @@ def check_paths(settings: RunSettings) -> None:
                 getattr(settings, name),
                 target,
             )
-
-
-def check_computing(settings: RunSettings) -> None:
-    """Refuses ways to compute that are not for a TPU."""
-    if not settings.use_tpu:
-        return
-    if settings.precision == "float16":
-        raise Mistake("{precision}=float16 does not work on a TPU; give bfloat16")
-    if settings.jit is True:
-        raise Mistake("{jit} is not for a TPU, where XLA compiles everything; leave it out")
 
 
 def connect(

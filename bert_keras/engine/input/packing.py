@@ -49,7 +49,6 @@ def pack(
     features: Mapping[str, np.ndarray],
     row_length: int,
     max_sequences: int | None = None,
-    max_predictions: int | None = None,
     row_multiple: int = 1,
     multiple: int = 1,
 ) -> dict[str, np.ndarray]:
@@ -59,9 +58,9 @@ def pack(
         features: arrays with the sequences as first axis. "input_ids", "input_mask" and "segment_ids" are
             [N, T'], with padding at the end. Token labels are integers of the same shape, features named masked_lm_...
             are [N, P'], and all others belong to the sequence: [N, ...].
-        row_length, max_sequences, max_predictions: T, S and P; None: the maximum over the rows.
+        row_length, max_sequences: T and S; None: the maximum over the rows.
         row_multiple: R is a multiple of it, and rows of padding come last.
-        multiple: S and P are multiples of it, unless they are given.
+        multiple: P is a multiple of it, and S, too, unless it is given.
 
     Returns:
         Arrays of tokens [R, T], of predictions [R, P], of sequences [R, S, ...]; and int32 "sequence_ids"
@@ -69,8 +68,7 @@ def pack(
         "sequence_weights" [R, S], 1 for a sequence and 0 for padding.
 
     Raises:
-        ValueError: a sequence is empty, has padding before a token, or is longer than a row; or a row has more
-            predictions than `max_predictions`.
+        ValueError: a sequence is empty, has padding before a token, or is longer than a row.
     """
     mask = features["input_mask"]
     lengths = mask.sum(-1)
@@ -89,7 +87,7 @@ def pack(
     num_places = max_sequences or -(-(int(place.max()) + 1) // multiple) * multiple
     taken = {name: values[numbers] for name, values in features.items()}
 
-    packed = _pack_predictions(taken, row_of, start, num_rows, max_predictions, multiple)
+    packed = _pack_predictions(taken, row_of, start, num_rows, multiple)
     source = np.nonzero(taken["input_mask"])  # sequence and position of each token
     target = (row_of[source[0]], start[source[0]] + source[1])
     taken |= {
@@ -115,7 +113,6 @@ def _pack_predictions(
     row_of: np.ndarray,
     start: np.ndarray,
     num_rows: int,
-    max_predictions: int | None,
     multiple: int,
 ) -> dict[str, np.ndarray]:
     """Joins the predictions of a row that have a weight, and shifts their positions to those in the row."""
@@ -124,13 +121,7 @@ def _pack_predictions(
     source = np.nonzero(features["masked_lm_weights"])  # sequence and column of each prediction
     target_row = row_of[source[0]]
     counts = np.bincount(target_row, minlength=num_rows)
-    num_columns = -(-int(counts.max()) // multiple) * multiple if max_predictions is None else max_predictions
-    if counts.max() > num_columns:
-        raise Mistake(
-            "a packed row has {} predictions, but max_predictions is {}; give at least as many",
-            counts.max(),
-            num_columns,
-        )
+    num_columns = -(-int(counts.max()) // multiple) * multiple
     column = np.arange(len(target_row)) - np.repeat(np.cumsum(counts) - counts, counts)
     packed = {}
     for name in (name for name in features if name.startswith(_PREDICTIONS)):

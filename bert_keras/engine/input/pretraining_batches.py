@@ -82,13 +82,10 @@ def seeded_batches(batches: tf.data.Dataset, seed: int, start_step: int) -> tf.d
     return batches.enumerate(start_step).map(add, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
-def next_token_batches(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Turns batches of masked examples into those of a model that reads left to right, see `next_token_targets`."""
-    return batches.map(next_token_targets, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-
-
 def next_token_targets(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Puts the original tokens back, and makes the next token the label at each position before the last token.
+    """Turns a batch of masked examples into one of a model that reads left to right.
+
+    It has the original tokens, and the next token is the label at each position before the last token.
 
     The labels keep their names: masked_lm_positions, masked_lm_ids and masked_lm_weights are [B, T - 1] here.
     """
@@ -105,13 +102,8 @@ def next_token_targets(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     }
 
 
-def span_boundary_batches(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Adds the boundaries of the masked spans to batches of examples of one segment, see `span_boundaries`."""
-    return batches.map(span_boundaries, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-
-
 def span_boundaries(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Adds the tokens around the span of each masked token.
+    """Adds the tokens around the span of each masked token to a batch of examples of one segment.
 
     A span is a run of masked tokens without a gap: SpanBERT also joins spans next to each other (`span_masking` in
     masking.py of facebookresearch/SpanBERT). As there, a span next to [CLS] or the last [SEP] has no boundaries, and

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_keras.model_folder.preparation import Preparation
-from bert_keras.model_folder.tasks import LISTS, TASKS
-from bert_keras.prediction.opening import predictor_of
+from bert_keras.tasks import ability_of, predictor_of
+from bert_keras.tasks.ability import LISTS
 
 _LIBRARIES = {
     "onnx": ("ONNX Runtime", "onnxruntime", "import onnxruntime"),
@@ -51,7 +51,7 @@ def ids_example(
         *_rows(settings, texts),
         'features = {"input_ids": [row.ids for row in rows], "input_mask": [row.attention_mask for row in rows]}',
         'features["segment_ids"] = [row.type_ids for row in rows]',
-        *([_MASKS] if TASKS[settings["task"]].has_masks else []),
+        *([_MASKS] if ability_of(settings["task"]).has_masks else []),
         _RUN[name].format(path=path),
         *([_LABELS] if has_labels else []),
         reading,

@@ -11,8 +11,8 @@ import numpy as np
 
 from bert_keras.export.card.usage_examples import how_to_call
 from bert_keras.export.source import Source
-from bert_keras.model_folder.tasks import TASKS
 from bert_keras.storage.hub import SCHEME
+from bert_keras.tasks import ability_of
 
 _SETTINGS = (
     "init_checkpoint",
@@ -76,7 +76,7 @@ def _purpose(source: Source, places: Mapping[str, str]) -> Iterator[str]:
     layers = f"{config.num_hidden_layers} layer{'s' if config.num_hidden_layers > 1 else ''}"
     yield f"# {source.name}"
     yield (
-        f"A BERT that {TASKS[settings['task']].purpose.format(texts=texts, num_labels=len(labels))}: "
+        f"A BERT that {ability_of(settings['task']).purpose.format(texts=texts, num_labels=len(labels))}: "
         f"{layers} of width {config.hidden_size}, {config.num_attention_heads} heads, a "
         f"vocabulary of {config.vocab_size:,} tokens. Exported by `export_model.py` of bert-keras."
     )

@@ -9,9 +9,7 @@ import numpy as np
 from bert_keras.export.card.ids_examples import ids_example
 from bert_keras.export.choices import network_place
 from bert_keras.model_folder.preparation import Preparation
-from bert_keras.model_folder.tasks import TASKS
-from bert_keras.prediction.opening import predictor_of
-from bert_keras.tasks import graph_of
+from bert_keras.tasks import ability_of, graph_of, predictor_of
 from bert_keras.tasks.graph.networks import IdsNetwork
 from bert_keras.tasks.graph.text_model import text_names
 
@@ -96,7 +94,7 @@ _DIFFERENCES = (
 
 def example_texts(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns an example of each text that a model answers, a dict of JSON values; settings is its task.json."""
-    if TASKS[settings["task"]].has_masks:
+    if ability_of(settings["task"]).has_masks:
         return {"text": "Paris is the [MASK] of France."}
     return {name: _TEXTS[name] for name in text_names(settings)}
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from bert_keras.mistakes import MissingFile, Mistake
-from bert_keras.model_folder.tasks import LISTS, TASKS
 from bert_keras.storage import paths
-from bert_keras.tasks import graph_of
+from bert_keras.tasks import ability_of, graph_of
+from bert_keras.tasks.ability import LISTS
 from bert_keras.tasks.graph.text_model import text_names
 
 _MASK = b" [MASK] "
@@ -31,7 +31,7 @@ def built_in_texts(settings: Mapping[str, Any]) -> dict[str, np.ndarray]:
     # The numbers make every window of the long text different.
     sentences = (f"Paris is the capital of France {number}. " for number in range(settings["max_seq_length"]))
     texts = [*_ORDINARY_TEXTS, *_ODD_TEXTS, "".join(sentences).encode()]
-    if TASKS[settings["task"]].has_masks:
+    if ability_of(settings["task"]).has_masks:
         texts += [text[: len(text) // 2] + _MASK + text[len(text) // 2 :] + _MASK for text in texts]
 
     def moved(number: int) -> list[bytes]:

@@ -16,9 +16,9 @@ from bert_keras.export.formats.web_tokenizer import unicode_tables
 from bert_keras.export.source import Source
 from bert_keras.model_folder.exported import WEB_MODEL
 from bert_keras.model_folder.folder import EXPORT_FILE
-from bert_keras.model_folder.tasks import TASKS
 from bert_keras.prediction.arguments import Limits
 from bert_keras.storage import writing
+from bert_keras.tasks import ability_of
 
 log = logging.getLogger("bert_keras")
 
@@ -62,11 +62,12 @@ def _write_page(source: Source, web: pathlib.Path) -> None:
             shutil.copyfile(file, web / file.name)
     shutil.copyfile(_PAGE / "browser_backend.js", web / "backend.js")
     settings, tokenizer = source.settings, source.predictor.tokenizer
-    task = TASKS[settings["task"]]
+    task = ability_of(settings["task"])
     described = {
         "name": source.name,
         "route": f"/v1/{task.route}",
         "fields": [*task.texts, *(["text_pair"] if settings.get("is_pair") else [])],
+        "page": task.page,
         "settings": settings,
         "limits": dataclasses.asdict(Limits()),
     }

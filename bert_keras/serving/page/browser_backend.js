@@ -24,14 +24,17 @@ let lastRun = Promise.resolve();
 
 /** Returns the one model of this folder in a list, as GET /models. */
 export const models = withSentences(async () => {
-  const { name, route, fields, settings } = await description();
+  const { name, route, fields, page, settings } = await description();
   // The network loads while the reader writes. The first answer tells its error.
   theModel().catch(() => {});
   const { task, labels, max_seq_length } = settings;
   const types = labels && task === "token_classification" ? typesOf(labels) : labels;
   const options = optionNames(settings);
   return [
-    { name, task, route, fields, options, labels: types ?? null, max_seq_length, num_layers: null, num_heads: null },
+    {
+      ...{ name, task, route, fields, page, options, labels: types ?? null },
+      ...{ max_seq_length, num_layers: null, num_heads: null },
+    },
   ];
 });
 

@@ -9,13 +9,13 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.tasks import LABEL_SETS
 from bert_keras.modeling import BertConfig, ClassifierModel
 from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES
 from bert_keras.prediction.arguments import OpenOptions, check_threshold, check_top_k, shown
 from bert_keras.prediction.loaded_model import Answer
 from bert_keras.prediction.network import Outputs, ReadOut, Tensors, on_device
 from bert_keras.prediction.predictor import Found
+from bert_keras.tasks.classification import LABEL_SETS
 from bert_keras.tasks.finetuning.predictor import Arrays, ExplainedPredictor
 from bert_keras.tasks.finetuning.why import (
     IntegratedGradients,

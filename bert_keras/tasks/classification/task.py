@@ -17,11 +17,11 @@ from bert_keras.evaluation.calibration import fit_temperature, label_set_thresho
 from bert_keras.evaluation.intervals import FEWEST_ROWS, bootstrap, wilson
 from bert_keras.mistakes import Message, NotFinite
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.model_folder.tasks import LABEL_SETS
 from bert_keras.modeling import BertConfig
 from bert_keras.modeling.losses import Loss
 from bert_keras.runs.run_dir import RUN_CONFIG, RunDir, read_run_config
 from bert_keras.storage import paths
+from bert_keras.tasks.classification import LABEL_SETS
 from bert_keras.tasks.classification.data import ClassificationData, digest_of, facts_of, read_classification_data
 from bert_keras.tasks.classification.kinds import class_weights_of
 from bert_keras.tasks.classification.labels import ERRORS

@@ -13,6 +13,7 @@ from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, load_weights, weights_by_name, weights_to_load
 from bert_keras.modeling.losses import Loss
 from bert_keras.settings.groups import TeacherSettings
+from bert_keras.tasks import settings_of
 from bert_keras.tasks.distillation.loss import DistillationLoss
 from bert_keras.tasks.distillation.recipe import Recipe, check_same_input, recipe_of
 
@@ -94,7 +95,7 @@ def open_teacher(settings: TeacherSettings, tasks: Collection[str], student: Mod
     """
     path = settings.teacher or ""
     files = ModelFolder(path).with_answer("regression")  # a student learns a number as it is
-    described = files.settings
+    described = settings_of(files)
     if described["task"] not in tasks:
         raise Mistake(
             "{teacher}={} is a model for {}; give a model of {}.py, or an export of it",

@@ -1,6 +1,5 @@
 """Looks at the files of a program's run: the report of `--dry_run`, and the check before every run."""
 
-import dataclasses
 import importlib
 import os
 from collections.abc import Callable, Sequence
@@ -11,7 +10,7 @@ import rich.text
 
 from bert_keras.cli.flags import require
 from bert_keras.mistakes import Message, Mistake, flag_name
-from bert_keras.settings.fields import Settings, free
+from bert_keras.settings.fields import Settings
 from bert_keras.storage import paths
 from bert_keras.tasks.dry_run.findings import Findings, keeping_log
 from bert_keras.tasks.dry_run.opening import DATA, with_actions
@@ -29,17 +28,6 @@ _LOOKS = {
 _NEEDED = {"check_labels": ("train_file", "init_checkpoint", "output_dir")}
 # Reading more takes longer than loading TensorFlow.
 _MOST_BYTES_CHECKED = 10_000_000
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DryRun:
-    """The setting of a command that only looks at its files."""
-
-    dry_run: bool = free(
-        "Only look at the files: report how they are read and what they hold, and write nothing. It needs neither a "
-        "model nor {output_dir}.",
-        False,
-    )
 
 
 def has_look(program: str) -> bool:

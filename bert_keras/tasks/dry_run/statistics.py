@@ -54,11 +54,11 @@ def add_examples(found: Findings, first: Iterable[str], count: int, name: str = 
         found.add("", text)
 
 
-def counted(counts: Mapping[str, int], shown: int = _LABELS_SHOWN) -> str:
+def counted(counts: Mapping[str, int]) -> str:
     """Returns names with their counts, the most frequent first."""
     ordered = sorted(counts.items(), key=lambda pair: -pair[1])
-    rest = f" and {len(ordered) - shown:,} more" if len(ordered) > shown else ""
-    return ", ".join(f"{name} ({count:,})" for name, count in ordered[:shown]) + rest
+    rest = f" and {len(ordered) - _LABELS_SHOWN:,} more" if len(ordered) > _LABELS_SHOWN else ""
+    return ", ".join(f"{name} ({count:,})" for name, count in ordered[:_LABELS_SHOWN]) + rest
 
 
 def numbers(values: Sequence[float]) -> str:

@@ -107,14 +107,14 @@ class FewShotRun(FineTuning):
         """Trains the encoder, fits the head, and writes the model into `model/`."""
         task: Any = self.task
         files = self.opened.files
-        if has_model(run_dir) and run_dir.state.end:
+        if has_model(run_dir) and run_dir.state["end"]:
             log.info("nothing to train: the head is fitted")
             return Trained()
         network, step = self._build(settings), 1
         load_encoder(network.model, files)
         hooks = self._train_encoder(network.model, settings, run_dir)
         if hooks:
-            if not run_dir.state.end:
+            if not run_dir.state["end"]:
                 return None
             step = hooks.settings.num_train_steps
         weights = weights_by_name(network.model)

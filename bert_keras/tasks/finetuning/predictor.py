@@ -23,10 +23,11 @@ from bert_keras.modeling.base import BaseModel
 from bert_keras.prediction.arguments import CallOptions, Limits, renamed_labels, shown
 from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
-from bert_keras.prediction.predictor import Counts, Predictor, Row
+from bert_keras.prediction.predictor import Counts, Row
 from bert_keras.storage import paths
 from bert_keras.storage.text_files import is_blank
 from bert_keras.tasks.finetuning.why import FEWEST_SEQUENCES, SeenWord, seen_words, without_word
+from bert_keras.tasks.predictor import TaskPredictor
 from bert_keras.tasks.tables.encoding import make_features
 from bert_keras.tasks.tables.examples import Example
 
@@ -38,7 +39,7 @@ Arrays = dict[str, np.ndarray]
 Texts = tuple[str, list[str]]
 
 
-class FineTunedPredictor(Predictor[Text, Answer]):
+class FineTunedPredictor(TaskPredictor[Text, Answer]):
     """A fine-tuned model, loaded for prediction. It has the attributes of `LoadedModel`.
 
     Args:

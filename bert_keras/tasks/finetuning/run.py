@@ -180,7 +180,7 @@ class FineTuning(Networks):
             return False
         if selection.is_over:
             reason = f"{settings.early_stopping} evaluations did not improve {self.task.metric}"
-        elif end := run_dir.state.end:
+        elif end := run_dir.state["end"]:
             reason = end_in_words(end["step"], settings.num_train_steps, end["reason"])
         else:
             return False
@@ -190,7 +190,7 @@ class FineTuning(Networks):
     def _restore(self, run_dir: RunDir, trainer: Trainer, best: int, step: int) -> None:
         """Restores the weights of the best step of a run that is at `step`, and whose folder `model` is missing."""
         if best != step:
-            if not run_dir.has_step(best):
+            if best not in run_dir.undamaged_steps():
                 raise Mistake(
                     "{} is missing, and so is the checkpoint of step {}, which had the best {}; copy one of "
                     "them back, or give another {output_dir}",

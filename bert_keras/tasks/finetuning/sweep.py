@@ -104,8 +104,9 @@ def try_all(
     run_dir.write_text(TRIES_FILE, _table(results, varied, task.metric, baseline))
     for number, one in enumerate(tries, 1):
         try_dir = _try_dir(run_dir, one)
-        result = _stored_result(try_dir, one)
-        if result is None:
+        if stored := try_dir.state["result"]:
+            result = _Result(one, **stored)
+        else:
             log.info("try %d of %d: %s", number, len(tries), ", ".join(f"{name}={one[name]}" for name in varied))
             result = _one_try(one, dataclasses.replace(settings, **one), try_dir, train)
             # Reference cycles in Keras and TensorFlow keep the weights of a finished try; a GPU has no room for two.
@@ -143,13 +144,8 @@ def _one_try(
         if trained is None:
             return None
         result = _Result(one, trained.best, "done")
-    run_dir.state.result = {"value": result.value, "status": result.status}
+    run_dir.state["result"] = {"value": result.value, "status": result.status}
     return result
-
-
-def _stored_result(try_dir: RunDir, one: dict[str, Any]) -> _Result | None:
-    stored = try_dir.state.result
-    return _Result(one, **stored) if stored else None
 
 
 def _try_dir(run_dir: RunDir, one: dict[str, Any]) -> RunDir:

@@ -124,7 +124,8 @@ class Task:
 
     def remedies(self, settings: FineTuningSettings) -> list[Message]:
         """Returns what may help a model that is not better than the baseline."""
-        here = [f" (here {_listed(values)})" if settings.do_train else "" for values in _of_length_and_rate(settings)]
+        now = settings.max_steps or settings.num_train_epochs, settings.learning_rate
+        here = [f" (here {_listed(values)})" if settings.do_train else "" for values in now]
         length = Message("more {max_steps}{}" if settings.max_steps else "more {num_train_epochs}{}", here[0])
         seeds = [Message("several seeds ({num_seeds}=5)")] if settings.num_seeds == 1 else []
         return [Message("a lower {learning_rate}{}", here[1]), length, *seeds]
@@ -152,10 +153,6 @@ class Task:
     def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> Any:
         """Writes the predictions for `predict_features` into the run folder; returns them for Python."""
         raise NotImplementedError
-
-
-def _of_length_and_rate(settings: FineTuningSettings) -> tuple[Any, Any]:
-    return settings.max_steps or settings.num_train_epochs, settings.learning_rate
 
 
 def _listed(values: Any) -> str:

@@ -9,9 +9,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling import weights_by_name
+from bert_keras.tasks import ability_of
 
 
 class IdsNetwork(tf.Module):
@@ -31,7 +30,8 @@ class IdsNetwork(tf.Module):
 
     def __init__(self, model: keras.Model, task: str, layer: int | str = -1, has_pooler: bool = True):
         super().__init__(name="network")
-        self.input_names, self.output_names = TASKS[task].inputs, TASKS[task].outputs
+        ability = ability_of(task)
+        self.input_names, self.output_names = ability.inputs, ability.outputs
         if not has_pooler:
             self.output_names = tuple(name for name in self.output_names if name != "pooled_output")
         self.weights = {name: weight.value for name, weight in weights_by_name(model).items()}
@@ -47,7 +47,7 @@ class IdsNetwork(tf.Module):
                     # The masked-LM head needs a position.
                     features = {**features, "masked_lm_positions": features["input_ids"][:, :1] * 0}
                 outputs = model(features)
-            names = {"logits": TASKS[task].logits}
+            names = {"logits": ability_of(task).logits}
             return {name: tf.cast(outputs[names.get(name, name)], tf.float32) for name in self.output_names}
 
         # Trace once, so that all signatures of a SavedModel share one graph.
@@ -68,11 +68,6 @@ def in_bfloat16(model: keras.Model) -> keras.Model:
 
     Softmax and the statistics of layer normalisation use float32, as in training with mixed precision.
     """
-    if hasattr(model, "recurrent_layers"):
-        raise Mistake(
-            "a tagger with LSTMs ({tagger}=bilstm or bilstm_tuned) cannot be in bfloat16: Keras cannot make "
-            "their weights; leave {quantize} out, or take {format}=onnx with {quantize}=int8"
-        )
     copy = type(model).from_config(model.get_config() | {"dtype": "bfloat16"})
     values = weights_by_name(model)
     for name, weight in weights_by_name(copy).items():

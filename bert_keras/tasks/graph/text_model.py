@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import tensorflow as tf
 
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.tasks import LISTS, TASKS
+from bert_keras.tasks import ability_of
+from bert_keras.tasks.ability import LISTS
 from bert_keras.tasks.graph.networks import IdsNetwork
 
 if TYPE_CHECKING:  # needs tensorflow-text, which some systems lack
@@ -85,4 +86,4 @@ class TextModel(tf.Module):
 def text_names(settings: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the names of the texts of one question, from the task.json of a model."""
     second = ("text_pair",) if settings.get("is_pair") else ()
-    return (*TASKS[settings["task"]].texts, *second)
+    return (*ability_of(settings["task"]).texts, *second)

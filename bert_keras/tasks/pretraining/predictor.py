@@ -13,7 +13,6 @@ from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake, Remedy
 from bert_keras.model_folder.exported import ExportedNetwork
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.model_folder.tasks import TASKS
 from bert_keras.modeling import (
     POOLER_PATTERNS,
     PretrainingModel,
@@ -25,7 +24,8 @@ from bert_keras.modeling import (
 from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.prediction.arguments import LONG_CHOICES, CallOptions, Limits, check_choice
 from bert_keras.prediction.loaded_model import Answer, Text
-from bert_keras.prediction.predictor import Predictor
+from bert_keras.tasks import ability_of
+from bert_keras.tasks.predictor import TaskPredictor
 
 log = logging.getLogger("bert_keras")
 
@@ -40,7 +40,7 @@ _HEADS = {
 }
 
 
-class PretrainedPredictor(Predictor[Text, Answer]):
+class PretrainedPredictor(TaskPredictor[Text, Answer]):
     """A pre-trained model, loaded for one task. It has the attributes of `LoadedModel`.
 
     Args:
@@ -127,7 +127,7 @@ class PretrainedPredictor(Predictor[Text, Answer]):
         return model
 
     def _open_network(self) -> ExportedNetwork:
-        network, name = super()._open_network(), TASKS[self.settings["task"]].logits
+        network, name = super()._open_network(), ability_of(self.settings["task"]).logits
         return lambda features: {name: network(features)["logits"]}
 
 

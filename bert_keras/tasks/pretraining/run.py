@@ -21,9 +21,9 @@ from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.input.packed_batches import pack_examples
 from bert_keras.engine.input.pretraining_batches import (
     evaluation_batches,
-    next_token_batches,
+    next_token_targets,
     seeded_batches,
-    span_boundary_batches,
+    span_boundaries,
     training_batches,
 )
 from bert_keras.engine.loop import Hooks, Progress, train
@@ -103,15 +103,15 @@ class Pretraining:
                 num_tokens = settings.num_train_steps * settings.train_batch_size * settings.max_seq_length
                 if not settings.pack:  # a batch of packed rows may have any number of rows
                     settings = take_jit(settings, num_tokens, config, strategy.num_replicas_in_sync)
-                _claim(run_dir, settings, config, records, workers, teacher)
+            opened = _Opened(settings, strategy, config, records, eval_records)
+            if settings.do_train:
+                opened.claim(run_dir, workers, teacher)
             with initial_seed(settings.seed):
-                loss = taught = _build(config, records, checkpoint, settings, strategy)
+                loss = taught = opened.build(checkpoint)
                 if teacher:
                     with strategy.scope(), dtype_policy(PRECISIONS[settings.precision]):
                         taught = teacher.teach(loss)
-            evaluate = None
-            if settings.do_eval:
-                evaluate = _make_evaluation(settings, loss, strategy, records, eval_records)
+            evaluate = opened.evaluation(loss) if settings.do_eval else None
             progress = Progress(run_dir.latest_step(), ALL_STEPS)
             if settings.do_train:
                 hooks = Hooks(
@@ -119,7 +119,7 @@ class Pretraining:
                 )
                 trainer = make_trainer(taught, strategy, settings)
                 with explain_records(records):
-                    progress = train(trainer, lambda start: _batches(settings, loss, strategy, records, start), hooks)
+                    progress = train(trainer, opened.batches, hooks)
                 draw_learning_curves(run_dir)
             metrics = None
             if evaluate and progress.is_whole:
@@ -146,131 +146,123 @@ def _checkpoint_to_start_from(settings: PretrainingSettings, run_dir: RunDir) ->
     return None
 
 
-def _build(
-    config: BertConfig,
-    records: PretrainingRecords,
-    checkpoint: Checkpoint | None,
-    settings: PretrainingSettings,
-    strategy: tf.distribute.Strategy,
-) -> Loss:
-    """Returns the network with its losses; its weights are random, or from the checkpoint if there is one."""
-    with strategy.scope(), dtype_policy(PRECISIONS[settings.precision]):
-        loss = _make_loss(config, records, settings)
-    loss.model.bert.is_recomputed = settings.recompute
-    if config.is_decoder:
-        log.info("is_decoder in the config: the model reads left to right and learns the next tokens, without masks")
-    num_weights = sum(math.prod(weight.shape) for weight in loss.model.weights)
-    log.info("model: %d layers, width %d, %s weights", config.num_hidden_layers, config.hidden_size, f"{num_weights:,}")
-    if checkpoint is None:
-        return loss
-    try:
-        weights = {**weights_by_name(loss.model), **loss.own_weights}
-        report = load_weights(weights, checkpoint, settings.allow_partial_checkpoint)
-    except IncompleteMatchError as error:
-        raise Mistake(
-            "{}, or give {allow_partial_checkpoint} to initialize missing weights at random and ignore unknown ones",
-            error,
-        ) from None
-    log.info("%s", report)
-    return loss
+@dataclasses.dataclass(frozen=True)
+class _Opened:
+    """What a run works with; `eval_records` is None without a file to evaluate on."""
 
+    settings: PretrainingSettings
+    strategy: tf.distribute.Strategy
+    config: BertConfig
+    records: PretrainingRecords
+    eval_records: PretrainingRecords | None
 
-def _make_loss(config: BertConfig, records: PretrainingRecords, settings: PretrainingSettings) -> Loss:
-    """Returns the new network of the objective with its losses."""
-    weight = settings.masked_lm_loss_weight
-    if settings.objective == "electra":
-        sizes = settings.generator_size, weight, settings.replaced_token_loss_weight
-        loss = ReplacedTokenLoss(ReplacedTokenModel(config), *sizes)
-        loss.generator.bert.is_recomputed = settings.recompute
-        return loss
-    if settings.objective == "span_boundary":
-        return SpanBoundaryLoss(SpanBoundaryModel(config), weight)
-    sentence_weight = settings.next_sentence_loss_weight
-    return PretrainingLoss(PretrainingModel(config), records.has_sentence_task, weight, sentence_weight)
-
-
-def _with_labels(batches: tf.data.Dataset, settings: PretrainingSettings, config: BertConfig) -> tf.data.Dataset:
-    """Returns batches with the labels that the objective and the direction of reading need."""
-    if config.is_decoder:
-        return next_token_batches(batches)
-    return span_boundary_batches(batches) if settings.objective == "span_boundary" else batches
-
-
-def _batches(
-    settings: PretrainingSettings,
-    loss: Loss,
-    strategy: tf.distribute.Strategy,
-    records: PretrainingRecords,
-    start_step: int,
-) -> Iterable[dict[str, Any]]:
-    batches = training_batches(records, settings.train_batch_size, settings.seed, start_step)
-    batches = _with_labels(batches, settings, loss.model.config)
-    if settings.objective == "electra":
-        batches = seeded_batches(batches, settings.seed, start_step)
-    if settings.pack:
-        # A run that resumes does not read its data up to `start_step` to measure a few batches.
-        measured = training_batches(records, settings.train_batch_size, settings.seed)
-        batches = pack_examples(batches, measured, settings, strategy.num_replicas_in_sync)
-    else:
-        batches = in_parts(batches, strategy.num_replicas_in_sync * settings.gradient_accumulation_steps)
-    return distribute(strategy, batches, is_endless=True)
-
-
-def _make_evaluation(
-    settings: PretrainingSettings,
-    loss: Loss,
-    strategy: tf.distribute.Strategy,
-    records: PretrainingRecords,
-    eval_records: PretrainingRecords | None,
-) -> Callable[[], Iterator[Evaluation | None]]:
-    """Returns a function that starts an evaluation of the model of a loss."""
-    batch_size, max_steps = settings.eval_batch_size, settings.max_eval_steps
-    if eval_records is None:
-        log.warning(
-            Message("no {eval_file}: evaluating on the training records ({input_file}), as the original BERT does")
+    def build(self, checkpoint: Checkpoint | None) -> Loss:
+        """Returns the network with its losses; its weights are random, or from the checkpoint if there is one."""
+        settings, config = self.settings, self.config
+        with self.strategy.scope(), dtype_policy(PRECISIONS[settings.precision]):
+            loss = self._make_loss()
+        loss.model.bert.is_recomputed = settings.recompute
+        if config.is_decoder:
+            log.info(
+                "is_decoder in the config: the model reads left to right and learns the next tokens, without masks"
+            )
+        num_weights = sum(math.prod(weight.shape) for weight in loss.model.weights)
+        log.info(
+            "model: %d layers, width %d, %s weights", config.num_hidden_layers, config.hidden_size, f"{num_weights:,}"
         )
-        batches = evaluation_batches(records, batch_size, max_steps)
-    else:
-        batches = evaluation_batches(eval_records, batch_size).take(max_steps)
-        seen = min(eval_records.total_examples, max_steps * batch_size)
-        log.info(Message("evaluation: {} of the {} examples of {eval_file}", seen, eval_records.total_examples))
-    batches = _with_labels(batches, settings, loss.model.config)
-    evaluator = Evaluator(loss, strategy, settings.jit is True)
+        if checkpoint is None:
+            return loss
+        try:
+            weights = {**weights_by_name(loss.model), **loss.own_weights}
+            report = load_weights(weights, checkpoint, settings.allow_partial_checkpoint)
+        except IncompleteMatchError as error:
+            raise Mistake(
+                "{}, or give {allow_partial_checkpoint} to initialize missing weights at random and ignore "
+                "unknown ones",
+                error,
+            ) from None
+        log.info("%s", report)
+        return loss
 
-    def evaluate() -> Iterator[Evaluation | None]:
-        with explain_records(eval_records or records), explain_out_of_memory("eval_batch_size"):
-            yield from evaluator.evaluate(distribute(strategy, batches))
+    def _make_loss(self) -> Loss:
+        """Returns the new network of the objective with its losses."""
+        settings, config = self.settings, self.config
+        weight = settings.masked_lm_loss_weight
+        if settings.objective == "electra":
+            sizes = settings.generator_size, weight, settings.replaced_token_loss_weight
+            loss = ReplacedTokenLoss(ReplacedTokenModel(config), *sizes)
+            loss.generator.bert.is_recomputed = settings.recompute
+            return loss
+        if settings.objective == "span_boundary":
+            return SpanBoundaryLoss(SpanBoundaryModel(config), weight)
+        sentence_weight = settings.next_sentence_loss_weight
+        return PretrainingLoss(PretrainingModel(config), self.records.has_sentence_task, weight, sentence_weight)
 
-    return evaluate
+    def _with_labels(self, batches: tf.data.Dataset) -> tf.data.Dataset:
+        """Returns batches with the labels that the objective and the direction of reading need."""
+        if not self.config.is_decoder and self.settings.objective != "span_boundary":
+            return batches
+        add_labels = next_token_targets if self.config.is_decoder else span_boundaries
+        return batches.map(add_labels, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
+    def batches(self, start_step: int) -> Iterable[dict[str, Any]]:
+        """Returns the batches to train on, from that of `start_step` on."""
+        settings, strategy = self.settings, self.strategy
+        batches = training_batches(self.records, settings.train_batch_size, settings.seed, start_step)
+        batches = self._with_labels(batches)
+        if settings.objective == "electra":
+            batches = seeded_batches(batches, settings.seed, start_step)
+        if settings.pack:
+            # A run that resumes does not read its data up to `start_step` to measure a few batches.
+            measured = training_batches(self.records, settings.train_batch_size, settings.seed)
+            batches = pack_examples(batches, measured, settings, strategy.num_replicas_in_sync)
+        else:
+            batches = in_parts(batches, strategy.num_replicas_in_sync * settings.gradient_accumulation_steps)
+        return distribute(strategy, batches, is_endless=True)
 
-def _claim(
-    run_dir: RunDir,
-    settings: PretrainingSettings,
-    config: BertConfig,
-    records: PretrainingRecords,
-    workers: Workers,
-    teacher: "PretrainingTeacher | None",
-) -> None:
-    """Claims the run folder, and writes the files into it that users of the weights need."""
-    facts = {
-        "bert_config": config.to_dict(),
-        "num_examples": dict(zip(records.files, records.num_examples, strict=True)),
-    }
-    if teacher:
-        facts["teacher_sha256"] = teacher.files.digest
-    workers.check_same(facts)
-    run_dir.claim(values_of(settings), facts, free_settings(settings))
-    run_dir.write_text("bert_config.json", config.to_json_string())
-    casing = records.metadata.get("do_lower_case")
-    if casing is not None:
-        # Stored here, because the records may change, or be on another machine, when the model is used.
-        is_from_nothing = not settings.init_checkpoint
-        longest = settings.max_seq_length if is_from_nothing else config.max_position_embeddings
-        longest_word = records.metadata.get("max_input_chars_per_word")
-        if longest_word == LONGEST_WORD_TO_SPLIT:
-            longest_word = None
-        preparation = Preparation(casing, records.metadata.get("strip_accents"), longest, longest_word)
-        run_dir.write_text(TOKENIZER_FILE, preparation.to_text())
-    if settings.vocab_file:
-        run_dir.write_text(VOCABULARY_FILE, vocabulary_bytes(settings.vocab_file))
+    def evaluation(self, loss: Loss) -> Callable[[], Iterator[Evaluation | None]]:
+        """Returns a function that starts an evaluation of the model of a loss."""
+        settings, records, eval_records = self.settings, self.records, self.eval_records
+        batch_size, max_steps = settings.eval_batch_size, settings.max_eval_steps
+        if eval_records is None:
+            log.warning(
+                Message("no {eval_file}: evaluating on the training records ({input_file}), as the original BERT does")
+            )
+            batches = evaluation_batches(records, batch_size, max_steps)
+        else:
+            batches = evaluation_batches(eval_records, batch_size).take(max_steps)
+            seen = min(eval_records.total_examples, max_steps * batch_size)
+            log.info(Message("evaluation: {} of the {} examples of {eval_file}", seen, eval_records.total_examples))
+        batches = self._with_labels(batches)
+        evaluator = Evaluator(loss, self.strategy, settings.jit is True)
+
+        def evaluate() -> Iterator[Evaluation | None]:
+            with explain_records(eval_records or records), explain_out_of_memory("eval_batch_size"):
+                yield from evaluator.evaluate(distribute(self.strategy, batches))
+
+        return evaluate
+
+    def claim(self, run_dir: RunDir, workers: Workers, teacher: "PretrainingTeacher | None") -> None:
+        """Claims the run folder, and writes the files into it that users of the weights need."""
+        settings, config, records = self.settings, self.config, self.records
+        facts = {
+            "bert_config": config.to_dict(),
+            "num_examples": dict(zip(records.files, records.num_examples, strict=True)),
+        }
+        if teacher:
+            facts["teacher_sha256"] = teacher.files.digest
+        workers.check_same(facts)
+        run_dir.claim(values_of(settings), facts, free_settings(settings))
+        run_dir.write_text("bert_config.json", config.to_json_string())
+        casing = records.metadata.get("do_lower_case")
+        if casing is not None:
+            # Stored here, because the records may change, or be on another machine, when the model is used.
+            is_from_nothing = not settings.init_checkpoint
+            longest = settings.max_seq_length if is_from_nothing else config.max_position_embeddings
+            longest_word = records.metadata.get("max_input_chars_per_word")
+            if longest_word == LONGEST_WORD_TO_SPLIT:
+                longest_word = None
+            preparation = Preparation(casing, records.metadata.get("strip_accents"), longest, longest_word)
+            run_dir.write_text(TOKENIZER_FILE, preparation.to_text())
+        if settings.vocab_file:
+            run_dir.write_text(VOCABULARY_FILE, vocabulary_bytes(settings.vocab_file))

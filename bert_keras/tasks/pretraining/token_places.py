@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data_prep.text.words import split_words
-from bert_keras.model_folder.tasks import LISTS
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.predictor import Predictor
+from bert_keras.tasks.ability import LISTS
 from bert_keras.tasks.pretraining.predictor import MASK, UNKNOWN, PretrainedPredictor
 
 # A token and its start and end in a text.

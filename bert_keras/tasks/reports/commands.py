@@ -9,6 +9,7 @@ from typing import Any
 from bert_keras.runs.run_dir import RUN_CONFIG
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths
+from bert_keras.tasks import ability_of
 from bert_keras.tasks.tables.settings import ColumnSettings
 
 _LINE_WIDTH = 110
@@ -18,9 +19,7 @@ def commands_of_model(
     folder: str, name: str, settings: Mapping[str, Any], texts: Sequence[str] = ()
 ) -> Iterator[tuple[str, list[str]]]:
     """Yields commands that use a fine-tuned model, after their purposes; `settings` are those of its task.json."""
-    from bert_keras.model_folder.tasks import TASKS  # the help does not need it
-
-    task = TASKS[settings["task"]]
+    task = ability_of(settings["task"])
     names = (*task.texts[:1], "one text", "another text") if task.form == "choices" else task.texts
     names = (*names, "second text") if settings.get("is_pair") else names
     model = f"--model_dir={folder}"

@@ -1,7 +1,7 @@
 """Reranking as a fine-tuning run: a model reads a query and a text together and gives a score."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import keras
@@ -12,12 +12,13 @@ from bert_keras.evaluation.html_report import join, note, text_list
 from bert_keras.evaluation.intervals import interval_of_shares
 from bert_keras.evaluation.ranking import RANKING_METRICS, ranking_metrics
 from bert_keras.evaluation.tables import tab_separated
-from bert_keras.mistakes import Mistake, NotFinite, Setting
+from bert_keras.mistakes import Mistake, NotFinite
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, ClassifierModel, MultiLabelLoss, MultipleChoiceModel
 from bert_keras.modeling.losses import Loss
 from bert_keras.prediction import Vectorizer
 from bert_keras.runs.run_dir import RunDir
+from bert_keras.tasks.dry_run.opening import files_used
 from bert_keras.tasks.finetuning.task import Task
 from bert_keras.tasks.reports.page import Findings
 from bert_keras.tasks.reranking.data import Queries, check_trainable, list_features, pair_features, read_queries
@@ -28,7 +29,6 @@ from bert_keras.tasks.reranking.settings import RerankerSettings
 log = logging.getLogger("bert_keras")
 
 _NUM_WORST_QUERIES = 20
-FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
 
 
 class Reranking(Task):
@@ -47,9 +47,7 @@ class Reranking(Task):
     metric_names = ("loss", *RANKING_METRICS)
 
     def __init__(self, settings: RerankerSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
-        for name, action in FILES.items():
-            if getattr(settings, action) and not getattr(settings, name):
-                raise Mistake("{} needs {}; give the file", Setting(action), Setting(name))
+        used = files_used(settings)
         self.metric = settings.metric or RANKING_METRICS[0]
         if self.metric not in RANKING_METRICS:
             raise Mistake("{metric}={} is not one of the metrics of such data: {}", self.metric, [*RANKING_METRICS])
@@ -62,18 +60,17 @@ class Reranking(Task):
             }
         self.max_seq_length = settings.max_seq_length
         self._tokenizer = files.tokenizer
-        self._read(settings)
+        self._read(settings, used)
 
-    def _read(self, settings: RerankerSettings) -> None:
+    def _read(self, settings: RerankerSettings, used: Collection[str]) -> None:
         if settings.mine_negatives and keras.backend.backend() != "tensorflow":
             raise Mistake("{mine_negatives} predicts, which needs TensorFlow; leave it out, or train with TensorFlow")
         vectors = Vectorizer(settings.mine_negatives) if settings.mine_negatives else None
 
         def read(name: str) -> Queries | None:
-            path = getattr(settings, name)
-            if not getattr(settings, FILES[name]) or not path:
+            if name not in used:
                 return None
-            queries = read_queries(path, settings, has_relevance=name != "predict_file")
+            queries = read_queries(getattr(settings, name), settings, has_relevance=name != "predict_file")
             # An evaluation has the texts of its file, unless all of them fit.
             if vectors and (name == "train_file" or name == "eval_file" and not queries.has_wrong_texts):
                 queries = mine_negatives(queries, vectors, settings.num_mined_negatives)

@@ -10,7 +10,7 @@ import scipy.special
 
 from bert_keras.data_prep.text.words import split_words
 from bert_keras.mistakes import Mistake
-from bert_keras.modeling import TAGGERS, BertConfig
+from bert_keras.modeling import BertConfig, TokenClassifierModel
 from bert_keras.modeling.base import BaseModel
 from bert_keras.prediction.arguments import check_threshold
 from bert_keras.prediction.network import Outputs, ReadOut, Tensors
@@ -134,7 +134,7 @@ for place, word in enumerate(words):
         self._check_why(options["why"])
 
     def _make_model(self, config: BertConfig) -> BaseModel:
-        return TAGGERS[self.settings["tagger"]](config, self.num_classes)
+        return TokenClassifierModel(config, self.num_classes)
 
     def _encode(self, text: str, source: str) -> _Words:
         self._check_text(text, source)

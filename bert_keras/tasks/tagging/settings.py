@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from bert_keras.settings.choices import TAGGERS
 from bert_keras.settings.fields import free, setting
 from bert_keras.settings.groups import EvaluatedSettings, TeacherSettings
 from bert_keras.storage import paths
@@ -27,12 +26,6 @@ class NerSettings(EvaluatedSettings, TeacherSettings):
     )
     tag_column: int | None = setting("Column of the tags, from 0, or from the end as -2. If not given: the last.", None)
     document_context: bool = setting("Show the model each sentence with its neighbours in the document.", False)
-    tagger: str = setting(
-        "Head of the model: linear, trained with the encoder; bilstm, LSTMs on an encoder that does not change; "
-        "bilstm_tuned, LSTMs that are trained with the encoder.",
-        "linear",
-        choices=TAGGERS,
-    )
 
     def for_evaluation(self, eval_file: str | None = None) -> "NerSettings":
         usual = self.data_dir and paths.join(self.data_dir, USUAL_EVAL_FILE)

@@ -12,11 +12,11 @@ import numpy as np
 from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.engine.report import in_words
-from bert_keras.mistakes import Message, Mistake
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import TAGGERS, BertConfig, TokenClassificationLoss, TokenClassifierModel
+from bert_keras.modeling import BertConfig, TokenClassificationLoss, TokenClassifierModel
 from bert_keras.runs.run_dir import RunDir
-from bert_keras.tasks.finetuning.task import OF_TRAINED_ENCODERS, Task
+from bert_keras.tasks.finetuning.task import Task
 from bert_keras.tasks.tables.examples import in_order
 from bert_keras.tasks.tagging.conll import read_conll
 from bert_keras.tasks.tagging.conll_columns import format_columns
@@ -47,14 +47,7 @@ class TokenClassification(Task):
         paths_by_flag = find_files(settings)
         train_file, eval_file, predict_file = map(paths_by_flag.get, ("train_file", "eval_file", "predict_file"))
         self.files = {"train_file": train_file, "eval_file": eval_file}
-        self._settings = {name: getattr(settings, name) for name in ("max_seq_length", "document_context", "tagger")}
-        self._model = TAGGERS[settings.tagger]
-        if self._model is not TokenClassifierModel:
-            self.no_effect = {"pack": Message("the LSTMs of {tagger}={} read across the whole row", settings.tagger)}
-            if self._model.is_frozen:
-                self.frozen = ("bert/",)
-                reason = Message("{tagger}={} leaves the encoder as it is", settings.tagger)
-                self.no_effect |= dict.fromkeys(OF_TRAINED_ENCODERS, reason)
+        self._settings = {name: getattr(settings, name) for name in ("max_seq_length", "document_context")}
 
         def read(path: str, needs_tags: bool = True) -> list[Sentence]:
             return read_conll(path, needs_tags, **columns_of(settings, path))
@@ -90,7 +83,7 @@ class TokenClassification(Task):
         return {"task": "token_classification", "labels": self.tags, "tag_scheme": "BIO", **self._settings}
 
     def make_network(self, config: BertConfig) -> TokenClassificationLoss:
-        return TokenClassificationLoss(self._model(config, len(self.tags)))
+        return TokenClassificationLoss(TokenClassifierModel(config, len(self.tags)))
 
     def evaluate(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
         return entity_metrics(_tags_of(self._eval), self._predicted(outputs))

@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.tasks import POOLINGS
 from bert_keras.modeling import (
     POOLER_PATTERNS,
     BertConfig,
@@ -26,8 +25,10 @@ from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.modeling.heads import check_pooling, pool
 from bert_keras.prediction.arguments import EMBEDDINGS, Limits, check_choice, choose_layers, shown
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Results, Tensors
-from bert_keras.prediction.predictor import Counts, Found, Predictor, Row
+from bert_keras.prediction.predictor import Counts, Found, Row
+from bert_keras.tasks.predictor import TaskPredictor
 from bert_keras.tasks.pretraining.predictor import check_shared
+from bert_keras.tasks.vectors import POOLINGS
 
 log = logging.getLogger("bert_keras")
 
@@ -60,7 +61,7 @@ class ServedVectors:
         return {"text": text, "vector": np.array(answer.vector, np.float32)}
 
 
-class FeatureExtractor(ServedVectors, Predictor[str | tuple[str, str], Features]):
+class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Features]):
     """An encoder that returns vectors: `FeatureExtractor("uncased_L-12_H-768_A-12")("Paris")`.
 
     A text that is too long loses its end, and a pair loses the end of its longer text, as in the original BERT. The log

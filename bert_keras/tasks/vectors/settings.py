@@ -3,11 +3,11 @@
 import dataclasses
 from collections.abc import Sequence
 
-from bert_keras.model_folder.tasks import POOLINGS
 from bert_keras.settings.fields import free, setting
 from bert_keras.settings.groups import EvaluatedSettings
 from bert_keras.settings.numbers import ListedParser, NumberParser
 from bert_keras.tasks.tables.columns import HEADERS
+from bert_keras.tasks.vectors import POOLINGS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

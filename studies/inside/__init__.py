@@ -1,1 +1,0 @@
-"""The attention and the layers of a model."""
