@@ -223,7 +223,7 @@ class ModelFolder(os.PathLike[str]):
             found = self._of_other_library
         except OpenQuestion:
             return True
-        return self.has_modules or found is not None and (self._uses_head or found["task"] in FINE_TUNED_TASKS)
+        return self.has_modules or found is not None and (self._uses_head or found["task"] not in TASKS_OF_PRETRAINING)
 
     @functools.cached_property
     def tokenizer_files(self) -> TokenizerFiles:
