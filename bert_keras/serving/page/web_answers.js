@@ -383,7 +383,7 @@ function findReplaced(model, { text }, { sequences: [{ tokens }] }, outputs) {
 function encodeText(model, { text }, source, { prefix }) {
   checkText(model, text, source);
   const before = prefix ?? model.settings.prefix ?? "";
-  // The tokens of the prefix have an empty place at the start of the text, as in token_places.py.
+  // The tokens of the prefix have an empty place at the start of the text, as in data_prep/text/places.py.
   const moved = (place) => Math.max(0, place - codePoints(before).length);
   const tokens = tokensOf(model, before + text, "text").map((token) => ({
     ...token,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from bert_keras.data_prep.text.places import Ids, Token, locate
 from bert_keras.data_prep.text.words import split_words
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling import TAGGERS, BertConfig
@@ -16,7 +17,7 @@ from bert_keras.prediction.arguments import check_threshold
 from bert_keras.prediction.network import Outputs, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Found
 from bert_keras.tasks.finetuning.predictor import Arrays, ExplainedPredictor
-from bert_keras.tasks.finetuning.why import SeenWord, WordWeight, seen_in, strongest, weighed
+from bert_keras.tasks.finetuning.why import SeenWord, WordWeight, strongest, weighed
 from bert_keras.tasks.tagging.conll import Sentence
 from bert_keras.tasks.tagging.entities import entities, is_tag, to_bio
 from bert_keras.tasks.tagging.features import make_features, tags_from_logits
@@ -149,16 +150,19 @@ for place, word in enumerate(words):
         labels = self.settings["labels"]
         return make_features([sentence], labels, self.tokenizer, self.max_seq_length, counts=counts)
 
-    def _words(self, example: _Words, rows: Arrays) -> list[SeenWord]:
-        sentence, spans = example
-        words = [WordWeight(word, *span, 0.0, "text") for word, span in zip(sentence.words, spans, strict=True)]
-        longest = self.max_seq_length - 2
-        sizes = [min(len(self.tokenizer.encode(word)) or 1, longest) for word in sentence.words]
-        num_before, parts = [0, *itertools.accumulate(sizes)], []
-        for word_index, num_tokens in zip(rows["word_index"], rows["input_mask"].sum(axis=1).tolist(), strict=True):
-            column = int(np.argmax(word_index >= 0))
-            parts.append((num_before[word_index[column]] - (column - 1), range(1, num_tokens - 1)))
-        return seen_in(words, np.repeat(np.arange(len(sizes)), sizes).tolist(), parts)
+    def _locate(self, text: str, name: str) -> list[Token]:
+        tokens, unknown = [], self.tokenizer.vocab["[UNK]"]
+        for start, end in split_words(text):
+            of_word = locate(self.tokenizer, text[start:end], name, start) or [Token(unknown, start, end, name)]
+            tokens += [token._replace(word=(start, end)) for token in of_word[: self.max_seq_length - 2]]
+        return tokens
+
+    def _starts(self, encoded: Any, segment_ids: Sequence[Ids]) -> list[tuple[int, int]]:
+        (sentence, _), rows = encoded[:2]
+        sizes = (min(len(self.tokenizer.encode(word)) or 1, self.max_seq_length - 2) for word in sentence.words)
+        num_before, columns = [0, *itertools.accumulate(sizes)], (rows["word_index"] >= 0).argmax(axis=1)
+        words = rows["word_index"][np.arange(len(columns)), columns]
+        return [(num_before[word] - column + 1, 0) for word, column in zip(words, columns.tolist(), strict=True)]
 
     def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         return (outputs["logits"],)  # [B, T, C]
