@@ -5,6 +5,7 @@
 
 import { Tokenizer } from "./tokenizer.js";
 import { answer, encode, lengthOf, optionNames, optionsOf } from "./web_answers.js";
+import { typesOf } from "./web_tags.js";
 import { WordSplitter } from "./web_words.js";
 
 const RUNTIME = "ort.wasm.bundle.min.mjs";
@@ -171,8 +172,4 @@ function run({ ort, session }, features) {
   });
   lastRun = result.catch(() => {});
   return result;
-}
-
-function typesOf(tags) {
-  return [...new Set(tags.filter((tag) => tag !== "O").map((tag) => tag.slice(2)))];
 }

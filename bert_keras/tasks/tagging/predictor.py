@@ -32,7 +32,7 @@ class Entity:
 
     Attributes:
         text: as in the whole text.
-        type: as in the training data, such as "PER". If the labels of the model are no tags, the label of the words.
+        type: as in the training data, such as "PER". If the label of the words is not a tag, this label.
         start, end: character offsets in the whole text: text[start:end].
         probability: the minimum of the probabilities of its words' tags.
     """
@@ -81,7 +81,7 @@ class EntityTagger(ExplainedPredictor[str, TaggedText]):
     A call takes a str and returns a TaggedText; given several texts, it returns a list. Texts may have any length.
     `data_prep.text.words.split_words` splits them into words, and each word gets a tag. If a text needs several
     windows, the tag comes from the window with the most context around the word. Tags of IOBES and BILOU mark entities
-    as those of BIO do. If the labels of a model are not such tags, an entity is adjacent words of one label but O.
+    as those of BIO do. A label that is not such a tag is a type: an entity is adjacent words of this label.
 
     The arguments are those of `FineTunedPredictor`; its labels are the types of entities. Options of a call:
 
@@ -107,25 +107,24 @@ for place, word in enumerate(words):
         """The types of entities, such as "PER", in the order of the ids of their tags."""
         return list(dict.fromkeys(self._type(tag) for tag in self.settings["labels"] if tag != "O"))
 
-    @property
-    def _has_marks(self) -> bool:
-        return all(map(is_tag, self.settings["labels"]))
+    def _has_mark(self, tag: str) -> bool:
+        """Returns whether a label is a tag of a scheme. A single letter is one only among tags; it may be a label."""
+        return is_tag(tag) and ("-" in tag or all(map(is_tag, self.settings["labels"])))
 
     def _type(self, tag: str) -> str:
-        return tag[2:] if self._has_marks else tag
+        return tag[2:] if self._has_mark(tag) else tag
 
     def _labels_with_names(self, names: list[str]) -> list[str]:
         name_of_type = dict(zip(self.labels, names, strict=True))
-        mark = (lambda tag: f"{tag[0]}-") if self._has_marks else (lambda tag: "")
-        return [tag if tag == "O" else mark(tag) + name_of_type[self._type(tag)] for tag in self.settings["labels"]]
+        names = (name_of_type.get(self._type(tag), "") for tag in self.settings["labels"])
+        return [
+            tag if tag == "O" else f"{tag[0]}-{name}" if self._has_mark(tag) else name
+            for tag, name in zip(self.settings["labels"], names, strict=True)
+        ]
 
     def _spans(self, tags: list[str]) -> list[tuple[str, int, int]]:
         """Returns the entities of the tags of a text: (type, start, end), see `tasks.tagging.entities.entities`."""
-        if self._has_marks:
-            return entities(to_bio(tags))
-        places = itertools.groupby(range(len(tags)), tags.__getitem__)
-        runs = [(tag, list(run)) for tag, run in places]
-        return [(tag, run[0], run[-1] + 1) for tag, run in runs if tag != "O"]
+        return entities(to_bio([tag if tag == "O" or self._has_mark(tag) else f"I-{tag}" for tag in tags]))
 
     def _default_options(self) -> dict[str, Any]:
         return {"threshold": 0.0, "why": False}
