@@ -4,9 +4,7 @@
  */
 
 import { Tokenizer } from "./tokenizer.js";
-import { answer, encode, lengthOf, optionNames, optionsOf } from "./web_answers.js";
-import { typesOf } from "./web_tags.js";
-import { WordSplitter } from "./web_words.js";
+import { answer, encode, labelsOf, lengthOf, optionNames, optionsOf, partsOf } from "./web_answers.js";
 
 const RUNTIME = "ort.wasm.bundle.min.mjs";
 const WEBASSEMBLY = "ort-wasm-simd-threaded.wasm";
@@ -28,11 +26,11 @@ export const models = withSentences(async () => {
   const { name, route, fields, settings } = await description();
   // The network loads while the reader writes. The first answer tells its error.
   theModel().catch(() => {});
-  const { task, labels, max_seq_length } = settings;
-  const types = labels && task === "token_classification" ? typesOf(labels) : labels;
+  const { task, max_seq_length } = settings;
+  const labels = labelsOf(settings);
   const options = optionNames(settings);
   return [
-    { name, task, route, fields, options, labels: types ?? null, max_seq_length, num_layers: null, num_heads: null },
+    { name, task, route, fields, options, labels, max_seq_length, num_layers: null, num_heads: null },
   ];
 });
 
@@ -130,7 +128,7 @@ async function open() {
     ort,
     session,
     tokenizer: new Tokenizer(tables.tokenizer, vocabulary.split("\n").slice(0, -1)),
-    splitter: model.settings.task === "token_classification" ? new WordSplitter(tables) : null,
+    ...partsOf(model.settings, tables),
     whiteSpace: new Set([...tables.white_space].map((char) => char.codePointAt(0))),
   };
 }

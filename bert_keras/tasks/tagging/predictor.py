@@ -116,11 +116,12 @@ for place, word in enumerate(words):
 
     def _labels_with_names(self, names: list[str]) -> list[str]:
         name_of_type = dict(zip(self.labels, names, strict=True))
-        names = (name_of_type.get(self._type(tag), "") for tag in self.settings["labels"])
-        return [
-            tag if tag == "O" else f"{tag[0]}-{name}" if self._has_mark(tag) else name
-            for tag, name in zip(self.settings["labels"], names, strict=True)
-        ]
+
+        def renamed(tag: str) -> str:
+            name = name_of_type[self._type(tag)]
+            return f"{tag[0]}-{name}" if self._has_mark(tag) else name
+
+        return [tag if tag == "O" else renamed(tag) for tag in self.settings["labels"]]
 
     def _spans(self, tags: list[str]) -> list[tuple[str, int, int]]:
         """Returns the entities of the tags of a text: (type, start, end), see `tasks.tagging.entities.entities`."""

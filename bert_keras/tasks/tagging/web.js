@@ -1,10 +1,11 @@
-/** Named entities in the browser: windows of words, tags of words, and entities. */
+/** Named entities in the browser: windows of words, tags of words, and entities; see web_answers.js. */
 
 import { checkText, join, softmax, tokensOf } from "./web_sequences.js";
 import { codePoints, textOf } from "./tokenizer.js";
+import { WordSplitter } from "./web_words.js";
 
 /** Encodes a text: windows of whole words, and for each the words whose tags come from it, with their columns. */
-export function encodeWords(model, { text }, source) {
+function encodeWords(model, { text }, source) {
   checkText(model, text, source);
   const codes = codePoints(text);
   const spans = model.splitter.split(text);
@@ -58,7 +59,7 @@ function windowsOf(offsets, room) {
   return windows.filter(({ counted }) => counted.length);
 }
 
-export function answerOfTags(model, { text }, { windows, codes, spans }, outputs, { threshold }) {
+function answerOfTags(model, { text }, { windows, codes, spans }, outputs, { threshold }) {
   const { labels } = model.settings;
   const words = [];
   windows.forEach((window, number) => {
@@ -90,7 +91,7 @@ function markAndType(labels, label) {
 }
 
 /** Returns the types of entities, in the order of their labels. */
-export function typesOf(labels) {
+function typesOf(labels) {
   const found = labels.map((label) => markAndType(labels, label));
   return [...new Set(found.flatMap(([mark, type]) => (mark === "O" ? [] : [type])))];
 }
@@ -108,3 +109,13 @@ function entitiesOf(labels, tags) {
   });
   return spans;
 }
+
+export const TASKS = {
+  token_classification: {
+    encode: encodeWords,
+    answer: answerOfTags,
+    options: () => ({ threshold: 0 }),
+    labels: typesOf,
+    open: (tables) => ({ splitter: new WordSplitter(tables) }),
+  },
+};
