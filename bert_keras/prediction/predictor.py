@@ -209,11 +209,7 @@ class Predictor(LoadedModel[Text, Answer], ExportFacts):
         return encoded, list(self._questions(encoded))
 
     def tokens(self, texts: Mapping[str, Any], source: str = "text 1") -> list[tuple[list[Token], Ids]]:
-        """Returns the tokens and the segment ids of each sequence of texts, given these by their names.
-
-        Raises:
-            ValueError: a text is not valid.
-        """
+        """Returns the tokens and the segment ids of each sequence of texts, given these by name, if they are valid."""
         values: Any = tuple(texts.values())
         encoded, questions = self.sequences(values[0] if len(values) == 1 else values, source)
         segment_ids = [question.segment_ids for question in questions]
