@@ -187,7 +187,7 @@ setup(
     packages=["bert_keras", *(f"bert_keras.{name}" for name in PACKAGES)],
     package_dir={"bert_keras": "bert_keras"} | {f"bert_keras.{name}": name for name in TOP_LEVEL},
     package_data={
-        "bert_keras": ["py.typed", "__init__.pyi"],
+        "bert_keras": ["py.typed", "__init__.pyi", "tasks/*/web.js"],
         "bert_keras.data_prep.sample": ["*.txt", "*.csv", "*.json", "encoder/*"],
         "bert_keras.evaluation": ["*.html"],
         "bert_keras.export.checks": ["*.mjs"],

@@ -101,6 +101,8 @@ def test_the_texts_of_every_package_are_installed(setup_values, packages):
     assert "py.typed" in data["bert_keras"]
     for stub in at_least(2, (ROOT / "bert_keras").rglob("*.pyi")):
         assert stub.name in data[".".join(stub.parent.relative_to(ROOT).parts)]
+    codes = set(at_least(7, (ROOT / "bert_keras" / "tasks").rglob("*.js")))
+    assert codes <= {path for pattern in data["bert_keras"] for path in (ROOT / "bert_keras").glob(pattern)}
     assert ROOT / "data_prep" / "sample" / "vocab.txt" in texts
     assert texts <= installed
 

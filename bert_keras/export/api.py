@@ -10,6 +10,7 @@ from bert_keras.cli.flags import require
 from bert_keras.export.checks.texts import read_check_texts
 from bert_keras.export.choices import check_formats, check_packages, quantization_of
 from bert_keras.export.export_folder import write_export
+from bert_keras.export.formats.web import code_of_task
 from bert_keras.export.formats.web_runtime import find_package
 from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation
 from bert_keras.export.settings import CASING, OF_PRETRAINED, OF_TASK, Export
@@ -127,11 +128,9 @@ def _check_task(options: Export, task: str) -> None:
     """Refuses what only the tasks of the project have."""
     if graph_of(task) is None and "saved_model" in options.format:
         raise Mistake("{format} has saved_model, but the task {} has no text model (`graph`); give other formats", task)
-    if not ability_of(task).is_added:
-        return
-    if "web" in options.format:
+    if "web" in options.format and not code_of_task(task).is_file():
         raise Mistake("{format} has web, but the task {} has no JavaScript; give other formats", task)
-    if _quantizes(options):
+    if ability_of(task).is_added and _quantizes(options):
         raise Mistake("{quantize} measures its cost, but no program evaluates the task {} again; leave it out", task)
 
 

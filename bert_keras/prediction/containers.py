@@ -39,3 +39,10 @@ def given_fields(answer: Any) -> dict[str, Any]:
     """Returns the fields of an answer without those that no option asked for."""
     fields = {field.name: field.default for field in dataclasses.fields(answer)}
     return {name: value for name, default in fields.items() if (value := getattr(answer, name)) is not default}
+
+
+def num_chars(text: object) -> int:
+    """Returns the number of characters in a text, a pair, or a text with choices; 0 for other values."""
+    if isinstance(text, tuple | list):
+        return sum(map(num_chars, text))
+    return len(text) if isinstance(text, str) else 0

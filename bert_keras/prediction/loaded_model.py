@@ -2,13 +2,14 @@
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack, overload
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.data_prep.text.places import Ids, Token, locate, place_rows
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import OPENERS, ExportedNetwork, open_exported
 from bert_keras.model_folder.folder import ModelFolder
@@ -163,6 +164,18 @@ class LoadedModel(Generic[Text, Answer]):
 
     def _ids_of_text(self, text: str) -> list[int]:
         return self.tokenizer.encode(text)
+
+    def _place(self, texts: Mapping[str, Any], encoded: Any, segment_ids: Sequence[Ids]) -> list[list[Token]]:
+        """Returns the tokens of each sequence of texts, given these by their names and as the task encodes them."""
+        return place_rows(self.tokenizer, segment_ids, texts, self._starts(encoded, segment_ids), self._locate)
+
+    def _locate(self, text: str, name: str) -> list[Token]:
+        """Returns all tokens of a text, as the task cuts it."""
+        return locate(self.tokenizer, text, name)
+
+    def _starts(self, encoded: Any, segment_ids: Sequence[Ids]) -> list[tuple[int, int]]:
+        """Returns how many tokens of the first and of the second text are before each sequence."""
+        return [(0, 0)] * len(segment_ids)
 
     def warmup(self, lengths: Iterable[int] | None = None) -> Self:
         """Compiles the network, so that the first answers come as fast as later ones. Returns the object itself.

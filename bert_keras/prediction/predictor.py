@@ -9,9 +9,10 @@ from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 
+from bert_keras.data_prep.text.places import Ids, Token
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.prediction.arguments import ON_ERROR, Limits, PipeOptions, check_choice
-from bert_keras.prediction.containers import several
+from bert_keras.prediction.containers import num_chars, several
 from bert_keras.prediction.export_facts import ExportFacts
 from bert_keras.prediction.loaded_model import NOT_FINITE, Answer, LoadedModel, Text
 from bert_keras.prediction.network import Question, Results, check_batch_size
@@ -207,6 +208,13 @@ class Predictor(LoadedModel[Text, Answer], ExportFacts):
         encoded = self._encode_row(row, collections.Counter(), self.options, self._extra(self.options))
         return encoded, list(self._questions(encoded))
 
+    def tokens(self, texts: Mapping[str, Any], source: str = "text 1") -> list[tuple[list[Token], Ids]]:
+        """Returns the tokens and the segment ids of each sequence of texts, given these by name, if they are valid."""
+        values: Any = tuple(texts.values())
+        encoded, questions = self.sequences(values[0] if len(values) == 1 else values, source)
+        segment_ids = [question.segment_ids for question in questions]
+        return list(zip(self._place(texts, encoded, segment_ids), segment_ids, strict=False))
+
     def _answers(self, rows: Iterable[tuple[str, Any]], call: _Call) -> Iterator[tuple[Answer | Unanswered, bool]]:
         counts = collections.Counter()
         for group in self._groups(rows, counts, call):
@@ -286,7 +294,7 @@ class Predictor(LoadedModel[Text, Answer], ExportFacts):
 
     def _size_of(self, row: Row) -> int:
         """Returns the size of a row, for the maximum of a group."""
-        return _num_chars(row.text)
+        return num_chars(row.text)
 
     def _kept(self, question: Question, row: Results) -> Results:
         """Returns the part of a question's results that `_answer` needs."""
@@ -309,10 +317,3 @@ class Predictor(LoadedModel[Text, Answer], ExportFacts):
         The subclasses have the options by their names.
         """
         raise NotImplementedError
-
-
-def _num_chars(text: object) -> int:
-    """Returns the number of characters in a text, a pair, or a text with choices; 0 for other values."""
-    if isinstance(text, tuple | list):
-        return sum(map(_num_chars, text))
-    return len(text) if isinstance(text, str) else 0

@@ -5,14 +5,13 @@ from typing import Any
 import keras
 import numpy as np
 
+from bert_keras.data_prep.text.places import Ids, Token, describe
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling import BertModel
 from bert_keras.prediction.attention import HEAD_COLUMNS, looks_at
-from bert_keras.prediction.network import Question
 from bert_keras.serving.batching import ModelError, Ticket
 from bert_keras.serving.forms import explained_form, read_form
 from bert_keras.serving.served_models import ServedModel
-from bert_keras.tasks.pretraining.token_places import read_tokens
 
 # Maximum number of values in an answer: 16 heads and 362 tokens.
 _MOST_VALUES = 1 << 21
@@ -38,7 +37,7 @@ def tokens_answer(
         ValueError: the item is not valid.
     """
     _, fields = read_form([explained_form([model])], body)
-    sequences = [{"tokens": tokens} for tokens, _ in _read(model, fields["item"])]
+    sequences = [{"tokens": describe(model.predictor.tokenizer, tokens)} for tokens, _ in _read(model, fields["item"])]
     return {"model": model.name, "sequences": sequences}
 
 
@@ -58,7 +57,7 @@ def attention_answer(
     num_heads = encoder.config.num_attention_heads
     layers = {"type": "integer", "minimum": 0, "maximum": encoder.config.num_hidden_layers - 1}
     _, fields = read_form([explained_form([model], layer=layers)], body)
-    tokens, question = _read(model, fields["item"])[0]
+    tokens, segment_ids = _read(model, fields["item"])[0]
     num_values = num_heads * len(tokens) ** 2
     if num_values > _MOST_VALUES:
         raise Mistake(
@@ -68,19 +67,19 @@ def attention_answer(
             num_values,
             _MOST_VALUES,
         )
-    ids, segment_ids = (np.array([values], np.int32) for values in (question.input_ids, question.segment_ids))
+    ids = np.array([[token.id for token in tokens]], np.int32)
     with model.predictor.network.turn():
-        values = keras.ops.convert_to_numpy(
-            encoder.attention_probabilities(ids, segment_ids=segment_ids)[fields["layer"]]
-        )
+        layers_of_ids = encoder.attention_probabilities(ids, segment_ids=np.array([segment_ids], np.int32))
+        values = keras.ops.convert_to_numpy(layers_of_ids[fields["layer"]])
     if not np.isfinite(values).all():
         raise ModelError("its attention is not finite numbers, so its weights are broken")
     rounded = np.round(values[0].astype(np.float64), _DECIMALS)  # [N, T, T]
-    [means] = looks_at(values, [token["token"] for token in tokens]).round(_DECIMALS).tolist()
+    described = describe(model.predictor.tokenizer, tokens)
+    [means] = looks_at(values, [token["token"] for token in described]).round(_DECIMALS).tolist()
     heads = [dict(zip(HEAD_COLUMNS, row, strict=True)) for row in means]
-    return {"model": model.name, "tokens": tokens, "attention": rounded, "looks_at": heads}
+    return {"model": model.name, "tokens": described, "attention": rounded, "looks_at": heads}
 
 
-def _read(model: ServedModel, item: str | dict[str, Any]) -> list[tuple[list[dict[str, Any]], Question]]:
-    """Returns each sequence of an item as its tokens and its Question."""
-    return read_tokens(model.predictor, model.task, model.fields_of(item), "the request")
+def _read(model: ServedModel, item: str | dict[str, Any]) -> list[tuple[list[Token], Ids]]:
+    """Returns the tokens and the segment ids of each sequence of an item."""
+    return model.predictor.tokens(model.fields_of(item), "the request")

@@ -15,7 +15,6 @@ from node import run_node
 from reference_tokenizer import random_texts
 from tiny_web import open_web
 
-from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.export.checks.texts import built_in_texts, items_of
 from bert_keras.export.checks.web_check import answers_in_node, run_in_node, tokens_in_node, tokens_of_python
 from bert_keras.prediction import FeatureExtractor
@@ -59,112 +58,16 @@ def test_pairs_are_classified_whole_cut_and_in_windows(of_task, tmp_path):
     assert windows[2]["probabilities"] != found[2]["probabilities"]
 
 
-def test_values_and_labels(of_task):
-    of_task("regression").check({"text": "he ate"}, {"text": LONG})
-    web = of_task("multi_label")
-    for options in ({}, {"threshold": 0.9}, {"top_k": 1, "threshold": 0.1}):
-        web.check({"text": "he ate"}, {"text": "Paris is the capital of France."}, **options)
-
-
-def test_label_sets(of_task, tmp_path):
-    thresholds = {"0.5": 0.9, "0.9": 0.2, "0.99": 0.0}
-    web = of_task("classification").changed(tmp_path / "web", label_set_thresholds=thresholds)
-    items = [pair("he ate", "so"), pair(LONG, LONG)]
-    sizes = [len(web.check(*items, coverage=coverage, top_k=1)[0]["label_set"]) for coverage in (0.5, 0.9, 0.99)]
-    assert sizes[0] == 1 <= sizes[1] <= sizes[2] == len(web.live.settings["labels"])
-    for wrong in (0.905, "0.9", 1, True):
-        assert web.check(items[0], coverage=wrong)[0].startswith("Coverage is ")
-    assert of_task("classification").check(items[0], coverage=0.9)[0].startswith("Coverage needs a model that was ")
-
-
-def test_words_with_their_weights(of_task, tmp_path):
-    text = "👨 Walking-walked é He  was"
-    items = [pair(text, "so he ate"), pair(text, ""), pair(LONG, LONG)]
-    web = of_task("classification")
-    found = web.check(*items, why=True, top_k=1)
-    words = [text[word["start"] : word["end"]] for word in found[1]["words"]]
-    assert words == ["👨", "Walking", "-", "walked", "é", "He", "was"]
-    windows = web.changed(tmp_path / "windows", doc_stride=4).check(*items, why=True)
-    assert len(windows[2]["words"]) > len(found[2]["words"])
-    of_task("regression").check({"text": text}, why=True)
-    [answer] = of_task("multi_label").check({"text": text}, why=True, threshold=0.9)
-    assert max(abs(word["weight"]) for word in answer["words"]) > 1e-3
-    limited = web.changed(tmp_path / "limited", doc_stride=4)
+def test_the_sequences_of_words_are_limited(of_task, tmp_path):
+    limited = of_task("classification").changed(tmp_path / "limited", doc_stride=4)
     described = json.loads((limited.folder / "model.json").read_text())
     described["limits"]["max_sequences"] = 8
     (limited.folder / "model.json").write_text(json.dumps(described))
     message = (
         r"^The request has \d+ sequences for its words, each hidden once, but at most 8 are allowed; make it shorter\.$"
     )
-    assert re.search(message, answers_in_node(limited.folder, items[:1], why=True)[0])
-
-
-def test_choices(of_task):
-    found = of_task("multiple_choice").check(choices("he", "ate", "was", "so so"), choices(LONG, "a", LONG))
-    assert sum(found[0]["probabilities"]) == pytest.approx(1)
-
-
-def test_ranks(of_task, tmp_path):
-    items = [{"query": "he", "texts": ["ate", "was", "so so"]}, {"query": "a", "texts": [LONG, "b", ""]}]
-    for activation in ("sigmoid", "identity"):
-        web = of_task("rerank").changed(tmp_path / activation, activation=activation)
-        found = web.check(*items)
-        assert [each["score"] for each in found[0]["texts"]] == sorted(
-            (e["score"] for e in found[0]["texts"]), reverse=True
-        )
-        assert found[1] == "The request has no word in its text 3; give a text 3."
-        web.check(items[0], raw_scores=True)
-
-
-@pytest.mark.parametrize("answer_text", ["release", "offsets"])
-@pytest.mark.parametrize("has_null", [True, False])
-def test_answers(of_task, tmp_path, answer_text, has_null):
-    settings = {"answer_text": answer_text, "version_2_with_negative": has_null}
-    web = of_task("question_answering").changed(tmp_path / "web", **settings)
-    items = [
-        question("who was hungry", "He was  hungry, so\u202fshe\u00a0ate."),
-        question("who " * 9, LONG),
-        question("who", "👨 walk-walking e\u0301 Éa \U0001d15e paris's"),
-        question("who", "İstanbul ΑΣ paris"),
-    ]
-    found = web.check(*items)
-    assert len(found[1]["n_best"]) > 5
-    web.check(*items, top_k=2)
-    if has_null:
-        assert {answer["is_impossible"] for answer in web.check(*items, threshold=-1e6)} == {True}
-        assert [answer["is_impossible"] for answer in web.check(*items, threshold=1e5)] == [False] * 4
-
-
-def test_entities(of_task):
-    items = [{"text": text} for text in ("Paris is in France", LONG, "👨 U.S. \x01 'twas é", "walk" * 40 + " a b")]
-    found = of_task("token_classification").check(*items)
-    assert found[2]["words"][0] == found[2]["words"][0] | {"word": "👨", "start": 0, "end": 1}
-    assert sum(len(answer["entities"]) for answer in found) > 3
-    of_task("token_classification").check(*items, threshold=0.6)
-
-
-def test_masks(of_task):
-    texts = ["[MASK] is the [MASK] of france", "👨 he was [MASK], é", "walk [MASK]"]
-    items = [{"text": text} for text in texts]
-    web = of_task("fill_mask")
-    assert [len(guesses) for guesses in web.check(*items)[0]["masks"]] == [3, 3]
-    assert "walks" in [guess["sentence"] for guess in web.check(*items, top_k=len(TOKENS))[2]["masks"][0]]
-    tokens = [guess["token"] for guess in web.check(*items, candidates=["Paris", "##s", "ate"])[1]["masks"][0]]
-    assert sorted(tokens) == ["##s", "ate", "paris"]
-
-
-def test_the_order_of_texts(of_task):
-    pairs = [("he was hungry", "so she ate [MASK]"), ("é 👨", "walk"), ("he", "\u0301"), ("he", LONG), ("", "a")]
-    found = of_task("next_sentence").check(*({"text_a": first, "text_b": second} for first, second in pairs))
-    assert found[2] == "The request has no word in its second text; give a second text."
-    assert "more than the 13 that the model takes" in found[3]
-
-
-def test_replaced_tokens(of_task):
-    texts = ("Paris is the [MASK] of France.", "👨 é walking", "\u0301", LONG)
-    found = of_task("replaced_tokens").check(*({"text": text} for text in texts))
-    assert [each["token"] for each in found[0]["tokens"]] == ["paris", "is", "the", "[MASK]", "of", "france", "."]
-    assert found[2] == "The request has no word in its text; give a text."
+    item = pair("\U0001f468 Walking-walked é He  was", "so he ate")
+    assert re.search(message, answers_in_node(limited.folder, [item], why=True)[0])
 
 
 def test_vectors(of_task, tmp_path):
@@ -183,30 +86,12 @@ def test_vectors(of_task, tmp_path):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
 
 
-# Prefix of the model, text, and the texts of the tokens: those of the prefix have none.
-PREFIXES = [
-    ("he was ", "hungry, so", ["", "", "hungry", ",", "so"]),
-    ("query: ", "\U0001f600 he", ["", "", "\U0001f600", "he"]),
-    ("\U0001f600\U0001f468 ", "\u00c9a \U0001d15e walking", ["", "\u00c9a", "\U0001d15e", "walk", "ing"]),
-    ("walk", "ing he", ["", "ing", "he"]),  # the token ##ing begins with the text
-    ("w", "as he", ["as", "he"]),  # a token of both
-    ("", "he was", ["he", "was"]),
-]
-
-
-@pytest.mark.parametrize(("prefix", "text", "expected"), PREFIXES)
-def test_tokens_have_their_places_in_the_text_after_a_prefix(of_task, tmp_path, prefix, text, expected):
-    web = of_task("vectors").changed(tmp_path / "web", prefix=prefix)
-    [[sequence]] = found = tokens_in_node(web.folder, [{"text": text}])
-    assert found == tokens_of_python(web.live, [{"text": text}])
-    places = [(token["start"], token["end"]) for token in sequence["tokens"][1:-1]]
-    assert [text[start:end] for start, end in places] == expected
-
-
-def test_the_tokens_of_each_task_are_those_of_python(of_task):
+def test_the_answers_and_tokens_of_each_task_are_those_of_python(of_task):
+    """The rules of answers are in tests/cases/answers.json."""
     for task in abilities(is_exported=True):
         web = of_task(task)
         items = items_of(built_in_texts(web.live.settings))
+        web.check(*items)
         pairs = zip(tokens_of_python(web.live, items), tokens_in_node(web.folder, items), strict=True)
         same = [expected == found for expected, found in pairs if isinstance(expected, list)]
         assert same == [True] * len(at_least(3, same)), task
@@ -233,26 +118,6 @@ def test_every_task_is_described(of_task):
         in_browser = task not in ("question_answering", "token_classification")
         assert model["options"] == [name for name in web.live.options if in_browser or name != "why"]
         assert model["labels"] == (web.live.labels if getattr(web.live, "labels", None) else None)
-
-
-def test_tokens_have_their_places(of_task):
-    text = "👨 Walking é [MASK], so"
-    tokenizer = FullTokenizer(TOKENS)
-    results = run_in_node(of_task("classification").folder, [["tokens", "", pair(text, "he ate")]])
-    [sequence] = results[0]["value"]
-    tokens = [(each["token"], each["start"], each["end"]) for each in sequence["tokens"] if each["text"] == "text"]
-    # The pair leaves room for all but the last tokens.
-    assert tokens == tokenizer.tokenize_with_offsets(text)[: len(tokens)]
-    assert [each["token"] for each in sequence["tokens"] if each["text"] is None] == ["[CLS]", "[SEP]", "[SEP]"]
-    results = run_in_node(of_task("fill_mask").folder, [["tokens", "", {"text": "👨 [MASK] a"}]])
-    [sequence] = results[0]["value"]
-    assert [each["start"] for each in sequence["tokens"]] == [None, 0, 2, 9, None]
-    results = run_in_node(of_task("question_answering").folder, [["tokens", "", question("who", LONG)]])
-    windows = results[0]["value"]
-    assert len(windows) > 3
-    for token in windows[2]["tokens"]:
-        if token["text"] == "context" and token["token"] != "[UNK]":
-            assert LONG[token["start"] : token["end"]].lower() == token["token"].removeprefix("##")
 
 
 # Task -> item, options and error.

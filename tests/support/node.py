@@ -6,8 +6,10 @@ import shutil
 import subprocess
 
 import pytest
+from guards import at_least
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "bert_keras" / "serving" / "page"
+PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "bert_keras"
+PAGE, TASKS = PACKAGE / "serving" / "page", PACKAGE / "tasks"
 
 
 def run_node(folder, script, value):
@@ -20,6 +22,13 @@ def run_node(folder, script, value):
     folder.mkdir()
     for path in PAGE.glob("*.js"):
         shutil.copy(path, folder)
+    # An export has the code of its task as task.js; here it is that of all tasks.
+    codes = {f"task_{path.parent.name}": path for path in at_least(7, TASKS.glob("*/web.js"))}
+    for name, path in codes.items():
+        shutil.copy(path, folder / f"{name}.js")
+    imports = [f'import {{ TASKS as {name} }} from "./{name}.js";' for name in codes]
+    merged = ", ".join(f"...{name}" for name in codes)
+    (folder / "task.js").write_text("\n".join([*imports, f"export const TASKS = {{ {merged} }};"]))
     (folder / "package.json").write_text('{"type": "module"}')
     (folder / "input.json").write_text(json.dumps(value))
     lines = [

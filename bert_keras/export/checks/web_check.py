@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from bert_keras.data_prep.text.places import describe
 from bert_keras.export.checks.comparison import ask_python, compare_answers
 from bert_keras.export.checks.texts import built_in_texts, items_of
 from bert_keras.export.choices import PLACES
@@ -19,7 +20,6 @@ from bert_keras.model_folder.exported import WEB_MODEL
 from bert_keras.prediction import open_model
 from bert_keras.prediction.containers import given_fields
 from bert_keras.prediction.predictor import Predictor
-from bert_keras.tasks.pretraining.token_places import read_tokens
 
 log = logging.getLogger("bert_keras")
 
@@ -101,7 +101,7 @@ def tokens_of_python(predictor: Predictor, items: Iterable[Mapping[str, Any]]) -
     found = []
     for item in items:
         try:
-            found.append([{"tokens": tokens} for tokens, _ in read_tokens(predictor, predictor.settings["task"], item)])
+            found.append([{"tokens": describe(predictor.tokenizer, tokens)} for tokens, _ in predictor.tokens(item)])
         except Mistake as error:
             found.append(str(error))
     return found

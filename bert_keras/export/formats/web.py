@@ -1,6 +1,7 @@
 """Writes a model as a folder for a static web host: a page, the model as ONNX, and the tokenizer in JavaScript."""
 
 import dataclasses
+import inspect
 import json
 import logging
 import pathlib
@@ -17,6 +18,7 @@ from bert_keras.export.source import Source
 from bert_keras.model_folder.exported import WEB_MODEL
 from bert_keras.model_folder.folder import EXPORT_FILE
 from bert_keras.prediction.arguments import Limits
+from bert_keras.prediction.opening import predictor_of
 from bert_keras.storage import writing
 from bert_keras.tasks import ability_of
 
@@ -55,12 +57,18 @@ def write_web(source: Source, folder: pathlib.Path, quantize: str | None, packag
     return agreement
 
 
+def code_of_task(task: str) -> pathlib.Path:
+    """Returns the path of the JavaScript of a task: web.js beside its Python, which may not exist."""
+    return pathlib.Path(inspect.getfile(predictor_of(task))).with_name("web.js")
+
+
 def _write_page(source: Source, web: pathlib.Path) -> None:
     """Writes the page, its backend, and what they need to know about the model."""
     for file in sorted(_PAGE.iterdir()):
         if file.is_file() and file.name not in _BACKENDS:
             shutil.copyfile(file, web / file.name)
     shutil.copyfile(_PAGE / "browser_backend.js", web / "backend.js")
+    shutil.copyfile(code_of_task(source.settings["task"]), web / "task.js")
     settings, tokenizer = source.settings, source.predictor.tokenizer
     task = ability_of(settings["task"])
     described = {

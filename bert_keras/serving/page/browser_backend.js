@@ -4,8 +4,7 @@
  */
 
 import { Tokenizer } from "./tokenizer.js";
-import { answer, encode, lengthOf, optionNames, optionsOf } from "./web_answers.js";
-import { WordSplitter } from "./web_words.js";
+import { answer, encode, labelsOf, lengthOf, optionNames, optionsOf, partsOf } from "./web_answers.js";
 
 const RUNTIME = "ort.wasm.bundle.min.mjs";
 const WEBASSEMBLY = "ort-wasm-simd-threaded.wasm";
@@ -27,12 +26,12 @@ export const models = withSentences(async () => {
   const { name, route, fields, page, settings } = await description();
   // The network loads while the reader writes. The first answer tells its error.
   theModel().catch(() => {});
-  const { task, labels, max_seq_length } = settings;
-  const types = labels && task === "token_classification" ? typesOf(labels) : labels;
+  const { task, max_seq_length } = settings;
+  const labels = labelsOf(settings);
   const options = optionNames(settings);
   return [
     {
-      ...{ name, task, route, fields, page, options, labels: types ?? null },
+      ...{ name, task, route, fields, page, options, labels },
       ...{ max_seq_length, num_layers: null, num_heads: null },
     },
   ];
@@ -132,7 +131,7 @@ async function open() {
     ort,
     session,
     tokenizer: new Tokenizer(tables.tokenizer, vocabulary.split("\n").slice(0, -1)),
-    splitter: model.settings.task === "token_classification" ? new WordSplitter(tables) : null,
+    ...partsOf(model.settings, tables),
     whiteSpace: new Set([...tables.white_space].map((char) => char.codePointAt(0))),
   };
 }
@@ -174,8 +173,4 @@ function run({ ort, session }, features) {
   });
   lastRun = result.catch(() => {});
   return result;
-}
-
-function typesOf(tags) {
-  return [...new Set(tags.filter((tag) => tag !== "O").map((tag) => tag.slice(2)))];
 }

@@ -68,3 +68,34 @@ export function softmax(logits) {
   const total = powers.reduce((sum, power) => sum + power, 0);
   return powers.map((power) => power / total);
 }
+
+/** Returns the sequences of a text or a pair: cut (`isCut`), or for doc_stride windows of the first text. */
+export function sequencesOf(model, first, second) {
+  const { max_seq_length: longest, doc_stride: stride } = model.settings;
+  const room = longest - (second.length ? 3 : 2);
+  // An odd token belongs to the first text, or by the rules of transformers to the longer or else the second one.
+  const isOdd = !model.tokenizer.longerFirst && first.length <= second.length;
+  const roomOfSecond = Math.max(Math.floor((room + isOdd) / 2), room - first.length);
+  if (stride) {
+    const kept = second.slice(0, roomOfSecond);
+    const left = room - kept.length;
+    const starts = windowStarts(first.length, left, Math.min(stride, left));
+    const sequences = starts.map((start) => join(model, first.slice(start, start + left), kept));
+    return { sequences, isCut: kept.length < second.length };
+  }
+  if (first.length + second.length <= room) return { sequences: [join(model, first, second)], isCut: false };
+  const numSecond = Math.min(second.length, roomOfSecond);
+  return { sequences: [join(model, first.slice(0, room - numSecond), second.slice(0, numSecond))], isCut: true };
+}
+
+export function sigmoid(logits) {
+  return Array.from(logits, (logit) => 1 / (1 + Math.exp(-logit)));
+}
+
+/** Returns the sequences of a text and each text of a list. */
+export function encodeList(model, item) {
+  const [[name, text], [listName, texts]] = Object.entries(item);
+  const first = tokensOf(model, text, name);
+  const found = texts.map((each) => sequencesOf(model, first, tokensOf(model, each, listName)));
+  return { sequences: found.flatMap(({ sequences }) => sequences), isCut: found.some(({ isCut }) => isCut) };
+}

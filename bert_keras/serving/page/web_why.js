@@ -1,4 +1,4 @@
-/** The words that carry an answer, in the browser: each is hidden in turn, as prediction/why.py does. */
+/** The words that carry an answer, in the browser: each is hidden in turn, as tasks/finetuning/why.py does. */
 
 /** Returns tokens with their words, as the text is split before word pieces; the tokens of a word share an object. */
 export function withWords(model, tokens) {

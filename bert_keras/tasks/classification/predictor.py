@@ -247,7 +247,7 @@ print(dict(zip(labels, (scores / scores.sum()).tolist())))"""
         values: Any = scores.tolist()
         words, label = None, int(scores.argmax())
         if why == "gradients":
-            words = self._gradients(example, rows, label)
+            words = self._gradients(text, example, rows, label)
         elif why:
             of_label = all_scores[:, label].tolist()
             words = weights_of_words(hidden, of_label[:num_rows], iter(of_label[num_rows:]))
@@ -277,12 +277,12 @@ print(dict(zip(labels, (scores / scores.sum()).tolist())))"""
             raise Mistake("{coverage} is {!r}, but must be from 0.5 to 0.99, in steps of 0.01", coverage)
         return found
 
-    def _gradients(self, example: Example, rows: Arrays, label: int) -> list[WordWeight]:
+    def _gradients(self, text: str | tuple[str, str], example: Example, rows: Arrays, label: int) -> list[WordWeight]:
         questions = list(self._questions((example, rows, [])))
         with on_device(self._device):
             mask_id = self.tokenizer.vocab["[MASK]"]
             gradients = IntegratedGradients(self.model, self.network, label, self._gradients_budget(example.source))
-            return gradients_of_words(gradients, questions, self._words(example, rows), mask_id)
+            return gradients_of_words(gradients, questions, self._words(text, example, rows), mask_id)
 
 
 def _shown_texts(answer: Classification | Regression | MultiLabel) -> str:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
+from bert_keras.data_prep.text.places import Ids
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import ExportedNetwork
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
@@ -26,9 +27,10 @@ from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Row
 from bert_keras.storage import paths
 from bert_keras.storage.text_files import is_blank
+from bert_keras.tasks import ability_of
 from bert_keras.tasks.finetuning.why import FEWEST_SEQUENCES, SeenWord, seen_words, without_word
 from bert_keras.tasks.predictor import TaskPredictor
-from bert_keras.tasks.tables.encoding import make_features
+from bert_keras.tasks.tables.encoding import make_features, starts_of_rows
 from bert_keras.tasks.tables.examples import Example
 
 log = logging.getLogger("bert_keras")
@@ -186,6 +188,9 @@ class FineTunedPredictor(TaskPredictor[Text, Answer]):
             num_tokens = int(mask.sum())
             yield Question(ids[:num_tokens], segment_ids[:num_tokens])
 
+    def _starts(self, encoded: Any, segment_ids: Sequence[Ids]) -> list[tuple[int, int]]:
+        return starts_of_rows(segment_ids, self.settings.get("doc_stride"))
+
 
 class ExplainedPredictor(FineTunedPredictor[Text, Answer]):
     """A predictor with the option `why`: True gives an answer the weights of its words."""
@@ -215,9 +220,12 @@ class ExplainedPredictor(FineTunedPredictor[Text, Answer]):
     def _check_options(self, options: dict[str, Any]) -> None:
         self._check_why(options["why"])
 
-    def _words(self, example: Any, rows: Arrays) -> list[SeenWord]:
-        """Returns the words to hide; here those of an `Example`."""
-        return seen_words(self.tokenizer, example, rows, self.settings.get("doc_stride"))
+    def _words(self, text: Any, example: Any, rows: Arrays) -> list[SeenWord]:
+        """Returns the words to hide: those of all texts that the model reads."""
+        values = (text,) if isinstance(text, str) else text
+        texts = dict(zip((*ability_of(self.settings["task"]).texts, "text_pair"), values, strict=False))
+        segment_ids = [question.segment_ids for question in super()._questions((example, rows))]
+        return seen_words(texts, self._place(texts, (example, rows), segment_ids))
 
     def _encode_row(
         self, row: Row, counts: Counts, options: dict[str, Any], extra: dict[str, Any]
@@ -228,7 +236,7 @@ class ExplainedPredictor(FineTunedPredictor[Text, Answer]):
             self._gradients_budget(row.source)(FEWEST_SEQUENCES * len(rows["input_ids"]))
         if options["why"] is not True:
             return example, rows, []
-        words = self._words(example, rows)
+        words = self._words(row.text, example, rows)
         num_sequences = len(rows["input_ids"]) + sum(len(word.places) for word in words)
         self.limits.check("max_sequences", num_sequences, row.source, "sequences for its words, each hidden once")
         return example, rows, words

@@ -2,15 +2,14 @@
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.data_prep.text.places import Token
 from bert_keras.modeling import ClassifierModel
 from bert_keras.prediction.network import Question, Turns
-from bert_keras.tasks.tables.examples import Example
 
 log = logging.getLogger("bert_keras")
 
@@ -54,51 +53,19 @@ class SeenWord:
     places: dict[int, list[int]]
 
 
-def seen_words(
-    tokenizer: FullTokenizer, example: Example, rows: dict[str, np.ndarray], doc_stride: int | None
-) -> list[SeenWord]:
-    """Returns the words of a text or a pair, as the tokenizer splits it before word pieces.
-
-    `rows` are its features, see `tasks.tables.encoding.make_features`. Words that were cut off are left out.
-    """
-    num_tokens = rows["input_mask"].sum(axis=1)
-    num_first = num_tokens - rows["segment_ids"].sum(axis=1)
-    step = min(doc_stride or 0, int(num_first[0]) - 2)
-    sizes = list(zip(num_tokens.tolist(), num_first.tolist(), strict=True))
-    # Before the tokens of each text is [CLS] or [SEP], and after them [SEP]. Windows cover the first text.
-    first = [(row * step, range(1, num - 1)) for row, (_, num) in enumerate(sizes)]
-    second = [(0, range(num, num_of_both - 1)) for num_of_both, num in sizes]
-    words = seen_in(*split_text(tokenizer, example.text_a, "text"), first)
-    return words + seen_in(*split_text(tokenizer, example.text_b or "", "text_pair"), second)
-
-
-def seen_in(
-    words: Sequence[WordWeight], word_of_token: Sequence[int], parts: Iterable[tuple[int, range]]
-) -> list[SeenWord]:
-    """Returns the words of a text that some row has.
-
-    Args:
-        words: of the whole text.
-        word_of_token: the number of the word of each of its tokens.
-        parts: for each row the number of tokens of the text before it, and the positions in the row of those it has.
-    """
-    places: list[dict[int, list[int]]] = [{} for _ in words]
-    for row, (start, positions) in enumerate(parts):
-        for position, word in zip(positions, word_of_token[start : start + len(positions)], strict=True):
-            places[word].setdefault(row, []).append(position)
-    return [SeenWord(word, of_word) for word, of_word in zip(words, places, strict=True) if of_word]
-
-
-def split_text(tokenizer: FullTokenizer, text: str, field: str) -> tuple[list[WordWeight], list[int]]:
-    """Returns the words of a text, as it is split before word pieces, and the number of each token's word."""
-    spans, word_of_token = [], []
-    for token, start, end in tokenizer.tokenize_with_offsets(text):
-        if token.startswith("##"):
-            spans[-1] = (spans[-1][0], end)
-        else:
-            spans.append((start, end))
-        word_of_token.append(len(spans) - 1)
-    return [WordWeight(text[start:end], start, end, 0.0, field) for start, end in spans], word_of_token
+def seen_words(texts: Mapping[str, str], rows: Iterable[Iterable[Token]]) -> list[SeenWord]:
+    """Returns the words of texts that rows of tokens have, in the order of the texts."""
+    places = {}
+    for row, tokens in enumerate(rows):
+        for position, token in enumerate(tokens):
+            if token.text in texts:
+                places.setdefault((token.text, token.word), {}).setdefault(row, []).append(position)
+    found = [
+        SeenWord(WordWeight(texts[name][start:end], start, end, 0.0, name), of_word)
+        for (name, (start, end)), of_word in places.items()
+    ]
+    order = list(texts)
+    return sorted(found, key=lambda seen: (order.index(seen.word.field), seen.word.start))
 
 
 def without_word(questions: Sequence[Question], word: SeenWord, mask_id: int) -> Iterator[Question]:

@@ -5,10 +5,11 @@ If a text is longer than the model takes, the functions refuse it, cut it, or re
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from bert_keras.data_prep.text.model_inputs import share_room
+from bert_keras.data_prep.text.places import Ids, Token, locate
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake, Remedy
 from bert_keras.model_folder.exported import ExportedNetwork
@@ -103,6 +104,19 @@ class PretrainedPredictor(TaskPredictor[Text, Answer]):
 
     def _ids_of_text(self, text: str) -> list[int]:
         return encode_with_masks(self.tokenizer, text)
+
+    def _locate(self, text: str, name: str) -> list[Token]:
+        tokens, start, mask_id = [], 0, self.tokenizer.vocab[MASK]
+        for part in text.split(MASK):
+            mask = start + len(part), start + len(part) + len(MASK)
+            tokens += [*locate(self.tokenizer, part, name, start), Token(mask_id, *mask, name, mask)]
+            start = mask[1]
+        return tokens[:-1]  # no mask follows the last part
+
+    def tokens(self, texts: Mapping[str, Any], source: str = "text 1") -> list[tuple[list[Token], Ids]]:
+        # Several questions may mask other tokens of one sequence.
+        found = super().tokens(texts, source)
+        return list({tuple(token.id for token in tokens): (tokens, ids) for tokens, ids in found}.values())
 
     def _load_model(self) -> PretrainingModel | ReplacedTokenModel:
         """Loads the encoder, unless it is shared, and one head, and ignores the other head."""

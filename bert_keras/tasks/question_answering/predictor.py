@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.data_prep.text.places import Ids
 from bert_keras.modeling import BertConfig, SquadModel
 from bert_keras.prediction.arguments import check_threshold, check_top_k
 from bert_keras.prediction.export_facts import RankedField
 from bert_keras.prediction.network import Outputs, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Found
 from bert_keras.tasks.finetuning.predictor import Arrays, ExplainedPredictor
-from bert_keras.tasks.finetuning.why import SeenWord, WordWeight, seen_in, split_text, strongest
+from bert_keras.tasks.finetuning.why import SeenWord, WordWeight, strongest
 from bert_keras.tasks.question_answering.squad import Passage, SquadExample, make_features
 from bert_keras.tasks.question_answering.squad_answers import AnswerSettings, Candidate, find_answers
 
@@ -143,15 +144,11 @@ print({answer})"""
             counts=counts,
         )
 
-    def _words(self, example: SquadExample, rows: Arrays) -> list[SeenWord]:
-        num_tokens, num_second = rows["input_mask"].sum(axis=1), rows["segment_ids"].sum(axis=1)
-        parts = [
-            (start, range(num - second, num - 1))  # after the tokens is [SEP]
-            for start, num, second in zip(
-                rows["doc_start"].tolist(), num_tokens.tolist(), num_second.tolist(), strict=True
-            )
-        ]
-        return seen_in(*split_text(self.tokenizer, example.passage.text, "context"), parts)
+    def _starts(self, encoded: Any, segment_ids: Sequence[Ids]) -> list[tuple[int, int]]:
+        return [(0, start) for start in encoded[1]["doc_start"].tolist()]
+
+    def _words(self, text: tuple[str, str], example: SquadExample, rows: Arrays) -> list[SeenWord]:
+        return [seen for seen in super()._words(text, example, rows) if seen.word.field == "context"]
 
     def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         return outputs["start_logits"], outputs["end_logits"]  # [B, T]

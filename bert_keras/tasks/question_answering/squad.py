@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from bert_keras.data_prep.text.places import locate
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 from bert_keras.mistakes import Mistake
@@ -63,10 +64,8 @@ class PassageTokens:
     """
 
     def __init__(self, passage: Passage, tokenizer: FullTokenizer):
-        tokens = tokenizer.tokenize_with_offsets(passage.text)
-        self.ids = np.array(tokenizer.convert_tokens_to_ids(token for token, _, _ in tokens), np.int32)
-        self.starts = np.array([start for _, start, _ in tokens], np.int32)
-        self.ends = np.array([end for _, _, end in tokens], np.int32)
+        tokens = [token[:3] for token in locate(tokenizer, passage.text, "context")]
+        self.ids, self.starts, self.ends = np.array(tokens, np.int32).reshape(-1, 3).T.copy()
         self.words = np.searchsorted(np.array(passage.word_starts, np.int32), self.starts, "right").astype(np.int32) - 1
 
     def first_of_word(self, word: int) -> int:

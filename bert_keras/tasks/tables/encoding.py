@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from bert_keras.data_prep.text.model_inputs import SHORTEST, encode_pair, join_pair, pad_rows
+from bert_keras.data_prep.text.places import Ids
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 from bert_keras.mistakes import Mistake
@@ -30,6 +31,15 @@ class Labels(Protocol):
 def window_starts(num_tokens: int, room: int, doc_stride: int) -> list[int]:
     """Returns the starts of windows of `room` tokens, `doc_stride` apart, until one reaches the end of the text."""
     return [0, *range(doc_stride, num_tokens - room + doc_stride, doc_stride)]
+
+
+def starts_of_rows(segment_ids: Sequence[Ids], doc_stride: int | None) -> list[tuple[int, int]]:
+    """Returns how many tokens of the first and of the second text of an example are before each of its rows.
+
+    segment_ids are those of the rows, without padding. The windows of `make_features` cover the first text.
+    """
+    room = len(segment_ids[0]) - int(np.count_nonzero(segment_ids[0])) - 2
+    return [(number * min(doc_stride or 0, room), 0) for number in range(len(segment_ids))]
 
 
 def make_features(

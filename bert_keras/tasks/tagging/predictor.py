@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from bert_keras.data_prep.text.places import Ids, Token, locate
 from bert_keras.data_prep.text.words import split_words
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling import BertConfig, TokenClassifierModel
@@ -16,7 +17,7 @@ from bert_keras.prediction.arguments import check_threshold
 from bert_keras.prediction.network import Outputs, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Found
 from bert_keras.tasks.finetuning.predictor import Arrays, ExplainedPredictor
-from bert_keras.tasks.finetuning.why import SeenWord, WordWeight, seen_in, strongest, weighed
+from bert_keras.tasks.finetuning.why import SeenWord, WordWeight, strongest, weighed
 from bert_keras.tasks.tagging.conll import Sentence
 from bert_keras.tasks.tagging.entities import entities, is_tag, to_bio
 from bert_keras.tasks.tagging.features import make_features, tags_from_logits
@@ -31,7 +32,7 @@ class Entity:
 
     Attributes:
         text: as in the whole text.
-        type: as in the training data, such as "PER". If the labels of the model are no tags, the label of the words.
+        type: as in the training data, such as "PER". If the label of the words is not a tag, this label.
         start, end: character offsets in the whole text: text[start:end].
         probability: the minimum of the probabilities of its words' tags.
     """
@@ -80,7 +81,7 @@ class EntityTagger(ExplainedPredictor[str, TaggedText]):
     A call takes a str and returns a TaggedText; given several texts, it returns a list. Texts may have any length.
     `data_prep.text.words.split_words` splits them into words, and each word gets a tag. If a text needs several
     windows, the tag comes from the window with the most context around the word. Tags of IOBES and BILOU mark entities
-    as those of BIO do. If the labels of a model are not such tags, an entity is adjacent words of one label but O.
+    as those of BIO do. A label that is not such a tag is a type: an entity is adjacent words of this label.
 
     The arguments are those of `FineTunedPredictor`; its labels are the types of entities. Options of a call:
 
@@ -106,25 +107,25 @@ for place, word in enumerate(words):
         """The types of entities, such as "PER", in the order of the ids of their tags."""
         return list(dict.fromkeys(self._type(tag) for tag in self.settings["labels"] if tag != "O"))
 
-    @property
-    def _has_marks(self) -> bool:
-        return all(map(is_tag, self.settings["labels"]))
+    def _has_mark(self, tag: str) -> bool:
+        """Returns whether a label is a tag of a scheme. A single letter is one only among tags; it may be a label."""
+        return is_tag(tag) and ("-" in tag or all(map(is_tag, self.settings["labels"])))
 
     def _type(self, tag: str) -> str:
-        return tag[2:] if self._has_marks else tag
+        return tag[2:] if self._has_mark(tag) else tag
 
     def _labels_with_names(self, names: list[str]) -> list[str]:
         name_of_type = dict(zip(self.labels, names, strict=True))
-        mark = (lambda tag: f"{tag[0]}-") if self._has_marks else (lambda tag: "")
-        return [tag if tag == "O" else mark(tag) + name_of_type[self._type(tag)] for tag in self.settings["labels"]]
+
+        def renamed(tag: str) -> str:
+            name = name_of_type[self._type(tag)]
+            return f"{tag[0]}-{name}" if self._has_mark(tag) else name
+
+        return [tag if tag == "O" else renamed(tag) for tag in self.settings["labels"]]
 
     def _spans(self, tags: list[str]) -> list[tuple[str, int, int]]:
         """Returns the entities of the tags of a text: (type, start, end), see `tasks.tagging.entities.entities`."""
-        if self._has_marks:
-            return entities(to_bio(tags))
-        places = itertools.groupby(range(len(tags)), tags.__getitem__)
-        runs = [(tag, list(run)) for tag, run in places]
-        return [(tag, run[0], run[-1] + 1) for tag, run in runs if tag != "O"]
+        return entities(to_bio([tag if tag == "O" or self._has_mark(tag) else f"I-{tag}" for tag in tags]))
 
     def _default_options(self) -> dict[str, Any]:
         return {"threshold": 0.0, "why": False}
@@ -149,16 +150,19 @@ for place, word in enumerate(words):
         labels = self.settings["labels"]
         return make_features([sentence], labels, self.tokenizer, self.max_seq_length, counts=counts)
 
-    def _words(self, example: _Words, rows: Arrays) -> list[SeenWord]:
-        sentence, spans = example
-        words = [WordWeight(word, *span, 0.0, "text") for word, span in zip(sentence.words, spans, strict=True)]
-        longest = self.max_seq_length - 2
-        sizes = [min(len(self.tokenizer.encode(word)) or 1, longest) for word in sentence.words]
-        num_before, parts = [0, *itertools.accumulate(sizes)], []
-        for word_index, num_tokens in zip(rows["word_index"], rows["input_mask"].sum(axis=1).tolist(), strict=True):
-            column = int(np.argmax(word_index >= 0))
-            parts.append((num_before[word_index[column]] - (column - 1), range(1, num_tokens - 1)))
-        return seen_in(words, np.repeat(np.arange(len(sizes)), sizes).tolist(), parts)
+    def _locate(self, text: str, name: str) -> list[Token]:
+        tokens, unknown = [], self.tokenizer.vocab["[UNK]"]
+        for start, end in split_words(text):
+            of_word = locate(self.tokenizer, text[start:end], name, start) or [Token(unknown, start, end, name)]
+            tokens += [token._replace(word=(start, end)) for token in of_word[: self.max_seq_length - 2]]
+        return tokens
+
+    def _starts(self, encoded: Any, segment_ids: Sequence[Ids]) -> list[tuple[int, int]]:
+        (sentence, _), rows = encoded[:2]
+        sizes = (min(len(self.tokenizer.encode(word)) or 1, self.max_seq_length - 2) for word in sentence.words)
+        num_before, columns = [0, *itertools.accumulate(sizes)], (rows["word_index"] >= 0).argmax(axis=1)
+        words = rows["word_index"][np.arange(len(columns)), columns]
+        return [(num_before[word] - column + 1, 0) for word, column in zip(words, columns.tolist(), strict=True)]
 
     def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         return (outputs["logits"],)  # [B, T, C]

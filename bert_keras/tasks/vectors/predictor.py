@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 
+from bert_keras.data_prep.text.places import Token, locate
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.sentence_transformers import module_files
@@ -138,8 +139,14 @@ class Vectorizer(ServedVectors, FineTunedPredictor[str | tuple[str, str], TextVe
         return (text,)
 
     def _features(self, example: tuple[str, ...], counts: Counts, options: dict[str, Any]) -> Arrays:
-        prefix = self.settings.get("prefix", "") if options["prefix"] is None else options["prefix"]
-        return self._features_of([Example("", prefix + text) for text in example], counts)
+        return self._features_of([Example("", self._prefix(options) + text) for text in example], counts)
+
+    def _prefix(self, options: Mapping[str, Any]) -> str:
+        return self.settings.get("prefix", "") if options["prefix"] is None else options["prefix"]
+
+    def _locate(self, text: str, name: str) -> list[Token]:
+        prefix = self._prefix(self.options)
+        return locate(self.tokenizer, prefix + text, name, -len(prefix))
 
     def _report(self, counts: Counts) -> None:
         if counts["cut"]:

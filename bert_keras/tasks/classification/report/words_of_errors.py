@@ -1,13 +1,16 @@
 """The words that carry the wrong answers of an evaluation."""
 
+import functools
 import logging
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from bert_keras.data_prep.text.places import locate, place_rows
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.tasks.classification.data import ClassificationData
 from bert_keras.tasks.finetuning.why import SeenWord, seen_words, strongest, weights_of_words
+from bert_keras.tasks.tables.encoding import starts_of_rows
 
 log = logging.getLogger("bert_keras")
 
@@ -55,11 +58,14 @@ class WordsOfErrors:
         """
         explained: list[tuple[int, np.ndarray, list[SeenWord]]] = []
         hidden: list[tuple[int, list[int]]] = []
+        locate_text = functools.partial(locate, self._tokenizer)
         num_tokens, index, dev = 0, self._features["example_index"], self._data.dev or []
         for place in places:
             rows = np.flatnonzero(index == place)
-            of_rows = {name: self._features[name][rows] for name in ("input_mask", "segment_ids")}
-            words = seen_words(self._tokenizer, dev[place], of_rows, self._doc_stride)
+            texts = {"text": dev[place].text_a, "text_pair": dev[place].text_b or ""}
+            segment_ids = [self._features["segment_ids"][row][self._features["input_mask"][row] > 0] for row in rows]
+            starts = starts_of_rows(segment_ids, self._doc_stride)
+            words = seen_words(texts, place_rows(self._tokenizer, segment_ids, texts, starts, locate_text))
             of_words = [(rows[row], positions) for word in words for row, positions in word.places.items()]
             num_tokens += sum(int(self._features["input_mask"][row].sum()) for row, _ in of_words)
             if num_tokens > _MOST_TOKENS:

@@ -1,4 +1,4 @@
-/** Question answering in the browser: windows of a context, and the best answers of all windows. */
+/** Question answering in the browser: windows of a context, and the best answers of all windows; see web_answers.js. */
 
 import { checkText, join, tokensOf, windowStarts } from "./web_sequences.js";
 import { codePoints, textOf } from "./tokenizer.js";
@@ -9,7 +9,7 @@ const NO_ANSWER = 1_000_000;
 const SPACES = new Set([" ", "\t", "\r", "\n", "\u202f"].map((char) => char.codePointAt(0)));
 
 /** Encodes a question with its context: [CLS] question [SEP] window [SEP] for each window. */
-export function encodeQuestion(model, { question, context }, source) {
+function encodeQuestion(model, { question, context }, source) {
   checkText(model, question, source, "question");
   checkText(model, context, source, "context");
   const { max_seq_length: longest, doc_stride: stride, max_query_length: longestQuestion } = model.settings;
@@ -67,7 +67,7 @@ function windowsOfMostContext(windows, numTokens) {
   return best;
 }
 
-export function answersOfSpans(model, { question }, encoded, outputs, { top_k: topK, threshold }) {
+function answersOfSpans(model, { question }, encoded, outputs, { top_k: topK, threshold }) {
   const { settings } = model;
   // null: the model of another library does not say it, and has no answer only with a threshold.
   const hasNull = settings.version_2_with_negative ?? threshold !== null;
@@ -206,3 +206,14 @@ function project(pieces, original, basicTokenizer) {
   const first = numLetters(tokenized.slice(0, unit));
   return [places[first], places[first + numLetters(pieces) - 1] + 1];
 }
+
+export const TASKS = {
+  question_answering: {
+    encode: encodeQuestion,
+    answer: answersOfSpans,
+    options: (settings) => ({ top_k: null, ...(settings.version_2_with_negative === false ? {} : { threshold: null }) }),
+    // As in Python, the best places of an answer are chosen among all positions of the longest sequence.
+    readsPadding: true,
+    hasOdds: true,
+  },
+};

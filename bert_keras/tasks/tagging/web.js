@@ -1,10 +1,11 @@
-/** Named entities in the browser: windows of words, tags of words, and entities. */
+/** Named entities in the browser: windows of words, tags of words, and entities; see web_answers.js. */
 
 import { checkText, join, softmax, tokensOf } from "./web_sequences.js";
 import { codePoints, textOf } from "./tokenizer.js";
+import { WordSplitter } from "./web_words.js";
 
 /** Encodes a text: windows of whole words, and for each the words whose tags come from it, with their columns. */
-export function encodeWords(model, { text }, source) {
+function encodeWords(model, { text }, source) {
   checkText(model, text, source);
   const codes = codePoints(text);
   const spans = model.splitter.split(text);
@@ -58,7 +59,7 @@ function windowsOf(offsets, room) {
   return windows.filter(({ counted }) => counted.length);
 }
 
-export function answerOfTags(model, { text }, { windows, codes, spans }, outputs, { threshold }) {
+function answerOfTags(model, { text }, { windows, codes, spans }, outputs, { threshold }) {
   const { labels } = model.settings;
   const words = [];
   windows.forEach((window, number) => {
@@ -71,7 +72,7 @@ export function answerOfTags(model, { text }, { windows, codes, spans }, outputs
       words[word] = { word: textOf(codes.slice(start, end)), tag, probability, start, end };
     }
   });
-  const entities = entitiesOf(words.map(({ tag }) => tag)).map(([type, first, stop]) => {
+  const entities = entitiesOf(labels, words.map(({ tag }) => tag)).map(([type, first, stop]) => {
     const [start, end] = [words[first].start, words[stop - 1].end];
     const probability = Math.min(...words.slice(first, stop).map((word) => word.probability));
     return { text: textOf(codes.slice(start, end)), type, start, end, probability };
@@ -79,17 +80,42 @@ export function answerOfTags(model, { text }, { windows, codes, spans }, outputs
   return { text, entities: entities.filter(({ probability }) => probability >= threshold), words };
 }
 
-/** Returns [type, first word, stop] of the entities that tags O, B-TYPE and I-TYPE mark. */
-function entitiesOf(tags) {
+// A tag of BIO, IOB1, IOBES or BILOU.
+const TAG = /^(O|[BIELMSU](-.+)?)$/s;
+
+/** Returns the mark and the type of a label, ["B", "PER"]. A label that is not a tag is a type itself, with the mark I. */
+function markAndType(labels, label) {
+  if (label === "O") return ["O", ""];
+  const isTag = TAG.test(label) && (label.includes("-") || labels.every((other) => TAG.test(other)));
+  return isTag ? [label[0], label.slice(2)] : ["I", label];
+}
+
+/** Returns the types of entities, in the order of their labels. */
+function typesOf(labels) {
+  const found = labels.map((label) => markAndType(labels, label));
+  return [...new Set(found.flatMap(([mark, type]) => (mark === "O" ? [] : [type])))];
+}
+
+/** Returns [type, first word, stop] of the entities of the words' tags: to_bio and entities of entities.py. */
+function entitiesOf(labels, tags) {
   const spans = [];
-  let begun = null;
-  [...tags, "O"].forEach((tag, place) => {
-    const [mark, type] = [tag[0], tag.slice(2)];
-    if (begun && (mark !== "I" || type !== begun[0])) {
-      spans.push([...begun, place]);
-      begun = null;
-    }
-    if (mark !== "O" && !begun) begun = [type, place];
+  let previous = ["O", ""];
+  tags.forEach((tag, place) => {
+    const [mark, type] = markAndType(labels, tag);
+    const begins = "BSU".includes(mark) || "OELSU".includes(previous[0]) || type !== previous[1];
+    if (mark !== "O" && begins) spans.push([type, place, place + 1]);
+    else if (mark !== "O") spans.at(-1)[2] = place + 1;
+    previous = [mark, type];
   });
   return spans;
 }
+
+export const TASKS = {
+  token_classification: {
+    encode: encodeWords,
+    answer: answerOfTags,
+    options: () => ({ threshold: 0 }),
+    labels: typesOf,
+    open: (tables) => ({ splitter: new WordSplitter(tables) }),
+  },
+};

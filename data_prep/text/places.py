@@ -1,0 +1,82 @@
+"""Where the tokens that a model reads are in its texts: explanations, entities, answers and the page ask here."""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bert_keras.data_prep.text.model_inputs import join_pair
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+
+# The ids of a sequence.
+Ids = Sequence[int] | np.ndarray
+
+
+class Token(NamedTuple):
+    """A token that a model reads, and its place in its text: text[start:end]. [CLS] and [SEP] have no place.
+
+    `text` is the name of the text, such as "context". `word` has the start and the end of its word, as the text is
+    split before word pieces.
+    """
+
+    id: int
+    start: int | None = None
+    end: int | None = None
+    text: str | None = None
+    word: tuple[int, int] | None = None
+
+
+def locate(tokenizer: FullTokenizer, text: str, name: str, start: int = 0) -> list[Token]:
+    """Returns the tokens of a text with their places, given its name.
+
+    `start` is the place of this text in a longer one. Below 0, the longer one begins inside this text, and the tokens
+    before it get an empty place at its start.
+    """
+    found, words = tokenizer.tokenize_with_offsets(text), []
+    ids = tokenizer.convert_tokens_to_ids(token for token, _, _ in found)
+    places = [(max(0, start + first), max(0, start + end)) for _, first, end in found]
+    for (token, _, _), (first, end) in zip(found, places, strict=True):
+        if token.startswith("##"):
+            words.append(words[-1])
+            words[-1][1] = end
+        else:
+            words.append([first, end])
+    return [Token(id_, *place, name, (word[0], word[1])) for id_, place, word in zip(ids, places, words, strict=True)]
+
+
+def place_rows(
+    tokenizer: FullTokenizer,
+    segment_ids: Iterable[Ids],
+    texts: Mapping[str, Any],
+    starts: Iterable[Sequence[int]],
+    locate_text: Callable[[str, str], Sequence[Token]],
+) -> list[list[Token]]:
+    """Returns the tokens of sequences [CLS] A [SEP] or [CLS] A [SEP] B [SEP].
+
+    Args:
+        segment_ids: of each sequence, without padding.
+        texts: A, or A and B, by their names. Of a list of texts, each sequence has one.
+        starts: for each sequence the numbers of tokens of A and of B before it, if windows cover a text.
+        locate_text: returns the tokens of a text, given the text and its name.
+    """
+    located, rows = functools.cache(locate_text), []
+    cls, sep = (Token(tokenizer.vocab[token]) for token in ("[CLS]", "[SEP]"))
+    for number, (of_row, starts_of_row) in enumerate(zip(segment_ids, starts, strict=False)):
+        num_second = int(np.count_nonzero(of_row))
+        sizes = len(of_row) - num_second - 2, max(0, num_second - 1)
+        parts: list[Sequence[Token]] = [(), ()]
+        for place, ((name, text), start) in enumerate(zip(texts.items(), starts_of_row, strict=False)):
+            tokens = located(text if isinstance(text, str) else text[number], name)
+            parts[place] = tokens[start : start + sizes[place]]
+        first, second = parts
+        rows.append(join_pair(first, second, None, cls, sep)[0])
+    return rows
+
+
+def describe(tokenizer: FullTokenizer, tokens: Iterable[Token]) -> list[dict[str, Any]]:
+    """Returns tokens as dicts of "token", "start", "end" and "text", for JSON."""
+    return [
+        {"token": tokenizer.inv_vocab[token.id], "start": token.start, "end": token.end, "text": token.text}
+        for token in tokens
+    ]
