@@ -22,6 +22,7 @@ from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion, task_of_config
 from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
+from bert_keras.modeling.checkpoints.vocabulary import with_blank_lines, with_blank_tokens
 from bert_keras.modeling.config import released_names
 from bert_keras.storage import paths, writing
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes
@@ -98,7 +99,7 @@ class ModelFolder(os.PathLike[str]):
             )
         self._modules = None
         if self.has_modules and not self.has_task_file:
-            self._modules = Modules(self.folder)
+            self._modules = Modules(self.folder, task)
             self.folder = self._modules.encoder
             self._place = self.folder if self._is_folder else self._place
 
@@ -109,14 +110,15 @@ class ModelFolder(os.PathLike[str]):
             return cls(path, **given)
         return path if all(value is None for value in given.values()) else cls(path.path, **given)
 
-    def with_answer(self, task: str | None) -> "ModelFolder":
-        """Returns the model itself, or with this task if another library leaves it open; None: that is a Mistake."""
+    def with_answer(self, *tasks: str) -> "ModelFolder":
+        """Returns the model itself, or with the first of these tasks that answers its OpenQuestion."""
         try:
             _ = self.task
-        except OpenQuestion:
-            if task is None:
-                raise
-            return ModelFolder(self.path, **self._given, task=task, is_pair=self._facts["is_pair"])
+        except OpenQuestion as question:
+            for task in tasks:
+                if task in question.tasks:
+                    return ModelFolder(self.path, **self._given, task=task, is_pair=self._facts["is_pair"])
+            raise
         return self
 
     def __fspath__(self) -> str:
@@ -161,9 +163,9 @@ class ModelFolder(os.PathLike[str]):
         file = paths.join(self.folder, HUGGING_FACE_FILE)
         if self.is_export or self.path is None or not paths.is_file(file):
             return None
-        config = cast(Checkpoint, self.checkpoint).hugging_face_config
-        config = config | (self._modules.of_reranker if self._modules else {})
-        return task_of_config(config, file, length_of_encoder(self.folder), **self._facts)
+        checkpoint = cast(Checkpoint, self.checkpoint)
+        config = checkpoint.hugging_face_config | (self._modules.of_reranker if self._modules else {})
+        return task_of_config(config, file, checkpoint.heads, length_of_encoder(self.folder), **self._facts)
 
     @property
     def has_head(self) -> bool:
@@ -200,7 +202,8 @@ class ModelFolder(os.PathLike[str]):
     @functools.cached_property
     def checkpoint(self) -> Checkpoint | None:
         """The open checkpoint; None for an export, and without a path."""
-        return None if self.path is None or self.is_export else open_checkpoint(self._place)
+        found = None if self.path is None or self.is_export else open_checkpoint(self._place)
+        return self._modules.with_head(found) if found and self._modules else found
 
     def need_checkpoint(self) -> Checkpoint:
         """Returns the open checkpoint of a model with a path. Raises a Mistake for an export."""
@@ -224,6 +227,7 @@ class ModelFolder(os.PathLike[str]):
         if self.is_export:
             given = self._of_export(_CONFIG_FILE)
         config = given_config(given) if given else checkpoint and checkpoint.config
+        config = self._modules.with_pooling(config) if config and self._modules else config
         if config is None:
             raise MissingFile(
                 "{} has no bert_config.json or config.json; put it there, or give {config_file}", self.folder
@@ -259,7 +263,11 @@ class ModelFolder(os.PathLike[str]):
 
     @functools.cached_property
     def _tokens(self) -> Tokens:
-        return read_tokens(self.vocab_file)
+        tokens = read_tokens(self.vocab_file)
+        if self._given["vocab_file"] or not (self.checkpoint and self.checkpoint.hugging_face_config):
+            return tokens
+        # Other libraries open a model whose table of words has more rows than its vocabulary has tokens.
+        return with_blank_tokens(tokens, self.config.vocab_size)
 
     @functools.cached_property
     def preparation(self) -> Preparation:
@@ -308,7 +316,7 @@ class ModelFolder(os.PathLike[str]):
         """Returns the contents of the files that a folder with these weights needs besides them, by their names."""
         return {
             _CONFIG_FILE: self.config.to_json_string().encode(),
-            VOCABULARY_FILE: vocabulary_bytes(self.vocab_file),
+            VOCABULARY_FILE: with_blank_lines(vocabulary_bytes(self.vocab_file), self.config.vocab_size),
             TOKENIZER_FILE: self.preparation.to_text().encode(),
         }
 

@@ -91,7 +91,7 @@ def open_fine_tuning(
     if isinstance(settings, TeacherSettings) and settings.do_train and settings.teacher:
         from bert_keras.tasks.distillation.teacher import open_teacher
 
-        teacher = open_teacher(settings, tasks, files, program)
+        teacher = open_teacher(settings, tasks, files, program, _task_meant(settings, tasks))
         stored = teacher.settings
     settings = complete(settings, stored)
     settings.check_effects()
@@ -178,11 +178,15 @@ def _trained_model(settings: FineTuningSettings, run_dir: RunDir, tasks: Collect
     own = run_dir.path if run_dir.in_use() else None
     # A run that was interrupted before it wrote a model uses its own checkpoint, not --init_checkpoint.
     given = settings.init_checkpoint if not run_dir.latest_checkpoint() else None
-    # If another library leaves the task of a model open, {kind} or the program answers.
-    answer = getattr(settings, "kind", next(iter(tasks)))
-    task = answer if answer in ("regression", "multi_label", "rerank") else None
-    models = (ModelFolder(path, **_casing(settings)).with_answer(task) for path in (own, given) if path)
+    answer = _task_meant(settings, tasks)
+    models = (ModelFolder(path, **_casing(settings)).with_answer(answer) for path in (own, given) if path)
     return next((model for model in models if model.task), None)
+
+
+def _task_meant(settings: FineTuningSettings, tasks: Collection[str]) -> str:
+    """Returns the task of a model that another library leaves open: {kind}, or the task of the program, answers."""
+    kind = getattr(settings, "kind", next(iter(tasks)))
+    return "classification" if kind == "single_label" else kind
 
 
 def _casing(settings: FineTuningSettings) -> dict[str, Any]:
