@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.tasks import SERVED_TASKS
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.prediction.arguments import Limits
 from bert_keras.serving.batching import ModelError
@@ -233,11 +234,15 @@ def open_folders(folders: dict[str, str], tasks: Sequence[str], limits: Limits) 
 
     Args:
         folders: run folders, exports or checkpoints of pre-training, or folders of versions, by name.
-        tasks: the tasks of the checkpoints of pre-training.
+        tasks: see `served_models.open_model`.
         limits: Limits of the input.
     """
     local = [(name, local_model(path)) for name, path in folders.items()]
-    return [
+    opened = [
         ServedFolder(folder, functools.partial(open_model, name, tasks=tasks, limits=limits))
         for name, folder in sorted(local, key=lambda pair: bool(numbered_folders(pair[1])))
     ]
+    found = {model.task for folder in opened for model in folder.models}
+    if wrong := [task for task in tasks if task not in (*found, *SERVED_TASKS)]:
+        raise Mistake("{task}={}, but the models are for {}; leave it out", wrong[0], sorted(found))
+    return opened

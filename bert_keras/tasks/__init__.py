@@ -32,11 +32,25 @@ _PROGRAMS = {
 }
 
 
+# The programs of tasks other than those of run_classifier.py.
+_PROGRAMS_OF_TASKS = {
+    "token_classification": "run_ner",
+    "rerank": "run_reranker",
+    "vectors": "run_sentence_vectors",
+    "question_answering": "run_squad",
+}
+
+
 def graph_of(task: str) -> "type[TextModel] | None":
     """Returns the class whose object is the text model of a task, for an export; None without one. Needs TensorFlow."""
     from bert_keras.model_folder.tasks import TASKS
 
     return _part(_GRAPHS[task]) if task in _GRAPHS else TASKS[task].graph
+
+
+def program_of(task: str) -> str:
+    """Returns the program that trains and evaluates the models of a task of the project."""
+    return _PROGRAMS_OF_TASKS.get(task, "run_classifier")
 
 
 def training_of(program: str) -> "tuple[type[FineTuningSettings], type[Task]]":

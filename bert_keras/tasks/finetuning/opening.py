@@ -82,7 +82,7 @@ def open_fine_tuning(
     else:
         files = _start(settings)
     files.check()
-    check_length(settings.max_seq_length, files)
+    settings = with_length(settings, files)
     num_frozen, num_layers = settings.freeze_layers, files.config.num_layers_of_weights
     if num_frozen is not None and num_frozen > num_layers:
         raise Mistake("{freeze_layers}={0}, but the model has {1} layers; give {1} or less", num_frozen, num_layers)
@@ -143,12 +143,17 @@ def count_steps(task: Task, settings: S, strategy: tf.distribute.Strategy) -> S:
     return dataclasses.replace(settings, num_train_steps=num_steps, num_warmup_steps=num_warmup_steps)
 
 
-def check_length(length: int, files: ModelFolder) -> None:
-    """Checks that the model has a position for each token of a sequence."""
-    if length > (longest := files.config.max_position_embeddings):
+def with_length(settings: S, files: ModelFolder) -> S:
+    """Returns the settings with a length that the model has positions for; a given one that is longer is refused."""
+    length, longest = settings.max_seq_length, files.config.max_position_embeddings
+    if length <= longest:
+        return settings
+    if "max_seq_length" in settings.given:
         raise Mistake(
             "{max_seq_length}={0} is more than the {1} positions that the model has; give {1} or less", length, longest
         )
+    log.info(Message("{max_seq_length}={}, as many as the positions of the model", longest))
+    return dataclasses.replace(settings, max_seq_length=longest)
 
 
 def _check_choices(settings: FineTuningSettings) -> None:
