@@ -16,14 +16,13 @@ from bert_keras.model_folder.run_files import settings_of_run
 from bert_keras.model_folder.sentence_transformers import MODULES_FILE, Modules, length_of_encoder
 from bert_keras.model_folder.task_checks import agreed_labels, check_length, check_settings, read_task, without_task
 from bert_keras.model_folder.tasks import FINE_TUNED_TASKS, shown_model
-from bert_keras.modeling import BertConfig, check_config, check_sizes, open_checkpoint, read_config, with_vocab_size
+from bert_keras.modeling import BertConfig, check_config, check_sizes, open_checkpoint, with_vocab_size
 from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of_run
-from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE
+from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, given_config
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion, task_of_config
 from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
 from bert_keras.modeling.checkpoints.vocabulary import with_blank_lines, with_blank_tokens
-from bert_keras.modeling.config import released_names
 from bert_keras.storage import paths, writing
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes
 
@@ -263,11 +262,10 @@ class ModelFolder(os.PathLike[str]):
 
     @functools.cached_property
     def _tokens(self) -> Tokens:
-        tokens = read_tokens(self.vocab_file)
-        if self._given["vocab_file"] or not (self.checkpoint and self.checkpoint.hugging_face_config):
-            return tokens
+        tokens, is_given = read_tokens(self.vocab_file), self._given["vocab_file"] is not None
         # Other libraries open a model whose table of words has more rows than its vocabulary has tokens.
-        return with_blank_tokens(tokens, self.config.vocab_size)
+        is_padded = self.checkpoint and self.checkpoint.hugging_face_config and not is_given
+        return with_blank_tokens(tokens, self.config.vocab_size) if is_padded else tokens
 
     @functools.cached_property
     def preparation(self) -> Preparation:
@@ -319,8 +317,3 @@ class ModelFolder(os.PathLike[str]):
             VOCABULARY_FILE: with_blank_lines(vocabulary_bytes(self.vocab_file), self.config.vocab_size),
             TOKENIZER_FILE: self.preparation.to_text().encode(),
         }
-
-
-def given_config(config_file: str | os.PathLike) -> BertConfig:
-    """Returns the BertConfig of a released name or of a file."""
-    return BertConfig.from_name(str(config_file)) if config_file in released_names() else read_config(config_file)

@@ -14,7 +14,7 @@ from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES, l
 from bert_keras.modeling.checkpoints.names import TOP_LEVEL_HEADS, heads_of
 
 # The tasks of the heads of a class; several if the head does not determine the task.
-_TASKS = {
+_TASKS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("masked_lm",): ("fill_mask", "score"),
     ("next_sentence",): ("next_sentence",),
     ("masked_lm", "next_sentence"): ("fill_mask", "score", "next_sentence"),
@@ -42,6 +42,8 @@ _ACTIVATIONS = {
     "torch.nn.modules.activation.Sigmoid": "sigmoid",
     "torch.nn.modules.linear.Identity": "identity",
 }
+# Keys of sentence-transformers that mark a reranker and hold its activation; the second is older.
+_OF_RERANKERS = ("sentence_transformers", "sbert_ce_default_activation_function")
 _LONGEST_WINDOW, _STRIDE, _LONGEST_QUESTION = 384, 128, 64
 
 
@@ -100,18 +102,19 @@ def task_of_config(
             called,
             [*tasks],
         ).among(*tasks)
-    is_of_texts = (task or tasks[0]) in _TASKS["classifier",]
+    chosen = task or next(iter(tasks))
+    is_of_texts = chosen in _TASKS["classifier",]
     activation = activation_of(config, config_file) if is_of_texts else None
     if task == "rerank" or task is None and activation and len(_labels(config, config_file)) == 1:
         return _of_reranker(config, config_file, length, activation, is_pair)
     if is_of_texts:
         return _of_texts(config, config_file, task) | {"max_seq_length": length, "is_pair": is_pair, "doc_stride": None}
     if is_pair is not None:
-        raise Mistake("{is_pair} is for classifiers, and {} is for {}; leave it out", called, task or tasks[0])
-    settings: dict[str, Any] = {"task": task or tasks[0], "max_seq_length": length}
-    if settings["task"] == "token_classification":
+        raise Mistake("{is_pair} is for classifiers, and {} is for {}; leave it out", called, chosen)
+    settings: dict[str, Any] = {"task": chosen, "max_seq_length": length}
+    if chosen == "token_classification":
         settings |= {"labels": _labels(config, config_file), "tagger": "linear"}
-    elif settings["task"] == "question_answering":
+    elif chosen == "question_answering":
         window = min(length, _LONGEST_WINDOW)
         places = {"doc_stride": min(_STRIDE, window // 2), "max_query_length": min(_LONGEST_QUESTION, window // 2)}
         settings |= {"max_seq_length": window, **places, **_ANSWERS}
@@ -122,16 +125,18 @@ def _tasks_of(config: dict[str, Any], heads: Sequence[str], task: str | None) ->
     """Returns the class in a config.json, in words, and the tasks that its model may have.
 
     They are those of the class. If the class is not known or has no such task, the weights count, as for a class of
-    transformers that the user names.
+    transformers that the user names. Only classifiers of texts have a problem_type or an activation.
     """
-    architecture = (config.get("architectures") or [None])[0]
+    architecture = str((config.get("architectures") or [""])[0])
     family = FAMILIES.get(config.get("model_type") or "bert", BERT)
     is_known = architecture in family.classes.values()
-    tasks = _TASKS.get(heads_of(architecture, family), ()) if is_known else ()
+    tasks: tuple[str, ...] = _TASKS.get(heads_of(architecture, family), ()) if is_known else ()
     if tasks and task in (None, *tasks):
         return architecture, tasks
+    is_of_texts = config.get("problem_type") or any(config.get(key) for key in _OF_RERANKERS)
+    top_level = _TASKS["classifier",] if is_of_texts else _TOP_LEVEL_TASKS
     of_weights = tuple(
-        each for head in heads for each in (_TOP_LEVEL_TASKS if head in TOP_LEVEL_HEADS else _TASKS.get((head,), ()))
+        each for head in heads for each in (top_level if head in TOP_LEVEL_HEADS else _TASKS.get((head,), ()))
     )
     if is_known and task not in of_weights:
         return architecture, tasks
@@ -144,7 +149,7 @@ def activation_of(config: dict[str, Any], config_file: str) -> str | None:
     Raises:
         ValueError: the activation is not one of those that a reranker may have.
     """
-    entry, older = config.get("sentence_transformers"), config.get("sbert_ce_default_activation_function")
+    entry, older = map(config.get, _OF_RERANKERS)
     found = entry["activation_fn"] if isinstance(entry, dict) and entry.get("activation_fn") else older
     if found is None:
         # Without an activation, sentence-transformers takes the sigmoid.

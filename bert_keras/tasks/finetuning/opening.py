@@ -143,7 +143,7 @@ def count_steps(task: Task, settings: S, strategy: tf.distribute.Strategy) -> S:
     return dataclasses.replace(settings, num_train_steps=num_steps, num_warmup_steps=num_warmup_steps)
 
 
-def with_length(settings: S, files: ModelFolder) -> S:
+def with_length(settings: Any, files: ModelFolder) -> Any:
     """Returns the settings with a length that the model has positions for; a given one that is longer is refused."""
     length, longest = settings.max_seq_length, files.config.max_position_embeddings
     if length <= longest:
