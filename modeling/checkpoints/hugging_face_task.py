@@ -81,9 +81,11 @@ def task_of_config(
         ValueError: the model has another task, or its files leave open which task it is.
     """
     called, tasks = _tasks_of(config, heads, task)
-    if not tasks:
-        if task is None:
-            return None
+    if task is not None and task not in tasks and tasks and " " not in called:
+        raise Mistake(
+            "{task}={} is not a task of {}, the class in {}; give one of {}", task, called, config_file, tasks
+        )
+    if task is not None and task not in tasks:
         raise Mistake(
             "{task}={}, but {} has {}, and the weights have {}; take a model with a head for this task",
             task,
@@ -91,10 +93,8 @@ def task_of_config(
             called,
             f"the heads {', '.join(heads)}" if heads else "no head",
         )
-    if task is not None and task not in tasks:
-        raise Mistake(
-            "{task}={} is not a task of {}, the class in {}; give one of {}", task, called, config_file, tasks
-        )
+    if not tasks:
+        return None
     if task is None and len(tasks) > 1 and {"multiple_choice", "question_answering"} & set(tasks):
         raise OpenQuestion(
             "{} has {}, and the weights may be those of several tasks; give {task} with one of {}",
