@@ -152,8 +152,9 @@ class TestOpenQuestions:
         folder = write_foreign(tmp_path / "model", "classification", architecture="BertModel")
         with pytest.raises(Mistake, match="is an encoder without a task: its files name none .* FeatureExtractor"):
             open_model(folder)
-        with pytest.raises(Mistake, match="has BertModel, and the weights have no head; take a model with a head"):
+        with pytest.raises(Mistake, match="has BertModel, and the weights have the heads classifier; take a model"):
             open_model(folder, task="question_answering")
+        assert open_model(folder, task="classification").labels == ["LABEL_0", "LABEL_1", "LABEL_2"]
 
     def test_pairs_are_for_classifiers(self, tmp_path):
         folder = write_foreign(tmp_path / "model", "token_classification")
