@@ -5,11 +5,18 @@ import unicodedata
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.data_prep.text.characters import is_dropped_mark
+from bert_keras.data_prep.text.characters import PRIVATE_USE, is_dropped_mark
 from bert_keras.data_prep.text.graph import code_point_tables as tables
 
 _SIGMA = ord("Σ")
 _FINAL_SIGMA_STEP = (ord("ς") - ord("σ")) << tables.NUM_KIND_BITS
+
+
+def as_in_transformers(codes: tf.Tensor, do_lower_case: bool) -> tf.Tensor:
+    """Does what `characters.as_in_transformers` does, for code points."""
+    for first, last in PRIVATE_USE:
+        codes = tf.where((codes >= first) & (codes <= last), 0x200B, codes)
+    return tf.where(codes == _SIGMA, ord("σ"), codes) if do_lower_case else codes
 
 
 class Normalizer:
