@@ -107,7 +107,9 @@ def main(argv: list[str]) -> float | str | None:
         if not vocab_file or not preparation:
             log.warning("no vocabulary next to %s and no --vocab_file: none is written", checkpoint.prefix)
         else:
-            write_vocabulary(folder, vocab_file, tokens, preparation)
+            # Other libraries need no line for a row without a token.
+            num_rows = contents.config.vocab_size if values.format == "tensorflow" else 0
+            write_vocabulary(folder, vocab_file, tokens, preparation, num_rows)
         if settings and ability_of(settings["task"]).head in (None, *contents.heads):
             write_task(folder, settings, contents, values.format)
         elif values.format == "tensorflow":

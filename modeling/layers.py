@@ -80,11 +80,13 @@ class Embeddings(keras.layers.Layer):
     ) -> Any:
         """Maps ids, int32 [B, T], to float [B, T, H]; without position_ids, the positions are 0, 1, 2, ...
 
-        A segment id beyond the table adds nothing, as in the original BERT. Word vectors, float [B, T, E], replace the
-        rows of the table.
+        A segment id beyond the table adds nothing, as in the original BERT; but the only row of a table belongs to all
+        tokens, as in other libraries. Word vectors, float [B, T, E], replace the rows of the table of words.
         """
         summed = ops.take(self.word_embeddings, input_ids, axis=0) if word_vectors is None else word_vectors
-        if self.num_segments:
+        if self.num_segments == 1:
+            summed = summed + self.token_type_embeddings  # [B, T, E] + [1, E]
+        elif self.num_segments:
             # A product with one-hot vectors gives the small table a dense gradient.
             segment_rows = ops.one_hot(segment_ids, self.num_segments, dtype=self.variable_dtype)  # [B, T, S]
             summed = summed + ops.matmul(segment_rows, self.token_type_embeddings)  # [B, T, E]

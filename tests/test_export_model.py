@@ -271,11 +271,18 @@ class TestMistakes:
         assert capsys.readouterr().err == said
         assert os.listdir(tmp_path) == []
 
-    def test_quantizing_needs_the_run(self, runs, tmp_path):
+    def test_a_model_without_its_run_is_measured_on_a_file_or_on_sample_texts(self, runs, tmp_path):
+        pytest.importorskip("tf2onnx")
         copy = shutil.copytree(runs / "news" / "model", tmp_path / "copy" / "model")
-        message = r"for .*copy/model that run was not found; give its output_dir as model_dir, or if it is"
-        with pytest.raises(ValueError, match=message):
-            export(f"--model_dir={copy} --export_dir={tmp_path}/out --format=onnx --quantize=int8")
+        labels = json.loads((copy / "task.json").read_text())["labels"]
+        (tmp_path / "eval.tsv").write_text("text\tlabel\n" + "".join(f"he ate so\t{label}\n" for label in labels))
+        flags = f"--model_dir={copy} --format=onnx --quantize=int8"
+        [told] = export(f"{flags} --export_dir={tmp_path}/out")["costs"]
+        assert re.search(
+            r"the largest change of a number is [\d.e-]+ for \d+ sample texts, whose numbers are from", told
+        )
+        [told] = export(f"{flags} --export_dir={tmp_path}/measured --eval_file={tmp_path}/eval.tsv")["costs"]
+        assert re.search(rf"accuracy [\d.]+ before, [\d.]+ now, on {len(labels)} evaluation examples", told)
 
     def test_an_interrupted_export_leaves_nothing(self, runs, tmp_path, monkeypatch):
         def interrupt(source, folder, formats, quantize, check_texts, web_package):

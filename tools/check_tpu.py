@@ -154,8 +154,8 @@ def _part_of_batch(settings):
 
 
 def _config(settings):
-    from bert_keras.model_folder.folder import given_config
     from bert_keras.modeling import open_checkpoint
+    from bert_keras.modeling.checkpoints.hugging_face_config import given_config
 
     if name := settings["bert_config_file"]:
         config = given_config(name)

@@ -12,11 +12,12 @@ from bert_keras.export.choices import check_formats, check_packages, quantizatio
 from bert_keras.export.export_folder import write_export
 from bert_keras.export.formats.web import code_of_task
 from bert_keras.export.formats.web_runtime import find_package
-from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation
+from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation, run_with_defaults
 from bert_keras.export.settings import CASING, OF_PRETRAINED, OF_TASK, Export
 from bert_keras.export.source import Source
 from bert_keras.mistakes import MissingFile, Mistake, Setting, setting_name
 from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
 from bert_keras.prediction import open_model
 from bert_keras.programs.calls import naming_arguments, takes
 from bert_keras.storage import paths
@@ -29,6 +30,7 @@ log = logging.getLogger("bert_keras")
 
 def run(options: Export) -> dict[str, Any]:
     """Runs export_model.py with its settings; returns the content of export.json."""
+    options = _with_own_settings(options)
     _check_flags(options)
     model, settings = ModelFolder(options.init_checkpoint), {"task": options.task}
     if options.model_dir:
@@ -90,6 +92,19 @@ def export_model(
         return run(Export.from_arguments("export_model", settings))
 
 
+def _with_own_settings(options: Export) -> Export:
+    """Returns the settings with a model that has the pooling of its vectors as {model_dir}, unless others are given."""
+    if not options.init_checkpoint or options.model_dir or options.task != "vectors":
+        return options
+    try:
+        own = ModelFolder(options.init_checkpoint).with_answer("vectors").task or {}
+    except OpenQuestion:  # it may be any model with an encoder
+        return options
+    if own.get("task") != "vectors" or {"pooling", "layer"} & options.given:
+        return options
+    return dataclasses.replace(options, model_dir=options.init_checkpoint, init_checkpoint=None)
+
+
 def _check_flags(options: Export) -> None:
     """Refuses invalid flags before a model is loaded."""
     require(options, ("export_dir",))
@@ -137,15 +152,10 @@ def _check_task(options: Export, task: str) -> None:
 def _open_fine_tuned(options: Export, model: ModelFolder) -> Source:
     """Opens a model, and for --quantize the evaluation data of its run."""
     run = read_run(model.folder, model.settings.get("step"))
-    if options.quantize and _quantizes(options) and run is None:
-        raise Mistake(
-            "{quantize} measures its cost with the settings of the run that wrote the model, but for {} that "
-            "run was not found; give its {output_dir} as {model_dir}, or if it is that, run its command "
-            "again first",
-            model.folder,
-        )
-    predictor = open_model(model)
-    task = reopen_evaluation(run, model.settings, model, options.eval_file) if run and _quantizes(options) else None
+    predictor, task = open_model(model), None
+    if _quantizes(options) and (run or options.eval_file):
+        evaluated = run or run_with_defaults(model)
+        task = reopen_evaluation(evaluated, model.settings, model, options.eval_file)
     return Source(name_of(str(options.model_dir)), predictor, model.settings, run, task)
 
 

@@ -13,6 +13,7 @@ from bert_keras.model_folder.preparation import Preparation
 from bert_keras.modeling.checkpoints.conversion import Contents
 from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
+from bert_keras.modeling.checkpoints.vocabulary import with_blank_lines
 from bert_keras.storage import paths
 from bert_keras.storage.json_files import readable_json
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
@@ -89,9 +90,12 @@ def write_task(folder: pathlib.Path, settings: dict[str, Any], contents: Content
 
 
 def write_vocabulary(
-    folder: pathlib.Path, vocab_file: str, tokens: Sequence[str] | None, preparation: Preparation
+    folder: pathlib.Path, vocab_file: str, tokens: Sequence[str] | None, preparation: Preparation, num_rows: int = 0
 ) -> None:
-    """Writes the vocabulary of a converted model, with the given tokens if not None, and how to prepare text."""
+    """Writes the vocabulary of a converted model, with the given tokens if not None, and how to prepare text.
+
+    It has a line for each of `num_rows` rows of the table of words, at least.
+    """
     content = vocabulary_bytes(vocab_file) if tokens is None else "".join(f"{token}\n" for token in tokens).encode()
-    (folder / VOCABULARY_FILE).write_bytes(content)
+    (folder / VOCABULARY_FILE).write_bytes(with_blank_lines(content, num_rows))
     (folder / TOKENIZER_FILE).write_text(preparation.to_text(), encoding="utf-8")

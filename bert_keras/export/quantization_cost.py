@@ -12,11 +12,13 @@ import numpy as np
 
 from bert_keras.engine.input.feature_batches import prediction_batches
 from bert_keras.export.checks.agreement import random_features
+from bert_keras.export.checks.texts import built_in_texts, items_of
 from bert_keras.export.choices import network_place
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.source import Source
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import OPENERS
-from bert_keras.tasks import ability_of
+from bert_keras.prediction.network import Question
 
 log = logging.getLogger("bert_keras")
 
@@ -39,15 +41,15 @@ def cost_of(name: str, source: Source, folder: pathlib.Path, quantize: str) -> s
             write_ids(network_format, source.network, plain / network_place(name))
         places = [plain / network_place(name), folder / network_place(name)]
         sizes = [num_bytes(place) / 1e6 for place in places]
-        metrics, speeds = zip(*(_measure(source, OPENERS[network_format](place)) for place in places), strict=True)
+        calls = [OPENERS[network_format](place) for place in places]
+        metrics, speeds = zip(*(_measure(source, call) for call in calls), strict=True)
+        changed = "" if source.task else _change(source, *calls)
     told = (
         f"{name} in {quantize}: {sizes[0]:.1f} MB before, {sizes[1]:.1f} MB now; "
         f"{speeds[0]:.1f} sequences a second before, {speeds[1]:.1f} now; "
     )
     if source.task is None:
-        is_fine_tuned = ability_of(source.settings["task"]).is_fine_tuned
-        reason = "the run of the model was not found, so there is" if is_fine_tuned else "a pre-trained model has"
-        told += f"{reason} no metric for the loss of quality"
+        told += changed
     else:
         num_rows = len(source.task.eval_features["input_ids"])
         told += (
@@ -97,6 +99,41 @@ def outputs_of(
 
 def _answer(call: Callable, sequences: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: np.asarray(value) for name, value in call(sequences).items()}
+
+
+def _change(source: Source, before: Callable, now: Callable) -> str:
+    """Returns by how much the outputs of two networks differ for sample texts, in words."""
+    largest, lowest, highest, num_texts = 0.0, np.inf, -np.inf, 0
+    for item in items_of(built_in_texts(source.settings)):
+        text = tuple(item.values()) if len(item) > 1 else next(iter(item.values()))
+        try:
+            _, questions = source.predictor.sequences(text)
+        except Mistake:  # empty texts
+            continue
+        num_texts += 1
+        for question in questions:
+            features = _features_of(question)
+            expected, found = (
+                source.predictor.outputs_to_evaluate(_answer(call, features), features) for call in (before, now)
+            )
+            for name, values in expected.items():
+                values = np.asarray(values)
+                largest = max(largest, float(np.abs(values - found[name]).max()))
+                lowest, highest = min(lowest, float(values.min())), max(highest, float(values.max()))
+    return (
+        f"without evaluation data, the largest change of a number is {largest:.2g} for {num_texts} sample texts, whose "
+        f"numbers are from {lowest:.3g} to {highest:.3g}"
+    )
+
+
+def _features_of(question: Question) -> dict[str, np.ndarray]:
+    values = {
+        "input_ids": question.input_ids,
+        "input_mask": np.ones_like(question.input_ids),
+        "segment_ids": question.segment_ids,
+        "masked_lm_positions": question.positions or [0],
+    }
+    return {name: np.array([value], np.int32) for name, value in values.items()}
 
 
 def _measure(source: Source, call: Callable) -> tuple[float | None, float]:

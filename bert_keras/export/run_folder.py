@@ -12,7 +12,7 @@ from bert_keras.runs.run_dir import RUN_CONFIG, TRIES_FILE, read_run_config
 from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import FineTuningSettings
 from bert_keras.storage import paths
-from bert_keras.tasks import training_of
+from bert_keras.tasks import program_of, training_of
 from bert_keras.tasks.finetuning.data import EVALUATION_FILE
 from bert_keras.tasks.finetuning.model_dir import is_model_of
 from bert_keras.tasks.finetuning.task import Task
@@ -54,6 +54,18 @@ def read_run(folder: str, step: int | None) -> dict[str, Any] | None:
         "evaluation": results if results and results.get("step") == step else None,
         "tries": paths.read_text(tries) if paths.is_file(tries) else None,
     }
+
+
+def run_with_defaults(files: ModelFolder) -> dict[str, Any]:
+    """Returns the run that a model without one could come from: the program of its task, with its defaults."""
+    task = files.settings["task"]
+    program = program_of(task)
+    group, _ = training_of(program)
+    known = group()
+    settings = {field.name: getattr(known, field.name) for field in setting_fields(group)}
+    if "kind" in settings:
+        settings["kind"] = "single_label" if task == "classification" else task
+    return {"program": program, "settings": settings, "folder": files.folder}
 
 
 def reopen_evaluation(

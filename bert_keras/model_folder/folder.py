@@ -15,13 +15,13 @@ from bert_keras.model_folder.preparation import Preparation, find_preparation
 from bert_keras.model_folder.run_files import settings_of_run
 from bert_keras.model_folder.sentence_transformers import MODULES_FILE, Modules, length_of_encoder
 from bert_keras.model_folder.task_checks import agreed_labels, check_length, read_task, shown_model, without_task
-from bert_keras.modeling import BertConfig, check_config, check_sizes, open_checkpoint, read_config, with_vocab_size
+from bert_keras.modeling import BertConfig, check_config, check_sizes, open_checkpoint, with_vocab_size
 from bert_keras.modeling.checkpoints.files import Checkpoint, OneTokenType
 from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of_run
-from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE
+from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, given_config
 from bert_keras.modeling.checkpoints.hugging_face_task import TASKS_OF_PRETRAINING, OpenQuestion, task_of_config
 from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
-from bert_keras.modeling.config import released_names
+from bert_keras.modeling.checkpoints.vocabulary import with_blank_lines, with_blank_tokens
 from bert_keras.storage import paths, writing
 from bert_keras.storage.tokenizer_files import TokenizerFiles
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes
@@ -102,7 +102,7 @@ class ModelFolder(os.PathLike[str]):
             )
         self._modules = None
         if self.has_modules and not self.has_task_file:
-            self._modules = Modules(self.folder)
+            self._modules = Modules(self.folder, task)
             self.folder = self._modules.encoder
             self._place = self.folder if self._is_folder else self._place
         self.task_file = paths.join(self.folder, TASK_FILE)
@@ -116,14 +116,15 @@ class ModelFolder(os.PathLike[str]):
         wanted = kept | {name: value for name, value in given.items() if value is not None}
         return path if wanted == kept else cls(path.path, **wanted)
 
-    def with_answer(self, task: str | None) -> "ModelFolder":
-        """Returns the model itself, or with this task if another library leaves it open; None: that is a Mistake."""
+    def with_answer(self, *tasks: str) -> "ModelFolder":
+        """Returns the model itself, or with the first of these tasks that answers its OpenQuestion."""
         try:
             _ = self.task
-        except OpenQuestion:
-            if task is None:
-                raise
-            return ModelFolder.of(self, task=task)
+        except OpenQuestion as question:
+            for task in tasks:
+                if task in question.tasks:
+                    return ModelFolder.of(self, task=task)
+            raise
         return self
 
     def __fspath__(self) -> str:
@@ -168,9 +169,9 @@ class ModelFolder(os.PathLike[str]):
         file = paths.join(self.folder, HUGGING_FACE_FILE)
         if self.is_export or self.path is None or not paths.is_file(file):
             return None
-        config = cast(Checkpoint, self._opened).hugging_face_config
-        config = config | (self._modules.of_reranker if self._modules else {})
-        return task_of_config(config, file, length_of_encoder(self.folder), **self._facts)
+        checkpoint = cast(Checkpoint, self._opened)
+        config = checkpoint.hugging_face_config | (self._modules.of_reranker if self._modules else {})
+        return task_of_config(config, file, checkpoint.heads, length_of_encoder(self.folder), **self._facts)
 
     @property
     def has_head(self) -> bool:
@@ -210,9 +211,10 @@ class ModelFolder(os.PathLike[str]):
     @functools.cached_property
     def checkpoint(self) -> Checkpoint | None:
         """The open checkpoint; None for an export, and without a path."""
-        if not self._opened or not self.is_foreign or self.tokenizer_files.has_token_types.value:
-            return self._opened
-        return OneTokenType(self._opened)
+        found = self._opened
+        if found and self.is_foreign and not self.tokenizer_files.has_token_types.value:
+            found = OneTokenType(found)
+        return self._modules.with_head(found) if found and self._modules else found
 
     @functools.cached_property
     def is_foreign(self) -> bool:
@@ -252,6 +254,7 @@ class ModelFolder(os.PathLike[str]):
         if self.is_export:
             given = self._of_export(_CONFIG_FILE)
         config = given_config(given) if given else checkpoint and checkpoint.config
+        config = self._modules.with_pooling(config) if config and self._modules else config
         if config is None:
             raise MissingFile(
                 "{} has no bert_config.json or config.json; put it there, or give {config_file}", self.folder
@@ -287,9 +290,12 @@ class ModelFolder(os.PathLike[str]):
 
     @functools.cached_property
     def _tokens(self) -> Tokens:
-        if self.is_foreign and not self._given["vocab_file"]:
-            return self.tokenizer_files.tokens
-        return read_tokens(self.vocab_file)
+        if self._given["vocab_file"]:
+            return read_tokens(self.vocab_file)
+        tokens = self.tokenizer_files.tokens if self.is_foreign else read_tokens(self.vocab_file)
+        # Other libraries open a model whose table of words has more rows than its vocabulary has tokens.
+        is_padded = self.checkpoint and self.checkpoint.hugging_face_config
+        return with_blank_tokens(tokens, self.config.vocab_size) if is_padded else tokens
 
     @functools.cached_property
     def preparation(self) -> Preparation:
@@ -338,11 +344,6 @@ class ModelFolder(os.PathLike[str]):
         """Returns the contents of the files that a folder with these weights needs besides them, by their names."""
         return {
             _CONFIG_FILE: self.config.to_json_string().encode(),
-            VOCABULARY_FILE: vocabulary_bytes(self.vocab_file),
+            VOCABULARY_FILE: with_blank_lines(vocabulary_bytes(self.vocab_file), self.config.vocab_size),
             TOKENIZER_FILE: self.preparation.to_text().encode(),
         }
-
-
-def given_config(config_file: str | os.PathLike) -> BertConfig:
-    """Returns the BertConfig of a released name or of a file."""
-    return BertConfig.from_name(str(config_file)) if config_file in released_names() else read_config(config_file)

@@ -17,6 +17,9 @@ from types import EllipsisType
 from typing import Any
 
 from bert_keras.mistakes import Mistake
+from bert_keras.model_folder import setfit
+from bert_keras.modeling.checkpoints.files import Checkpoint
+from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
 from bert_keras.modeling.config import BertConfig, read_json_object
 from bert_keras.storage import json_files, paths, text_files
 from bert_keras.storage.tokenizer_files import TokenizerFiles
@@ -67,6 +70,8 @@ _KEYS_OF_RERANKER = {
     "default_prompt_name": (),
     **dict.fromkeys(("activation_fn", "prompts", "__version__", "requirements"), ...),
 }
+# Keys that come back when a model is given back, under one name in a task.json.
+_KEPT, _OF_PEER = ("prompts", "default_prompt_name", "similarity_fn_name"), "sentence_transformers"
 _NEEDED = "take the whole folder that sentence-transformers wrote"
 _POOLINGS = {
     "pooling_mode_cls_token": "cls",
@@ -80,7 +85,11 @@ _CLASSES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize
 
 
 class Modules:
-    """The modules in a folder of sentence-transformers.
+    """The modules in a folder of sentence-transformers, or of SetFit, which adds a classifier.
+
+    Args:
+        folder: the folder.
+        task: "vectors" for the vectors without the classifier of SetFit.
 
     Attributes:
         encoder: folder of the encoder.
@@ -89,7 +98,7 @@ class Modules:
         ValueError: modules.json does not list modules, or names a folder outside.
     """
 
-    def __init__(self, folder: str):
+    def __init__(self, folder: str, task: str | None = None):
         self._file, self._folder = paths.join(folder, MODULES_FILE), folder
         modules = json_files.parse_json(text_files.read_text(self._file, _NEEDED), self._file, _NEEDED)
         try:
@@ -103,6 +112,7 @@ class Modules:
         places = [paths.inside(folder, path, self._file) for _, path in named]
         self._places = dict(zip(self._kinds, places, strict=True))
         self.encoder = self._places.get("Transformer", folder).rstrip("/")
+        self._is_of_setfit = task != "vectors" and setfit.has_head(folder)
 
     @functools.cached_property
     def of_reranker(self) -> dict[str, Any]:
@@ -113,11 +123,34 @@ class Modules:
         return {"sentence_transformers": {"activation_fn": _optional(file, _KEYS_OF_RERANKER).get("activation_fn")}}
 
     def task(self) -> dict[str, Any]:
-        """Returns the settings of the task vectors, as in a task.json.
+        """Returns the settings of the task vectors, or of the classifier of SetFit, as in a task.json.
 
         Raises:
+            OpenQuestion: the classifier of SetFit is a pickle.
             ValueError: the model has other parts than an encoder, a pooling of one kind and a normalisation.
         """
+        if self._is_of_setfit:
+            return setfit.read_head(self._folder).task(self._vectors)
+        return self._vectors
+
+    def with_head(self, checkpoint: Checkpoint) -> Checkpoint:
+        """Returns the checkpoint of the encoder, with the classifier of SetFit if there is one that can be read."""
+        return self._head.with_encoder(checkpoint) if self._head else checkpoint
+
+    def with_pooling(self, config: BertConfig) -> BertConfig:
+        """Returns the config of the encoder, with the pooling for such a classifier."""
+        return self._head.config(config, self._vectors) if self._head else config
+
+    @functools.cached_property
+    def _head(self) -> setfit.SetFitHead | None:
+        try:
+            return setfit.read_head(self._folder) if self._is_of_setfit else None
+        except OpenQuestion:  # an encoder can be used without it
+            return None
+
+    @functools.cached_property
+    def _vectors(self) -> dict[str, Any]:
+        """The settings of the task vectors."""
         if self._kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
             raise Mistake(
                 "{} has the modules {}; bert-keras reads Transformer, Pooling and "
@@ -132,7 +165,7 @@ class Modules:
             "pooling": _pooling(paths.join(self._places["Pooling"], "config.json")),
             "layer": -1,
             "normalize": "Normalize" in self._places,
-            "prefix": _prefix(paths.join(self._folder, _PROMPTS_FILE)),
+            **_prompts(paths.join(self._folder, _PROMPTS_FILE)),
         }
 
 
@@ -152,13 +185,11 @@ def module_files(settings: Mapping[str, Any], width: int) -> dict[str, str]:
         for number, module in enumerate(kinds)
     ]
     pooling = {name: value == settings["pooling"] for name, value in _POOLINGS.items()}
-    prefix = settings.get("prefix", "")
-    prompts = {"prompts": {"text": prefix}, "default_prompt_name": "text"} if prefix else {"prompts": {}}
     contents = {
         MODULES_FILE: modules,
         _LENGTH_FILE: {"max_seq_length": settings["max_seq_length"], "do_lower_case": False},
         f"{_CLASSES['Pooling']}/config.json": {"word_embedding_dimension": width, **pooling},
-        _PROMPTS_FILE: {**prompts, "similarity_fn_name": "cosine"},
+        _PROMPTS_FILE: settings.get(_OF_PEER) or _of_prefix(settings.get("prefix", "")),
     }
     return {name: json_files.readable_json(value) for name, value in contents.items()}
 
@@ -172,19 +203,29 @@ def lower_cases_first(encoder: str | os.PathLike) -> bool:
 
 
 def _of_encoder(encoder: str | os.PathLike, keys: _Keys = _KEYS_OF_ENCODER) -> dict[str, Any]:
+    return _optional(_length_file(encoder), keys)
+
+
+def _length_file(encoder: str | os.PathLike) -> str:
     files = (paths.join(encoder, name) for name in _LENGTH_FILES)
-    return _optional(next((file for file in files if paths.is_file(file)), ""), keys)
+    return next((file for file in files if paths.is_file(file)), "")
 
 
 def length_of_encoder(encoder: str | os.PathLike) -> int:
     """Returns the maximum number of tokens, which newer versions store with the tokenizer."""
     length = _of_encoder(encoder).get("max_seq_length")
     if length is not None:
-        return length
+        return _checked_length(length, _length_file(encoder), "max_seq_length")
     config = _optional(paths.join(encoder, "config.json"))
     longest = config.get("max_position_embeddings", BertConfig.max_position_embeddings)
     of_tokenizer = TokenizerFiles(encoder).longest
     return min(of_tokenizer.value, longest) if of_tokenizer else longest
+
+
+def _checked_length(length: Any, file: str, key: str) -> int:
+    if type(length) is not int or length < 1:
+        raise Mistake("{}: {} is {}, but must be a whole number above 0; correct it", file, key, json.dumps(length))
+    return length
 
 
 def _pooling(file: str) -> str:
@@ -197,12 +238,22 @@ def _pooling(file: str) -> str:
     return found[0]
 
 
-def _prefix(file: str) -> str:
+def _prompts(file: str) -> dict[str, Any]:
+    """Returns the prefix of texts, and what `module_files` would write otherwise than it is in the file."""
     config = _optional(file, _KEYS_OF_MODEL)
     name, prompts = config.get("default_prompt_name"), config.get("prompts") or {}
     if name and name not in prompts:
         raise Mistake("{}: default_prompt_name is {}, which is not in prompts; {}", file, json.dumps(name), _NEEDED)
-    return prompts[name] or "" if name else ""
+    prefix = prompts[name] or "" if name else ""
+    kept = {key: config[key] for key in _KEPT if config.get(key) is not None}
+    is_written = kept.items() <= _of_prefix(prefix).items()
+    return {"prefix": prefix} | ({} if is_written else {_OF_PEER: kept})
+
+
+def _of_prefix(prefix: str) -> dict[str, Any]:
+    """Returns the prompts of a model that begins each text with a prefix, and its similarity."""
+    prompts = {"prompts": {"text": prefix}, "default_prompt_name": "text"} if prefix else {"prompts": {}}
+    return prompts | {"similarity_fn_name": "cosine"}
 
 
 def _optional(file: str, keys: _Keys | None = None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bert_keras.mistakes import MissingFile, Mistake
+from bert_keras.modeling.checkpoints.files import open_checkpoint
 from bert_keras.modeling.checkpoints.hub import TASK_FILE
 from bert_keras.modeling.config import read_json_object
 from bert_keras.modeling.released import find_released
@@ -24,11 +25,26 @@ def read_task(file: str) -> dict[str, Any]:
 def without_task(path: os.PathLike[str], folder: str) -> MissingFile:
     """Returns the Mistake for a model, given by its path and its folder, that is not fine-tuned."""
     found, hint = "does not exist", ""
+    if _is_model(folder) and not find_released(paths.name(folder.rstrip("/"))):
+        return MissingFile(
+            "{} is an encoder without a task: its files name none ({}, or the class in a config.json); train it, as "
+            "{init_checkpoint} of a program such as run_classifier.py, or read its vectors with extract_features.py, "
+            "in Python FeatureExtractor",
+            path,
+            TASK_FILE,
+        )
     if paths.is_dir(folder):
         found = f"has no fine-tuned model: neither {TASK_FILE} nor model/{TASK_FILE} is there"
     if find_released(paths.name(folder.rstrip("/"))):
         hint = "; a released model is not fine-tuned: give it as {init_checkpoint}, or in Python to FillMask"
     return MissingFile("{} {}; give the folder of a run that has trained" + hint, path, found)
+
+
+def _is_model(folder: str) -> bool:
+    try:
+        return open_checkpoint(folder).config is not None
+    except (OSError, Mistake):
+        return False
 
 
 def agreed_labels(folder: str, of_task: list[str] | None, of_config: list[str] | None) -> list[str] | None:

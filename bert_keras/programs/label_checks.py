@@ -43,7 +43,7 @@ from bert_keras.storage import paths, writing
 from bert_keras.tasks.classification.data import read_own
 from bert_keras.tasks.classification.settings import LabelCheckSettings
 from bert_keras.tasks.few_shot.run import few_shot_config, open_encoder, regression
-from bert_keras.tasks.finetuning.opening import check_length, num_steps_of
+from bert_keras.tasks.finetuning.opening import num_steps_of, with_length
 from bert_keras.tasks.tables.encoding import make_features
 from bert_keras.tasks.tables.examples import Example, learn_labels, to_number
 
@@ -248,7 +248,7 @@ def open_run(
         raise Mistake("{output_dir}={} has the {}.tsv of an earlier check; give another folder", output_dir, TABLES[0])
     casing: dict[str, Any] = {"do_lower_case": settings.do_lower_case, "strip_accents": settings.strip_accents}
     files = ModelFolder(settings.init_checkpoint, settings.vocab_file, settings.bert_config_file, **casing).check()
-    check_length(settings.max_seq_length, files)
+    settings = with_length(settings, files)
     examples, evaluated, unlabeled = (_read(settings, flag) for flag in ("train_file", "eval_file", "unlabeled_file"))
     labels = learn_labels(examples)
     _warn_of_other_kinds(labels)

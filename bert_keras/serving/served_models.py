@@ -152,22 +152,24 @@ def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> 
     """Opens the model in a local folder. Returns it once for each of its tasks.
 
     Args:
-        tasks: the tasks of a checkpoint of pre-training. They share the weights of the encoder.
+        tasks: the tasks of a checkpoint of pre-training, which share the weights of the encoder; or the one task of a
+            model that another library leaves open. A model with a task of its own has that.
         limits: Limits of the input.
     """
     of_pretraining = abilities(is_pretrained=True)
     of_head = [task for task in tasks if task not in of_pretraining]
     if of_head and len(tasks) > 1:
         raise Mistake("{task}={} has more than one task of a fine-tuned model; give one", [*tasks])
-    path, model = pathlib.Path(folder), ModelFolder(folder, task=of_head[0] if of_head else None)
+    path, model = pathlib.Path(folder), ModelFolder(folder).with_answer(*tasks)
+    if of_head and not model.has_head:
+        model = ModelFolder(folder, task=of_head[0])
     if (path / _SAVED_MODEL).is_file() and not model.is_export:
         raise Mistake(
             "{} is a SavedModel alone; give the folder of an export, which has an export.json, or serve the "
             "SavedModel with TensorFlow Serving (docs/guides/serve.md shows how)",
             folder,
         )
-    is_fine_tuned = _has_task(model) or of_head or (path.exists() and model.task and not model.has_modules)
-    if is_fine_tuned or not tasks and (model.has_head or not path.exists()):
+    if _has_task(model) or path.exists() and model.task or not tasks and (model.has_head or not path.exists()):
         predictor = prediction.open_model(model, limits=limits)
         return [ServedModel(name, model.settings["task"], predictor, page_examples(model.folder))]
     if not tasks:

@@ -17,6 +17,7 @@ from bert_keras.serving.batching import ModelError
 from bert_keras.serving.forms import Form, check, one_form, read_form, without_null
 from bert_keras.serving.requests import RefusedError, body_of, read_json, shown_json
 from bert_keras.serving.served_models import ServedModel, numbered_folders, open_model
+from bert_keras.tasks import abilities
 
 log = logging.getLogger("bert_keras")
 
@@ -233,11 +234,15 @@ def open_folders(folders: dict[str, str], tasks: Sequence[str], limits: Limits) 
 
     Args:
         folders: run folders, exports or checkpoints of pre-training, or folders of versions, by name.
-        tasks: the tasks of the checkpoints of pre-training.
+        tasks: see `served_models.open_model`.
         limits: Limits of the input.
     """
     local = [(name, local_model(path)) for name, path in folders.items()]
-    return [
+    opened = [
         ServedFolder(folder, functools.partial(open_model, name, tasks=tasks, limits=limits))
         for name, folder in sorted(local, key=lambda pair: bool(numbered_folders(pair[1])))
     ]
+    found = {model.task for folder in opened for model in folder.models}
+    if wrong := [task for task in tasks if task not in (*found, *abilities(is_pretrained=True))]:
+        raise Mistake("{task}={}, but the models are for {}; leave it out", wrong[0], sorted(found))
+    return opened

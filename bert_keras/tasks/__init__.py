@@ -35,6 +35,15 @@ _PROGRAMS = {
 }
 
 
+# The programs of tasks other than those of run_classifier.py.
+_PROGRAMS_OF_TASKS = {
+    "token_classification": "run_ner",
+    "rerank": "run_reranker",
+    "vectors": "run_sentence_vectors",
+    "question_answering": "run_squad",
+}
+
+
 def ability_of(task: str) -> Ability:
     """Returns what a task can do, by its name in task.json."""
     found = _TASKS[task]
@@ -60,6 +69,11 @@ def answer_of(task: str) -> Any:
 def graph_of(task: str) -> Any:
     """Returns the class whose object is the text model of a task, for an export; None without one. Needs TensorFlow."""
     return _part(ability_of(task).graph)
+
+
+def program_of(task: str) -> str:
+    """Returns the program that trains and evaluates the models of a task of the project."""
+    return _PROGRAMS_OF_TASKS.get(task, "run_classifier")
 
 
 def settings_class_of(program: str) -> "type[Settings]":

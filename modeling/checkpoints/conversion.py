@@ -241,14 +241,15 @@ def extend(contents: Contents, extended: Any) -> Contents:
         pieces = " ".join(extended.tokens[number] for number in word.piece_ids)
         place = word.slot or "a new row"
         log.info('added "%s": id %d, %s; starts as the mean of %s', word.word, word.id, place, pieces)
-    num_rows, num_added = len(extended.tokens), len(extended.added)
+    # A padded table has rows without a token, which come first.
+    num_rows, num_added = max(len(extended.tokens), contents.config.vocab_size), len(extended.added)
     num_slots = sum(word.slot is not None for word in extended.added)
     log.info(
         "%d words added: %d in [unused] places, %d as new rows; the vocabulary has %d entries",
         num_added,
         num_slots,
         num_added - num_slots,
-        num_rows,
+        len(extended.tokens),
     )
     sources = {word.id: word.piece_ids for word in extended.added}
     return dataclasses.replace(

@@ -22,7 +22,7 @@ from bert_keras.modeling.checkpoints.hugging_face_config import (
     read_config_files,
 )
 from bert_keras.modeling.checkpoints.names import find_heads
-from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING, SafetensorsReader
+from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING, WEIGHTS_FILE, SafetensorsReader
 from bert_keras.modeling.checkpoints.tensorflow_format import DATA_FILES, TensorFlowReader, others_of
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.released import ReleasedModel, find_on_hugging_face, find_released
@@ -31,8 +31,9 @@ from bert_keras.storage.vocabulary import vocabulary_in
 
 log = logging.getLogger("bert_keras")
 
-# Weights of LoRA, which are not a whole model.
+# Weights of LoRA, which are not a whole model: those of this project, and those of PEFT with their config.
 ADAPTER_FILE = "adapter.safetensors"
+_PEFT_FILE, _PEFT_CONFIG = "adapter_model.safetensors", "adapter_config.json"
 RELEASED_PREFIX = "bert_model.ckpt"
 _LAYOUT = (
     "a model is a folder with bert_config.json, vocab.txt and bert_model.ckpt.*, or with config.json, vocab.txt and "
@@ -43,6 +44,8 @@ PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".pkl")
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _STATE_LINE = re.compile(r'^model_checkpoint_path: "(.*)"$', re.MULTILINE)
 _SHARD = re.compile(r"-\d+-of-\d+\.safetensors$")
+# The head of a SetFit model, beside its encoder.
+SETFIT_HEAD = "model_head.safetensors"
 # Names of PyTorch models; other pickles in their folder hold training state.
 _PICKLED_MODEL = re.compile(r"pytorch_model(-\d+-of-\d+)?\.bin$")
 
@@ -214,8 +217,16 @@ def open_checkpoint(path: str | os.PathLike) -> Checkpoint:
 def find_in_folder(folder: str) -> str:
     """Finds the checkpoint named in a folder's `checkpoint` file, or the only checkpoint of the folder.
 
+    Of several safetensors files, `model.safetensors` counts, and then the index of its shards, as in transformers.
     Returns the path of a safetensors file, of the index of its shards, or the prefix of a TensorFlow checkpoint.
     """
+    if paths.is_file(paths.join(folder, _PEFT_CONFIG)):
+        raise Mistake(
+            "the folder {} has an {}, so its model needs the weights of a PEFT adapter, which are not read; merge them "
+            "(merge_and_unload of peft) and give the merged model",
+            folder,
+            _PEFT_CONFIG,
+        )
     prefixes = _prefixes(folder)
     newest = _named_by_state_file(folder)
     if newest in prefixes:
@@ -261,8 +272,9 @@ def _prefixes(folder: str) -> list[str]:
     names = [name for name in paths.list_dir(folder) if name[0] != "."]
     prefixes = [name.removesuffix(".index") for name in names if name.endswith(".index")]
     files = [name for name in names if name.endswith((".safetensors", INDEX_ENDING)) and not _SHARD.search(name)]
-    files = [name for name in files if name != ADAPTER_FILE]
-    return sorted(prefixes + files)
+    files = [name for name in files if name not in (ADAPTER_FILE, _PEFT_FILE, SETFIT_HEAD)]
+    whole = next((name for name in (WEIGHTS_FILE, f"model{INDEX_ENDING}") if name in files), None)
+    return sorted(prefixes + ([whole] if whole else files))
 
 
 def pickle_refusal(path: str) -> Mistake:

@@ -11,7 +11,7 @@ from typing import Any
 from bert_keras.mistakes import Mistake, check_names
 from bert_keras.modeling.checkpoints.families import BERT, ELECTRA, FAMILIES, check_pooled_token, family_of
 from bert_keras.modeling.checkpoints.names import heads_of
-from bert_keras.modeling.config import RELEASED_EXTRA_KEYS, BertConfig, read_json_object
+from bert_keras.modeling.config import RELEASED_EXTRA_KEYS, BertConfig, read_json_object, released_names
 from bert_keras.storage import paths
 
 RELEASED_FILE = "bert_config.json"
@@ -70,6 +70,11 @@ def read_config(path: str | os.PathLike) -> BertConfig:
             f"the folder {path} has no {RELEASED_FILE} or {HUGGING_FACE_FILE}; put the model's config there"
         )
     return config_of_folder(held)
+
+
+def given_config(config_file: str | os.PathLike) -> BertConfig:
+    """Returns the BertConfig of a released name or of a file."""
+    return BertConfig.from_name(str(config_file)) if config_file in released_names() else read_config(config_file)
 
 
 def read_config_files(folder: str | os.PathLike) -> dict[str, dict[str, Any]]:

@@ -1,18 +1,20 @@
 """The task of a fine-tuned model in the Hugging Face layout, from its config.json: the values that a task.json has.
 
-The class of the model names its head; id2label, problem_type and the size of the head say the rest. A fact that the
-file does not hold is one question, which names the setting that answers it.
+The class of the model names its head; id2label, problem_type and the size of the head say the rest. Without a class
+that is known here, the weights name the head. A fact that the files do not hold is one question, which names the
+setting that answers it.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from bert_keras.mistakes import Mistake
-from bert_keras.modeling.checkpoints.families import FAMILIES
+from bert_keras.modeling.checkpoints.families import BERT, FAMILIES
 from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES, labels_of, problem_type_of
-from bert_keras.modeling.checkpoints.names import heads_of
+from bert_keras.modeling.checkpoints.names import TOP_LEVEL_HEADS, heads_of
 
 # The tasks of the heads of a class; several if the head does not determine the task.
-_OF_PRETRAINING = {
+_OF_PRETRAINING: dict[tuple[str, ...], tuple[str, ...]] = {
     ("masked_lm",): ("fill_mask", "score"),
     ("next_sentence",): ("next_sentence",),
     ("masked_lm", "next_sentence"): ("fill_mask", "score", "next_sentence"),
@@ -26,6 +28,8 @@ _TASKS = {
     ("classifier",): ("classification", "multi_label", "regression", "rerank"),
 }
 TASKS_OF_PRETRAINING = {task for tasks in _OF_PRETRAINING.values() for task in tasks}
+# Heads of the same weights, of which only the class or the user knows the task.
+_TOP_LEVEL_TASKS = tuple(task for head in TOP_LEVEL_HEADS for task in _TASKS[head,])
 _OF_PROBLEM_TYPES = dict(zip(PROBLEM_TYPES, ("classification", "multi_label", "regression"), strict=True))
 # The defaults of run_squad.py, but for the text of an answer, which is that of the context.
 _ANSWERS = {
@@ -34,63 +38,113 @@ _ANSWERS = {
     "version_2_with_negative": None,  # config.json does not say it
     "null_score_diff_threshold": 0.0,
     "answer_text": "offsets",
+    # Here padding may fill the best places of a short text, so that no span is left; in transformers it does not count.
+    "use_all_places": True,
 }
 # The activation of a reranker, by its class in PyTorch.
 _ACTIVATIONS = {
     "torch.nn.modules.activation.Sigmoid": "sigmoid",
     "torch.nn.modules.linear.Identity": "identity",
 }
+# Keys of sentence-transformers that mark a reranker and hold its activation; the second is older.
+_OF_RERANKERS = ("sentence_transformers", "sbert_ce_default_activation_function")
 _LONGEST_WINDOW, _STRIDE, _LONGEST_QUESTION = 384, 128, 64
 
 
 class OpenQuestion(Mistake):
-    """The files of a model leave open what its task is."""
+    """The files of a model leave open which of several `tasks` it has."""
+
+    tasks: tuple[str, ...] = ()
+
+    def among(self, *tasks: str) -> "OpenQuestion":
+        """Returns the question itself, with the tasks that it leaves open."""
+        self.tasks = tasks
+        return self
 
 
 def task_of_config(
-    config: dict[str, Any], config_file: str, length: int, task: str | None = None, is_pair: bool | None = None
+    config: dict[str, Any],
+    config_file: str,
+    heads: Sequence[str],
+    length: int,
+    task: str | None = None,
+    is_pair: bool | None = None,
 ) -> dict[str, Any] | None:
-    """Returns the task of a model and its settings, as in a task.json; None if its class has no head for a task.
+    """Returns the task of a model and its settings, as in a task.json; None if it has no head for a task.
 
     Args:
         config: values of a config.json.
         config_file: its path.
+        heads: those whose weights the checkpoint has, see `Checkpoint.heads`.
         length: maximum number of tokens in a sequence.
-        task: the task, for a head that has several; None: the only one, or the first for heads of pre-training.
+        task: the task, for a head that has several, or without a class; None: the only one, or the first for heads of
+            pre-training.
         is_pair: whether a classifier takes pairs of texts; None: each text may be one or a pair.
 
     Raises:
-        ValueError: the class has another task, or the file leaves open which task it is.
+        ValueError: the model has another task, or its files leave open which task it is.
     """
-    architecture = (config.get("architectures") or [None])[0]
-    family = FAMILIES.get(config.get("model_type") or "bert")
-    if family is None or architecture not in family.classes.values():
-        return None
-    heads = heads_of(architecture, family)
-    if heads not in _TASKS:
-        return None
-    tasks = _TASKS[heads]
+    called, tasks = _tasks_of(config, heads, task)
+    if task is not None and task not in tasks and tasks and " " not in called:
+        raise Mistake(
+            "{task}={} is not a task of {}, the class in {}; give one of {}", task, called, config_file, tasks
+        )
     if task is not None and task not in tasks:
         raise Mistake(
-            "{task}={} is not a task of {}, the class in {}; give one of {}", task, architecture, config_file, tasks
+            "{task}={}, but {} has {}, and the weights have {}; take a model with a head for this task",
+            task,
+            config_file,
+            called,
+            f"the heads {', '.join(heads)}" if heads else "no head",
         )
-    activation = activation_of(config, config_file) if heads == ("classifier",) else None
+    if not tasks:
+        return None
+    if task is None and len(tasks) > 1 and {"multiple_choice", "question_answering"} & set(tasks):
+        raise OpenQuestion(
+            "{} has {}, and the weights may be those of several tasks; give {task} with one of {}",
+            config_file,
+            called,
+            [*tasks],
+        ).among(*tasks)
+    chosen = task or next(iter(tasks))
+    is_of_texts = chosen in _TASKS["classifier",]
+    activation = activation_of(config, config_file) if is_of_texts else None
     if task == "rerank" or task is None and activation and len(_labels(config, config_file)) == 1:
         return _of_reranker(config, config_file, length, activation, is_pair)
-    if heads == ("classifier",):
+    if is_of_texts:
         return _of_texts(config, config_file, task) | {"max_seq_length": length, "is_pair": is_pair, "doc_stride": None}
     if is_pair is not None:
-        raise Mistake(
-            "{is_pair} is for classifiers, and {} is the class in {}; leave it out", architecture, config_file
-        )
-    settings: dict[str, Any] = {"task": task or tasks[0], "max_seq_length": length}
-    if heads == ("token_classifier",):
+        raise Mistake("{is_pair} is for classifiers, and {} is for {}; leave it out", called, chosen)
+    settings: dict[str, Any] = {"task": chosen, "max_seq_length": length}
+    if chosen == "token_classification":
         settings["labels"] = _labels(config, config_file)
-    elif heads == ("squad",):
+    elif chosen == "question_answering":
         window = min(length, _LONGEST_WINDOW)
         places = {"doc_stride": min(_STRIDE, window // 2), "max_query_length": min(_LONGEST_QUESTION, window // 2)}
         settings |= {"max_seq_length": window, **places, **_ANSWERS}
     return settings
+
+
+def _tasks_of(config: dict[str, Any], heads: Sequence[str], task: str | None) -> tuple[str, tuple[str, ...]]:
+    """Returns the class in a config.json, in words, and the tasks that its model may have.
+
+    They are those of the class. If the class is not known or has no such task, the weights count, as for a class of
+    transformers that the user names. Only classifiers of texts have a problem_type or an activation.
+    """
+    architecture = str((config.get("architectures") or [""])[0])
+    family = FAMILIES.get(config.get("model_type") or "bert", BERT)
+    is_known = architecture in family.classes.values()
+    tasks: tuple[str, ...] = _TASKS.get(heads_of(architecture, family), ()) if is_known else ()
+    if tasks and task in (None, *tasks):
+        return architecture, tasks
+    is_of_texts = config.get("problem_type") or any(config.get(key) for key in _OF_RERANKERS)
+    top_level = _TASKS["classifier",] if is_of_texts else _TOP_LEVEL_TASKS
+    of_weights = tuple(
+        each for head in heads for each in (top_level if head in TOP_LEVEL_HEADS else _TASKS.get((head,), ()))
+    )
+    if is_known and task not in of_weights:
+        return architecture, tasks
+    return f"the class {architecture}" if architecture else "no class (architectures)", of_weights
 
 
 def activation_of(config: dict[str, Any], config_file: str) -> str | None:
@@ -99,7 +153,7 @@ def activation_of(config: dict[str, Any], config_file: str) -> str | None:
     Raises:
         ValueError: the activation is not one of those that a reranker may have.
     """
-    entry, older = config.get("sentence_transformers"), config.get("sbert_ce_default_activation_function")
+    entry, older = map(config.get, _OF_RERANKERS)
     found = entry["activation_fn"] if isinstance(entry, dict) and entry.get("activation_fn") else older
     if found is None:
         # Without an activation, sentence-transformers takes the sigmoid.
@@ -145,7 +199,7 @@ def _of_texts(config: dict[str, Any], config_file: str, task: str | None) -> dic
             "text for a query (in training: {kind}, or run_reranker.py)",
             config_file,
             labels[0],
-        )
+        ).among("regression", "multi_label", "rerank")
     task = task or "classification"
     if task == "regression":
         if len(labels) != 1:
@@ -163,5 +217,7 @@ def _labels(config: dict[str, Any], config_file: str) -> list[str]:
     labels = labels_of(config, config_file)
     if labels is None:
         count = config.get("num_labels", 2)
+        if type(count) is not int or count < 1:
+            raise Mistake("{}: num_labels is {}, but must be a whole number above 0; correct it", config_file, count)
         labels = [f"LABEL_{number}" for number in range(count)]
     return labels

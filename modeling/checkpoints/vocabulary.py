@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.modeling.config import BertConfig
 from bert_keras.storage.casing import changes_many, is_cased
-from bert_keras.storage.vocabulary import read_tokens
+from bert_keras.storage.vocabulary import Tokens, read_tokens
 
 log = logging.getLogger("bert_keras")
+
+# Tables of words have a multiple of one of these numbers of rows if they are padded.
+_MULTIPLES = (8, 16, 32, 64, 128)
 
 
 def check_vocabulary(
@@ -40,7 +43,7 @@ def check_vocabulary(
     vocab_file = tokens.name
     num_rows = config.vocab_size
     # Text never contains the token of a blank line, so blank lines at the end need no rows.
-    if len(tokens) < num_rows or any(tokens[num_rows:]):
+    if len(tokens) < num_rows and not _is_padding(len(tokens), num_rows) or any(tokens[num_rows:]):
         more = (
             "and append a line such as [spare1] for each row without a token"
             if len(tokens) < num_rows
@@ -67,6 +70,31 @@ def check_vocabulary(
                 vocab_file,
             )
         )
+
+
+def _is_padding(num_tokens: int, num_rows: int) -> bool:
+    """Returns whether a table has spare rows only so that a processor takes it faster, as other programs make it."""
+    return any(num_rows % multiple == 0 and num_rows - num_tokens < multiple for multiple in _MULTIPLES)
+
+
+def with_blank_tokens(tokens: Tokens, num_rows: int) -> Tokens:
+    """Returns the tokens of a vocabulary with blank ones for the rows of a table that have none, which the log reports.
+
+    Text never contains a blank token.
+    """
+    num_spare = num_rows - len(tokens)
+    if num_spare <= 0:
+        return tokens
+    level = logging.INFO if _is_padding(len(tokens), num_rows) else logging.WARNING
+    log.log(level, "%s has no token for %d of the %d rows of word embeddings", tokens.name, num_spare, num_rows)
+    return Tokens([*tokens, *[""] * num_spare], tokens.name)
+
+
+def with_blank_lines(content: bytes, num_rows: int) -> bytes:
+    """Returns the content of a `vocab.txt` with blank lines at its end for the rows of a table that have no token."""
+    lines = content.removesuffix(b"\n")
+    num_spare = num_rows - lines.count(b"\n") - 1
+    return lines + b"\n" * (1 + num_spare) if num_spare > 0 else content
 
 
 def with_vocab_size(config: BertConfig, tokens: Sequence[str] | int, source: str) -> BertConfig:

@@ -8,7 +8,9 @@ import pytest
 
 from bert_keras.export import quantization_cost
 from bert_keras.export.quantization_cost import cost_of, outputs_of
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import OPENERS
+from bert_keras.prediction.network import Question
 
 FEATURES = {
     "input_ids": np.array([[5, 6, 0, 0], [5, 0, 0, 0], [5, 6, 7, 8], [9, 9, 9, 0], [7, 0, 0, 0]], np.int32),
@@ -64,6 +66,13 @@ def test_the_places_of_masks_keep_their_number():
     assert shapes == {(3,)}
 
 
+def sequences_of(text):
+    if not text:
+        raise Mistake("it is empty")
+    ids = {"one": [5, 6], "two": [7]}[text]
+    return None, [Question(ids, [0] * len(ids))]
+
+
 WORK = types.SimpleNamespace(
     eval_features=FEATURES,
     is_trimmed=True,
@@ -76,11 +85,11 @@ WORK = types.SimpleNamespace(
     ("task", "settings", "end"),
     [
         (WORK, {}, "mean 15.2 before, 7.6 now, on 5 evaluation examples"),
-        (None, {"task": "fill_mask"}, "a pre-trained model has no metric for the loss of quality"),
         (
             None,
-            {"task": "regression"},
-            "the run of the model was not found, so there is no metric for the loss of quality",
+            {"task": "fill_mask"},
+            "without evaluation data, the largest change of a number is 5.5 for 2 sample texts, whose numbers are "
+            "from 7 to 11",
         ),
     ],
 )
@@ -89,7 +98,9 @@ def test_the_cost_is_a_sentence(tmp_path, monkeypatch, messages, task, settings,
         task=task,
         settings={"max_seq_length": 4, **settings},
         predictor=types.SimpleNamespace(
-            model=types.SimpleNamespace(is_per_token=False), outputs_to_evaluate=lambda outputs, features: outputs
+            model=types.SimpleNamespace(is_per_token=False),
+            outputs_to_evaluate=lambda outputs, features: outputs,
+            sequences=sequences_of,
         ),
         network=types.SimpleNamespace(
             input_names=tuple(FEATURES), weights={"bert/embeddings/word_embeddings": np.zeros([9, 1])}
@@ -97,6 +108,8 @@ def test_the_cost_is_a_sentence(tmp_path, monkeypatch, messages, task, settings,
         write_model_files=lambda folder: None,
     )
     (tmp_path / "model.onnx").write_bytes(bytes(300_000))
+    texts = {"text": np.array([b"one", b"two", b""], object)}
+    monkeypatch.setattr(quantization_cost, "built_in_texts", lambda settings: texts)
     monkeypatch.setattr(quantization_cost, "write_ids", lambda name, network, file: file.write_bytes(bytes(1_200_000)))
     halves = {True: sums, False: lambda features: {"logits": sums(features)["logits"] / 2}}
     monkeypatch.setitem(OPENERS, "onnx", lambda file: halves[file.stat().st_size > 1e6])

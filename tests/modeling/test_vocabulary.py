@@ -25,7 +25,8 @@ def test_a_token_for_each_row_is_needed(write):
     for end in ("\n", "", "\n\n", "\n \r\n\n"):
         check_vocabulary(write(UNCASED, end), make_config())
     check_vocabulary(write([*UNCASED[:-2], "", ""]), make_config())
-    for tokens in (UNCASED[:-1], [*UNCASED, "more"], [*UNCASED, "", "more"]):
+    check_vocabulary(write(UNCASED[:-7]), make_config())  # 40 rows are a multiple of 8
+    for tokens in (UNCASED[:-8], [*UNCASED, "more"], [*UNCASED, "", "more"]):
         message = (
             f"vocab.txt has {len(tokens)} tokens, but the model has 40 rows of word embeddings; give the model's own"
         )
@@ -37,8 +38,9 @@ def test_rows_without_a_token_get_the_lines_of_the_advice(write):
     with pytest.raises(
         ValueError, match=r"give the model's own vocabulary, and append a line such as \[spare1\] for each row without"
     ):
-        check_vocabulary(write(UNCASED[:-2]), make_config(), do_lower_case=True)
-    check_vocabulary(write([*UNCASED[:-2], "[spare1]", "[spare2]"]), make_config(), do_lower_case=True)
+        check_vocabulary(write(UNCASED[:-8]), make_config(), do_lower_case=True)
+    spare = [f"[spare{number}]" for number in range(8)]
+    check_vocabulary(write([*UNCASED[:-8], *spare]), make_config(), do_lower_case=True)
     with pytest.raises(
         ValueError, match=r"42 tokens, but the model has 40 rows .*, or a model with a row for each token"
     ):

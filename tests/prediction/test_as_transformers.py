@@ -1,9 +1,13 @@
 """Models that transformers saves open with their head and labels, and answer as its own classes and pipelines do."""
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 from fine_tuned_models import FINE_TUNED, write_fine_tuned
 from known_models import TOKENS
+from safetensors.numpy import load_file, save_file
 
 import convert_checkpoint
 from bert_keras.mistakes import Mistake
@@ -139,6 +143,107 @@ class TestEachFamily:
         [guesses] = open_model(tmp_path, top_k=len(TOKENS))(text).masks
         found = {guess.token: guess.probability for guess in guesses}
         assert found == pytest.approx({token: shares[TOKENS.index(token)] for token in found}, abs=1e-5)
+
+
+def add_entries(folder, **entries):
+    """Adds entries to the weights in a folder."""
+    file = folder / "model.safetensors"
+    save_file(load_file(file) | {name.replace("__", "."): value for name, value in entries.items()}, file)
+
+
+def change_config(folder, **values):
+    """Changes keys of a config.json; None removes a key."""
+    file = folder / "config.json"
+    config = json.loads(file.read_text()) | values
+    file.write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+
+
+def assert_same_classes(folder, model, text=TEXTS[0]):
+    """Compares the logits of a classifier with those of transformers for the same folder."""
+    peer = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    [logits] = logits_of(peer, tokenizer, text)
+    shares = np.exp(logits) / np.exp(logits).sum()
+    assert list(model(text).probabilities.values()) == pytest.approx(shares, abs=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+class TestFilesThatTransformersAccepts:
+    def test_further_entries_do_not_count(self, tmp_path, family, messages):
+        make_peer(tmp_path, family, "ForSequenceClassification")
+        scalar = np.array(2.5, np.float32)
+        add_entries(tmp_path, temperature=scalar, loss_fct__weight=np.ones(2, np.float32), crf__transitions=scalar)
+        assert_same_classes(tmp_path, open_model(tmp_path))
+        assert any("unused: crf.transitions, loss_fct.weight, temperature" in line for line in messages)
+
+    def test_a_table_may_have_rows_without_a_token(self, tmp_path, family):
+        make_peer(tmp_path, family, "ForSequenceClassification", vocab_size=len(TOKENS) + 24)
+        assert_same_classes(tmp_path, open_model(tmp_path))
+        shutil.rmtree(tmp_path)
+        make_peer(tmp_path, family, "ForSequenceClassification", vocab_size=200)
+        assert_same_classes(tmp_path, open_model(tmp_path))
+        flags = [f"--input={tmp_path}", f"--output={tmp_path / 'copy'}", "--format=tensorflow"]
+        convert_checkpoint.main(["convert_checkpoint.py", *flags])
+        assert_same_classes(tmp_path, open_model(tmp_path / "copy"))
+
+    @pytest.mark.parametrize("architectures", [None, ["BertForReviews"]])
+    def test_the_user_names_the_task_if_the_class_does_not(self, tmp_path, family, architectures):
+        peer, tokenizer = make_peer(tmp_path, family, "ForTokenClassification", id2label={0: "O", 1: "PER"})
+        change_config(tmp_path, architectures=architectures)
+        with pytest.raises(Mistake, match="the weights may be those of several tasks; give task with one of classific"):
+            open_model(tmp_path)
+        shares = torch.softmax(torch.tensor(logits_of(peer, tokenizer, TEXTS[2])[0, 1]), -1).numpy()
+        [word] = open_model(tmp_path, task="token_classification")(TEXTS[2]).words
+        assert word.probability == pytest.approx(shares.max(), abs=1e-5)
+
+    def test_one_possible_task_is_no_question(self, tmp_path, family):
+        make_peer(tmp_path, family, "ForQuestionAnswering")
+        change_config(tmp_path, architectures=None)
+        assert open_model(tmp_path).settings["task"] == "question_answering"
+        with pytest.raises(Mistake, match="no class .architectures., and the weights have the heads squad; take a mod"):
+            open_model(tmp_path, task="classification")
+
+    def test_a_problem_type_answers(self, tmp_path, family):
+        make_peer(tmp_path, family, "ForSequenceClassification", problem_type="single_label_classification")
+        change_config(tmp_path, architectures=None)
+        assert_same_classes(tmp_path, open_model(tmp_path))
+
+    def test_other_weights_beside_the_model(self, tmp_path, family):
+        make_peer(tmp_path, family, "ForSequenceClassification")
+        for name in ("model.fp16.safetensors", "adapter_model.safetensors", "model.safetensors.index.json"):
+            (tmp_path / name).write_text("{}")
+        assert_same_classes(tmp_path, open_model(tmp_path))
+        (tmp_path / "adapter_config.json").write_text("{}")
+        with pytest.raises(Mistake, match=r"has an adapter_config.json, .* PEFT adapter, .* merge them"):
+            open_model(tmp_path)
+
+    def test_short_contexts_have_an_answer(self, tmp_path, family):
+        peer, tokenizer = make_peer(tmp_path, family, "ForQuestionAnswering")
+        with torch.no_grad():
+            peer.qa_outputs.weight.mul_(-1)
+        peer.save_pretrained(tmp_path)
+        model = open_model(tmp_path)
+        for context in ("paris", "he was", "a b c d"):
+            with torch.no_grad():
+                outputs = peer(**tokenizer("is he hungry", context, return_tensors="pt"))
+            offsets = tokenizer("is he hungry", context, return_offsets_mapping=True).encodings[0]
+            places = [n for n, part in enumerate(offsets.sequence_ids) if part == 1]
+            start, end = outputs.start_logits[0].numpy(), outputs.end_logits[0].numpy()
+            a, b = max(
+                ((a, b) for a in places for b in places if a <= b), key=lambda span: start[span[0]] + end[span[1]]
+            )
+            answer = model(("is he hungry", context))
+            assert (answer.start, answer.end) == (offsets.offsets[a][0], offsets.offsets[b][1])
+
+
+def test_a_model_of_one_segment_has_it_in_both_texts(tmp_path):
+    peer, tokenizer = make_peer(tmp_path, "bert", "ForSequenceClassification", type_vocab_size=1)
+    with pytest.raises(IndexError):
+        logits_of(peer, tokenizer, *PAIRS[0])
+    tokenizer.model_input_names = ["input_ids", "attention_mask"]
+    [logits] = logits_of(peer, tokenizer, *PAIRS[0])
+    shares = np.exp(logits) / np.exp(logits).sum()
+    assert list(open_model(tmp_path)(PAIRS[0]).probabilities.values()) == pytest.approx(shares, abs=1e-5)
 
 
 def test_next_sentences(tmp_path):

@@ -173,3 +173,8 @@ def test_real_weights_give_what_another_library_computes(shared_dir):
             # Stored as float16, which keeps three digits.
             states = golden["hidden_states"][:, number, :length].astype(np.float32)
             np.testing.assert_allclose(features.values[:, :7].swapaxes(0, 1), states, atol=4e-3)
+
+
+def test_the_default_length_is_lowered_to_that_of_the_model(random, messages):
+    assert FeatureExtractor(random[1], [-1]).max_seq_length == 40
+    assert "texts have at most 40 tokens, as many as the model takes" in messages

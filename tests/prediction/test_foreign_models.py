@@ -58,6 +58,30 @@ def test_classes_without_names_have_those_of_transformers(tmp_path):
     assert open_model(folder).labels == ["LABEL_0", "LABEL_1", "LABEL_2"]
 
 
+@pytest.mark.parametrize(
+    ("file", "values", "message"),
+    [
+        (
+            "config.json",
+            {"id2label": {str(n): f"c{n}" for n in range(5)}},
+            "a head of 3 classes, but .*config.json names 5",
+        ),
+        (
+            "config.json",
+            {"id2label": None, "num_labels": 0},
+            "config.json: num_labels is 0, but must be a whole number",
+        ),
+        ("tokenizer_config.json", {"model_max_length": 0}, "tokenizer_config.json: model_max_length is 0, but must be"),
+        ("sentence_bert_config.json", {"max_seq_length": "8"}, 'sentence_bert_config.json: max_seq_length is "8", but'),
+    ],
+)
+def test_a_wrong_value_is_refused_by_its_file(tmp_path, file, values, message):
+    path = write_foreign(tmp_path / "model", "classification") / file
+    path.write_text(json.dumps((json.loads(path.read_text()) if path.exists() else {}) | values))
+    with pytest.raises(Mistake, match=message):
+        open_model(tmp_path / "model")
+
+
 def test_a_text_may_be_one_or_a_pair(sentiment):
     model = open_model(sentiment)
     single, pair = model("he was"), model(("he was", "hungry"))
@@ -95,6 +119,43 @@ class TestOpenQuestions:
         several = write_foreign(tmp_path / "several", "multi_label", architecture=CLASSIFIER, problem_type="regression")
         with pytest.raises(Mistake, match="is a regression with 3 numbers; take a model with one"):
             open_model(several)
+
+    def test_a_server_takes_the_answer_beside_other_models(self, number, tmp_path):
+        from bert_keras.serving.versions import open_folders
+
+        names = {"id2label": {"0": "bad", "1": "fair", "2": "good"}}
+        other = write_foreign(tmp_path / "other", "classification", **names)
+        folders = {"number": str(number), "other": str(other)}
+        opened = open_folders(folders, ["regression"], Limits())
+        assert [model.task for folder in opened for model in folder.models] == ["regression", "classification"]
+        with pytest.raises(Mistake, match="task=multi_label, but the models are for classification; leave it out"):
+            open_folders({"other": str(other)}, ["multi_label"], Limits())
+
+    def test_a_class_that_is_not_known(self, tmp_path, capsys):
+        names = {"id2label": {"0": "bad", "1": "fair", "2": "good"}}
+        folder = write_foreign(tmp_path / "model", "classification", **names)
+        expected = open_model(folder)("he was").probabilities
+        file = folder / "config.json"
+        file.write_text(file.read_text().replace(CLASSIFIER, "BertForReviews"))
+        with pytest.raises(
+            Mistake, match="has the class BertForReviews, and the weights may be those of several tasks"
+        ):
+            open_model(folder)
+        assert open_model(folder, task="classification")("he was").probabilities == pytest.approx(expected, abs=1e-6)
+        predict.main(["predict.py", f"--model_dir={folder}", "--task=classification", "--json", "he was"])
+        answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert answer["probabilities"] == pytest.approx(expected, abs=1e-6)
+        flags = [f"--model_dir={folder}", f"--export_dir={tmp_path / 'export'}", "--task=classification"]
+        export_model.main(["export_model.py", *flags])
+        assert open_model(tmp_path / "export")("he was").probabilities == pytest.approx(expected, abs=1e-5)
+
+    def test_an_encoder_has_no_task(self, tmp_path):
+        folder = write_foreign(tmp_path / "model", "classification", architecture="BertModel")
+        with pytest.raises(Mistake, match="is an encoder without a task: its files name none .* FeatureExtractor"):
+            open_model(folder)
+        with pytest.raises(Mistake, match="has BertModel, and the weights have the heads classifier; take a model"):
+            open_model(folder, task="question_answering")
+        assert open_model(folder, task="classification").labels == ["LABEL_0", "LABEL_1", "LABEL_2"]
 
     def test_pairs_are_for_classifiers(self, tmp_path):
         folder = write_foreign(tmp_path / "model", "token_classification")

@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 from fine_tuned_models import OF_VECTORS, write_fine_tuned
 from known_models import randomise, small_config
+from safetensors.numpy import save_file
 
 import convert_checkpoint
+import export_model
 from bert_keras import FeatureExtractor, Vectorizer, open_model
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.sentence_transformers import module_files
 from bert_keras.modeling import SentenceModel
+from bert_keras.prediction import Limits
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 
@@ -44,8 +48,13 @@ def convert(tmp_path):
     return convert
 
 
-def vectors_of(folder, texts=TEXTS):
-    return np.array([answer.vector for answer in open_model(folder)(texts)])
+def vectors_of(folder, texts=TEXTS, **options):
+    return np.array([answer.vector for answer in open_model(folder, **options)(texts)])
+
+
+def exported(folder, export):
+    export_model.main(["export_model.py", f"--model_dir={folder}", f"--export_dir={export}"])
+    return export
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
@@ -192,6 +201,114 @@ def test_other_modules_are_refused(tmp_path, name, content, message):
         (tmp_path / file).write_text(text)
     with pytest.raises(ValueError, match=message):
         open_model(tmp_path)
+
+
+@pytest.fixture
+def of_peer(model_of, convert):
+    """Return a function of changed settings that writes a folder of sentence-transformers without our task.json."""
+
+    def write(**settings):
+        folder = convert(model_of(**settings))
+        (folder / "task.json").unlink()
+        return folder
+
+    return write
+
+
+def test_every_program_pools_as_the_folder_says(of_peer, tmp_path):
+    from bert_keras.serving.versions import open_folders
+
+    folder = of_peer(pooling="cls", normalize=True, prefix="he was ")
+    expected = vectors_of(folder)
+    [served] = open_folders({"vectors": str(folder)}, ["vectors"], Limits())
+    [model] = served.models
+    np.testing.assert_allclose([answer["vector"] for answer in model.answers(TEXTS, {})], expected, atol=1e-6)
+    flags = [f"--init_checkpoint={folder}", f"--export_dir={tmp_path / 'export'}", "--task=vectors"]
+    export_model.main(["export_model.py", *flags])
+    np.testing.assert_allclose(vectors_of(tmp_path / "export"), expected, atol=1e-5)
+
+
+def test_prompts_and_similarity_come_back(of_peer, convert, tmp_path):
+    folder = of_peer(prefix="")
+    expected = [answer.vector for answer in open_model(folder)(TEXTS, prefix="she ")]
+    file = folder / "config_sentence_transformers.json"
+    prompts = {"query": "she ", "document": ""}
+    kept = {"prompts": prompts, "default_prompt_name": "query", "similarity_fn_name": "dot"}
+    file.write_text(json.dumps(kept | {"__version__": {"sentence_transformers": "5.0"}}))
+    np.testing.assert_allclose(vectors_of(folder), expected, atol=1e-6)
+    back = tmp_path / "back"
+    convert_checkpoint.main(["convert_checkpoint.py", f"--input={folder}", f"--output={back}", "--format=safetensors"])
+    assert json.loads((back / file.name).read_text()) == kept
+    np.testing.assert_allclose(vectors_of(back), vectors_of(folder), atol=1e-6)
+
+
+class TestSetFit:
+    BIAS = np.array([0.5, -0.5, 0.1])
+
+    def write_head(self, folder, name, weights, bias=BIAS, **config):
+        (folder / "config_setfit.json").write_text(json.dumps({"labels": ["bad", "fair", "good"]} | config))
+        if name == "model_head.json":
+            head = {"coef_": weights.tolist(), "intercept_": bias.tolist(), "classes_": list(range(len(weights)))}
+            (folder / name).write_text(json.dumps(head))
+        else:
+            tensors = {"linear.weight": weights.astype(np.float32), "linear.bias": bias.astype(np.float32)}
+            save_file(tensors, folder / name)
+
+    @pytest.mark.parametrize("name", ["model_head.json", "model_head.safetensors"])
+    @pytest.mark.parametrize("normalize", [False, True])
+    def test_a_head_that_can_be_read_gives_classes(self, of_peer, tmp_path, name, normalize):
+        folder = of_peer(pooling="max", normalize=False, prefix="")
+        vectors = plain = vectors_of(folder)
+        width = vectors.shape[1]
+        weights = np.linspace(-2, 3, 3 * width).reshape(3, width)
+        self.write_head(folder, name, weights, normalize_embeddings=normalize)
+        if normalize:
+            vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        logits = vectors @ weights.T + self.BIAS
+        shares = np.exp(logits - logits.max(1, keepdims=True))
+        shares /= shares.sum(1, keepdims=True)
+        for model in (open_model(folder), open_model(exported(folder, tmp_path / "export"))):
+            for text, expected in zip(TEXTS, shares, strict=True):
+                found = model(text).probabilities
+                assert [found[label] for label in ("bad", "fair", "good")] == pytest.approx(expected, abs=1e-5)
+        np.testing.assert_allclose(vectors_of(folder, task="vectors"), plain, atol=1e-6)
+
+    def test_one_row_is_the_logit_of_the_second_class(self, of_peer):
+        folder = of_peer(normalize=False, prefix="")
+        vectors = vectors_of(folder)
+        weights = np.linspace(-1, 1, vectors.shape[1])[None]
+        self.write_head(folder, "model_head.json", weights, np.array([0.2]), labels=None)
+        head = json.loads((folder / "model_head.json").read_text()) | {"classes_": ["no", "yes"]}
+        (folder / "model_head.json").write_text(json.dumps(head))
+        expected = 1 / (1 + np.exp(-(vectors @ weights[0] + 0.2)))
+        found = [answer.probabilities["yes"] for answer in open_model(folder)(TEXTS)]
+        assert found == pytest.approx(expected, abs=1e-5)
+
+    def test_a_pickle_is_refused(self, of_peer):
+        folder = of_peer()
+        expected = vectors_of(folder)
+        (folder / "model_head.pkl").write_bytes(b"")
+        with pytest.raises(Mistake, match="whose head, model_head.pkl, is a pickle, .* or give task=vectors for the"):
+            open_model(folder)
+        np.testing.assert_array_equal(vectors_of(folder, TEXTS, task="vectors"), expected)
+        assert FeatureExtractor(folder, [-1])("paris").values.shape == (3, 1, 16)
+
+    @pytest.mark.parametrize(
+        ("head", "message"),
+        [
+            ("{}", "the lists coef_, intercept_ and classes_ of a logistic regression"),
+            ('{"coef_": [1], "intercept_": [1], "classes_": [1]}', "the head has weights .1. and a bias .1., but"),
+            (
+                '{"coef_": [[1], [2]], "intercept_": [1, 2], "classes_": [1]}',
+                "has 2 classes, but their names are 1; cor",
+            ),
+        ],
+    )
+    def test_a_damaged_head_is_named(self, of_peer, head, message):
+        folder = of_peer()
+        (folder / "model_head.json").write_text(head)
+        with pytest.raises(Mistake, match=message):
+            open_model(folder)
 
 
 @pytest.mark.slow  # loads PyTorch

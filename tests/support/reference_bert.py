@@ -54,8 +54,8 @@ class ReferenceBert:
         summed = np.zeros((*input_ids.shape, words.shape[1]))
         for b, t in np.ndindex(*input_ids.shape):
             summed[b, t] = words[input_ids[b, t]] + positions[t]
-            if segment_ids[b, t] < len(segments):
-                summed[b, t] += segments[segment_ids[b, t]]
+            if segment_ids[b, t] < len(segments) or len(segments) == 1:
+                summed[b, t] += segments[min(segment_ids[b, t], len(segments) - 1)]
         embedded = self.layer_norm(summed, "bert/embeddings")
         has_projection = "bert/embeddings/projection/kernel" in self.weights
         return self.dense(embedded, "bert/embeddings/projection") if has_projection else embedded

@@ -18,9 +18,8 @@ from bert_keras.export.source import Source
 from bert_keras.model_folder.exported import WEB_MODEL
 from bert_keras.model_folder.folder import EXPORT_FILE
 from bert_keras.prediction.arguments import Limits
-from bert_keras.prediction.opening import predictor_of
 from bert_keras.storage import writing
-from bert_keras.tasks import ability_of
+from bert_keras.tasks import ability_of, predictor_of
 
 log = logging.getLogger("bert_keras")
 

@@ -10,7 +10,8 @@ import keras
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.exported import open_exported
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import BertConfig, load_weights, weights_by_name, weights_to_load
+from bert_keras.modeling import POOLER_PATTERNS, BertConfig, load_weights, weights_by_name, weights_to_load
+from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.modeling.losses import Loss
 from bert_keras.settings.groups import TeacherSettings
 from bert_keras.tasks import settings_of
@@ -73,12 +74,17 @@ class Teacher:
             return lambda features: exported({name: features[name] for name in _INPUTS})
         with weights_to_load():
             model = make_network(self.files.config).model
-        log.info("teacher: %s", load_weights(weights_by_name(model), self.files.checkpoint))
+        weights, checkpoint = weights_by_name(model), self.files.need_checkpoint()
+        ignored = entries_of_other_heads(checkpoint, weights)
+        unused = POOLER_PATTERNS if getattr(model, "is_per_token", False) else ()
+        log.info("teacher: %s", load_weights(weights, checkpoint, new_allowed=unused, ignored=ignored))
         model.trainable = False
         return model
 
 
-def open_teacher(settings: TeacherSettings, tasks: Collection[str], student: ModelFolder, program: str) -> Teacher:
+def open_teacher(
+    settings: TeacherSettings, tasks: Collection[str], student: ModelFolder, program: str, meant: str = "regression"
+) -> Teacher:
     """Opens the model of --teacher, and checks that it reads the same sequences as the student.
 
     Args:
@@ -87,6 +93,7 @@ def open_teacher(settings: TeacherSettings, tasks: Collection[str], student: Mod
         tasks: names in task.json of the tasks that a teacher may have.
         student: the files of the model to train.
         program: name of the program, which trains such a teacher, for the error message.
+        meant: the task of a teacher that another library leaves open.
 
     Raises:
         FileNotFoundError: the path does not hold a fine-tuned model.
@@ -94,7 +101,8 @@ def open_teacher(settings: TeacherSettings, tasks: Collection[str], student: Mod
             layers that the losses compare.
     """
     path = settings.teacher or ""
-    files = ModelFolder(path).with_answer("regression")  # a student learns a number as it is
+    # A student learns a number as it is.
+    files = ModelFolder(path).with_answer(meant, "regression")
     described = settings_of(files)
     if described["task"] not in tasks:
         raise Mistake(

@@ -40,10 +40,12 @@ log = logging.getLogger("bert_keras")
 
 def few_shot_config(files: ModelFolder) -> ModelFolder:
     """Returns the model with the pooler of a few-shot model: the pooling of its vectors, mean of other encoders."""
-    stored = files.task or {}
+    stored = files.with_answer("vectors").task or {}
     if stored.get("prefix"):
         log.warning("the texts have no prefix, but the vectors of %s were trained with %r", files, stored["prefix"])
-    return files.with_config(pooling=stored.get("pooling", "mean"), pooler_act="unit_length")
+    is_of_vectors = files.config.pooler_act in ("unit_length", "linear")  # of few labels, here or in SetFit
+    pooling = stored.get("pooling", files.config.pooling if is_of_vectors else "mean")
+    return files.with_config(pooling=pooling, pooler_act="unit_length")
 
 
 def load_encoder(model: ClassifierModel, files: ModelFolder) -> None:

@@ -82,7 +82,7 @@ def open_fine_tuning(
     else:
         files = _start(settings)
     files.check()
-    check_length(settings.max_seq_length, files)
+    settings = with_length(settings, files)
     num_frozen, num_layers = settings.freeze_layers, files.config.num_layers_of_weights
     if num_frozen is not None and num_frozen > num_layers:
         raise Mistake("{freeze_layers}={0}, but the model has {1} layers; give {1} or less", num_frozen, num_layers)
@@ -91,7 +91,7 @@ def open_fine_tuning(
     if isinstance(settings, TeacherSettings) and settings.do_train and settings.teacher:
         from bert_keras.tasks.distillation.teacher import open_teacher
 
-        teacher = open_teacher(settings, tasks, files, program)
+        teacher = open_teacher(settings, tasks, files, program, _task_meant(settings, tasks))
         stored = teacher.settings
     settings = complete(settings, stored)
     settings.check_effects()
@@ -143,12 +143,17 @@ def count_steps(task: Task, settings: S, strategy: tf.distribute.Strategy) -> S:
     return dataclasses.replace(settings, num_train_steps=num_steps, num_warmup_steps=num_warmup_steps)
 
 
-def check_length(length: int, files: ModelFolder) -> None:
-    """Checks that the model has a position for each token of a sequence."""
-    if length > (longest := files.config.max_position_embeddings):
+def with_length(settings: Any, files: ModelFolder) -> Any:
+    """Returns the settings with a length that the model has positions for; a given one that is longer is refused."""
+    length, longest = settings.max_seq_length, files.config.max_position_embeddings
+    if length <= longest:
+        return settings
+    if "max_seq_length" in settings.given:
         raise Mistake(
             "{max_seq_length}={0} is more than the {1} positions that the model has; give {1} or less", length, longest
         )
+    log.info(Message("{max_seq_length}={}, as many as the positions of the model", longest))
+    return dataclasses.replace(settings, max_seq_length=longest)
 
 
 def _check_choices(settings: FineTuningSettings) -> None:
@@ -178,11 +183,15 @@ def _trained_model(settings: FineTuningSettings, run_dir: RunDir, tasks: Collect
     own = run_dir.path if run_dir.in_use() else None
     # A run that was interrupted before it wrote a model uses its own checkpoint, not --init_checkpoint.
     given = settings.init_checkpoint if not run_dir.latest_checkpoint() else None
-    # If another library leaves the task of a model open, {kind} or the program answers.
-    answer = getattr(settings, "kind", next(iter(tasks)))
-    task = answer if answer in ("regression", "multi_label", "rerank") else None
-    models = (ModelFolder(path, **_casing(settings)).with_answer(task) for path in (own, given) if path)
+    answer = _task_meant(settings, tasks)
+    models = (ModelFolder(path, **_casing(settings)).with_answer(answer) for path in (own, given) if path)
     return next((model for model in models if model.task), None)
+
+
+def _task_meant(settings: FineTuningSettings, tasks: Collection[str]) -> str:
+    """Returns the task of a model that another library leaves open: {kind}, or the task of the program, answers."""
+    kind = getattr(settings, "kind", next(iter(tasks)))
+    return "classification" if kind == "single_label" else kind
 
 
 def _casing(settings: FineTuningSettings) -> dict[str, Any]:

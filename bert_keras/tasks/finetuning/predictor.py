@@ -21,6 +21,8 @@ from bert_keras.modeling import (
     weights_to_load,
 )
 from bert_keras.modeling.base import BaseModel
+from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE
+from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.prediction.arguments import CallOptions, Limits, renamed_labels, shown
 from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
@@ -103,7 +105,11 @@ class FineTunedPredictor(TaskPredictor[Text, Answer]):
             model = self._make_model(self.config)
         # DistilBERT and ELECTRA have no pooler in classes that do not use it.
         unused = POOLER_PATTERNS if getattr(model, "is_per_token", False) else ()
-        log.info("%s", load_weights(weights_by_name(model), checkpoint, new_allowed=unused))
+        weights = weights_by_name(model)
+        # Other libraries ignore entries that their class lacks, and so do we; our own models have none.
+        ignored = [] if self.files.has_task_file else entries_of_other_heads(checkpoint, weights)
+        report = load_weights(weights, checkpoint, new_allowed=unused, ignored=ignored)
+        log.log(logging.WARNING if report.unused else logging.INFO, "%s", report)
         return model
 
     def _open_network(self) -> ExportedNetwork:
@@ -115,6 +121,15 @@ class FineTunedPredictor(TaskPredictor[Text, Answer]):
         return network
 
     def _check_num_classes(self, num_found: int, found_in: str) -> None:
+        if num_found != self.num_classes and not (self.files.is_export or self.files.has_task_file):
+            raise Mistake(
+                "{} has a head of {} classes, but {} names {} (id2label, or num_labels); correct that file, or take "
+                "the one that belongs to the weights",
+                found_in,
+                num_found,
+                paths.join(self.files.folder, HUGGING_FACE_FILE),
+                self.num_classes,
+            )
         if num_found != self.num_classes:
             task_file = paths.join(self.folder, TASK_FILE)
             raise Mistake(

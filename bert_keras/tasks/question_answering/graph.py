@@ -37,8 +37,7 @@ class SpanModel(TextModel):
         if self.max_seq_length <= settings["max_query_length"] + 3:
             raise Mistake(
                 "max_seq_length={} leaves no room for a text after max_query_length="
-                "{} tokens of a question and 3 special tokens; take the task.json that "
-                "the training wrote",
+                "{} tokens of a question and 3 special tokens; take a model that reads longer sequences",
                 self.max_seq_length,
                 settings["max_query_length"],
             )
@@ -114,6 +113,7 @@ class SpanModel(TextModel):
         Returns has_span [B], the first and last positions of the spans [B], and their logits [B].
         """
         n = min(self.settings["n_best_size"], self.max_seq_length)
+        n = self.max_seq_length if self.settings.get("use_all_places") else n
         # top_k puts the first of equal logits first. [B, n]
         (start_logits, starts), (end_logits, ends) = tf.math.top_k(start_logits, n), tf.math.top_k(end_logits, n)
 

@@ -18,7 +18,7 @@ from bert_keras.tasks.finetuning.why import SeenWord, WordWeight, strongest
 from bert_keras.tasks.question_answering.squad import Passage, SquadExample, make_features
 from bert_keras.tasks.question_answering.squad_answers import AnswerSettings, Candidate, find_answers
 
-_SETTINGS = ("n_best_size", "max_answer_length", "version_2_with_negative", "null_score_diff_threshold", "answer_text")
+_SETTINGS = tuple(field.name for field in dataclasses.fields(AnswerSettings))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +166,7 @@ print({answer})"""
         num_rows = len(rows["input_ids"])
         logits = np.array([row for _, row in found], np.float32).reshape(-1, 2, self.max_seq_length)
         start_logits, end_logits = logits[:num_rows].swapaxes(0, 1)  # [W, T]
-        settings = AnswerSettings(**{name: self.settings[name] for name in _SETTINGS})
+        settings = AnswerSettings(**{name: self.settings[name] for name in _SETTINGS if name in self.settings})
         if threshold is not None:
             settings = dataclasses.replace(settings, null_score_diff_threshold=threshold, version_2_with_negative=True)
         rows = {**rows, "example_index": np.zeros(num_rows, np.int32)}

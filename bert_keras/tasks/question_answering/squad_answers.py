@@ -35,7 +35,8 @@ class AnswerSettings:
     """Settings for choosing answers: the flags of run_squad.py.
 
     A question with null odds greater than `null_score_diff_threshold` has no answer. `answer_text` is "release" for the
-    text that the original BERT projects, "offsets" for the text in the passage.
+    text that the original BERT projects, "offsets" for the text in the passage. With `use_all_places`, an answer may
+    begin and end at any token of the passage; without, at the `n_best_size` best of the window, padding included.
     """
 
     n_best_size: int = 20
@@ -43,6 +44,7 @@ class AnswerSettings:
     version_2_with_negative: bool = False
     null_score_diff_threshold: float = 0.0
     answer_text: str = "release"
+    use_all_places: bool = False
     verbose_logging: bool = False
 
 
@@ -195,7 +197,8 @@ def _ranked_spans(rows: Mapping[str, np.ndarray], logits: np.ndarray, settings: 
     maximum context, but an end does not.
     """
     # Stable: among equal logits the first position comes first. [W, 2, n]
-    top = np.argsort(-logits, axis=2, stable=True)[:, :, : settings.n_best_size]
+    num_places = None if settings.use_all_places else settings.n_best_size
+    top = np.argsort(-logits, axis=2, stable=True)[:, :, :num_places]
     starts, ends = top[:, 0, :, None], top[:, 1, None, :]
     top_logits = np.take_along_axis(logits, top, axis=2)
     has_context = np.take_along_axis(rows["token_is_max_context"], top[:, 0], axis=1) == 1

@@ -94,9 +94,11 @@ class QuestionAnswering(Task):
         predict_file = settings.predict_file if settings.do_predict else None
         self._tokenizer = files.tokenizer
         self._windows = {name: getattr(settings, name) for name in WINDOW_FLAGS}
-        self._answers = AnswerSettings(
-            **{field.name: getattr(settings, field.name) for field in dataclasses.fields(AnswerSettings)}
-        )
+        # Of a model of another library; a model that is trained here gets the rule of the original BERT.
+        has_all = not settings.do_train and bool((files.task or {}).get("use_all_places"))
+        names = {field.name for field in dataclasses.fields(AnswerSettings)} - {"use_all_places"}
+        of_flags = {name: getattr(settings, name) for name in names}
+        self._answers = AnswerSettings(**of_flags, use_all_places=has_all)
         self._is_threshold_given = is_threshold_given
         self._language = settings.answer_language
         self._is_evaluated = is_evaluated or eval_file is not None

@@ -112,8 +112,9 @@ function rankedSpans(settings, { windows }, outputs) {
   windows.forEach((window, number) => {
     const startLogits = outputs[number].start_logits.data;
     const endLogits = outputs[number].end_logits.data;
-    const ends = highest(endLogits, settings.n_best_size);
-    for (const start of highest(startLogits, settings.n_best_size)) {
+    const numPlaces = settings.use_all_places ? endLogits.length : settings.n_best_size;
+    const ends = highest(endLogits, numPlaces);
+    for (const start of highest(startLogits, numPlaces)) {
       // As in the original BERT, a start needs the most context, but an end does not.
       if (!window.has(start) || !window.isBest(start)) continue;
       for (const end of ends) {

@@ -34,6 +34,7 @@ log = logging.getLogger("bert_keras")
 
 # Maximum size of the vectors of a group of texts.
 _BYTES_A_GROUP = 1 << 28
+_DEFAULT_LENGTH = 128
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +77,8 @@ class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Featu
             for the input of the first. None: the last four, or all if the model has fewer; for an export, its layer.
         pooling: "none" for one vector per token; or one vector per text and layer: "cls" for that of [CLS], "mean" or
             "max" over all tokens including [CLS] and [SEP].
-        max_seq_length: maximum number of tokens, [CLS] and [SEP] included; None: the maximum of the model.
+        max_seq_length: maximum number of tokens, [CLS] and [SEP] included; None: the maximum of the model, to which the
+            default is lowered, too.
         batch_size: maximum number of texts in a batch.
         vocab_file: the vocabulary; None: vocab.txt next to the checkpoint.
         config_file: the config; None: the one next to the checkpoint.
@@ -106,7 +108,7 @@ class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Featu
         path: str | os.PathLike,
         layers: Sequence[int | str] | None = None,
         pooling: str = "none",
-        max_seq_length: int | None = 128,
+        max_seq_length: int | None = _DEFAULT_LENGTH,
         batch_size: int = 32,
         vocab_file: str | os.PathLike | None = None,
         config_file: str | os.PathLike | None = None,
@@ -137,7 +139,9 @@ class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Featu
             layers = (self.settings["layer"],)
         self.layers = choose_layers(layers, self.config.num_hidden_layers)
         longest, chosen = self.max_seq_length, self._chosen_length
-        if chosen is not None:
+        if chosen == _DEFAULT_LENGTH and longest < chosen:
+            log.info("texts have at most %d tokens, as many as the model takes", longest)
+        elif chosen is not None:
             if not 3 <= chosen <= longest:
                 raise Mistake(
                     "{max_seq_length} is {}, but must be from 3 to the {} tokens that the model takes", chosen, longest
