@@ -142,7 +142,7 @@ class FullTokenizer:
         self.vocab_size = max(self.inv_vocab) + 1
         self.cls_id, self.sep_id = self.vocab.get("[CLS]"), self.vocab.get("[SEP]")
         self.mask_id, self.unk_id = self.vocab.get("[MASK]"), self.vocab.get("[UNK]")
-        self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
+        self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents, rules.final_sigma)
         self.longest_word = tokens.longest_word
         self.wordpiece_tokenizer = WordpieceTokenizer(
             self.vocab, max_input_chars_per_word=self.longest_word or LONGEST_WORD_TO_SPLIT

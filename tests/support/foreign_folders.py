@@ -76,7 +76,8 @@ class Odd:
     Attributes:
         change: puts it into the files.
         refused_as: words of a refusal: the key, or the part of the file; "": the value may not be refused.
-        only: where the value is refused: "generic" or "bert" for the classes, "" for all.
+        only: where the value is refused: "generic" or "bert" for the classes, "types" for those whose second text has
+            the type 1, "" for all.
         needs: a file that the value is in.
         vocabulary: of texts whose capitals ("cased") or accents ("accented") stay, or both ("all"); "" for neither.
             A folder has one value that sets it.
@@ -216,7 +217,7 @@ ODD: Mapping[str, Odd] = {
         vocabulary="plain",
     ),
     "cased": Odd(_casing(False), vocabulary="all"),
-    "cased, config alone": Odd(_set(do_lower_case=False), vocabulary="cased"),
+    "cased, config alone": Odd(_set(do_lower_case=False), "do_lower_case", "generic", vocabulary="cased"),
     "accents kept": Odd(_casing(True, strip_accents=False), vocabulary="accented"),
     "accents kept, config alone": Odd(_set(strip_accents=False), vocabulary="plain"),
     "cased, accents stripped": Odd(_casing(False, strip_accents=True), vocabulary="cased"),
@@ -273,14 +274,14 @@ ODD: Mapping[str, Odd] = {
     "ids swapped": Odd(_swap),
     "one type": Odd(_one_type),
     "second [SEP]": Odd(_template(*_SECOND_SEP), "template", needs=TOKENIZER),
-    "template of one type": Odd(_template(*_ONE_TYPE), needs=TOKENIZER),
+    "template of one type": Odd(_template(*_ONE_TYPE), "template", "types", needs=TOKENIZER),
     "short words": Odd(
         lambda files: files[TOKENIZER]["model"].update(max_input_chars_per_word=50),
         "max_input_chars_per_word",
         "bert",
         needs=TOKENIZER,
     ),
-    "short words in config": Odd(_set(max_input_chars_per_word=50), "max_input_chars_per_word"),
+    "short words in config": Odd(_set(max_input_chars_per_word=50)),
     "unknown keys": Odd(_set(foo=1, my_version="2", special_tokens_map_file="/x", name_or_path="a/b")),
     "harmless keys": Odd(
         _set(padding_side="left", clean_up_tokenization_spaces=True, use_fast=False, stride=3, max_length=7)
@@ -367,13 +368,15 @@ class Case:
 
     @property
     def is_generic(self) -> bool:
-        return self.tokenizer in GENERIC and self.form != "old"
+        return self.tokenizer in GENERIC
 
     @property
     def refusals(self) -> list[str]:
         """The words of which one must be in the refusal; no words: the folder must open."""
-        kind = "generic" if self.is_generic else "bert"
-        found = [ODD[name].refused_as for name in self.odd if ODD[name].only in ("", kind)]
+        has_types = "types" in self.odd or not self.is_generic and not self.tokenizer.startswith("Distil")
+        has_types &= not {"no types", "one type"} & set(self.odd)
+        kinds = ("", "generic" if self.is_generic else "bert", "types" if has_types else "")
+        found = [ODD[name].refused_as for name in self.odd if ODD[name].only in kinds]
         of_class = ["tokenizer_class"] if self.tokenizer in WRONG or self._is_of_albert else []
         return [name for name in found if name] + of_class
 
@@ -523,6 +526,8 @@ def draw_cases(count: int = 150, seed: int = 5) -> list[Case]:
         if any(ODD[name].needs == TOKENIZER for name in names) and form == "old":
             form = "both"
         if any(ODD[name].needs == VOCABULARY for name in names) and form == "new":
+            form = "both"
+        if tokenizer in GENERIC and form == "old":
             form = "both"
         if "one type" in names and family == "distilbert":
             family = "bert"

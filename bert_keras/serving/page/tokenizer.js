@@ -61,7 +61,7 @@ export class BasicTokenizer {
     this._map = numbersOf(tables.map);
     let packed = 0;
     this._expansions = Int32Array.from(tables.expansion_steps, (step) => (packed += step));
-    this._sigmaContexts = tables.sigma_contexts && numbersOf(tables.sigma_contexts, Uint8Array);
+    this._sigmaContexts = tables.final_sigma !== false && tables.sigma_contexts && numbersOf(tables.sigma_contexts, Uint8Array);
     this._combiningClasses = tables.combining_classes && numbersOf(tables.combining_classes, Uint8Array);
     this._droppedMarks = tables.dropped_marks && numbersOf(tables.dropped_marks, Uint8Array);
   }

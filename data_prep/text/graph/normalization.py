@@ -15,14 +15,15 @@ _FINAL_SIGMA_STEP = (ord("ς") - ord("σ")) << tables.NUM_KIND_BITS
 class Normalizer:
     """Cleans, lower-cases and decomposes arrays of code points, which must end with a line feed.
 
-    do_lower_case applies the final-sigma rule of `str.lower`; strip_accents decomposes characters (NFD) and drops their
+    do_lower_case with final_sigma applies this rule of `str.lower`; strip_accents decomposes characters (NFD) and drops their
     marks (category Mn).
     """
 
-    def __init__(self, do_lower_case: bool, strip_accents: bool):
+    def __init__(self, do_lower_case: bool, strip_accents: bool, final_sigma: bool = True):
         self._strip_accents = strip_accents
         self._map = _Map(*tables.character_map(do_lower_case, strip_accents))
-        self._sigma_contexts = Table(tables.table_of(tables.sigma_context, tables.UNCASED)) if do_lower_case else None
+        has_rule = do_lower_case and final_sigma
+        self._sigma_contexts = Table(tables.table_of(tables.sigma_context, tables.UNCASED)) if has_rule else None
         if strip_accents:
             self._combining_classes = Table(tables.table_of(unicodedata.combining))
             self._dropped_marks = Table(tables.table_of(is_dropped_mark))

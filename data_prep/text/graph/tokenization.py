@@ -69,7 +69,8 @@ class GraphTokenizer(tf.Module):
             self._tokens = tf.constant([names.get(id_, _UNKNOWN) for id_ in range(self.num_tokens)])
             # A copy for readers of a SavedModel; the graph uses the automaton of the vocabulary.
             self.vocab_file = tf.saved_model.Asset(name) if isinstance(vocab_file, str | os.PathLike) else None
-            self._normalizer = Normalizer(do_lower_case, do_lower_case if strip_accents is None else strip_accents)
+            strips = do_lower_case if strip_accents is None else strip_accents
+            self._normalizer = Normalizer(do_lower_case, strips, rules.final_sigma)
             tokens = _matchable_tokens(vocab, name)
             self._lengths = tf.constant([len(token.removeprefix("##")) for token in tokens], tf.int32)
             self._wordpiece = tensorflow_text.FastWordpieceTokenizer(
