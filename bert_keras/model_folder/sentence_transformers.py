@@ -81,6 +81,12 @@ _POOLINGS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
+# The keys of each file that are read, and those that change no vector, for reports.
+KEYS_OF_FILES = {
+    _PROMPTS_FILE: (_KEYS_OF_MODEL | _KEYS_OF_RERANKER, ()),
+    **dict.fromkeys(_LENGTH_FILES, (_KEYS_OF_ENCODER, ())),
+    "1_Pooling/config.json": (_KEYS_OF_POOLING | dict.fromkeys(_POOLINGS, ...), ()),
+}
 _CLASSES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
 
 

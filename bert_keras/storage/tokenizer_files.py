@@ -98,6 +98,11 @@ class TokenizerFiles:
         """The tokenizer.json; None without one with word pieces."""
         return TokenizerJson.of_folder(self.folder)
 
+    @property
+    def has_json(self) -> bool:
+        """Whether there is a tokenizer.json with word pieces."""
+        return self._json is not None
+
     @functools.cached_property
     def _model(self) -> dict[str, Any]:
         return self._read(_CONFIG) if self.is_foreign else {}

@@ -14,6 +14,12 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # The default of the package.
 LONGEST_WORD, LONGEST_WORD_OF_OTHERS = "max_input_chars_per_word", 100
 
+# The keys that are read, and those that change no token.
+KEYS_OF_JSON = (
+    ("model", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "truncation"),
+    ("version", "padding", "decoder"),
+)
+
 _NORMALIZER = "BertNormalizer"
 
 

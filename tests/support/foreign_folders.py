@@ -500,7 +500,7 @@ def write_files(folder: Any, files: Files) -> None:
             path.write_bytes("".join(f"{token}{end}" for token in content if token != "\r").encode())
         else:
             before = json.loads(path.read_text()) if name == MODEL_JSON else {}
-            path.write_text(json.dumps(before | content, ensure_ascii=False), encoding="utf-8")
+            path.write_text(json.dumps(before | content if before else content, ensure_ascii=False), encoding="utf-8")
 
 
 def draw_cases(count: int = 150, seed: int = 5) -> list[Case]:
@@ -536,3 +536,92 @@ def draw_cases(count: int = 150, seed: int = 5) -> list[Case]:
 
 
 CASES = draw_cases()
+
+_TYPES = "sentence_transformers.models."
+_MODES = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "max": "pooling_mode_max_tokens"}
+_LENGTH_FILE, _PROMPTS_FILE = "sentence_bert_config.json", "config_sentence_transformers.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class ModulesCase:
+    """One folder of sentence-transformers with an encoder of `Case`; `odd` has names of ODD_MODULES."""
+
+    family: str
+    pooling: str
+    normalizes: bool
+    odd: str
+
+    def __str__(self) -> str:
+        return "-".join((self.family, self.pooling, str(self.normalizes), self.odd)).replace(" ", "_")
+
+
+# Value -> changed files, and the key of a refusal.
+ODD_MODULES: Mapping[str, tuple[Files, str]] = {
+    "plain": ({}, ""),
+    "lower-cased first": ({_LENGTH_FILE: {"max_seq_length": 16, "do_lower_case": True}}, ""),
+    "no length": ({_LENGTH_FILE: {"do_lower_case": False}}, ""),
+    "length null": ({_LENGTH_FILE: {"max_seq_length": None, "do_lower_case": False}}, ""),
+    "default prompt": ({_PROMPTS_FILE: {"prompts": {"query": "he was "}, "default_prompt_name": "query"}}, ""),
+    "prompts": ({_PROMPTS_FILE: {"prompts": {"query": "he was ", "document": ""}, "default_prompt_name": None}}, ""),
+    "prompt with [SEP]": (
+        {_PROMPTS_FILE: {"prompts": {"query": "title [SEP] "}, "default_prompt_name": "query"}},
+        "",
+    ),
+    "shorter vectors": ({_PROMPTS_FILE: {"truncate_dim": 4}}, "truncate_dim"),
+    "prompt not counted": ({"1_Pooling/config.json": {"include_prompt": False}}, "include_prompt"),
+    "two modes": ({"1_Pooling/config.json": {"pooling_mode_max_tokens": True, "pooling_mode_cls_token": True}}, "pooling"),
+    "one type": ({CONFIG: {"model_input_names": ["input_ids", "attention_mask"]}}, ""),
+    "length of tokenizer": ({CONFIG: {"model_max_length": 12}, _LENGTH_FILE: {"max_seq_length": 30}}, ""),
+}
+MODULES_CASES = [
+    ModulesCase(family, pooling, number % 3 > 0, odd)
+    for number, (odd, pooling, family) in enumerate(
+        zip(
+            [*ODD_MODULES, *ODD_MODULES],
+            itertools.cycle(("cls", "mean", "max", "mean", "cls")),
+            itertools.cycle(("bert", "distilbert", "electra", "albert")),
+            strict=False,
+        )
+    )
+]
+
+
+def write_modules(folder: Any, case: ModulesCase) -> None:
+    """Writes a folder of sentence-transformers."""
+    import transformers
+
+    prefix = FAMILIES[case.family]
+    config = getattr(transformers, f"{prefix}Config")(**model_config(case.family, "choices"))
+    save_random(getattr(transformers, f"{prefix}Model"), config)(folder)
+    kinds = ["Transformer", "Pooling", *(["Normalize"] if case.normalizes else [])]
+    places = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
+    files = tokenizer_files(Case(case.family, "choices", "BertTokenizer", "both", ()))
+    files |= {
+        "modules.json": [
+            {"idx": number, "name": str(number), "path": places[kind], "type": _TYPES + kind}
+            for number, kind in enumerate(kinds)
+        ],
+        "1_Pooling/config.json": {
+            "word_embedding_dimension": 16,
+            **{key: name == case.pooling for name, key in _MODES.items()},
+        },
+        _LENGTH_FILE: {"max_seq_length": 16, "do_lower_case": False},
+        _PROMPTS_FILE: {"__version__": {"sentence_transformers": "3.0.0"}},
+    }
+    for name, values in ODD_MODULES[case.odd][0].items():
+        before = {} if name == _LENGTH_FILE else files.get(name, {})
+        files[name] = before | values
+    for name in places.values():
+        (folder / name).mkdir(exist_ok=True)
+    write_files(folder, files)
+
+
+def write_cross_encoder(folder: Any, num_labels: int, **config: Any) -> None:
+    """Writes the folder of a CrossEncoder with values of its config.json."""
+    import transformers
+
+    values = model_config("bert", "two classes") | {"num_labels": num_labels}
+    save_random(transformers.BertForSequenceClassification, transformers.BertConfig(**values))(folder)
+    files = tokenizer_files(Case("bert", "two classes", "BertTokenizer", "both", ()))
+    files[MODEL_JSON] |= config
+    write_files(folder, files)
