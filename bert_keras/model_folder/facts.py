@@ -107,7 +107,9 @@ def _of_network(model: Any) -> list[Decision]:
     found = [
         Decision("family", config.get("model_type") or "bert", f"{HUGGING_FACE_FILE}, model_type"),
         Decision("head", heads, f"{HUGGING_FACE_FILE}, architectures" if architectures else _WEIGHTS_OF_HEADS),
-        Decision("task", task, "modules.json" if model.has_modules else f"{HUGGING_FACE_FILE}, architectures and labels"),
+        Decision(
+            "task", task, "modules.json" if model.has_modules else f"{HUGGING_FACE_FILE}, architectures and labels"
+        ),
     ]
     if labels:
         more = f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else ""
@@ -134,7 +136,9 @@ def keys_of_files(model: Any) -> list[FileKeys]:
     return [_keys_of(file, *of_file) for file, of_file in files.items() if paths.is_file(file)]
 
 
-def _keys_of(file: str, name: str, read: Mapping[str, Any] | Collection[str] | None, harmless: Collection[str]) -> FileKeys:
+def _keys_of(
+    file: str, name: str, read: Mapping[str, Any] | Collection[str] | None, harmless: Collection[str]
+) -> FileKeys:
     found = [*read_json_object(file)]
     is_read = [key for key in found if read is None or key in read or key.endswith("_token")]
     is_harmless = [key for key in found if key not in is_read and key in harmless]

@@ -473,9 +473,9 @@ def write_case(folder: Any, case: Case) -> None:
     values = model_config(case.family, case.head)
     values |= {name: value for name, value in files[MODEL_JSON].items() if name in ("type_vocab_size", "vocab_size")}
     prefix = FAMILIES[case.family]
-    save_random(getattr(transformers, prefix + HEADS[case.head][0]), getattr(transformers, f"{prefix}Config")(**values))(
-        folder
-    )
+    save_random(
+        getattr(transformers, prefix + HEADS[case.head][0]), getattr(transformers, f"{prefix}Config")(**values)
+    )(folder)
     write_files(folder, files)
 
 
@@ -569,7 +569,10 @@ ODD_MODULES: Mapping[str, tuple[Files, str]] = {
     ),
     "shorter vectors": ({_PROMPTS_FILE: {"truncate_dim": 4}}, "truncate_dim"),
     "prompt not counted": ({"1_Pooling/config.json": {"include_prompt": False}}, "include_prompt"),
-    "two modes": ({"1_Pooling/config.json": {"pooling_mode_max_tokens": True, "pooling_mode_cls_token": True}}, "pooling"),
+    "two modes": (
+        {"1_Pooling/config.json": {"pooling_mode_max_tokens": True, "pooling_mode_cls_token": True}},
+        "pooling",
+    ),
     "one type": ({CONFIG: {"model_input_names": ["input_ids", "attention_mask"]}}, ""),
     "length of tokenizer": ({CONFIG: {"model_max_length": 12}, _LENGTH_FILE: {"max_seq_length": 30}}, ""),
 }

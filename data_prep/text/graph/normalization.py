@@ -15,8 +15,8 @@ _FINAL_SIGMA_STEP = (ord("ς") - ord("σ")) << tables.NUM_KIND_BITS
 class Normalizer:
     """Cleans, lower-cases and decomposes arrays of code points, which must end with a line feed.
 
-    do_lower_case with final_sigma applies this rule of `str.lower`; strip_accents decomposes characters (NFD) and drops their
-    marks (category Mn).
+    do_lower_case with final_sigma applies this rule of `str.lower`; strip_accents decomposes characters (NFD) and drops
+    their marks (category Mn).
     """
 
     def __init__(self, do_lower_case: bool, strip_accents: bool, final_sigma: bool = True):

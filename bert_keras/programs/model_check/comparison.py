@@ -13,13 +13,11 @@ from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.tasks.opening import open_model
 
-_TEXTS_FILE = pathlib.Path(__file__).with_name("model_check_texts.json")
+_TEXTS_FILE = pathlib.Path(__file__).with_name("texts.json")
 # Task -> the end of the class of transformers, and our outputs by the names of theirs.
 _LOGITS = {"logits": "logits"}
 _CLASSES: dict[str, tuple[str, dict[str, str]]] = {
-    **dict.fromkeys(
-        ("classification", "regression", "multi_label", "rerank"), ("ForSequenceClassification", _LOGITS)
-    ),
+    **dict.fromkeys(("classification", "regression", "multi_label", "rerank"), ("ForSequenceClassification", _LOGITS)),
     "token_classification": ("ForTokenClassification", _LOGITS),
     "multiple_choice": ("ForMultipleChoice", _LOGITS),
     "question_answering": (
@@ -63,7 +61,6 @@ def read_texts() -> list[Texts]:
 
 def compare(model: ModelFolder) -> Comparison:
     """Returns the differences between this project and the library that made a model."""
-    os.environ.setdefault("USE_TF", "0")  # transformers 4 would load TensorFlow, too
     texts = read_texts()
     if model.settings["task"] == "vectors":
         return _compare_vectors(model, texts)

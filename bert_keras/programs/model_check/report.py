@@ -1,7 +1,5 @@
 """What check_model.py prints: the facts of a folder of another library, its keys, its abilities, and a comparison."""
 
-import dataclasses
-import functools
 import importlib.util
 from collections.abc import Iterator
 from typing import Any
@@ -9,30 +7,13 @@ from typing import Any
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.facts import keys_of_files
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.settings.fields import program_flags, setting
+from bert_keras.programs.model_check.comparison import compare
 from bert_keras.storage import paths
-from bert_keras.tasks import abilities, ability_of, program_of
+from bert_keras.tasks import ability_of, program_of
 from bert_keras.tasks.reports.commands import command_line, commands_of_model
 
 # The largest difference of outputs that rounding explains.
 _TOLERANCE = 1e-4
-
-
-@dataclasses.dataclass(frozen=True)
-class ModelCheck:
-    """What to check."""
-
-    title = "Check"
-
-    task: str | None = setting("Task of a head with several.", None, choices=tuple(abilities()))
-    compare: bool | None = setting(
-        "Compare tokens and outputs with transformers, or with sentence-transformers for its folders. If not given: if "
-        "it is installed.",
-        None,
-    )
-
-
-define_flags = functools.partial(program_flags, ModelCheck)
 
 
 def open_folder(folder: str, task: str | None = None) -> ModelFolder:
@@ -90,8 +71,6 @@ def comparison(model: ModelFolder, is_wanted: bool | None) -> tuple[list[str], b
         raise Mistake("{compare} needs {}; install it, or leave the flag out", ", ".join(missing))
     if missing or is_wanted is False:
         return [f"Not compared: {', '.join(missing) + ' is not installed' if missing else 'not wanted'}."], True
-    from bert_keras.programs.model_comparison import compare  # loads PyTorch
-
     found = compare(model)
     lines = [f"Compared with {found.library} on {found.num_texts} texts and pairs:"]
     agrees = not found.texts_with_other_tokens and found.difference <= _TOLERANCE
