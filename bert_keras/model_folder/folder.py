@@ -184,7 +184,8 @@ class ModelFolder(os.PathLike[str]):
             return None
         checkpoint = cast(Checkpoint, self._opened)
         config = checkpoint.hugging_face_config | (self._modules.of_reranker if self._modules else {})
-        return task_of_config(config, file, checkpoint.heads, length_of_encoder(self.folder), **self._facts)
+        length = length_of_encoder(self.folder, self.has_modules)
+        return task_of_config(config, file, checkpoint.heads, length, **self._facts)
 
     @property
     def has_head(self) -> bool:
@@ -314,7 +315,7 @@ class ModelFolder(os.PathLike[str]):
     def preparation(self) -> Preparation:
         """The settings that prepare text. The log reports the casing."""
         config, casing = self.config, (self._given["do_lower_case"], self._given["strip_accents"])
-        return find_preparation(self.tokenizer_files, self._tokens, config, self.settings_of_run, *casing)
+        return find_preparation(self.tokenizer_files, self._tokens, config, self.settings_of_run, *casing, self.has_modules)
 
     @functools.cached_property
     def tokenizer(self) -> FullTokenizer:
