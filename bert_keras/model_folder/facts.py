@@ -87,7 +87,7 @@ def _of_tokenizer(model: Any) -> list[Decision]:
         Decision("special tokens in texts", " ".join(rules.special_tokens) or "none", special or "the original's rule"),
         Decision(
             "pairs that are too long",
-            "the original's cut" if rules.longer_first else "cut as in transformers",
+            "cut as in transformers" if rules.is_foreign else "the original's cut",
             "the rules of the library",
         ),
     ]

@@ -204,9 +204,7 @@ class TokenizerFiles:
         if not self.is_foreign:
             return TextRules()
         known = set(self.tokens)
-        return TextRules(
-            tuple(token for token in self.special_tokens if token in known), longer_first=False, final_sigma=False
-        )
+        return TextRules(tuple(token for token in self.special_tokens if token in known), is_foreign=True)
 
     @property
     def vocab_file(self) -> str | None:

@@ -43,26 +43,24 @@ class TextRules:
 
     Attributes:
         special_tokens: tokens that a text may contain as such, as "[SEP]" in "title [SEP] body".
-        longer_first: whether the longer text of a pair that is too long loses tokens one by one, and of two equally
-            long texts the second. False: transformers' rule, where the longer text, or the second, keeps an odd token.
-        final_sigma: whether a capital sigma at the end of a word becomes the final form, as in Python. False: that of
-            transformers, which lower-cases each character by itself.
+        is_foreign: whether the rules of transformers hold, which differ from the original's in three points. Of a pair
+            that is too long, the longer or else the second text keeps an odd token, and not the first. A capital sigma
+            at the end of a word becomes σ, and not ς. Characters for private use are removed.
     """
 
     special_tokens: tuple[str, ...] = ()
-    longer_first: bool = True
-    final_sigma: bool = True
+    is_foreign: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Returns the rules as values of JSON, which `TextRules.of` takes."""
-        return dataclasses.asdict(self) | {"special_tokens": [*self.special_tokens]}
+        return {"special_tokens": [*self.special_tokens], "is_foreign": self.is_foreign}
 
     @classmethod
     def of(cls, values: Any, file: str) -> "TextRules":
         """Returns the rules that a file holds."""
         names = {field.name for field in dataclasses.fields(cls)}
         try:
-            rules = cls(**{**values, "special_tokens": tuple(values["special_tokens"])})
+            rules = cls(tuple(values["special_tokens"]), values["is_foreign"])
             if set(values) == names and all(isinstance(token, str) and token for token in rules.special_tokens):
                 return rules
         except (KeyError, TypeError):

@@ -4,6 +4,7 @@ The classes are those of the original BERT, based on the Unicode categories in P
 """
 
 import itertools
+import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Literal
@@ -20,6 +21,9 @@ CJK_IDEOGRAPHS = (
 )
 
 _BLOCK = 512  # characters that are normalised at once
+# First and last character for private use.
+PRIVATE_USE = ((0xE000, 0xF8FF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
+_PRIVATE = re.compile(f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in PRIVATE_USE)}]")
 
 
 def is_whitespace(char: str) -> bool:
@@ -47,6 +51,15 @@ def is_cjk_ideograph(char: str) -> bool:
 def is_dropped_mark(char: str) -> bool:
     """Returns whether accent stripping drops a character of decomposed text: Unicode category Mn."""
     return unicodedata.category(char) == "Mn"
+
+
+def as_in_transformers(text: str, do_lower_case: bool) -> str:
+    """Returns a text for which the original's rules give the tokens of transformers; the places stay.
+
+    That library removes characters for private use, and lower-cases each character alone, so a sigma that ends a word
+    is σ. Differs in characters that are newer than its Unicode version, 9.
+    """
+    return _PRIVATE.sub("\u200b", text.replace("Σ", "σ") if do_lower_case else text)
 
 
 def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:

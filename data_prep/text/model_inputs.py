@@ -34,7 +34,7 @@ def encode_batch(
     rows, num_first = [], []
     for first, second in _as_pairs(texts):
         pair = encode(first), encode(second) if second else []
-        row, num = join_pair(*pair, sequence_length, cls, sep, tokenizer.rules.longer_first)
+        row, num = join_pair(*pair, sequence_length, cls, sep, tokenizer.rules.is_foreign)
         rows.append(row)
         num_first.append(num)
     if sequence_length is not None and not pad_to_longest:
@@ -101,8 +101,8 @@ def encode_pair(
     """
     ids_a = tokenizer.encode(text_a)
     ids_b = tokenizer.encode(text_b) if text_b else []
-    cls_id, sep_id, longer_first = tokenizer.cls_id, tokenizer.sep_id, tokenizer.rules.longer_first
-    input_ids, num_first = join_pair(ids_a, ids_b, max_seq_length, cls_id, sep_id, longer_first)
+    cls_id, sep_id, is_foreign = tokenizer.cls_id, tokenizer.sep_id, tokenizer.rules.is_foreign
+    input_ids, num_first = join_pair(ids_a, ids_b, max_seq_length, cls_id, sep_id, is_foreign)
     num_cut = len(ids_a) + len(ids_b) + (3 if ids_b else 2) - len(input_ids)
     return input_ids, [0] * num_first + [1] * (len(input_ids) - num_first), num_cut
 
@@ -113,7 +113,7 @@ def join_pair(
     max_seq_length: int | None,
     cls: _Value,
     sep: _Value,
-    longer_first: bool = True,
+    is_foreign: bool = False,
 ) -> tuple[list[_Value], int]:
     """Returns [cls, *first, sep] (and [*second, sep]) of one value per token, and the length of the first segment.
 
@@ -121,22 +121,22 @@ def join_pair(
     """
     if max_seq_length is not None:
         room = max_seq_length - (3 if second else 2)
-        kept_a, kept_b = share_room(len(first), len(second), room, longer_first)
+        kept_a, kept_b = share_room(len(first), len(second), room, is_foreign)
         first, second = first[:kept_a], second[:kept_b]
     row = [cls, *first, sep]
     num_first = len(row)
     return ([*row, *second, sep] if second else row), num_first
 
 
-def share_room(num_a: int, num_b: int, room: int, longer_first: bool = True) -> tuple[int, int]:
+def share_room(num_a: int, num_b: int, room: int, is_foreign: bool = False) -> tuple[int, int]:
     """Returns how many tokens of each text `encode_pair` keeps if both together have room for `room` tokens.
 
-    See `TextRules` for longer_first.
+    See `TextRules` for is_foreign.
     """
     if num_a + num_b <= room:
         return num_a, num_b
     # An odd token belongs to the first text, or by the rules of transformers to the longer or else the second one.
-    half = room // 2 if longer_first or num_a > num_b else room - room // 2
+    half = room - room // 2 if is_foreign and num_a <= num_b else room // 2
     kept_b = min(num_b, max(half, room - num_a))
     return room - kept_b, kept_b
 

@@ -20,11 +20,6 @@ def convert_to_unicode(text: str | bytes) -> str:
     raise ValueError(f"the text to tokenize is of type {type(text).__name__}; give str, or bytes in UTF-8")
 
 
-def _lower_each(text: str) -> str:
-    """Lower-cases each character by itself: in Python, only a capital sigma depends on its neighbours."""
-    return text.replace("Σ", "σ").lower()
-
-
 class BasicTokenizer:
     """Splits text into words: cleans it, splits off ideographs and punctuation, lower-cases, strips accents.
 
@@ -32,13 +27,11 @@ class BasicTokenizer:
         do_lower_case: lower-cases.
         strip_accents: decomposes characters (NFD) and drops their marks (category Mn); None: same as `do_lower_case`.
             Differs from the original BERT, where one flag decides both. Many languages need lower case with accents.
-        final_sigma: see `TextRules`.
     """
 
-    def __init__(self, do_lower_case: bool = True, strip_accents: bool | None = None, final_sigma: bool = True):
+    def __init__(self, do_lower_case: bool = True, strip_accents: bool | None = None):
         self.do_lower_case = do_lower_case
         self.strip_accents = do_lower_case if strip_accents is None else strip_accents
-        self._lower: Callable[[str], str] = str.lower if final_sigma else _lower_each
 
     @property
     def _split_table(self) -> CharacterTable:
@@ -53,7 +46,7 @@ class BasicTokenizer:
         # The original BERT works word by word; the whole text gives the same result. White space is neither cased nor
         # case-ignorable, so the final-sigma rule of lower() does not look past it. In NFD no mark moves across it.
         if self.do_lower_case:
-            text = self._lower(text)
+            text = text.lower()
         if self.strip_accents:
             text = normalize("NFD", text)
         return text.translate(self._split_table).split()
@@ -70,7 +63,7 @@ class BasicTokenizer:
         # a length, so applying a step to single characters gives the number of characters that each one becomes.
         steps: list[Callable[[str], str]] = [lambda part: part.translate(CLEAN)]
         if self.do_lower_case:
-            steps.append(self._lower)
+            steps.append(str.lower)
         if self.strip_accents:
             steps.append(lambda part: normalize("NFD", part))
         steps.append(lambda part: part.translate(self._split_table))

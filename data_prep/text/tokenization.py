@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from bert_keras.data_prep.text.characters import is_dropped_mark
+from bert_keras.data_prep.text.characters import as_in_transformers, is_dropped_mark
 from bert_keras.data_prep.text.decoding import join_tokens
 from bert_keras.data_prep.text.splitting import (
     LONGEST_WORD_TO_SPLIT,
@@ -142,7 +142,7 @@ class FullTokenizer:
         self.vocab_size = max(self.inv_vocab) + 1
         self.cls_id, self.sep_id = self.vocab.get("[CLS]"), self.vocab.get("[SEP]")
         self.mask_id, self.unk_id = self.vocab.get("[MASK]"), self.vocab.get("[UNK]")
-        self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents, rules.final_sigma)
+        self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
         self.longest_word = tokens.longest_word
         self.wordpiece_tokenizer = WordpieceTokenizer(
             self.vocab, max_input_chars_per_word=self.longest_word or LONGEST_WORD_TO_SPLIT
@@ -267,12 +267,16 @@ class FullTokenizer:
         Raises:
             ValueError: the text has an unknown word and the vocabulary has no `[UNK]`.
         """
-        text = convert_to_unicode(text)
+        text = self._decoded(text)
         if self._special and len(parts := self._special.split(text)) > 1:
             # Every second part is a special token.
             ids = [[self.vocab[part]] if number % 2 else self._encode_part(part) for number, part in enumerate(parts)]
             return list(chain.from_iterable(ids))
         return self._encode_part(text)
+
+    def _decoded(self, text: str | bytes) -> str:
+        text = convert_to_unicode(text)
+        return as_in_transformers(text, self.basic_tokenizer.do_lower_case) if self.rules.is_foreign else text
 
     def _encode_part(self, text: str) -> list[int]:
         if not text.isprintable():
@@ -296,7 +300,7 @@ class FullTokenizer:
         syllable), they share its span. An unknown word has the span of the whole word.
         Differs from the original BERT, which has no offsets. Tagging and question answering need them.
         """
-        text = convert_to_unicode(text)
+        text = self._decoded(text)
         if not self._special:
             return self._align_part(text, 0, len(text))
         found, place = [], 0

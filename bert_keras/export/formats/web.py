@@ -84,4 +84,6 @@ def _write_page(source: Source, web: pathlib.Path) -> None:
     tables = unicode_tables(basic.do_lower_case, basic.strip_accents)
     tables["tokenizer"]["longest_word"] = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
     tables["tokenizer"] |= tokenizer.rules.to_json()
+    if tokenizer.rules.is_foreign:
+        tables["tokenizer"]["sigma_contexts"] = None
     (web / "unicode.json").write_text(json.dumps(tables, separators=(",", ":")) + "\n")

@@ -17,6 +17,7 @@ const [PASSED_OVER, CASED] = [0, 1];
 const CAPITAL_SIGMA = 0x3a3;
 const FINAL_SIGMA_STEP = (0x3c2 - 0x3c3) << NUM_KIND_BITS;
 
+const ZERO_WIDTH_SPACE = 0x200b;
 const UNKNOWN = "[UNK]";
 const MAX_CACHED_WORDS = 1 << 15;
 
@@ -61,7 +62,7 @@ export class BasicTokenizer {
     this._map = numbersOf(tables.map);
     let packed = 0;
     this._expansions = Int32Array.from(tables.expansion_steps, (step) => (packed += step));
-    this._sigmaContexts = tables.final_sigma !== false && tables.sigma_contexts && numbersOf(tables.sigma_contexts, Uint8Array);
+    this._sigmaContexts = tables.sigma_contexts && numbersOf(tables.sigma_contexts, Uint8Array);
     this._combiningClasses = tables.combining_classes && numbersOf(tables.combining_classes, Uint8Array);
     this._droppedMarks = tables.dropped_marks && numbersOf(tables.dropped_marks, Uint8Array);
   }
@@ -144,6 +145,10 @@ export class BasicTokenizer {
   }
 }
 
+function isPrivate(code) {
+  return (code >= 0xe000 && code <= 0xf8ff) || (code >= 0xf0000 && (code & 0xffff) <= 0xfffd);
+}
+
 /** Converts text to WordPiece tokens, ids and positions in the text. */
 export class Tokenizer {
   /**
@@ -152,8 +157,8 @@ export class Tokenizer {
    */
   constructor(tables, tokens) {
     this._longestWord = tables.longest_word ?? 200;
-    /** Whether the longer text of a pair loses tokens first, as in the original BERT. */
-    this.longerFirst = tables.longer_first ?? true;
+    /** Whether the rules of another library hold: TextRules in storage/tokenizer_keys.py. */
+    this.isForeign = tables.is_foreign ?? false;
     const special = [...(tables.special_tokens ?? [])].sort((one, other) => other.length - one.length);
     const literal = (token) => token.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
     this._special = special.length ? new RegExp(`(${special.map(literal).join("|")})`) : null;
@@ -196,7 +201,8 @@ export class Tokenizer {
   }
 
   _tokenizePart(text) {
-    const codes = codePoints(text);
+    // As `as_in_transformers` in Python does: that library removes characters for private use.
+    const codes = codePoints(text).map((code) => (this.isForeign && isPrivate(code) ? ZERO_WIDTH_SPACE : code));
     const found = [];
     for (const { codes: characters, sources } of this.basicTokenizer.words(codes)) {
       const pieces = this._piecesOf(characters);

@@ -74,7 +74,7 @@ export function sequencesOf(model, first, second) {
   const { max_seq_length: longest, doc_stride: stride } = model.settings;
   const room = longest - (second.length ? 3 : 2);
   // An odd token belongs to the first text, or by the rules of transformers to the longer or else the second one.
-  const isOdd = !model.tokenizer.longerFirst && first.length <= second.length;
+  const isOdd = model.tokenizer.isForeign && first.length <= second.length;
   const roomOfSecond = Math.max(Math.floor((room + isOdd) / 2), room - first.length);
   if (stride) {
     const kept = second.slice(0, roomOfSecond);

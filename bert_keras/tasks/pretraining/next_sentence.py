@@ -54,7 +54,7 @@ print(float(1 / (1 + np.exp(scores[1] - scores[0]))))"""
         for ids, which in ((first, "first"), (second, "second")):
             if not ids:
                 raise Mistake("{} has no word in its {} text; give two texts", source, which)
-        return fit_pair(first, second, self.room, self.long, source, self.tokenizer.rules.longer_first)
+        return fit_pair(first, second, self.room, self.long, source, self.tokenizer.rules.is_foreign)
 
     def _questions(self, ids: tuple[list[int], list[int]]) -> Iterator[Question]:
         # The masked-LM head needs a position. TensorFlow prunes it from the graph, because its output is unused.

@@ -191,7 +191,7 @@ def window_start(place: int, num_tokens: int, room: int) -> int:
 
 
 def fit_pair(
-    first: list[int], second: list[int], room: int, long: str, source: str, longer_first: bool = True
+    first: list[int], second: list[int], room: int, long: str, source: str, is_foreign: bool = False
 ) -> tuple[list[int], list[int]]:
     """Fits a pair to the model as `long` says.
 
@@ -202,7 +202,7 @@ def fit_pair(
     if total <= room:
         return first, second
     _tell_length(total, room, long, source, f"only {room} are used")
-    num_first, num_second = share_room(len(first), len(second), room, longer_first)
+    num_first, num_second = share_room(len(first), len(second), room, is_foreign)
     if long == "window":
         return first[len(first) - num_first :], second[:num_second]
     return first[:num_first], second[:num_second]

@@ -5,25 +5,31 @@ import unicodedata
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.data_prep.text.characters import is_dropped_mark
+from bert_keras.data_prep.text.characters import PRIVATE_USE, is_dropped_mark
 from bert_keras.data_prep.text.graph import code_point_tables as tables
 
 _SIGMA = ord("Σ")
 _FINAL_SIGMA_STEP = (ord("ς") - ord("σ")) << tables.NUM_KIND_BITS
 
 
+def as_in_transformers(codes: tf.Tensor, do_lower_case: bool) -> tf.Tensor:
+    """Does what `characters.as_in_transformers` does, for code points."""
+    for first, last in PRIVATE_USE:
+        codes = tf.where((codes >= first) & (codes <= last), 0x200B, codes)
+    return tf.where(codes == _SIGMA, ord("σ"), codes) if do_lower_case else codes
+
+
 class Normalizer:
     """Cleans, lower-cases and decomposes arrays of code points, which must end with a line feed.
 
-    do_lower_case with final_sigma applies this rule of `str.lower`; strip_accents decomposes characters (NFD) and drops
-    their marks (category Mn).
+    do_lower_case applies the final-sigma rule of `str.lower`; strip_accents decomposes characters (NFD) and drops their
+    marks (category Mn).
     """
 
-    def __init__(self, do_lower_case: bool, strip_accents: bool, final_sigma: bool = True):
+    def __init__(self, do_lower_case: bool, strip_accents: bool):
         self._strip_accents = strip_accents
         self._map = _Map(*tables.character_map(do_lower_case, strip_accents))
-        has_rule = do_lower_case and final_sigma
-        self._sigma_contexts = Table(tables.table_of(tables.sigma_context, tables.UNCASED)) if has_rule else None
+        self._sigma_contexts = Table(tables.table_of(tables.sigma_context, tables.UNCASED)) if do_lower_case else None
         if strip_accents:
             self._combining_classes = Table(tables.table_of(unicodedata.combining))
             self._dropped_marks = Table(tables.table_of(is_dropped_mark))

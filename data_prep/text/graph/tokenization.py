@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from bert_keras.data_prep.text.graph.code_point_tables import IN_WORD, NUM_KIND_BITS, SPACE, is_removed
-from bert_keras.data_prep.text.graph.normalization import Normalizer, low_bits, without_low_bits
+from bert_keras.data_prep.text.graph.normalization import Normalizer, as_in_transformers, low_bits, without_low_bits
 from bert_keras.data_prep.text.model_inputs import SHORTEST
 from bert_keras.data_prep.text.splitting import WordpieceTokenizer
 from bert_keras.data_prep.text.tokenization import special_pattern
@@ -49,7 +49,7 @@ class GraphTokenizer(tf.Module):
     ):
         super().__init__()
         read = read_tokens(vocab_file)
-        self._longer_first = rules.longer_first
+        self._is_foreign, self._do_lower_case = rules.is_foreign, do_lower_case
         pattern = special_pattern(rules.special_tokens)
         self._special_pattern = pattern and pattern.pattern.removeprefix("(").removesuffix(")")
         name, vocab = read.name, load_vocab(read)
@@ -69,8 +69,7 @@ class GraphTokenizer(tf.Module):
             self._tokens = tf.constant([names.get(id_, _UNKNOWN) for id_ in range(self.num_tokens)])
             # A copy for readers of a SavedModel; the graph uses the automaton of the vocabulary.
             self.vocab_file = tf.saved_model.Asset(name) if isinstance(vocab_file, str | os.PathLike) else None
-            strips = do_lower_case if strip_accents is None else strip_accents
-            self._normalizer = Normalizer(do_lower_case, strips, rules.final_sigma)
+            self._normalizer = Normalizer(do_lower_case, do_lower_case if strip_accents is None else strip_accents)
             tokens = _matchable_tokens(vocab, name)
             self._lengths = tf.constant([len(token.removeprefix("##")) for token in tokens], tf.int32)
             self._wordpiece = tensorflow_text.FastWordpieceTokenizer(
@@ -124,6 +123,8 @@ class GraphTokenizer(tf.Module):
     def _tokenize(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         with tf.device(_DEVICE):
             codes, row_splits = code_points(texts)
+            if self._is_foreign:
+                codes = as_in_transformers(codes, self._do_lower_case)
             words, word_starts, sources = self._split(codes)
             is_long = words.row_lengths() > self._longest_word
             # A string longer than max_bytes_per_word is always unknown.
@@ -203,7 +204,7 @@ class GraphTokenizer(tf.Module):
     def _fit_pair(self, num_a: tf.Tensor, num_b: tf.Tensor, max_seq_length: int) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the numbers of tokens of both texts to keep, int32 [B] each; see `model_inputs.share_room`."""
         room = max_seq_length - 3
-        half = tf.where((num_a > num_b) | self._longer_first, room // 2, room - room // 2)
+        half = tf.where((num_a <= num_b) & self._is_foreign, room - room // 2, room // 2)
         kept_b = tf.where(num_a + num_b <= room, num_b, tf.minimum(num_b, tf.maximum(half, room - num_a)))
         return tf.where(num_b > 0, tf.minimum(num_a, room - kept_b), tf.minimum(num_a, room + 1)), kept_b
 
