@@ -36,6 +36,7 @@ PACKAGES = [
     "modeling.objectives",
     "prediction",
     "programs",
+    "programs.model_check",
     "runs",
     "serving",
     "settings",
@@ -62,6 +63,7 @@ PACKAGES = [
 TOP_LEVEL = ["data_prep", "modeling"]
 PROGRAMS = [
     "check_labels.py",
+    "check_model.py",
     "convert_checkpoint.py",
     "evaluate_predictions.py",
     "export_model.py",
@@ -192,6 +194,7 @@ setup(
         "bert_keras.evaluation": ["*.html"],
         "bert_keras.export.checks": ["*.mjs"],
         "bert_keras.prediction": ["__init__.pyi"],
+        "bert_keras.programs.model_check": ["*.json"],
         "bert_keras.serving": ["page/*"],
         "bert_keras.tasks": ["opening.pyi"],
     },

@@ -70,6 +70,7 @@ BUILDING_BLOCKS = (
 )
 # Help texts of flags, and the commands of the demo and of a model card.
 WITH_COMMAND_LINES = (
+    "programs.model_check.report",
     *("programs.command", "programs.demo"),
     *("tasks.distillation.recipe", "tasks.reports.commands"),
     "export.card.usage_examples",

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import functools
 import hashlib
+import logging
 import os
 import pathlib
 from typing import Any, Self, cast
@@ -11,6 +12,7 @@ from typing import Any, Self, cast
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE, check_special_tokens
 from bert_keras.mistakes import MissingFile, Mistake, Setting
+from bert_keras.model_folder.facts import Decision, decisions, line_of
 from bert_keras.model_folder.preparation import Preparation, find_preparation
 from bert_keras.model_folder.run_files import settings_of_run
 from bert_keras.model_folder.sentence_transformers import MODULES_FILE, Modules, length_of_encoder
@@ -25,6 +27,8 @@ from bert_keras.modeling.checkpoints.vocabulary import with_blank_lines, with_bl
 from bert_keras.storage import paths, writing
 from bert_keras.storage.tokenizer_files import TokenizerFiles
 from bert_keras.storage.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes
+
+log = logging.getLogger("bert_keras")
 
 EXPORT_FILE = "export.json"
 _FORMATS_OF_FILES = {".onnx": "onnx", ".tflite": "litert"}
@@ -151,7 +155,16 @@ class ModelFolder(os.PathLike[str]):
         if self.is_export and (names := [Setting(name) for name, value in self._given.items() if value is not None]):
             raise Mistake("{} is an export, which sets how to prepare text; leave out {}", self, names)
         _ = self.tokenizer
+        if self.is_foreign:
+            _ = self.decided
         return self
+
+    @functools.cached_property
+    def decided(self) -> list[Decision]:
+        """What the files of a model of another library decide, after `check`. The log reports it, once."""
+        found = decisions(self)
+        log.info("%s answers as in the library that made it: %s", self, line_of(found))
+        return found
 
     @functools.cached_property
     def task(self) -> dict[str, Any] | None:
@@ -171,7 +184,8 @@ class ModelFolder(os.PathLike[str]):
             return None
         checkpoint = cast(Checkpoint, self._opened)
         config = checkpoint.hugging_face_config | (self._modules.of_reranker if self._modules else {})
-        return task_of_config(config, file, checkpoint.heads, length_of_encoder(self.folder), **self._facts)
+        length = length_of_encoder(self.folder, self.has_modules)
+        return task_of_config(config, file, checkpoint.heads, length, **self._facts)
 
     @property
     def has_head(self) -> bool:
@@ -303,7 +317,7 @@ class ModelFolder(os.PathLike[str]):
     def preparation(self) -> Preparation:
         """The settings that prepare text. The log reports the casing."""
         config, casing = self.config, (self._given["do_lower_case"], self._given["strip_accents"])
-        return find_preparation(self.tokenizer_files, self._tokens, config, self.settings_of_run, *casing)
+        return find_preparation(self.tokenizer_files, self._tokens, config, self.settings_of_run, *casing, self.has_modules)
 
     @functools.cached_property
     def tokenizer(self) -> FullTokenizer:

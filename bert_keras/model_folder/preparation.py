@@ -50,6 +50,7 @@ def find_preparation(
     trained: Mapping[str, Any],
     do_lower_case: bool | None = None,
     strip_accents: bool | None = None,
+    has_modules: bool = True,
 ) -> Preparation:
     """Finds and logs how training prepared text, and checks the vocabulary against it.
 
@@ -59,7 +60,8 @@ def find_preparation(
     files.check()
     if not files.config and not files.casing:  # build_vocab.py writes one next to a vocabulary, maybe elsewhere
         files = files_of_vocabulary(tokens.name)
-    if lower_cases_first(files.folder):
+    # Without a modules.json, no library reads this file.
+    if (has_modules or not files.is_foreign) and lower_cases_first(files.folder):
         files.lower_case_first(f"the sentence-transformers config in {files.folder}")
     do_lower_case, strip_accents, lines = find_casing(files, tokens, do_lower_case, strip_accents)
     check_vocabulary(tokens, config, do_lower_case, strip_accents)

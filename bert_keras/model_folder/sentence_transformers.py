@@ -81,6 +81,12 @@ _POOLINGS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
+# The keys of each file that are read, and those that change no vector, for reports.
+KEYS_OF_FILES = {
+    _PROMPTS_FILE: (_KEYS_OF_MODEL | _KEYS_OF_RERANKER, ()),
+    **dict.fromkeys(_LENGTH_FILES, (_KEYS_OF_ENCODER, ())),
+    "1_Pooling/config.json": (_KEYS_OF_POOLING | dict.fromkeys(_POOLINGS, ...), ()),
+}
 _CLASSES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
 
 
@@ -211,9 +217,12 @@ def _length_file(encoder: str | os.PathLike) -> str:
     return next((file for file in files if paths.is_file(file)), "")
 
 
-def length_of_encoder(encoder: str | os.PathLike) -> int:
-    """Returns the maximum number of tokens, which newer versions store with the tokenizer."""
-    length = _of_encoder(encoder).get("max_seq_length")
+def length_of_encoder(encoder: str | os.PathLike, has_modules: bool = True) -> int:
+    """Returns the maximum number of tokens, which newer versions store with the tokenizer.
+
+    Without a modules.json, sentence-transformers does not read its file of the length either.
+    """
+    length = _of_encoder(encoder).get("max_seq_length") if has_modules else None
     if length is not None:
         return _checked_length(length, _length_file(encoder), "max_seq_length")
     config = _optional(paths.join(encoder, "config.json"))

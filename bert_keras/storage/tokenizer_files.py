@@ -98,6 +98,11 @@ class TokenizerFiles:
         """The tokenizer.json; None without one with word pieces."""
         return TokenizerJson.of_folder(self.folder)
 
+    @property
+    def has_json(self) -> bool:
+        """Whether there is a tokenizer.json with word pieces."""
+        return self._json is not None
+
     @functools.cached_property
     def _model(self) -> dict[str, Any]:
         return self._read(_CONFIG) if self.is_foreign else {}
@@ -218,8 +223,9 @@ class TokenizerFiles:
     def tokens(self) -> Tokens:
         """The tokens of the vocabulary. Raises FileNotFoundError without one."""
         tokens = read_tokens(self.vocab_file or self._file(VOCABULARY_FILE))
-        if self.is_foreign and tokens.longest_word is None:
-            tokens.longest_word = LONGEST_WORD_OF_OTHERS
+        if self.is_foreign:
+            # transformers reads the key in no tokenizer_config.json, and in the tokenizer.json of a generic class.
+            tokens.longest_word = self._json.longest_word if self._json and self.is_generic else LONGEST_WORD_OF_OTHERS
         return tokens
 
     def check(self) -> "TokenizerFiles":
@@ -248,6 +254,8 @@ class TokenizerFiles:
         for name in (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP):
             values = self.config if name == TOKENIZER_CONFIG else self._read(name)
             for key, needed in zip(NAMED, SPECIAL_TOKENS, strict=True):
+                if self.is_foreign and key in values and values[key] is None:
+                    raise _unsupported(self._file(name), f"the {key} null")
                 if (token := values.get(key)) is not None and _content(token) != needed:
                     raise _unsupported(self._file(name), f"the {key} {_content(token)}")
         added: dict[str, list[str]] = {}
@@ -281,6 +289,8 @@ class TokenizerFiles:
         if read.longest_word != LONGEST_WORD_OF_OTHERS and self.is_foreign and not self.is_generic:
             # transformers 4 reads it, and transformers 5 does not.
             raise _unsupported(read.file, f"{LONGEST_WORD} {read.longest_word}")
+        if read.cuts_left and self.is_foreign and "truncation_side" not in self.config:
+            raise _unsupported(read.file, "truncation at the left")
         if (unknown := read.model.get("unk_token", "[UNK]")) != "[UNK]":
             raise _unsupported(read.file, f"the unk_token {unknown}")
         if read.post_processor == "TemplateProcessing":

@@ -1,6 +1,7 @@
 """Reads a tokenizer.json, in which the package tokenizers stores a vocabulary and all rules of a tokenizer."""
 
 import functools
+import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +13,12 @@ TOKENIZER_JSON = "tokenizer.json"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # The default of the package.
 LONGEST_WORD, LONGEST_WORD_OF_OTHERS = "max_input_chars_per_word", 100
+
+# The keys that are read, and those that change no token.
+KEYS_OF_JSON = (
+    ("model", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "truncation"),
+    ("version", "padding", "decoder"),
+)
 
 _NORMALIZER = "BertNormalizer"
 
@@ -50,9 +57,13 @@ class TokenizerJson:
         return self.model.get("type", "WordPiece") == "WordPiece" and isinstance(self.model["vocab"], dict)
 
     @property
-    def longest_word(self) -> Any:
+    def longest_word(self) -> int:
         """The maximum number of characters in a word that is split."""
-        return self.model.get(LONGEST_WORD, LONGEST_WORD_OF_OTHERS)
+        found = self.model.get(LONGEST_WORD, LONGEST_WORD_OF_OTHERS)
+        if type(found) is not int or found < 1:
+            message = "{}: {} is {}, but must be a whole number above 0; correct it"
+            raise Mistake(message, self.file, LONGEST_WORD, json.dumps(found))
+        return found
 
     @property
     def added(self) -> Sequence[dict[str, Any]]:
@@ -75,6 +86,11 @@ class TokenizerJson:
         for token, id_ in ids.items():
             tokens[id_] = token
         return tokens
+
+    @property
+    def cuts_left(self) -> bool:
+        """Whether texts that are too long lose their beginning."""
+        return (self._values.get("truncation") or {}).get("direction") == "Left"
 
     @property
     def post_processor(self) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras.mistakes import Mistake, check_names
-from bert_keras.modeling.checkpoints.families import BERT, ELECTRA, FAMILIES, check_pooled_token, family_of
+from bert_keras.modeling.checkpoints.families import BERT, ELECTRA, FAMILIES, Family, check_pooled_token, family_of
 from bert_keras.modeling.checkpoints.names import heads_of
 from bert_keras.modeling.config import RELEASED_EXTRA_KEYS, BertConfig, read_json_object, released_names
 from bert_keras.storage import paths
@@ -46,6 +46,43 @@ _OWN_FIELDS = ("embedding_size", "has_shared_layers", "pooler_act", "pooling")
 # The values of problem_type, by the task in a task.json.
 PROBLEM_TYPES: tuple[str, ...] = ("single_label_classification", "multi_label_classification", "regression")
 _MARKS = ("model_type", "architectures", "transformers_version")
+
+
+# Keys that change no answer of an encoder.
+_HARMLESS = frozenset(
+    (
+        *("_name_or_path", "name_or_path", "torch_dtype", "dtype", "use_cache", "language"),
+        *("pad_token_id", "bos_token_id", "eos_token_id", "sep_token_id", "cls_token_id", "finetuning_task"),
+        *(
+            "gradient_checkpointing",
+            "output_past",
+            "output_attentions",
+            "output_hidden_states",
+            "return_dict",
+            "model_max_length",
+        ),
+        *("label2id", "tie_weights_", "tie_word_embeddings", "sinusoidal_pos_embds", "_num_labels"),
+        *("qa_dropout", "net_structure_type", "gap_size", "down_scale_factor", "num_memory_blocks", "max_length"),
+        *(
+            "summary_last_dropout",
+            "summary_first_dropout",
+            "chunk_size_feed_forward",
+            "attn_implementation",
+            "torchscript",
+        ),
+        *RELEASED_EXTRA_KEYS,
+    )
+)
+
+
+def keys_of_config(family: Family | None) -> tuple[frozenset[str], frozenset[str]]:
+    """Returns the keys of a `config.json` that are read, and those that change no answer."""
+    family = family or BERT
+    fields = {field.name for field in dataclasses.fields(BertConfig)} - {"released_extras"}
+    read = {family.config_keys.get(name, name) for name in fields} | {*_NEEDED, *family.needed}
+    read |= {"architectures", "model_type", "id2label", "num_labels", "problem_type", "tokenizer_class"}
+    read |= {"sentence_transformers", "sbert_ce_default_activation_function", "transformers_version"}
+    return frozenset(read), _HARMLESS
 
 
 def read_config(path: str | os.PathLike) -> BertConfig:

@@ -1,0 +1,216 @@
+"""Folders of well-known models and of public issues, rebuilt small from their description.
+
+Each has the files and keys of the description, and weights of its class; `OUTCOMES` says how it opens.
+"""
+
+import json
+
+import numpy as np
+import pytest
+from foreign_folders import (
+    CONFIG,
+    FAMILIES,
+    MODEL_JSON,
+    PAIRS,
+    TEXTS,
+    TOKENIZER,
+    VOCABULARY,
+    Case,
+    model_config,
+    save_random,
+    tokenizer_files,
+    write_files,
+)
+
+from bert_keras import open_model
+from bert_keras.mistakes import Mistake
+
+torch = pytest.importorskip("torch", reason="PyTorch, of the extra [peers], is not installed")
+transformers = pytest.importorskip("transformers", reason="transformers, of the extra [peers], is not installed")
+if int(transformers.__version__.partition(".")[0]) < 5:
+    pytest.skip("the tokenizers of transformers 4 differ from those of 5", allow_module_level=True)
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("no_graphs")]
+
+_NER = {"id2label": dict(enumerate(("O", "B-MISC", "I-MISC", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC")))}
+_MARKED = {"id2label": dict(enumerate(("O", "B-PER", "I-PER", "X", "[CLS]", "[SEP]")))}
+_STARS = {"id2label": {0: "1 star", 1: "2 stars", 2: "3 stars"}}
+_OLD_MAP = {f"{name}_token": f"[{name.upper()}]" for name in ("unk", "sep", "pad", "cls", "mask")}
+
+
+def _folder(family, end, form, config, values, cased=False, tokenizer="none", **more):
+    """Returns a function that writes a folder: its class, its files, and the values of its two JSON files."""
+
+    def write(folder):
+        files = tokenizer_files(Case(family, "two classes", tokenizer, form, ("cased, config alone",) if cased else ()))
+        for name, value in values.items():
+            files[CONFIG].pop(name, None) if value is ... else files[CONFIG].update({name: value})
+        if TOKENIZER in files and cased:
+            files[TOKENIZER]["normalizer"]["lowercase"] = False
+        files |= more
+        prefix = FAMILIES[family]
+        made = model_config(family, "choices") | config
+        extra = {key: made.pop(key) for key in list(made) if key in ("sentence_transformers", "_num_labels")}
+        save_random(getattr(transformers, prefix + end), getattr(transformers, f"{prefix}Config")(**made))(folder)
+        files[MODEL_JSON] |= extra
+        write_files(folder, files)
+
+    return write
+
+
+def _swapped(write):
+    """Two words of vocab.txt have the places of each other."""
+
+    def changed(folder):
+        write(folder)
+        lines = (folder / VOCABULARY).read_text(encoding="utf-8").splitlines()
+        first, second = lines.index("he"), lines.index("was")
+        lines[first], lines[second] = "was", "he"
+        (folder / VOCABULARY).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    return changed
+
+
+def _with_weight(write):
+    """The weights have an entry of the loss."""
+
+    def changed(folder):
+        from safetensors.torch import load_file, save_file
+
+        write(folder)
+        weights = load_file(folder / "model.safetensors")
+        weights["loss_fct.weight"] = torch.ones(3)
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+    return changed
+
+
+_CLASSES, _TAGS = "ForSequenceClassification", "ForTokenClassification"
+# Name -> how to write it, and the words of its refusal; None: it answers as in transformers.
+OUTCOMES = {
+    "transformers#48128, a cross encoder whose tokenizer gives no token types": (
+        _folder(
+            *("bert", _CLASSES, "new", {"num_labels": 2}),
+            {"tokenizer_class": "DistilBertTokenizer", "model_input_names": ["input_ids", "attention_mask"]},
+        ),
+        None,
+    ),
+    "transformers#4393, vocab.txt and tokenizer.json differ": (
+        _swapped(_folder("bert", _CLASSES, "both", {"num_labels": 2}, {}, tokenizer="BertTokenizer")),
+        "remove the file that does not belong",
+    ),
+    "beto#16, cased Spanish with the old key max_len": (
+        _folder(
+            *("bert", _CLASSES, "old", {"num_labels": 2}),
+            {"do_lower_case": False, "model_max_length": ..., "max_len": 16},
+            cased=True,
+        ),
+        None,
+    ),
+    "BERT-NER#9, tags with X, [CLS] and [SEP]": (
+        _folder("bert", _TAGS, "old", _MARKED, {"do_lower_case": False}, cased=True),
+        None,
+    ),
+    "BERT-NER#21, lower-cased texts and labels without a dash": (
+        _folder(
+            *("bert", _TAGS, "old", {"id2label": {0: "O", 1: "per", 2: "loc"}}),
+            {"max_len": 20, "do_lower_case": True},
+        ),
+        None,
+    ),
+    "FARM#428, weights with an entry of the loss": (
+        _with_weight(_folder("bert", _CLASSES, "old", {"num_labels": 3}, {"do_basic_tokenize": True})),
+        None,
+    ),
+    "distilbert-base-uncased-finetuned-sst-2-english": (
+        _folder(
+            *("distilbert", _CLASSES, "old", {"id2label": {0: "NEGATIVE", 1: "POSITIVE"}, "finetuning_task": "sst-2"}),
+            {"model_max_length": 20, "do_lower_case": True},
+        ),
+        None,
+    ),
+    "dslim/bert-base-NER": (
+        _folder(
+            *("bert", _TAGS, "old", _NER | {"_num_labels": 9}),
+            {"do_lower_case": False, "max_len": 20, "init_inputs": []},
+            cased=True,
+            **{"special_tokens_map.json": _OLD_MAP, "added_tokens.json": {}},
+        ),
+        None,
+    ),
+    "nlptown/bert-base-multilingual-uncased-sentiment": (
+        _folder(
+            *("bert", _CLASSES, "old", _STARS | {"finetuning_task": "sentiment-analysis"}),
+            {"do_lower_case": True},
+            **{"special_tokens_map.json": _OLD_MAP},
+        ),
+        None,
+    ),
+    "KB/bert-base-swedish-cased, strip_accents without lower case": (
+        _folder(
+            *("bert", _TAGS, "old", _NER),
+            {"do_lower_case": False, "strip_accents": False, "max_len": 20},
+            cased=True,
+        ),
+        None,
+    ),
+}
+
+
+def classify(folder, peer, tokenizer, length):
+    inputs = [*TEXTS, *PAIRS]
+    for text, answer in zip(inputs, open_model(folder)(inputs), strict=True):
+        texts = [text] if isinstance(text, str) else text
+        with torch.no_grad():
+            logits = peer(**tokenizer(*texts, return_tensors="pt", truncation=True, max_length=length)).logits[0]
+        found = list(answer.probabilities.values())
+        np.testing.assert_allclose(found, torch.softmax(logits, -1).numpy(), atol=1e-5, err_msg=str(text))
+
+
+def tag(folder, peer, tokenizer, length):
+    labels = list(peer.config.id2label.values())
+    texts = [text for text in TEXTS if "[" not in text and len(tokenizer(text)["input_ids"]) <= length]
+    for text, answer in zip(texts, open_model(folder)(texts), strict=True):
+        with torch.no_grad():
+            shares = torch.softmax(peer(**tokenizer(text, return_tensors="pt")).logits[0], -1).numpy()
+        first = {}
+        for number, (start, end) in enumerate(tokenizer(text, return_offsets_mapping=True)["offset_mapping"]):
+            if end:
+                first.setdefault(start, number)
+        for word in answer.words:
+            of_word = shares[first[word.start]]
+            assert (word.tag, word.probability) == (labels[of_word.argmax()], pytest.approx(of_word.max(), abs=1e-5))
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_a_public_folder(tmp_path, name):
+    write, refused_as = OUTCOMES[name]
+    write(tmp_path)
+    if refused_as:
+        with pytest.raises(Mistake, match=refused_as):
+            open_model(tmp_path)
+        return
+    tokenizer = transformers.AutoTokenizer.from_pretrained(str(tmp_path))
+    architecture = json.loads((tmp_path / MODEL_JSON).read_text())["architectures"][0]
+    peer = getattr(transformers, architecture).from_pretrained(tmp_path).eval()
+    compare = tag if architecture.endswith(_TAGS) else classify
+    compare(tmp_path, peer, tokenizer, min(40, tokenizer.model_max_length))
+
+
+@pytest.fixture
+def sentence_transformers():
+    return pytest.importorskip("sentence_transformers", reason="sentence-transformers, of the extra [peers]")
+
+
+@pytest.mark.parametrize("length", [16, 24])
+def test_a_cross_encoder_like_ms_marco(tmp_path, sentence_transformers, length):
+    """cross-encoder/ms-marco-MiniLM-L-6-v2: an old key of the activation, and a length in each of two files."""
+    config = {"num_labels": 1, "sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}
+    values = {"model_max_length": length, "do_lower_case": True, "tokenizer_class": "BertTokenizer", "max_len": 12}
+    length_file = {"sentence_bert_config.json": {"max_seq_length": 18, "do_lower_case": False}}
+    _folder("bert", _CLASSES, "both", config, values, **length_file)(tmp_path)
+    model = sentence_transformers.CrossEncoder(str(tmp_path), device="cpu")
+    queries = [(first, [second, "walked"]) for first, second in PAIRS]
+    for (query, texts), answer in zip(queries, open_model(tmp_path)(queries), strict=True):
+        scores = dict(zip(texts, model.predict([(query, text) for text in texts]).tolist(), strict=True))
+        assert {each.text: each.score for each in answer.texts} == pytest.approx(scores, abs=1e-5)
