@@ -41,6 +41,7 @@ PACKAGES = [
     "serving",
     "settings",
     "storage",
+    "storage.tokenizer",
     "tasks",
     "tasks.benchmarks",
     "tasks.choice",

@@ -41,7 +41,7 @@ from bert_keras.mistakes import Message, Mistake
 from bert_keras.settings.fields import REQUIRED, make_flags, read_flags, setting
 from bert_keras.storage import paths, writing
 from bert_keras.storage.checks import check_output_file
-from bert_keras.storage.vocabulary import VOCABULARY_FILE
+from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE
 
 log = logging.getLogger("bert_keras")
 

@@ -50,7 +50,7 @@ PROGRAMS = [
 ]
 # These start without TensorFlow, Keras and NumPy.
 LIGHT = (
-    *("storage.paths", "storage.writing", "storage.checks", "storage.vocabulary", "cli.progress"),
+    *("storage.paths", "storage.writing", "storage.checks", "storage.tokenizer.vocabulary", "cli.progress"),
     *("data_prep.text.characters", "engine.distribution.tpu_step_time"),
     *("data_prep.text.splitting", "data_prep.text.tokenization", "data_prep.text.vocabulary_files"),
 )
@@ -65,7 +65,12 @@ BUILDING_BLOCKS = (
         "evaluation.tables",
     ),
     *("tasks.question_answering.squad_answers", "data_prep.text.graph.layer", "data_prep.text.graph.tokenization"),
-    *("data_prep.text.model_inputs", "data_prep.text.splitting", "data_prep.text.tokenization", "storage.vocabulary"),
+    *(
+        "data_prep.text.model_inputs",
+        "data_prep.text.splitting",
+        "data_prep.text.tokenization",
+        "storage.tokenizer.vocabulary",
+    ),
     *("modeling.base", "modeling.checkpoints.loading", "modeling.lora", "modeling.losses", "modeling.optimization"),
 )
 # Help texts of flags, and the commands of the demo and of a model card.

@@ -16,7 +16,7 @@ from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
 from bert_keras.modeling.checkpoints.vocabulary import with_blank_lines
 from bert_keras.storage import paths
 from bert_keras.storage.json_files import readable_json
-from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
+from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, vocabulary_bytes
 from bert_keras.tasks import abilities, predictor_of, settings_of
 
 log = logging.getLogger("bert_keras")

@@ -11,10 +11,10 @@ from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FIL
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
 from bert_keras.modeling.config import read_json_object
 from bert_keras.storage import paths
-from bert_keras.storage.tokenizer_files import ADDED_TOKENS, SPECIAL_TOKENS_MAP, Fact
-from bert_keras.storage.tokenizer_json import KEYS_OF_JSON, TOKENIZER_JSON
-from bert_keras.storage.tokenizer_keys import HARMLESS, KEYS
-from bert_keras.storage.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE
+from bert_keras.storage.tokenizer.files import ADDED_TOKENS, SPECIAL_TOKENS_MAP
+from bert_keras.storage.tokenizer.json_file import KEYS_OF_JSON, TOKENIZER_JSON
+from bert_keras.storage.tokenizer.keys import HARMLESS, KEYS, Fact
+from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE
 
 _LABELS_SHOWN = 8
 _WEIGHTS_OF_HEADS = "the names of the weights"

@@ -18,15 +18,16 @@ from bert_keras.model_folder.run_files import settings_of_run
 from bert_keras.model_folder.sentence_transformers import MODULES_FILE, Modules, length_of_encoder
 from bert_keras.model_folder.task_checks import agreed_labels, check_length, read_task, shown_model, without_task
 from bert_keras.modeling import BertConfig, check_config, check_sizes, open_checkpoint, with_vocab_size
-from bert_keras.modeling.checkpoints.files import Checkpoint, OneTokenType
+from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of_run
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, given_config
 from bert_keras.modeling.checkpoints.hugging_face_task import TASKS_OF_PRETRAINING, OpenQuestion, task_of_config
 from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
+from bert_keras.modeling.checkpoints.token_types import OneTokenType
 from bert_keras.modeling.checkpoints.vocabulary import with_blank_lines, with_blank_tokens
 from bert_keras.storage import paths, writing
-from bert_keras.storage.tokenizer_files import TokenizerFiles
-from bert_keras.storage.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes
+from bert_keras.storage.tokenizer.files import TokenizerFiles
+from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes
 
 log = logging.getLogger("bert_keras")
 

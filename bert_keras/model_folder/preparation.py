@@ -12,9 +12,9 @@ from bert_keras.data_prep.text.vocabulary_files import (
 )
 from bert_keras.model_folder.sentence_transformers import lower_cases_first
 from bert_keras.modeling import BertConfig, check_vocabulary
-from bert_keras.storage.tokenizer_files import Fact, TokenizerFiles
-from bert_keras.storage.tokenizer_keys import ORIGINAL_RULES, TextRules
-from bert_keras.storage.vocabulary import Tokens
+from bert_keras.storage.tokenizer.files import TokenizerFiles
+from bert_keras.storage.tokenizer.keys import ORIGINAL_RULES, Fact, TextRules
+from bert_keras.storage.tokenizer.vocabulary import Tokens
 
 log = logging.getLogger("bert_keras")
 

@@ -22,7 +22,7 @@ from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
 from bert_keras.modeling.config import BertConfig, read_json_object
 from bert_keras.storage import json_files, paths, text_files
-from bert_keras.storage.tokenizer_files import TokenizerFiles
+from bert_keras.storage.tokenizer.files import TokenizerFiles
 
 MODULES_FILE = "modules.json"
 

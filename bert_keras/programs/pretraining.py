@@ -22,7 +22,7 @@ from bert_keras.programs.calls import Arguments, Data, TrainedModel, call, takes
 from bert_keras.programs.data import DataFiles, iterate, to_json
 from bert_keras.settings.fields import REQUIRED, checked_arguments, part, setting_fields
 from bert_keras.storage import paths, writing
-from bert_keras.storage.vocabulary import vocabulary_digest
+from bert_keras.storage.tokenizer.vocabulary import vocabulary_digest
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
 
 if TYPE_CHECKING:

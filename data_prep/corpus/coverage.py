@@ -14,7 +14,7 @@ from bert_keras.data_prep.text.learning import learn_vocabulary
 from bert_keras.data_prep.text.splitting import LONGEST_WORD_TO_SPLIT, BasicTokenizer, WordpieceTokenizer
 from bert_keras.data_prep.text.vocabulary_files import files_of_vocabulary, find_casing
 from bert_keras.mistakes import Message, Mistake, Setting
-from bert_keras.storage.vocabulary import Tokens, read_tokens
+from bert_keras.storage.tokenizer.vocabulary import Tokens, read_tokens
 
 log = logging.getLogger("bert_keras")
 

@@ -7,12 +7,13 @@ pieces). The module needs the standard library only, and TensorFlow for remote v
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bert_keras.data_prep.text.characters import as_in_transformers, is_dropped_mark
 from bert_keras.data_prep.text.decoding import join_tokens
+from bert_keras.data_prep.text.piece_memo import PieceMemo
 from bert_keras.data_prep.text.splitting import (
     LONGEST_WORD_TO_SPLIT,
     BasicTokenizer,
@@ -29,8 +30,8 @@ from bert_keras.data_prep.text.vocabulary_files import (
 )
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, writing
-from bert_keras.storage.tokenizer_keys import ORIGINAL_RULES, TEXT_RULES, TextRules
-from bert_keras.storage.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_digest
+from bert_keras.storage.tokenizer.keys import ORIGINAL_RULES, TEXT_RULES, TextRules
+from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,35 +72,6 @@ def convert_ids_to_tokens(inv_vocab: Mapping[int, str], ids: Iterable[int]) -> l
             f"the id {error.args[0]} is not in the vocabulary, whose ids are 0 to {max(inv_vocab)}; "
             "use the vocabulary that the ids were made with"
         ) from None
-
-
-class PieceMemo(dict):
-    """Cache of a function's results for parts of text; threads may share it.
-
-    The cache has two generations of at most `max_pieces` parts. When the young generation is full, it replaces the old
-    one, and a hit in the old one copies the part to the young one. So frequent parts stay and memory is bounded.
-    """
-
-    max_chars = 32  # longer parts, and parts with more results, are not cached
-    max_results = 16
-
-    def __init__(self, function: Callable[[str], tuple], max_pieces: int):
-        super().__init__()
-        self.max_pieces = max_pieces
-        self._function = function
-        self._old = {}
-
-    def __missing__(self, piece: str) -> tuple:
-        results = self._old.get(piece)
-        if results is None:
-            results = self._function(piece)
-            if len(piece) > self.max_chars or len(results) > self.max_results:
-                return results
-        if len(self) >= self.max_pieces:
-            self._old = dict(self)
-            self.clear()
-        self[piece] = results
-        return results
 
 
 class FullTokenizer:

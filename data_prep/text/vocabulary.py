@@ -9,7 +9,7 @@ from bert_keras.data_prep.text.splitting import BasicTokenizer, WordpieceTokeniz
 from bert_keras.data_prep.text.tokenization import convert_tokens_to_ids
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import text_files
-from bert_keras.storage.vocabulary import read_tokens
+from bert_keras.storage.tokenizer.vocabulary import read_tokens
 
 _SLOT = re.compile(r"\[unused\d+\]")
 _MAX_CHARS = WordpieceTokenizer({}).max_input_chars_per_word

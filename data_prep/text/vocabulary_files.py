@@ -9,12 +9,18 @@ from typing import Any
 
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
-from bert_keras.storage.casing import is_cased
 from bert_keras.storage.hub import SCHEME, fetch
-from bert_keras.storage.tokenizer_files import TOKENIZER_FILES, TokenizerFiles
-from bert_keras.storage.tokenizer_json import SPECIAL_TOKENS, TOKENIZER_JSON
-from bert_keras.storage.tokenizer_keys import NAMED, ORIGINAL_RULES, TEXT_RULES, TextRules
-from bert_keras.storage.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE, Tokens, read_tokens, vocabulary_in
+from bert_keras.storage.tokenizer.casing import is_cased
+from bert_keras.storage.tokenizer.files import TOKENIZER_FILES, TokenizerFiles
+from bert_keras.storage.tokenizer.json_file import SPECIAL_TOKENS, TOKENIZER_JSON
+from bert_keras.storage.tokenizer.keys import NAMED, ORIGINAL_RULES, TEXT_RULES, TextRules
+from bert_keras.storage.tokenizer.vocabulary import (
+    TOKENIZER_CONFIG,
+    VOCABULARY_FILE,
+    Tokens,
+    read_tokens,
+    vocabulary_in,
+)
 
 log = logging.getLogger("bert_keras")
 
@@ -91,7 +97,7 @@ def tokenizer_config_text(
     Args:
         strip_accents: None: the same as do_lower_case.
         longest: maximum number of tokens in a sequence of the model; None: unknown.
-        longest_word: in characters, see `storage.vocabulary.Tokens`; None: that of the original BERT.
+        longest_word: in characters, see `storage.tokenizer.vocabulary.Tokens`; None: that of the original BERT.
         rules: how texts become sequences.
     """
     values: dict[str, Any] = {"do_lower_case": do_lower_case}

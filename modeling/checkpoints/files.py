@@ -1,6 +1,5 @@
 """Finds and opens checkpoints of any format, or explains why there is none. Entries have their original names."""
 
-import dataclasses
 import fnmatch
 import functools
 import glob
@@ -27,7 +26,7 @@ from bert_keras.modeling.checkpoints.tensorflow_format import DATA_FILES, Tensor
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.released import ReleasedModel, find_on_hugging_face, find_released
 from bert_keras.storage import paths
-from bert_keras.storage.vocabulary import vocabulary_in
+from bert_keras.storage.tokenizer.vocabulary import vocabulary_in
 
 log = logging.getLogger("bert_keras")
 
@@ -121,39 +120,12 @@ class Checkpoint:
 
     @property
     def vocab_file(self) -> str | None:
-        """The path of the vocabulary in the same folder, a str, or None; see `storage.vocabulary.vocabulary_in`."""
+        """The path of the vocabulary in the same folder, or None; see `storage.tokenizer.vocabulary.vocabulary_in`."""
         return vocabulary_in(self._folder)
 
     @functools.cached_property
     def _config_files(self) -> dict[str, dict[str, Any]]:
         return read_config_files(self._folder)
-
-
-class OneTokenType(Checkpoint):
-    """A checkpoint for which the tokens of a second text have the type 0, as those of the first.
-
-    It reads the first row of the table of types for each type. So these weights answer so in every program.
-    """
-
-    _TABLE = "bert/embeddings/token_type_embeddings"
-
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        super().__init__(checkpoint.prefix, checkpoint)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        shape = super().shape(name)
-        return (max(2, shape[0]), *shape[1:]) if name == self._TABLE else shape
-
-    def read(self, name: str) -> np.ndarray:
-        value = super().read(name)
-        return np.repeat(value[:1], self.shape(name)[0], axis=0) if name == self._TABLE else value
-
-    @functools.cached_property
-    def config(self) -> BertConfig | None:
-        config = super().config
-        if config is None or self._TABLE not in self.names:
-            return config
-        return dataclasses.replace(config, type_vocab_size=max(2, config.type_vocab_size))
 
 
 class Tensors(Mapping[str, np.ndarray]):

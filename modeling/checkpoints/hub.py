@@ -11,8 +11,8 @@ from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING
 from bert_keras.modeling.released import find_on_hugging_face
 from bert_keras.storage import paths
 from bert_keras.storage.hub import SCHEME, fetch, split_name
-from bert_keras.storage.tokenizer_files import TOKENIZER_FILES
-from bert_keras.storage.vocabulary import VOCABULARY_FILE
+from bert_keras.storage.tokenizer.files import TOKENIZER_FILES
+from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE
 
 log = logging.getLogger("bert_keras")
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.modeling.config import BertConfig
-from bert_keras.storage.casing import changes_many, is_cased
-from bert_keras.storage.vocabulary import Tokens, read_tokens
+from bert_keras.storage.tokenizer.casing import changes_many, is_cased
+from bert_keras.storage.tokenizer.vocabulary import Tokens, read_tokens
 
 log = logging.getLogger("bert_keras")
 
@@ -30,7 +30,7 @@ def check_vocabulary(
     a fixed list.
 
     Args:
-        vocab_file: path of a vocabulary, see `storage.vocabulary.read_tokens`.
+        vocab_file: path of a vocabulary, see `storage.tokenizer.vocabulary.read_tokens`.
         config: of the model.
         do_lower_case: whether the text is lower-cased; None: unknown.
         strip_accents: whether the text loses its accents; None: as do_lower_case.

@@ -18,7 +18,7 @@ from bert_keras.data_prep.pretraining.masking import MaskingVocabulary, shuffle
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.records.writing import read_metadata
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.storage.vocabulary import vocabulary_digest
+from bert_keras.storage.tokenizer.vocabulary import vocabulary_digest
 
 TEXT = "ab c def\ngh i\njklm no\n\npq r\nstu\nvw x y z\nab\n\nno pq\nrs tu vw\n"
 

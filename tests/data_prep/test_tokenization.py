@@ -4,7 +4,7 @@ from reference_tokenizer import write_vocab
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer, load_vocab
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens, files_of_vocabulary
 from bert_keras.storage import paths
-from bert_keras.storage.tokenizer_files import Fact
+from bert_keras.storage.tokenizer.keys import Fact
 
 
 def test_ids_are_those_of_the_original(golden_texts):

@@ -10,7 +10,7 @@ import convert_checkpoint
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.prediction import FillMask
-from bert_keras.storage.vocabulary import read_tokens, vocabulary_bytes, vocabulary_in
+from bert_keras.storage.tokenizer.vocabulary import read_tokens, vocabulary_bytes, vocabulary_in
 from tests.support.known_models import TOKENS, random_model, write_model
 
 MODEL = random_model(num_hidden_layers=1)

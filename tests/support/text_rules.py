@@ -2,7 +2,7 @@
 
 import random
 
-from bert_keras.storage.tokenizer_keys import TextRules
+from bert_keras.storage.tokenizer.keys import TextRules
 
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _WORDS = ("a", "b", "##a", "##b", "é", "σ", "ς", "##σ", "##ς", "ασ", "ας", "x", "[", "]", "mask", "sep", "日", "E", "É")

@@ -64,8 +64,8 @@ def compare(model: ModelFolder) -> Comparison:
     texts = read_texts()
     if model.settings["task"] == "vectors":
         return _compare_vectors(model, texts)
-    import torch
-    import transformers
+    import torch  # pyright: ignore[reportMissingImports]
+    import transformers  # pyright: ignore[reportMissingImports]
 
     end, outputs = _CLASSES[model.settings["task"]]
     tokenizer = transformers.AutoTokenizer.from_pretrained(model.folder)
@@ -118,7 +118,7 @@ def _note_outputs(found: Comparison, text: Texts, ours: np.ndarray, theirs: np.n
 
 
 def _compare_vectors(model: ModelFolder, texts: Sequence[Texts]) -> Comparison:
-    import sentence_transformers
+    import sentence_transformers  # pyright: ignore[reportMissingImports]
 
     found = Comparison(f"sentence-transformers {sentence_transformers.__version__}")
     parts = [part for text in texts for part in ([text] if isinstance(text, str) else text)]

@@ -157,7 +157,7 @@ export class Tokenizer {
    */
   constructor(tables, tokens) {
     this._longestWord = tables.longest_word ?? 200;
-    /** Whether the rules of another library hold: TextRules in storage/tokenizer_keys.py. */
+    /** Whether the rules of another library hold: TextRules in storage/tokenizer/keys.py. */
     this.isForeign = tables.is_foreign ?? false;
     const special = [...(tables.special_tokens ?? [])].sort((one, other) => other.length - one.length);
     const literal = (token) => token.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling.config import BertConfig
 from bert_keras.settings.groups import DistillationSettings
-from bert_keras.storage.vocabulary import vocabulary_digest
+from bert_keras.storage.tokenizer.vocabulary import vocabulary_digest
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import files_of_vocabulary, find_casing
 from bert_keras.mistakes import Message
 from bert_keras.settings.model_files import ModelSettings
-from bert_keras.storage.vocabulary import vocabulary_in
+from bert_keras.storage.tokenizer.vocabulary import vocabulary_in
 from bert_keras.tasks.dry_run.findings import Findings
 from bert_keras.tasks.dry_run.statistics import spread
 

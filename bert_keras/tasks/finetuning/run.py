@@ -29,7 +29,7 @@ from bert_keras.runs.same_run import EVALUATION_FACTS
 from bert_keras.settings.effects import refuse
 from bert_keras.settings.groups import FineTuningSettings, free_settings, values_of
 from bert_keras.storage.json_files import readable_json
-from bert_keras.storage.vocabulary import vocabulary_digest
+from bert_keras.storage.tokenizer.vocabulary import vocabulary_digest
 from bert_keras.tasks.finetuning.data import (
     EVALUATION_FILE,
     describe_evaluation_data,

@@ -14,7 +14,7 @@ from bert_keras.modeling import BertConfig, check_vocabulary, with_vocab_size
 from bert_keras.modeling.checkpoints.hugging_face_config import given_config
 from bert_keras.modeling.objectives.replaced_tokens import generator_config
 from bert_keras.storage import paths
-from bert_keras.storage.vocabulary import Tokens, read_tokens, vocabulary_digest
+from bert_keras.storage.tokenizer.vocabulary import Tokens, read_tokens, vocabulary_digest
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
 
 log = logging.getLogger("bert_keras")

@@ -55,7 +55,7 @@ from bert_keras.runs.run_dir import ALL_STEPS, RunDir
 from bert_keras.settings.devices import PRECISIONS
 from bert_keras.settings.effects import refuse
 from bert_keras.settings.groups import free_settings, values_of
-from bert_keras.storage.vocabulary import VOCABULARY_FILE, vocabulary_bytes
+from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, vocabulary_bytes
 from bert_keras.tasks.pretraining.input import read_input
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
 

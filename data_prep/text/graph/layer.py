@@ -11,8 +11,8 @@ from bert_keras.data_prep.text.model_inputs import check_sequence_length
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 from bert_keras.mistakes import Mistake
-from bert_keras.storage.tokenizer_keys import TEXT_RULES, TextRules
-from bert_keras.storage.vocabulary import Tokens
+from bert_keras.storage.tokenizer.keys import TEXT_RULES, TextRules
+from bert_keras.storage.tokenizer.vocabulary import Tokens
 
 FEATURES = ("input_ids", "input_mask", "segment_ids")
 

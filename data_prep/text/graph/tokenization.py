@@ -18,8 +18,8 @@ from bert_keras.data_prep.text.splitting import WordpieceTokenizer
 from bert_keras.data_prep.text.tokenization import special_pattern
 from bert_keras.data_prep.text.vocabulary_files import load_vocab
 from bert_keras.mistakes import Mistake
-from bert_keras.storage.tokenizer_keys import ORIGINAL_RULES, TextRules
-from bert_keras.storage.vocabulary import read_tokens
+from bert_keras.storage.tokenizer.keys import ORIGINAL_RULES, TextRules
+from bert_keras.storage.tokenizer.vocabulary import read_tokens
 
 _UNKNOWN = "[UNK]"
 _MASK = "[MASK]"

@@ -11,7 +11,6 @@ tokenizer_config.json. A generic class, such as `PreTrainedTokenizerFast`, takes
 that would give other tokens is refused by the name of its key. docs/guides/checkpoints.md lists the keys.
 """
 
-import dataclasses
 import functools
 import json
 import logging
@@ -21,15 +20,15 @@ from typing import Any
 
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import json_files, paths, text_files
-from bert_keras.storage.tokenizer_json import (
+from bert_keras.storage.tokenizer.json_file import (
     LONGEST_WORD,
     LONGEST_WORD_OF_OTHERS,
     SPECIAL_TOKENS,
     TOKENIZER_JSON,
     TokenizerJson,
 )
-from bert_keras.storage.tokenizer_keys import HARMLESS, KEYS, LISTS, NAMED, TEXT_RULES, TextRules
-from bert_keras.storage.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE, Tokens, read_tokens
+from bert_keras.storage.tokenizer.keys import HARMLESS, KEYS, LISTS, NAMED, TEXT_RULES, Fact, TextRules
+from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE, Tokens, read_tokens
 
 log = logging.getLogger("bert_keras")
 
@@ -44,20 +43,6 @@ _UNKNOWN_LENGTH = 10**18
 _PARTS = {"normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer"}
 _PAIR = [("[CLS]", 0), ("A", 0), ("[SEP]", 0), ("B", 1), ("[SEP]", 1)]
 _CASING = ("do_lower_case", "strip_accents")
-
-
-@dataclasses.dataclass(frozen=True)
-class Fact:
-    """What the files decide: a value, and the file that sets it; None: no file does, and `reason` says why it holds."""
-
-    value: Any
-    file: str | None
-    reason: str = ""
-
-    @property
-    def source(self) -> str:
-        """Where the value comes from, in words."""
-        return f"set in {self.file}" if self.file else self.reason
 
 
 class TokenizerFiles:

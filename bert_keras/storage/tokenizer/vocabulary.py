@@ -10,7 +10,7 @@ from typing import Any
 
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import json_files, paths, text_files
-from bert_keras.storage.tokenizer_json import LONGEST_WORD, TokenizerJson
+from bert_keras.storage.tokenizer.json_file import LONGEST_WORD, TokenizerJson
 
 VOCABULARY_FILE = "vocab.txt"
 TOKENIZER_CONFIG = "tokenizer_config.json"

@@ -6,7 +6,7 @@ from types import EllipsisType
 from typing import Any
 
 from bert_keras.mistakes import Mistake
-from bert_keras.storage.tokenizer_json import SPECIAL_TOKENS
+from bert_keras.storage.tokenizer.json_file import SPECIAL_TOKENS
 
 # Our key, which holds TextRules.
 TEXT_RULES = "text_rules"
@@ -35,6 +35,20 @@ HARMLESS = frozenset(
         *("padding", "padding_side", "pad_to_multiple_of", "pad_token_type_id", "clean_up_tokenization_spaces"),
     )
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class Fact:
+    """What the files decide: a value, and the file that sets it; None: no file does, and `reason` says why it holds."""
+
+    value: Any
+    file: str | None
+    reason: str = ""
+
+    @property
+    def source(self) -> str:
+        """Where the value comes from, in words."""
+        return f"set in {self.file}" if self.file else self.reason
 
 
 @dataclasses.dataclass(frozen=True)

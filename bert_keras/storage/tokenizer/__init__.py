@@ -1,0 +1,1 @@
+"""The files of a tokenizer: vocabularies, and how text becomes tokens."""
