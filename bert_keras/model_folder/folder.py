@@ -315,7 +315,9 @@ class ModelFolder(os.PathLike[str]):
     def preparation(self) -> Preparation:
         """The settings that prepare text. The log reports the casing."""
         config, casing = self.config, (self._given["do_lower_case"], self._given["strip_accents"])
-        return find_preparation(self.tokenizer_files, self._tokens, config, self.settings_of_run, *casing, self.has_modules)
+        return find_preparation(
+            self.tokenizer_files, self._tokens, config, self.settings_of_run, *casing, self.has_modules
+        )
 
     @functools.cached_property
     def tokenizer(self) -> FullTokenizer:

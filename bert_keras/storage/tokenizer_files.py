@@ -185,16 +185,24 @@ class TokenizerFiles:
 
     def _added(self) -> Iterator[tuple[str, Any]]:
         """Yields each special or added token, a str or a dict, with its file."""
-        for name, values in ((TOKENIZER_CONFIG, self.config), (SPECIAL_TOKENS_MAP, self._read(SPECIAL_TOKENS_MAP))):
-            file = self._file(name)
+        # With this key, transformers does not read the older files.
+        is_whole = self.is_foreign and "added_tokens_decoder" in self.config
+        older = {} if is_whole else {SPECIAL_TOKENS_MAP: self._read(SPECIAL_TOKENS_MAP)}
+        named = set()
+        for name, values in {TOKENIZER_CONFIG: self.config, **older}.items():
             for key, value in values.items():
+                tokens = []
                 if key.endswith("_token") and isinstance(value, str | dict):
-                    yield file, value
+                    tokens = [value]
                 elif key in LISTS and value:
-                    for token in value.values() if isinstance(value, dict) else value:
-                        yield file, token
-        yield from ((self._file(ADDED_TOKENS), token) for token in self._read(ADDED_TOKENS))
-        yield from ((self._file(TOKENIZER_JSON), token) for token in (self._json.added if self._json else ()))
+                    tokens = [*(value.values() if isinstance(value, dict) else value)]
+                if key in NAMED or isinstance(value, list):
+                    named |= {_content(token) for token in tokens}
+                yield from ((self._file(name), token) for token in tokens)
+        for token in () if is_whole else self._read(ADDED_TOKENS):
+            yield self._file(ADDED_TOKENS), {"content": token, "normalized": token not in named}
+        if self._json and (self.is_generic or not is_whole):
+            yield from ((self._json.file, token) for token in self._json.added)
 
     @functools.cached_property
     def rules(self) -> TextRules:

@@ -87,7 +87,7 @@ def with_blank_tokens(tokens: Tokens, num_rows: int) -> Tokens:
         return tokens
     level = logging.INFO if _is_padding(len(tokens), num_rows) else logging.WARNING
     log.log(level, "%s has no token for %d of the %d rows of word embeddings", tokens.name, num_spare, num_rows)
-    return Tokens([*tokens, *[""] * num_spare], tokens.name)
+    return Tokens([*tokens, *[""] * num_spare], tokens.name, tokens.longest_word)
 
 
 def with_blank_lines(content: bytes, num_rows: int) -> bytes:

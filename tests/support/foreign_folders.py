@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import json
 import random
+import shutil
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -41,9 +42,9 @@ TEXTS = (
     "日本語 paris中国 ㈱ 豈 𠀀",
     "한국어 각 ᄒ한",
     "he was 😀👍🏽 hungry 👨\u200d👩\u200d👧 ☺\ufe0f",
-    "\uf0b7 he con\x01trol\x07 a\x0bb tab\tnew\nline zero\u200bwidth so\u00adft \ufeffbom a\u2028b a\x85b nb\u00a0sp \ufffd",
+    "\uf0b7 he con\x01trol\x07 a\x0bb tab\tnew\nline zero\u200bwidth so\u00adft \ufeffbom a\u2028b a\x85b nb\u00a0sp",
     "title [SEP] body [MASK] he[CLS]was [UNK]",
-    "[sep] [ MASK ] [mask] [MASK][MASK] [E1] he[E1] <url>",
+    "[sep] [ MASK ] [mask] [MASK][MASK] [E1] he[E1] [e1] <url>",
     "x" * 100 + " he",
     "he " + "x" * 101 + " was",
     "was " + "ab" * 75 + " , é" + "ß" * 99,
@@ -77,10 +78,12 @@ class Odd:
         change: puts it into the files.
         refused_as: words of a refusal: the key, or the part of the file; "": the value may not be refused.
         only: where the value is refused: "generic" or "bert" for the classes, "types" for those whose second text has
-            the type 1, "" for all.
+            the type 1, "added" if no newer key names the added tokens, "" for all.
         needs: a file that the value is in.
         vocabulary: of texts whose capitals ("cased") or accents ("accented") stay, or both ("all"); "" for neither.
             A folder has one value that sets it.
+        after: changes the folder when it is written; None: nothing.
+        may_be_asked: words of a question that the folder may leave open.
     """
 
     change: Callable[[Files], Any]
@@ -88,6 +91,8 @@ class Odd:
     only: str = ""
     needs: str = CONFIG
     vocabulary: str = ""
+    after: Callable[[Any], Any] | None = None
+    may_be_asked: str = ""
 
 
 def _set(**values: Any) -> Callable[[Files], Any]:
@@ -176,6 +181,25 @@ def _one_type(files: Files) -> None:
 def _template(*parts: tuple[str, int]) -> Callable[[Files], Any]:
     items = [{"Sequence" if name in "AB" else "SpecialToken": {"id": name, "type_id": type_}} for name, type_ in parts]
     return lambda files: files[TOKENIZER]["post_processor"].update(pair=items)
+
+
+def _add_weights(folder: Any) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    file = folder / "model.safetensors"
+    weights = load_file(file) | {"loss_fct.weight": torch.ones(3), "temperature": torch.ones(1)}
+    save_file(weights, file, metadata={"format": "pt"})
+
+
+def _drop_class(folder: Any) -> None:
+    values = json.loads((folder / MODEL_JSON).read_text())
+    del values["architectures"]
+    (folder / MODEL_JSON).write_text(json.dumps(values))
+
+
+def _nothing(files: Files) -> None:
+    pass
 
 
 _SECOND_SEP = (("[CLS]", 0), ("A", 0), ("[SEP]", 0), ("[SEP]", 0), ("B", 1), ("[SEP]", 1))
@@ -268,8 +292,19 @@ ODD: Mapping[str, Odd] = {
             {"special_tokens_map.json": _names() | {"mask_token": _added("[MASK]", lstrip=True)}}
         ),
         "lstrip",
+        "added",
     ),
-    "added_tokens.json": Odd(lambda files: files.update({"added_tokens.json": {"[E1]": TOKENS.index("[E1]")}})),
+    "added_tokens.json": Odd(
+        lambda files: files.update({"added_tokens.json": {"[E1]": TOKENS.index("[E1]")}}), "normalized", "added"
+    ),
+    "added_tokens.json, named": Odd(
+        lambda files: files.update(
+            {
+                "added_tokens.json": {"[E1]": TOKENS.index("[E1]")},
+                "special_tokens_map.json": _names() | {"additional_special_tokens": ["[E1]"]},
+            }
+        )
+    ),
     "files differ": Odd(_differ, VOCABULARY, needs=TOKENIZER),
     "ids swapped": Odd(_swap),
     "one type": Odd(_one_type),
@@ -315,6 +350,12 @@ ODD: Mapping[str, Odd] = {
         _in_json("post_processor", {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}),
         needs=TOKENIZER,
     ),
+    "more weights": Odd(_nothing, after=_add_weights),
+    "no class": Odd(_nothing, after=_drop_class, may_be_asked="task"),
+    "two files of weights": Odd(
+        _nothing, after=lambda folder: shutil.copy(folder / "model.safetensors", folder / "model.fp16.safetensors")
+    ),
+    "padded table": Odd(lambda files: files[MODEL_JSON].update(vocab_size=len(TOKENS) + 6)),
     "no post_processor": Odd(_in_json("post_processor", None), "post_processor", "generic", needs=TOKENIZER),
 }
 CLASSES = (
@@ -375,7 +416,14 @@ class Case:
         """The words of which one must be in the refusal; no words: the folder must open."""
         has_types = "types" in self.odd or not self.is_generic and not self.tokenizer.startswith("Distil")
         has_types &= not {"no types", "one type"} & set(self.odd)
-        kinds = ("", "generic" if self.is_generic else "bert", "types" if has_types else "")
+        has_names = any(name.startswith(("added ", "additional", "extra as list", "map of")) for name in self.odd)
+        has_names |= "added" in self.odd
+        kinds = (
+            "" if has_names else "added",
+            "",
+            "generic" if self.is_generic else "bert",
+            "types" if has_types else "",
+        )
         found = [ODD[name].refused_as for name in self.odd if ODD[name].only in kinds]
         of_class = ["tokenizer_class"] if self.tokenizer in WRONG or self._is_of_albert else []
         return [name for name in found if name] + of_class
@@ -477,6 +525,9 @@ def write_case(folder: Any, case: Case) -> None:
         getattr(transformers, prefix + HEADS[case.head][0]), getattr(transformers, f"{prefix}Config")(**values)
     )(folder)
     write_files(folder, files)
+    for name in case.odd:
+        if after := ODD[name].after:
+            after(folder)
 
 
 def save_random(class_: Any, config: Any) -> Callable[[Any], None]:
