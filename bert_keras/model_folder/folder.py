@@ -235,11 +235,13 @@ class ModelFolder(os.PathLike[str]):
         """Whether the model answers by the rules of another library, which trained its head."""
         if self.has_task_file or self.is_export or self.path is None:
             return False
+        if self.has_modules:
+            return True
         try:
             found = self._of_other_library
         except OpenQuestion:
             return True
-        return self.has_modules or found is not None and (self._uses_head or found["task"] not in TASKS_OF_PRETRAINING)
+        return found is not None and (self._uses_head or found["task"] not in TASKS_OF_PRETRAINING)
 
     @functools.cached_property
     def tokenizer_files(self) -> TokenizerFiles:

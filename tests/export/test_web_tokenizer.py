@@ -6,6 +6,7 @@ import unicodedata
 import pytest
 from node import run_node
 from reference_tokenizer import MODES, random_texts, write_odd_vocab
+from text_rules import FOREIGN, TOKENS, texts_with_special_tokens
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.words import split_words
@@ -34,9 +35,7 @@ function main({ tables, texts }) {
 
 
 def case_of(tokenizer, texts):
-    basic = tokenizer.basic_tokenizer
-    tables = unicode_tables(basic.do_lower_case, basic.strip_accents)
-    return {"tables": tables, "tokens": tokenizer.tokens, "texts": texts}
+    return {"tables": unicode_tables(tokenizer), "tokens": tokenizer.tokens, "texts": texts}
 
 
 def expected_of(tokenizer, text):
@@ -102,5 +101,10 @@ def test_words_of_running_text(tmp_path):
         "东",
     ]
     texts = random_texts(2_000, marks)
-    found = run_node(tmp_path / "node", _SPLIT, {"tables": unicode_tables(True, True), "texts": texts})
+    found = run_node(tmp_path / "node", _SPLIT, {"tables": unicode_tables(FullTokenizer(["[UNK]"])), "texts": texts})
     assert found == [[list(span) for span in split_words(text)] for text in texts]
+
+
+def test_the_rules_of_another_library(tmp_path):
+    """The same texts are in tests/data_prep/test_text_rules.py, for Python and graphs."""
+    check(tmp_path / "node", [FullTokenizer(TOKENS, *mode, FOREIGN) for mode in MODES], texts_with_special_tokens())

@@ -80,10 +80,5 @@ def _write_page(source: Source, web: pathlib.Path) -> None:
     }
     (web / "model.json").write_text(json.dumps(described, ensure_ascii=False) + "\n", encoding="utf-8")
     (web / "vocab.txt").write_text("".join(f"{token}\n" for token in tokenizer.tokens), encoding="utf-8")
-    basic = tokenizer.basic_tokenizer
-    tables = unicode_tables(basic.do_lower_case, basic.strip_accents)
-    tables["tokenizer"]["longest_word"] = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
-    tables["tokenizer"] |= tokenizer.rules.to_json()
-    if tokenizer.rules.is_foreign:
-        tables["tokenizer"]["sigma_contexts"] = None
+    tables = unicode_tables(tokenizer)
     (web / "unicode.json").write_text(json.dumps(tables, separators=(",", ":")) + "\n")

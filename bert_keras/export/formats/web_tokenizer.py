@@ -7,13 +7,14 @@ import numpy as np
 
 from bert_keras.data_prep.text.characters import is_dropped_mark
 from bert_keras.data_prep.text.graph import code_point_tables as tables
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.words import is_of_word
 
 _SPACES = "".join(char for char in map(chr, range(0x110000)) if char.isspace())
 
 
-def unicode_tables(do_lower_case: bool, strip_accents: bool) -> dict[str, Any]:
-    """Returns the rules of characters of a `BasicTokenizer` and of `split_words`, for JSON.
+def unicode_tables(tokenizer: FullTokenizer) -> dict[str, Any]:
+    """Returns the rules of characters and texts of a tokenizer and of `split_words`, for JSON.
 
     Returns:
         dict of "unicode_version"; "white_space", the characters that `str.strip` removes; "tokenizer" and "splitter",
@@ -21,10 +22,14 @@ def unicode_tables(do_lower_case: bool, strip_accents: bool) -> dict[str, Any]:
         a digit and 4 for a capital letter. Each table is a list of runs: the difference from one code point to the
         next, and for how many code points it is the same.
     """
+    basic, longest_word = tokenizer.basic_tokenizer, tokenizer.wordpiece_tokenizer.max_input_chars_per_word
+    of_tokenizer = _of_mode(basic.do_lower_case, basic.strip_accents) | {"longest_word": longest_word}
+    if tokenizer.rules.is_foreign:
+        of_tokenizer["sigma_contexts"] = None
     return {
         "unicode_version": unicodedata.unidata_version,
         "white_space": _SPACES,
-        "tokenizer": _of_mode(do_lower_case, strip_accents),
+        "tokenizer": of_tokenizer | tokenizer.rules.to_json(),
         "splitter": _of_mode(False, False),
         "character_classes": _runs(tables.table_of(_class_of)),
     }

@@ -97,7 +97,9 @@ class GraphTokenizer(tf.Module):
     def _tokenize_parts(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         """Returns the tokens of texts with special tokens: each special token is a part of its own."""
         # Remove bytes that are not UTF-8 first: they may be inside a special token.
-        decoded = _encode(tf.strings.unicode_decode(texts, "UTF-8", errors="ignore"))
+        codes = tf.strings.unicode_decode(texts, "UTF-8", errors="ignore")
+        # The split ends at a NUL, which the tokenizer removes as this character.
+        decoded = _encode(codes.with_flat_values(tf.where(codes.flat_values == 0, 0x200B, codes.flat_values)))
         pattern = self._special_pattern
         parts = tensorflow_text.regex_split(decoded, pattern, keep_delim_regex_pattern=pattern)  # [B, (parts)]
         is_equal = parts.flat_values[:, tf.newaxis] == self._special_tokens  # [P, S]
