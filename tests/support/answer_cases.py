@@ -173,7 +173,11 @@ def found_in_node(folder):
         model = {"settings": settings, "fields": fields_of(settings), "network": network}
         cases.append({"model": model, "item": case["item"], "options": case.get("options", {})})
     given = {"tokens": TABLE["tokens"], "limits": vars(Limits()), "texts": TABLE["texts"], "cases": cases}
-    return run_node(folder, IN_NODE, given | {"tables": [unicode_tables(FullTokenizer(["[UNK]"], is_uncased)) for is_uncased in (False, True)]})
+    return run_node(
+        folder,
+        IN_NODE,
+        given | {"tables": [unicode_tables(FullTokenizer(["[UNK]"], is_uncased)) for is_uncased in (False, True)]},
+    )
 
 
 def differences_of(case, answer):
