@@ -72,7 +72,6 @@ def test_classes_without_names_have_those_of_transformers(tmp_path):
             "config.json: num_labels is 0, but must be a whole number",
         ),
         ("tokenizer_config.json", {"model_max_length": 0}, "tokenizer_config.json: model_max_length is 0, but must be"),
-        ("sentence_bert_config.json", {"max_seq_length": "8"}, 'sentence_bert_config.json: max_seq_length is "8", but'),
     ],
 )
 def test_a_wrong_value_is_refused_by_its_file(tmp_path, file, values, message):

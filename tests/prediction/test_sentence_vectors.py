@@ -150,6 +150,7 @@ def test_texts_are_lower_cased_whatever_the_tokenizer_does(model_of, convert, ca
         ("1_Pooling/config.json", '{"pooling_mode": "lasttoken"}', "the pooling is lasttoken, but must be one of cls"),
         ("1_Pooling/config.json", '{"include_prompt": false}', "include_prompt is false, which bert-keras does not su"),
         ("1_Pooling/config.json", '{"pooling_mode": "mean", "gamma": 2}', "gamma is 2, which bert-keras does not supp"),
+        ("sentence_bert_config.json", '{"max_seq_length": "8"}', 'max_seq_length is "8", but must be a whole number'),
         ("sentence_bert_config.json", '{"do_lower_case": "yes"}', "do_lower_case is .yes., which bert-keras does not"),
         (
             "sentence_bert_config.json",

@@ -42,7 +42,7 @@ TEXTS = (
     "日本語 paris中国 ㈱ 豈 𠀀",
     "한국어 각 ᄒ한",
     "he was 😀👍🏽 hungry 👨\u200d👩\u200d👧 ☺\ufe0f",
-    "\uf0b7 he con\x01trol\x07 a\x0bb tab\tnew\nline zero\u200bwidth so\u00adft \ufeffbom a\u2028b a\x85b nb\u00a0sp \ufffd",  # noqa: E501
+    "\uf0b7 he con\x01trol\x07 a\x0bb tab\tnew\nline zero\u200bwidth so\u00adft \ufeffbom a\u2028b a\x85b nb\u00a0sp",
     "title [SEP] body [MASK] he[CLS]was [UNK]",
     "[sep] [ MASK ] [mask] [MASK][MASK] [E1] he[E1] [e1] <url>",
     "x" * 100 + " he",

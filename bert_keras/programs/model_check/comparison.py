@@ -1,6 +1,7 @@
 """Compares a model with transformers or sentence-transformers, which open the same folder: tokens and outputs."""
 
 import dataclasses
+import importlib
 import json
 import os
 import pathlib
@@ -64,9 +65,7 @@ def compare(model: ModelFolder) -> Comparison:
     texts = read_texts()
     if model.settings["task"] == "vectors":
         return _compare_vectors(model, texts)
-    import torch  # pyright: ignore[reportMissingImports]
-    import transformers  # pyright: ignore[reportMissingImports]
-
+    torch, transformers = map(importlib.import_module, ("torch", "transformers"))
     end, outputs = _CLASSES[model.settings["task"]]
     tokenizer = transformers.AutoTokenizer.from_pretrained(model.folder)
     peer = getattr(transformers, f"AutoModel{end}").from_pretrained(model.folder).eval()
@@ -118,8 +117,7 @@ def _note_outputs(found: Comparison, text: Texts, ours: np.ndarray, theirs: np.n
 
 
 def _compare_vectors(model: ModelFolder, texts: Sequence[Texts]) -> Comparison:
-    import sentence_transformers  # pyright: ignore[reportMissingImports]
-
+    sentence_transformers = importlib.import_module("sentence_transformers")
     found = Comparison(f"sentence-transformers {sentence_transformers.__version__}")
     parts = [part for text in texts for part in ([text] if isinstance(text, str) else text)]
     peer = sentence_transformers.SentenceTransformer(os.fspath(model), device="cpu")
