@@ -22,8 +22,8 @@ from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of_run
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, given_config
 from bert_keras.modeling.checkpoints.hugging_face_task import TASKS_OF_PRETRAINING, OpenQuestion, task_of_config
+from bert_keras.modeling.checkpoints.loading import OneTokenType
 from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
-from bert_keras.modeling.checkpoints.token_types import OneTokenType
 from bert_keras.modeling.checkpoints.vocabulary import with_blank_lines, with_blank_tokens
 from bert_keras.storage import paths, writing
 from bert_keras.storage.tokenizer.files import TokenizerFiles

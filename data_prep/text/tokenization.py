@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from bert_keras.data_prep.text.characters import as_in_transformers, is_dropped_mark
 from bert_keras.data_prep.text.decoding import join_tokens
-from bert_keras.data_prep.text.piece_memo import PieceMemo
 from bert_keras.data_prep.text.splitting import (
     LONGEST_WORD_TO_SPLIT,
     BasicTokenizer,
+    PieceMemo,
     WordpieceTokenizer,
     convert_to_unicode,
 )

@@ -2,12 +2,14 @@
 
 import dataclasses
 import fnmatch
+import functools
 import glob
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import keras
+import numpy as np
 
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.files import Checkpoint, open_checkpoint
@@ -58,6 +60,33 @@ class LoadReport:
         if self.unused:
             parts.append(f"unused: {', '.join(self.unused)}")
         return "; ".join(parts)
+
+
+class OneTokenType(Checkpoint):
+    """A checkpoint for which the tokens of a second text have the type 0, as those of the first.
+
+    It reads the first row of the table of types for each type. So these weights answer so in every program.
+    """
+
+    _TABLE = "bert/embeddings/token_type_embeddings"
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        super().__init__(checkpoint.prefix, checkpoint)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        shape = super().shape(name)
+        return (max(2, shape[0]), *shape[1:]) if name == self._TABLE else shape
+
+    def read(self, name: str) -> np.ndarray:
+        value = super().read(name)
+        return np.repeat(value[:1], self.shape(name)[0], axis=0) if name == self._TABLE else value
+
+    @functools.cached_property
+    def config(self) -> BertConfig | None:
+        config = super().config
+        if config is None or self._TABLE not in self.names:
+            return config
+        return dataclasses.replace(config, type_vocab_size=max(2, config.type_vocab_size))
 
 
 def weights_by_name(model: keras.Model) -> dict[str, keras.Variable]:
