@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from bert_keras.model_folder.sentence_transformers import KEYS_OF_FILES
+from bert_keras.model_folder.sentence_transformers import KEYS_OF_FILES, length_of_encoder
 from bert_keras.modeling.checkpoints.families import FAMILIES
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, keys_of_config
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
@@ -66,7 +66,7 @@ def _of_tokenizer(model: Any) -> list[Decision]:
     of_length = _place(longest, "model_max_length or max_len") if longest else f"{HUGGING_FACE_FILE}, positions"
     length = preparation.longest
     if model.has_modules:
-        length, of_length = model.max_seq_length, f"sentence_bert_config.json, or else {of_length}"
+        length, of_length = length_of_encoder(model.folder, True), f"sentence_bert_config.json, or else {of_length}"
     places = [VOCABULARY_FILE, *([TOKENIZER_JSON] if files.has_json else [])]
     places = [name for name in places if paths.is_file(paths.join(files.folder, name))]
     names = [paths.name(place) if "/" in place else place for place in files.special_tokens.values()]
