@@ -99,7 +99,7 @@ def _of_network(model: Any) -> list[Decision]:
     architectures, labels = config.get("architectures"), model.labels
     heads = ", ".join(checkpoint.heads) or "none"
     kinds = collections.Counter(checkpoint.dtype(name) for name in checkpoint.names)
-    weights = ", ".join(f"{count} of {kind}" for kind, count in kinds.most_common())
+    weights = ", ".join(f"{count} of {number_format}" for number_format, count in kinds.most_common())
     try:
         task = model.settings["task"] if model.has_head else "none: an encoder"
     except OpenQuestion:

@@ -12,21 +12,19 @@ from typing import Any, Self, cast
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE, check_special_tokens
 from bert_keras.mistakes import MissingFile, Mistake, Setting
-from bert_keras.model_folder.facts import Decision, decisions, line_of
+from bert_keras.model_folder.foreign import ForeignFolder
 from bert_keras.model_folder.preparation import Preparation, find_preparation
 from bert_keras.model_folder.run_files import settings_of_run
-from bert_keras.model_folder.sentence_transformers import MODULES_FILE, Modules, length_of_encoder
+from bert_keras.model_folder.sentence_transformers import MODULES_FILE, Modules
 from bert_keras.model_folder.task_checks import agreed_labels, check_length, read_task, shown_model, without_task
-from bert_keras.modeling import BertConfig, check_config, check_sizes, open_checkpoint, with_vocab_size
+from bert_keras.modeling import BertConfig, check_config, check_sizes, with_vocab_size
 from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of_run
-from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, given_config
-from bert_keras.modeling.checkpoints.hugging_face_task import TASKS_OF_PRETRAINING, OpenQuestion, task_of_config
-from bert_keras.modeling.checkpoints.loading import OneTokenType
+from bert_keras.modeling.checkpoints.hugging_face_config import given_config
+from bert_keras.modeling.checkpoints.hugging_face_task import TASKS_OF_PRETRAINING, OpenQuestion
 from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
 from bert_keras.modeling.checkpoints.vocabulary import with_blank_lines, with_blank_tokens
 from bert_keras.storage import paths, writing
-from bert_keras.storage.tokenizer.files import TokenizerFiles
 from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes
 
 log = logging.getLogger("bert_keras")
@@ -38,7 +36,7 @@ _CONFIG_FILE = "bert_config.json"
 _SPECIAL_TOKENS = ("[CLS]", "[SEP]", "[MASK]", "[UNK]")
 
 
-class ModelFolder(os.PathLike[str]):
+class ModelFolder(ForeignFolder):
     """A model with all that belongs to it. Its files are read when they are needed, and only once.
 
     The object is a path, so you can give it wherever the path of a model is needed.
@@ -161,13 +159,6 @@ class ModelFolder(os.PathLike[str]):
         return self
 
     @functools.cached_property
-    def decided(self) -> list[Decision]:
-        """What the files of a model of another library decide, after `check`. The log reports it, once."""
-        found = decisions(self)
-        log.info("%s answers as in the library that made it: %s", self, line_of(found))
-        return found
-
-    @functools.cached_property
     def task(self) -> dict[str, Any] | None:
         """The content of task.json, or what the files of another library say; None if the model has no such head."""
         if self._modules and not self._modules.of_reranker:
@@ -176,22 +167,6 @@ class ModelFolder(os.PathLike[str]):
             found = self._of_other_library
             return found if found and found["task"] not in TASKS_OF_PRETRAINING else None
         return read_task(self.task_file)
-
-    @functools.cached_property
-    def _of_other_library(self) -> dict[str, Any] | None:
-        """What the config.json of a model with a head says about its task; None without such a head."""
-        file = paths.join(self.folder, HUGGING_FACE_FILE)
-        if self.is_export or self.path is None or not paths.is_file(file):
-            return None
-        checkpoint = cast(Checkpoint, self._opened)
-        config = checkpoint.hugging_face_config | (self._modules.of_reranker if self._modules else {})
-        length = length_of_encoder(self.folder, self.has_modules)
-        return task_of_config(config, file, checkpoint.heads, length, **self._facts)
-
-    @property
-    def has_head(self) -> bool:
-        """Whether the files say a task: an export, a fine-tuned model, or a model of another library with a head."""
-        return self.is_export or self.has_task_file or self.has_modules or self._of_other_library is not None
 
     @functools.cached_property
     def settings(self) -> dict[str, Any]:
@@ -218,36 +193,6 @@ class ModelFolder(os.PathLike[str]):
         """The names of the classes in task.json, or else in config.json; None without names."""
         of_task = (self.task or {}).get("labels") if self.has_task_file else None
         return agreed_labels(self.folder, of_task, self.checkpoint and self.checkpoint.labels)
-
-    @functools.cached_property
-    def _opened(self) -> Checkpoint | None:
-        return None if self.path is None or self.is_export else open_checkpoint(self._place)
-
-    @functools.cached_property
-    def checkpoint(self) -> Checkpoint | None:
-        """The open checkpoint; None for an export, and without a path."""
-        found = self._opened
-        if found and self.is_foreign and not self.tokenizer_files.has_token_types.value:
-            found = OneTokenType(found)
-        return self._modules.with_head(found) if found and self._modules else found
-
-    @functools.cached_property
-    def is_foreign(self) -> bool:
-        """Whether the model answers by the rules of another library, which trained its head."""
-        if self.has_task_file or self.is_export or self.path is None:
-            return False
-        if self.has_modules:
-            return True
-        try:
-            found = self._of_other_library
-        except OpenQuestion:
-            return True
-        return found is not None and (self._uses_head or found["task"] not in TASKS_OF_PRETRAINING)
-
-    @functools.cached_property
-    def tokenizer_files(self) -> TokenizerFiles:
-        """The files in the folder that say how text becomes tokens."""
-        return TokenizerFiles(self.folder, self.is_foreign)
 
     def need_checkpoint(self) -> Checkpoint:
         """Returns the open checkpoint of a model with a path. Raises a Mistake for an export."""

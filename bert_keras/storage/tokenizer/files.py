@@ -27,7 +27,16 @@ from bert_keras.storage.tokenizer.json_file import (
     TOKENIZER_JSON,
     TokenizerJson,
 )
-from bert_keras.storage.tokenizer.keys import HARMLESS, KEYS, LISTS, NAMED, TEXT_RULES, Fact, TextRules
+from bert_keras.storage.tokenizer.keys import (
+    LISTS,
+    NAMED,
+    TEXT_RULES,
+    Fact,
+    TextRules,
+    check_keys,
+    content_of,
+    unsupported,
+)
 from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE, Tokens, read_tokens
 
 log = logging.getLogger("bert_keras")
@@ -161,8 +170,8 @@ class TokenizerFiles:
         for file, token in self._added():
             flags = token if isinstance(token, dict) else {}
             if is_other := [name for name in ("lstrip", "rstrip", "single_word", "normalized") if flags.get(name)]:
-                raise _unsupported(file, f"the token {_content(token)} with {is_other[0]}")
-            found.setdefault(_content(token), file)
+                raise unsupported(file, f"the token {content_of(token)} with {is_other[0]}")
+            found.setdefault(content_of(token), file)
         if not self.is_generic:
             of_class = f"the default of {self.tokenizer_class.value}"
             found = {**dict.fromkeys(SPECIAL_TOKENS, of_class), **found}
@@ -182,7 +191,7 @@ class TokenizerFiles:
                 elif key in LISTS and value:
                     tokens = [*(value.values() if isinstance(value, dict) else value)]
                 if key in NAMED or isinstance(value, list):
-                    named |= {_content(token) for token in tokens}
+                    named |= {content_of(token) for token in tokens}
                 yield from ((self._file(name), token) for token in tokens)
         for token in () if is_whole else self._read(ADDED_TOKENS):
             yield self._file(ADDED_TOKENS), {"content": token, "normalized": token not in named}
@@ -231,13 +240,8 @@ class TokenizerFiles:
         return self
 
     def _check_keys(self) -> None:
-        file, unknown = self._file(TOKENIZER_CONFIG), []
-        for key, value in self.config.items():
-            values = KEYS.get(key)
-            if values is None and key not in HARMLESS and not key.endswith("_token"):
-                unknown.append(key)
-            elif values not in (None, ...) and value is not None and value not in values:
-                raise _unsupported(file, f"{key} {json.dumps(value)}")
+        file = self._file(TOKENIZER_CONFIG)
+        unknown = check_keys(self.config, file)
         if unknown and self.is_foreign:
             log.warning("%s has keys that bert-keras does not know, and ignores: %s", file, ", ".join(unknown))
         if self.config.get("tokenize_chinese_chars") is False and not self.is_generic:
@@ -248,19 +252,19 @@ class TokenizerFiles:
             values = self.config if name == TOKENIZER_CONFIG else self._read(name)
             for key, needed in zip(NAMED, SPECIAL_TOKENS, strict=True):
                 if self.is_foreign and key in values and values[key] is None:
-                    raise _unsupported(self._file(name), f"the {key} null")
-                if (token := values.get(key)) is not None and _content(token) != needed:
-                    raise _unsupported(self._file(name), f"the {key} {_content(token)}")
+                    raise unsupported(self._file(name), f"the {key} null")
+                if (token := values.get(key)) is not None and content_of(token) != needed:
+                    raise unsupported(self._file(name), f"the {key} {content_of(token)}")
         added: dict[str, list[str]] = {}
         for file, token in self._added():
-            if (content := _content(token)) not in SPECIAL_TOKENS:
+            if (content := content_of(token)) not in SPECIAL_TOKENS:
                 added.setdefault(file, []).append(content)
         known = set(self.tokens) if self.is_foreign and added else set()
         for file, tokens in added.items():
             if refused := [token for token in tokens if token not in known]:
                 more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
                 found = f"the added tokens {', '.join(refused[:5])}{more}, which "
-                raise _unsupported(file, found + (f"{self.vocab_file} lacks" if known else "bert-keras would split"))
+                raise unsupported(file, found + (f"{self.vocab_file} lacks" if known else "bert-keras would split"))
         if self.is_foreign:
             _ = self.special_tokens
 
@@ -272,29 +276,29 @@ class TokenizerFiles:
 
     def _check_json(self, read: TokenizerJson) -> None:
         for name, needed in _PARTS.items():
-            if (kind := read.part(name).get("type")) != needed:
-                self._report(read.file, name, kind, needed)
+            if (part_type := read.part(name).get("type")) != needed:
+                self._report(read.file, name, part_type, needed)
         normalizer = read.part("normalizer")
         if normalizer.get("handle_chinese_chars") is False:
             self._report_chinese(read.file, "handle_chinese_chars")
         if normalizer.get("clean_text") is False and self.is_foreign:
-            raise _unsupported(read.file, "clean_text false")
+            raise unsupported(read.file, "clean_text false")
         if read.longest_word != LONGEST_WORD_OF_OTHERS and self.is_foreign and not self.is_generic:
             # transformers 4 reads it, and transformers 5 does not.
-            raise _unsupported(read.file, f"{LONGEST_WORD} {read.longest_word}")
+            raise unsupported(read.file, f"{LONGEST_WORD} {read.longest_word}")
         if read.cuts_left and self.is_foreign and "truncation_side" not in self.config:
-            raise _unsupported(read.file, "truncation at the left")
+            raise unsupported(read.file, "truncation at the left")
         if (unknown := read.model.get("unk_token", "[UNK]")) != "[UNK]":
-            raise _unsupported(read.file, f"the unk_token {unknown}")
+            raise unsupported(read.file, f"the unk_token {unknown}")
         if read.post_processor == "TemplateProcessing":
             for key, needed in (("single", _PAIR[:3]), ("pair", _PAIR)):
                 found = read.template(key)
                 if not self.has_token_types.value:
                     found = [(name, type_id) for (name, _), (_, type_id) in zip(found, _PAIR, strict=False)]
                 if found != needed:
-                    raise _unsupported(read.file, "another template than [CLS] A [SEP] B [SEP]")
+                    raise unsupported(read.file, "another template than [CLS] A [SEP] B [SEP]")
         elif read.post_processor != "BertProcessing" and self.is_foreign and self.is_generic:
-            raise _unsupported(read.file, f"the post_processor {read.post_processor}")
+            raise unsupported(read.file, f"the post_processor {read.post_processor}")
         if paths.is_file(text_file := self._file(VOCABULARY_FILE)):
             read.check_equal(text_file, read_tokens(text_file))
 
@@ -320,19 +324,5 @@ class TokenizerFiles:
 
     def _report_chinese(self, file: str, name: str) -> None:
         if self.is_foreign:
-            raise _unsupported(file, f"{name} false")
+            raise unsupported(file, f"{name} false")
         log.warning("%s: %s is false, which is ignored: each Chinese character is a word", file, name)
-
-
-def _content(token: Any) -> str:
-    """Returns the text of a special or added token, which is stored as a str or as an object."""
-    return str(token.get("content") if isinstance(token, dict) else token)
-
-
-def _unsupported(file: str, found: str) -> Mistake:
-    return Mistake(
-        "{} has {}; bert-keras makes the tokens of a plain BERT, so take another model, or remove this from "
-        "the file if your texts never need it",
-        file,
-        found,
-    )

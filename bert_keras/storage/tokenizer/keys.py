@@ -1,6 +1,7 @@
 """The keys of a tokenizer_config.json, and the rules by which texts become sequences."""
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from types import EllipsisType
 from typing import Any
@@ -83,3 +84,29 @@ class TextRules:
 
 
 ORIGINAL_RULES = TextRules()
+
+
+def content_of(token: Any) -> str:
+    """Returns the text of a special or added token, which is stored as a str or as an object."""
+    return str(token.get("content") if isinstance(token, dict) else token)
+
+
+def unsupported(file: str, found: str) -> Mistake:
+    return Mistake(
+        "{} has {}; bert-keras makes the tokens of a plain BERT, so take another model, or remove this from "
+        "the file if your texts never need it",
+        file,
+        found,
+    )
+
+
+def check_keys(values: Mapping[str, Any], file: str) -> list[str]:
+    """Refuses values of a tokenizer_config.json that would give other tokens. Returns the keys that are unknown."""
+    unknown = []
+    for key, value in values.items():
+        harmless = KEYS.get(key)
+        if harmless is None and key not in HARMLESS and not key.endswith("_token"):
+            unknown.append(key)
+        elif harmless not in (None, ...) and value is not None and value not in harmless:
+            raise unsupported(file, f"{key} {json.dumps(value)}")
+    return unknown
