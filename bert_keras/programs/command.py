@@ -80,7 +80,8 @@ class Program:
         """What a command of this program may do instead of its run."""
         names = {"dry_run"} if has_look(self.name) else set()
         # Only a run with checkpoints has steps to repeat.
-        names |= {"verify"} if hasattr(self.settings, "save_checkpoints_steps") else set()
+        has_checkpoints = "save_checkpoints_steps" in {field.name for field in setting_fields(self.settings)}
+        names |= {"verify"} if has_checkpoints else set()
         return [field for field in setting_fields(Instead) if field.name in names]
 
     def read(self, argv: Sequence[str], usage: str | None) -> tuple[Any, str | None]:

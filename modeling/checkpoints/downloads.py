@@ -14,6 +14,7 @@ from bert_keras.modeling.released import ReleasedModel, find_released
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_new_folder
 from bert_keras.storage.download import download, unpack
+from bert_keras.storage.tokenizer.vocabulary import read_tokens
 from bert_keras.storage.writing import whole_folder
 
 log = logging.getLogger("bert_keras")
@@ -82,7 +83,11 @@ def _check_contents(folder: pathlib.Path, model: ReleasedModel) -> None:
         found, needed = getattr(config, field), getattr(released, field)
         if found != needed:
             raise Mistake("{} in {} is {}, not {}", field, RELEASED_FILE, found, needed)
-    check_vocabulary(folder / "vocab.txt", config, model.do_lower_case)
+    vocab_file = folder / "vocab.txt"
+    check_vocabulary(vocab_file, config, model.do_lower_case)
+    if (num_tokens := len(read_tokens(vocab_file))) < config.vocab_size:
+        message = "{} has {} tokens, but the model has {} rows of word embeddings"
+        raise Mistake(message, vocab_file.name, num_tokens, config.vocab_size)
     shape = open_checkpoint(folder / RELEASED_PREFIX).shape(_WORD_EMBEDDINGS)
     if shape != (config.vocab_size, config.hidden_size):
         raise Mistake("{} in {} is {!s}", _WORD_EMBEDDINGS, RELEASED_PREFIX, list(shape))

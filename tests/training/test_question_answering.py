@@ -56,7 +56,7 @@ def task(tmp_path):
             is_path = content is None or isinstance(content, str)
             settings[name] = content if is_path else write_squad(tmp_path / f"{name}.json", content)
         tokenizer = tokenizer or FullTokenizer(write_vocabulary(tmp_path / "vocab.txt"))
-        files = types.SimpleNamespace(tokenizer=tokenizer)
+        files = types.SimpleNamespace(tokenizer=tokenizer, task=None)
         made = QuestionAnswering(SquadSettings(**settings), files, is_threshold_given=given)
         made.prepare(str(tmp_path))
         return made

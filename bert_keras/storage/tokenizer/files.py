@@ -107,8 +107,7 @@ class TokenizerFiles:
         for name, values in ((TOKENIZER_CONFIG, self.config), (_CONFIG, self._model)):
             if isinstance(found := values.get("tokenizer_class"), str):
                 return Fact(found.removesuffix("Fast"), self._file(name))
-        of_family = "AlbertTokenizer" if self._model.get("model_type") == "albert" else _BERT_CLASSES[0]
-        return Fact(of_family, None, "the default")
+        return Fact(_BERT_CLASSES[0], None, "the default")
 
     @property
     def is_generic(self) -> bool:
