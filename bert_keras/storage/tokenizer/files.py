@@ -107,7 +107,8 @@ class TokenizerFiles:
         for name, values in ((TOKENIZER_CONFIG, self.config), (_CONFIG, self._model)):
             if isinstance(found := values.get("tokenizer_class"), str):
                 return Fact(found.removesuffix("Fast"), self._file(name))
-        return Fact(_BERT_CLASSES[0], None, "the default")
+        is_albert = self._json is not None and self._model.get("model_type") == "albert"
+        return Fact("AlbertTokenizer" if is_albert else _BERT_CLASSES[0], None, "the default")
 
     @property
     def is_generic(self) -> bool:
