@@ -4,7 +4,6 @@ import copy
 import dataclasses
 import functools
 import hashlib
-import logging
 import os
 import pathlib
 from typing import Any, Self, cast
@@ -26,8 +25,6 @@ from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
 from bert_keras.modeling.checkpoints.vocabulary import with_blank_lines, with_blank_tokens
 from bert_keras.storage import paths, writing
 from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes
-
-log = logging.getLogger("bert_keras")
 
 EXPORT_FILE = "export.json"
 _FORMATS_OF_FILES = {".onnx": "onnx", ".tflite": "litert"}
