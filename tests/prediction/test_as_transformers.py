@@ -59,6 +59,21 @@ def logits_of(peer, tokenizer, *texts):
         return peer(**tokenizer(*texts, return_tensors="pt")).logits.numpy()
 
 
+def best_span(peer, tokenizer, question, context):
+    """Returns where the best answer starts and ends in a context that the model reads whole.
+
+    As in the original BERT, an answer is one of the spans between the 20 best places, here all.
+    """
+    with torch.no_grad():
+        outputs = peer(**tokenizer(question, context, return_tensors="pt"))
+    tokens = tokenizer(question, context, return_offsets_mapping=True).encodings[0]
+    places = [n for n, part in enumerate(tokens.sequence_ids) if part == 1]
+    start, end = outputs.start_logits[0].numpy(), outputs.end_logits[0].numpy()
+    scores = {(a, b): start[a] + end[b] for a in places for b in places if a <= b}
+    a, b = max(scores, key=scores.__getitem__)
+    return tokens.offsets[a][0], tokens.offsets[b][1]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 class TestEachFamily:
     def test_classes(self, tmp_path, family):
@@ -113,19 +128,10 @@ class TestEachFamily:
                 assert [(each.type, each.start, each.end) for each in answer.entities] == expected
 
     def test_answers(self, tmp_path, family):
-        # As in the original BERT, an answer is one of the spans between the 20 best places, here all.
         peer, tokenizer = make_peer(tmp_path, family, "ForQuestionAnswering", length=20)
-        model = open_model(tmp_path)
         question, context = "is he hungry", "paris is the capital of france , so he ate"
-        with torch.no_grad():
-            outputs = peer(**tokenizer(question, context, return_tensors="pt"))
-        offsets = tokenizer(question, context, return_offsets_mapping=True).encodings[0]
-        places = [n for n, part in enumerate(offsets.sequence_ids) if part == 1]
-        start, end = outputs.start_logits[0].numpy(), outputs.end_logits[0].numpy()
-        scores = {(a, b): start[a] + end[b] for a in places for b in places if a <= b}
-        a, b = max(scores, key=scores.__getitem__)
-        answer = model((question, context))
-        assert (answer.start, answer.end) == (offsets.offsets[a][0], offsets.offsets[b][1])
+        answer = open_model(tmp_path)((question, context))
+        assert (answer.start, answer.end) == best_span(peer, tokenizer, question, context)
 
     def test_choices(self, tmp_path, family):
         peer, tokenizer = make_peer(tmp_path, family, "ForMultipleChoice")
@@ -323,8 +329,9 @@ class TestWrittenFolders:
 
     def test_answers(self, written):
         model, folder, tokenizer = written("question_answering", version_2_with_negative=False)
-        answer = transformers.pipeline("question-answering", str(folder), tokenizer=tokenizer)
-        context = "he was hungry so he ate in paris"
-        found = answer(question="where is he", context=context, max_answer_len=5, top_k=1)
-        ours = model(("where is he", context))
-        assert (found["start"], found["end"]) == (ours.start, ours.end)
+        peer = transformers.AutoModelForQuestionAnswering.from_pretrained(folder).eval()
+        question, context = "where is he", "he was hungry so he ate in paris"
+        expected = best_span(peer, tokenizer, question, context)
+        for each in (model, open_model(folder)):
+            answer = each((question, context))
+            assert (answer.start, answer.end) == expected
