@@ -16,7 +16,7 @@ _NUM_ROUNDS = 10
 class Dropout:
     """Zeroes each element with probability `rate` and divides the rest by `1 - rate`.
 
-    On the same kind of device, the same seed gives the same mask in every run, so a run has no random state to save.
+    On one type of device, the same seed gives the same mask in every run, so a run has no random state to save.
     TensorFlow on a CPU or GPU and JAX on every device draw the same masks.
     Replicas with different seeds draw different masks.
 

@@ -16,6 +16,7 @@ from bert_keras.tasks import program_of, training_of
 from bert_keras.tasks.finetuning.data import EVALUATION_FILE
 from bert_keras.tasks.finetuning.model_dir import is_model_of
 from bert_keras.tasks.finetuning.task import Task
+from bert_keras.tasks.tables.examples import KINDS
 
 log = logging.getLogger("bert_keras")
 
@@ -64,7 +65,7 @@ def run_with_defaults(files: ModelFolder) -> dict[str, Any]:
     known = group()
     settings = {field.name: getattr(known, field.name) for field in setting_fields(group)}
     if "kind" in settings:
-        settings["kind"] = "single_label" if task == "classification" else task
+        settings["kind"] = next(kind for kind, its_task in KINDS.items() if its_task == task)
     return {"program": program, "settings": settings, "folder": files.folder}
 
 

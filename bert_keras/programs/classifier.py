@@ -10,11 +10,11 @@ from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.programs.calls import Arguments, PredictedData, TrainedModel, call, takes
 from bert_keras.programs.data import json_lines, rows_of
 from bert_keras.tasks.classification.kinds import complete_settings
-from bert_keras.tasks.classification.labels import TASK_NAMES
 from bert_keras.tasks.classification.settings import ClassifierSettings
 from bert_keras.tasks.classification.task import Classification
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
+from bert_keras.tasks.tables.examples import KINDS
 
 
 def open_run(
@@ -22,7 +22,7 @@ def open_run(
 ) -> FineTuning:
     """Reads the data and opens the model of run_classifier.py."""
     settled = ("max_seq_length", "doc_stride")
-    tasks = TASK_NAMES.values()
+    tasks = KINDS.values()
     opened = open_fine_tuning(settings, "run_classifier", tasks, settled, complete=complete_settings)
     strategy, task = strategy_of(opened.settings), Classification(opened.settings, opened.files, opened.stored)
     return FineTuning(task, opened, strategy, console, callbacks)

@@ -26,6 +26,16 @@ def read_json(path: str | os.PathLike, needed: str = "give a JSON file") -> Any:
     return parse_json(text_files.read_text(path, needed), paths.name(path), needed)
 
 
+def read_object(path: str | os.PathLike, needed: str = "give the file that belongs to the model") -> dict[str, Any]:
+    """Reads a JSON object; returns {} if the file does not exist."""
+    if not paths.is_file(path):
+        return {}
+    values = parse_json(text_files.read_text(path, needed), os.fspath(path), needed)
+    if not isinstance(values, dict):
+        raise Mistake("{} is not a JSON object; {}", path, needed)
+    return values
+
+
 def parse_json(text: str, name: str, needed: str = "write valid JSON") -> Any:
     """Parses a JSON file and raises ValueError with its name and the line for every defect.
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bert_keras.mistakes import Mistake
-from bert_keras.storage import json_files, paths, text_files
+from bert_keras.storage import json_files, paths
 from bert_keras.storage.tokenizer.json_file import (
     LONGEST_WORD,
     LONGEST_WORD_OF_OTHERS,
@@ -73,19 +73,13 @@ class TokenizerFiles:
     def _file(self, name: str) -> str:
         return paths.join(self.folder, name)
 
-    def _read(self, name: str, needed: str = "give the file that belongs to the model") -> dict[str, Any]:
-        file = self._file(name)
-        if not paths.is_file(file):
-            return {}
-        values = json_files.parse_json(text_files.read_text(file, needed), file, needed)
-        if not isinstance(values, dict):
-            raise Mistake("{} is not a JSON object; {}", file, needed)
-        return values
+    def _read(self, name: str) -> dict[str, Any]:
+        return json_files.read_object(self._file(name))
 
     @functools.cached_property
     def config(self) -> dict[str, Any]:
         """The tokenizer_config.json; {} without one."""
-        return self._read(TOKENIZER_CONFIG, "give JSON with do_lower_case, or delete it")
+        return json_files.read_object(self._file(TOKENIZER_CONFIG), "give JSON with do_lower_case, or delete it")
 
     @functools.cached_property
     def _json(self) -> TokenizerJson | None:
@@ -144,8 +138,7 @@ class TokenizerFiles:
         if value is None or type(value) is int and value >= _UNKNOWN_LENGTH:
             return None
         if type(value) is not int or value < 1:
-            given = json.dumps(self.config[key])
-            raise Mistake("{}: {} is {}, but must be a whole number above 0; correct it", file, key, given)
+            raise Mistake("{}: {} is {}, but must be a whole number above 0; correct it", file, key, json.dumps(value))
         return Fact(value, file)
 
     @functools.cached_property
@@ -270,9 +263,8 @@ class TokenizerFiles:
 
     def _check_class(self) -> None:
         found = self.tokenizer_class
-        if found.value in _BERT_CLASSES or found.value in _GENERIC_CLASSES:
-            return
-        self._report(found.file or "", "tokenizer_class", found.value, _BERT_CLASSES[0])
+        if found.value not in (*_BERT_CLASSES, *_GENERIC_CLASSES):
+            self._report(found.file or "", "tokenizer_class", found.value, _BERT_CLASSES[0])
 
     def _check_json(self, read: TokenizerJson) -> None:
         for name, needed in _PARTS.items():

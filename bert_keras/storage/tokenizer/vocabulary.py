@@ -6,10 +6,9 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from bert_keras.mistakes import Mistake
-from bert_keras.storage import json_files, paths, text_files
+from bert_keras.storage import json_files, paths
 from bert_keras.storage.tokenizer.json_file import LONGEST_WORD, TokenizerJson
 
 VOCABULARY_FILE = "vocab.txt"
@@ -63,7 +62,7 @@ class Tokens(list[str]):
         if not self._file:
             return None
         folder = paths.parent(self._file)
-        found = _optional(paths.join(folder, TOKENIZER_CONFIG)).get(LONGEST_WORD)
+        found = json_files.read_object(paths.join(folder, TOKENIZER_CONFIG)).get(LONGEST_WORD)
         if found is None and (tokenizer := TokenizerJson.of_folder(folder)):
             found = tokenizer.longest_word
         if found is not None and (type(found) is not int or found < 1):
@@ -102,16 +101,6 @@ def read_tokens(vocab_file: str | os.PathLike | Sequence[str]) -> Tokens:
     if not any(tokens):
         raise Mistake('the vocabulary file "{}" has no tokens; it needs one token a line', name)
     return Tokens(tokens, name)
-
-
-def _optional(file: str) -> dict[str, Any]:
-    needed = "give the file that belongs to the model"
-    values = (
-        json_files.parse_json(text_files.read_text(file, needed), os.fspath(file), needed)
-        if paths.is_file(file)
-        else {}
-    )
-    return values if isinstance(values, dict) else {}
 
 
 def vocabulary_bytes(vocab_file: str | os.PathLike) -> bytes:

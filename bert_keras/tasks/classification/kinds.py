@@ -9,10 +9,9 @@ import numpy as np
 
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.settings.fields import setting_fields
-from bert_keras.tasks.classification.labels import TASK_NAMES
 from bert_keras.tasks.classification.settings import ClassifierSettings
 from bert_keras.tasks.classification.single_label import SingleLabel
-from bert_keras.tasks.tables.examples import Example
+from bert_keras.tasks.tables.examples import KINDS, Example
 from bert_keras.tasks.tables.settings import ColumnSettings
 
 # Settings that say where and how data are read.
@@ -32,8 +31,8 @@ def complete_settings(settings: ClassifierSettings, stored: dict[str, Any] | Non
     """
     settings = _of_one_source(settings)
     if stored is not None:
-        kind = next(name for name, task in TASK_NAMES.items() if task == stored["task"])
-        if "kind" in settings.given and TASK_NAMES[settings.kind] != stored["task"]:
+        kind = next(name for name, task in KINDS.items() if task == stored["task"])
+        if "kind" in settings.given and KINDS[settings.kind] != stored["task"]:
             raise Mistake("{kind}={}, but the model is one of the kind {}; leave it out", settings.kind, kind)
         settings = dataclasses.replace(settings, kind=kind)
     _check_named(settings)

@@ -25,7 +25,6 @@ class Choice(SingleLabel):
     """One of several texts for each example."""
 
     kind = "multiple_choice"
-    task = "multiple_choice"
     metrics = ("accuracy",)
     has_one = False
     can_be_calibrated = False
@@ -54,7 +53,6 @@ class SeveralLabels(SingleLabel):
     """Any number of labels for each example. What is decided is int [N, C] of 0 and 1."""
 
     kind = "multi_label"
-    task = "multi_label"
     metrics = ("f1_micro", "f1_macro", "accuracy")
     baseline_name = "no label"
     has_one = False
@@ -141,7 +139,6 @@ class Number(SingleLabel):
     """
 
     kind = "regression"
-    task = "regression"
     metrics = ("spearman", "pearson", *ERRORS)
     baseline_name = "always the mean"
     confidence_name = "difference"
@@ -216,9 +213,8 @@ class Number(SingleLabel):
         return None
 
 
-# By name; and the names in task.json.
+# By name.
 LABELS: dict[str, type[SingleLabel]] = {each.kind: each for each in (SingleLabel, Number, SeveralLabels, Choice)}
-TASK_NAMES = {name: each.task for name, each in LABELS.items()}
 
 
 def shown_label(label: Label) -> str | float:

@@ -14,7 +14,7 @@ from bert_keras.tasks.classification.data import (
     read_own,
 )
 from bert_keras.tasks.classification.kinds import complete_settings, source_of
-from bert_keras.tasks.classification.labels import LABELS, TASK_NAMES, SeveralLabels
+from bert_keras.tasks.classification.labels import LABELS, SeveralLabels
 from bert_keras.tasks.classification.settings import ClassifierSettings, LabelCheckSettings
 from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.dry_run.findings import Findings
@@ -32,7 +32,7 @@ from bert_keras.tasks.dry_run.statistics import (
     shown,
     spread,
 )
-from bert_keras.tasks.tables.examples import Example, learn_labels
+from bert_keras.tasks.tables.examples import KINDS, Example, learn_labels
 
 
 def look(settings: ClassifierSettings, is_whole: bool) -> list[Findings]:
@@ -40,7 +40,7 @@ def look(settings: ClassifierSettings, is_whole: bool) -> list[Findings]:
     together = Findings()
     with together.catching():
         settings = open_settings(settings, "run_classifier")
-        stored = stored_task(settings, TASK_NAMES.values())
+        stored = stored_task(settings, KINDS.values())
         settings = complete_settings(settings, stored)
         settings.check_effects()
         if not (is_whole or settings.do_train or stored):

@@ -79,7 +79,7 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings, ColumnSettings, Lab
     kind: str = setting(
         "Kind of labels in your own data.",
         "single_label",
-        choices=KINDS,
+        choices=tuple(KINDS),
         parser=_KindParser(list(KINDS)),
         unless=KNOWN,
     )

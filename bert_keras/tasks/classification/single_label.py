@@ -23,7 +23,6 @@ class SingleLabel:
         names: the labels in the order of their ids.
         scale: of a `Number`; else None.
         kind: its name, one of `tasks.tables.examples.KINDS`.
-        task: its name in task.json.
         metrics: the default metrics; the first one selects models.
         baseline_name: what the baseline predicts, for messages.
         confidence_name: the name of `errors` in reports.
@@ -35,7 +34,6 @@ class SingleLabel:
     """
 
     kind: ClassVar[str] = "single_label"
-    task: ClassVar[str] = "classification"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "f1_macro")
     baseline_name: ClassVar[str] = "most frequent class"
     confidence_name: ClassVar[str] = "confidence"

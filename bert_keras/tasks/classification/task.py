@@ -30,7 +30,7 @@ from bert_keras.tasks.classification.settings import ClassifierSettings
 from bert_keras.tasks.finetuning.task import Task
 from bert_keras.tasks.reports.commands import commands_of_classifier
 from bert_keras.tasks.tables.encoding import make_features
-from bert_keras.tasks.tables.examples import Example
+from bert_keras.tasks.tables.examples import KINDS, Example
 
 if TYPE_CHECKING:
     from bert_keras.tasks.reports.page import Findings
@@ -111,7 +111,7 @@ class Classification(Task):
         examples = self.data.train or self.data.unlabeled or self.data.dev or self.data.test or ()
         optional = {"label_scale": self.data.kind.scale, "temperature": self._temperature, LABEL_SETS: self._label_sets}
         return {
-            "task": self.data.kind.task,
+            "task": KINDS[self.data.kind.kind],
             "labels": list(self.data.labels),
             **{name: value for name, value in optional.items() if value},
             "is_pair": any(example.text_b for example in examples),

@@ -19,6 +19,7 @@ from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import FineTuningSettings, TeacherSettings
 from bert_keras.tasks.finetuning.sweep import list_tries
 from bert_keras.tasks.finetuning.task import OF_TRAINED_ENCODERS, Task
+from bert_keras.tasks.tables.examples import KINDS
 
 if TYPE_CHECKING:
     from bert_keras.tasks.distillation.teacher import Teacher
@@ -191,7 +192,7 @@ def _trained_model(settings: FineTuningSettings, run_dir: RunDir, tasks: Collect
 def _task_meant(settings: FineTuningSettings, tasks: Collection[str]) -> str:
     """Returns the task of a model that another library leaves open: {kind}, or the task of the program, answers."""
     kind = getattr(settings, "kind", next(iter(tasks)))
-    return "classification" if kind == "single_label" else kind
+    return KINDS.get(kind, kind)
 
 
 def _casing(settings: FineTuningSettings) -> dict[str, Any]:

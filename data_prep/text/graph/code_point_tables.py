@@ -16,7 +16,7 @@ from bert_keras.data_prep.text import characters
 PAGE_BITS = 7
 _NUM_CODE_POINTS = sys.maxunicode + 1
 
-# Kinds of characters in normalised text: the low two bits of a packed character, `(code point << 2) + kind`.
+# The types of characters in normalised text: the low two bits of a packed character, after its code point.
 IN_WORD, SPACE, ALONE, MARK = range(4)
 NUM_KIND_BITS = 2
 
