@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Set
-from typing import IO, TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import IO, Any, Generic, ParamSpec, TypeVar, cast
 
 import rich.console
 import tensorflow as tf
@@ -25,19 +25,18 @@ from bert_keras.settings.fields import Settings, setting_fields
 from bert_keras.storage import paths
 from bert_keras.tasks.dry_run.look import check_files, has_look
 
-if TYPE_CHECKING:
-    from bert_keras.prediction.predictor import Predictor
-
 log = logging.getLogger("bert_keras")
 
 P = ParamSpec("P")
 T = TypeVar("T")
+# The class that answers with a trained model.
+Opened = TypeVar("Opened")
 
 _DATA = ("train_file", "eval_file", "predict_file", "unlabeled_file", "input_file")
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class TrainedModel:
+class TrainedModel(Generic[Opened]):
     """The result of a call that trains, evaluates or predicts.
 
     Attributes:
@@ -72,14 +71,15 @@ class TrainedModel:
             for row in rows
         ]
 
-    def predictor(self, **options: Any) -> "Predictor[Any, Any]":
+    def predictor(self, **options: Any) -> Opened:
         """Opens the model for prediction: with `open_model`, or with `FillMask` after pre-training.
 
-        `options` are arguments of the class, such as `batch_size`.
+        `options` are arguments of the class, such as `batch_size`. A type checker takes a model of `train_classifier`
+        for one that gives a text one class. For another kind, write `open_model(trained.folder, task="regression")`.
         """
         from bert_keras.prediction import FillMask, open_model
 
-        return (FillMask if self.program == "run_pretraining" else open_model)(self.folder, **options)
+        return cast(Any, FillMask if self.program == "run_pretraining" else open_model)(self.folder, **options)
 
     def __repr__(self) -> str:
         from bert_keras.model_folder.folder import ModelFolder  # --help does not need it
@@ -142,7 +142,7 @@ def call(
     arguments: dict[str, Any],
     prepare: Callable[[str, str, Any, DataFiles], str] = lambda path, name, settings, files: path,
     **data: Any,
-) -> TrainedModel:
+) -> TrainedModel[Any]:
     """Runs a training program.
 
     Args:

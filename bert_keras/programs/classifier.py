@@ -1,7 +1,7 @@
 """`train_classifier`, the flags of run_classifier.py and what it does with them."""
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rich.console
 
@@ -15,6 +15,10 @@ from bert_keras.tasks.classification.task import Classification
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.tables.examples import KINDS
+
+if TYPE_CHECKING:  # most calls do not predict
+    from bert_keras.tasks.classification.predictor import Classification as ClassAnswer
+    from bert_keras.tasks.classification.predictor import TextClassifier
 
 
 def open_run(
@@ -38,7 +42,7 @@ class _Arguments(Arguments, ClassifierSettings, PredictedData):
 @takes(_Arguments)
 def train_classifier(
     train_data: Any = None, eval_data: Any = None, predict_data: Any = None, **settings: Any
-) -> TrainedModel:
+) -> "TrainedModel[TextClassifier[ClassAnswer]]":
     """Fine-tunes a model for classes, numbers, several labels or multiple choice, as run_classifier.py does.
 
     With `train_data` or `unlabeled_data` it trains, with `eval_data` (or `eval_share`) it evaluates, and with

@@ -1,7 +1,7 @@
 """`train_few_shot`, the flags of run_few_shot.py and what it does with them."""
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rich.console
 
@@ -13,6 +13,10 @@ from bert_keras.programs.classifier import to_file as to_file
 from bert_keras.tasks.few_shot.run import FewShot, FewShotRun, few_shot_config
 from bert_keras.tasks.few_shot.settings import FewShotSettings, check_few_shot
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
+
+if TYPE_CHECKING:  # most calls do not predict
+    from bert_keras.tasks.classification.predictor import Classification as ClassAnswer
+    from bert_keras.tasks.classification.predictor import TextClassifier
 
 
 def open_run(
@@ -38,7 +42,7 @@ class _Arguments(Arguments, FewShotSettings, PredictedData):
 @takes(_Arguments)
 def train_few_shot(
     train_data: Any = None, eval_data: Any = None, predict_data: Any = None, **settings: Any
-) -> TrainedModel:
+) -> "TrainedModel[TextClassifier[ClassAnswer]]":
     """Makes a classifier from few examples of each class, or from `class_names` alone, in seconds.
 
     The encoder of `init_checkpoint` first learns to tell the classes (not with `contrastive_epochs=0`); a logistic

@@ -1,7 +1,7 @@
 """`train_ner`, the flags of run_ner.py and what it does with them."""
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rich.console
 
@@ -16,6 +16,9 @@ from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.tagging.files import check_columns
 from bert_keras.tasks.tagging.settings import NerSettings
 from bert_keras.tasks.tagging.task import TokenClassification
+
+if TYPE_CHECKING:  # most calls do not predict
+    from bert_keras.tasks.tagging.predictor import EntityTagger
 
 
 def open_run(settings: NerSettings, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS) -> FineTuning:
@@ -37,7 +40,9 @@ class _Arguments(Arguments, NerSettings, PredictedData):
 
 
 @takes(_Arguments)
-def train_ner(train_data: Any = None, eval_data: Any = None, predict_data: Any = None, **settings: Any) -> TrainedModel:
+def train_ner(
+    train_data: Any = None, eval_data: Any = None, predict_data: Any = None, **settings: Any
+) -> "TrainedModel[EntityTagger]":
     """Fine-tunes a model that tags words, as run_ner.py does. It works as `train_classifier`.
 
     Args:

@@ -26,6 +26,7 @@ from bert_keras.storage.tokenizer.vocabulary import vocabulary_digest
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
 
 if TYPE_CHECKING:
+    from bert_keras.tasks.pretraining.fill_mask import FillMask
     from bert_keras.tasks.pretraining.run import Pretraining
 
 _TEXT = re.compile(r"\.(txt|jsonl|ndjson|json|parquet|arrow)(\.\w+)?$")
@@ -72,7 +73,7 @@ class _Arguments(Arguments, PretrainingSettings, PretrainingDataSettings, TextOp
 
 
 @takes(_Arguments)
-def pretrain(train_data: Any = None, eval_data: Any = None, **settings: Any) -> TrainedModel:
+def pretrain(train_data: Any = None, eval_data: Any = None, **settings: Any) -> "TrainedModel[FillMask]":
     """Pre-trains BERT, as run_pretraining.py does. It works as `train_classifier`.
 
     Args:

@@ -1,7 +1,7 @@
 """`train_reranker`, the flags of run_reranker.py and what it does with them."""
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rich.console
 
@@ -15,6 +15,9 @@ from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.reranking.settings import RerankerSettings
 from bert_keras.tasks.reranking.task import Reranking
+
+if TYPE_CHECKING:  # most calls do not predict
+    from bert_keras.tasks.reranking.predictor import Reranker
 
 
 def open_run(
@@ -36,7 +39,7 @@ class _Arguments(Arguments, RerankerSettings, PredictedData):
 @takes(_Arguments)
 def train_reranker(
     train_data: Any = None, eval_data: Any = None, predict_data: Any = None, **settings: Any
-) -> TrainedModel:
+) -> "TrainedModel[Reranker]":
     """Trains a model that scores texts for a query, as run_reranker.py does. It works as `train_classifier`.
 
     Args:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rich.console
 
@@ -17,6 +17,9 @@ from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.vectors.settings import VectorSettings
 from bert_keras.tasks.vectors.task import SETTLED, SentenceVectors
+
+if TYPE_CHECKING:  # most calls do not predict
+    from bert_keras.tasks.vectors.predictor import Vectorizer
 
 log = logging.getLogger("bert_keras")
 
@@ -59,7 +62,7 @@ class _Arguments(Arguments, VectorSettings, PredictedData):
 @takes(_Arguments)
 def train_sentence_vectors(
     train_data: Any = None, eval_data: Any = None, predict_data: Any = None, **settings: Any
-) -> TrainedModel:
+) -> "TrainedModel[Vectorizer]":
     """Trains vectors of texts, as run_sentence_vectors.py does. It works as `train_classifier`.
 
     Args:

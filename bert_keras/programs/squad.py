@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rich.console
 
@@ -17,6 +17,9 @@ from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.finetuning.sweep import TRIED
 from bert_keras.tasks.question_answering.settings import SquadSettings
 from bert_keras.tasks.question_answering.task import WINDOW_FLAGS, QuestionAnswering
+
+if TYPE_CHECKING:  # most calls do not predict
+    from bert_keras.tasks.question_answering.predictor import QuestionAnswerer
 
 log = logging.getLogger("bert_keras")
 
@@ -85,7 +88,7 @@ class _Arguments(Arguments, SquadSettings, PredictedData):
 @takes(_Arguments)
 def train_squad(
     train_data: Any = None, eval_data: Any = None, predict_data: Any = None, **settings: Any
-) -> TrainedModel:
+) -> "TrainedModel[QuestionAnswerer]":
     """Fine-tunes a model that finds answers in texts, as run_squad.py does. It works as `train_classifier`.
 
     Args:

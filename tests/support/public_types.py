@@ -26,6 +26,7 @@ from bert_keras import (
     pretrain,
     train_classifier,
     train_few_shot,
+    train_ner,
     train_reranker,
     train_squad,
 )
@@ -44,11 +45,12 @@ from bert_keras.prediction import (
 )
 from bert_keras.prediction.predictor import Predictor
 
-# A classifier of a known task gives its answers; without the task, one of three.
+# A classifier gives classes, as most do, or the answers of the task that it is given.
 assert_type(TextClassifier("run", task="classification")("a").label, str)
 assert_type(TextClassifier("run", task="regression")("a").value, float)
 assert_type(TextClassifier("run", task="multi_label")([("a", "b")])[0].labels, list[str])
-assert_type(TextClassifier("run")("a"), Classification | Regression | MultiLabel)
+assert_type(TextClassifier("run")("a"), Classification)
+assert_type(TextClassifier("run", task="")("a"), Classification | Regression | MultiLabel)
 assert_type(TextClassifier("run", task="classification").labels, list[str])
 
 # The other classes have one kind of answer.
@@ -82,12 +84,17 @@ assert_type(FullTokenizer.from_checkpoint("model").encode("a"), list[int])
 export_model("run", export_dir="exported", format=["onnx", "litert"], quantize="int8")
 
 # Training takes the settings of its program, and `pretrain` also those of the examples.
-assert_type(train_classifier([("a", "b")], output_dir="run", learning_rate=[1e-5, 2e-5], seed=3), TrainedModel)
+trained = train_classifier([("a", "b")], output_dir="run", learning_rate=[1e-5, 2e-5], seed=3)
+assert_type(trained, TrainedModel[TextClassifier[Classification]])
+assert_type(trained.predictor()("a").label, str)
 train_classifier(unlabeled_data=["a"], output_dir="run", teacher="run", choice_columns=["a", "b"], on_step=print)
 train_few_shot(class_names=["good", "bad"], output_dir="run", init_checkpoint="model", contrastive_epochs=5)
 train_reranker([("a", "b", 1)], output_dir="run", rerank_loss="bce", train_batch_size=[8, 16])
-train_squad("train.json", None, "dev.json", output_dir="run", train_batch_size=8)
-pretrain("text.txt", output_dir="run", bert_config_file="config.json", vocab_file="vocab.txt", dupe_factor=5)
+assert_type(train_ner("train.txt", output_dir="run").predictor()("a"), TaggedText)
+assert_type(train_squad("train.json", None, "dev.json", output_dir="run").predictor(), QuestionAnswerer)
+assert_type(
+    pretrain("text.txt", output_dir="run", bert_config_file="config.json", dupe_factor=5).predictor()("a"), FilledText
+)
 
 # Wrong names and values.
 export_model("run", export_dir="exported", formats=["onnx"])  # pyright: ignore[reportCallIssue]

@@ -104,7 +104,8 @@ class TextClassifier(ExplainedPredictor[str | tuple[str, str], Answer]):
     """Classifies texts with a model of run_classifier.py: `TextClassifier("output")("a text").label`.
 
     A call takes a str, or a tuple of two if the model takes pairs, and returns a Classification, Regression or
-    MultiLabel, depending on the model. Given several texts, it returns a list.
+    MultiLabel, depending on the model. Given several texts, it returns a list. Type checkers take the answer for a
+    Classification unless you give `task`.
 
     Texts longer than the model takes are handled as in its training: they are cut, or read through windows. The
     probabilities (for regression: values) of the windows are averaged. The log reports the number of such texts.
@@ -134,7 +135,7 @@ class TextClassifier(ExplainedPredictor[str | tuple[str, str], Answer]):
             path: str | os.PathLike,
             batch_size: int = 16,
             *,
-            task: Literal["classification"],
+            task: Literal["classification"] | None = None,
             **options: Unpack[OpenOptions],
         ) -> None: ...
 
@@ -164,7 +165,7 @@ class TextClassifier(ExplainedPredictor[str | tuple[str, str], Answer]):
             path: str | os.PathLike,
             batch_size: int = 16,
             *,
-            task: str | None = None,
+            task: str,
             **options: Unpack[OpenOptions],
         ) -> None: ...
 
