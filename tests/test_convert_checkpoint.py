@@ -14,7 +14,7 @@ from fine_tuned_models import FINE_TUNED, write_fine_tuned
 from states import assert_bit_equal, weights_in
 from tiny_bert import make_config, make_model
 
-import convert_checkpoint
+from bert_keras.commands import convert_checkpoint
 from bert_keras.data_prep.text.vocabulary_files import tokenizer_config_text
 from bert_keras.modeling import (
     MultipleChoiceModel,

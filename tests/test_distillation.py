@@ -15,13 +15,8 @@ from known_models import TOKENS, make_config, randomise, small_config, write_mod
 from states import assert_bit_equal, weights_in
 from training_runs import rows_of, stop_after
 
-import convert_checkpoint
-import export_model
-import predict
-import run_classifier
-import run_ner
-import run_squad
 from bert_keras import train_classifier
+from bert_keras.commands import convert_checkpoint, export_model, predict, run_classifier, run_ner, run_squad
 from bert_keras.export.run_folder import read_run, reopen_evaluation
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import PretrainingModel, TokenClassifierModel

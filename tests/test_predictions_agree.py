@@ -15,9 +15,7 @@ from fine_tuned_models import (
 from known_models import random_model, write_model
 from tiny_squad import write_squad
 
-import run_classifier
-import run_ner
-import run_squad
+from bert_keras.commands import run_classifier, run_ner, run_squad
 from bert_keras.modeling import TokenClassifierModel
 from bert_keras.prediction import open_model
 

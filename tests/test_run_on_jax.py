@@ -19,10 +19,7 @@ from tiny_squad import VOCABULARY as SQUAD_VOCABULARY
 from tiny_squad import paragraphs, write_squad
 from training_runs import assert_near, rows_of, stop_after
 
-import run_classifier
-import run_ner
-import run_sentence_vectors
-import run_squad
+from bert_keras.commands import run_classifier, run_ner, run_sentence_vectors, run_squad
 from bert_keras.modeling import PretrainingModel, save_checkpoint, weights_by_name
 
 PROGRAMS = {program.__name__: program for program in (run_classifier, run_ner, run_sentence_vectors, run_squad)}

@@ -14,10 +14,7 @@ from tiny_classes import write_rows
 from tiny_squad import write_squad
 from training_runs import assert_near, rows_of
 
-import convert_checkpoint
-import run_classifier
-import run_ner
-import run_squad
+from bert_keras.commands import convert_checkpoint, run_classifier, run_ner, run_squad
 from bert_keras.data_prep.create_pretraining_data import main as build_records
 from bert_keras.modeling import ReplacedTokenModel, load_weights, open_checkpoint, weights_by_name
 from bert_keras.modeling.objectives import replaced_tokens

@@ -17,6 +17,7 @@ from absl import flags
 
 from bert_keras.cli.console import Messages, drop_output
 from bert_keras.cli.other_names import name_here
+from bert_keras.cli.program_names import as_started
 from bert_keras.cli.start import open_streams
 from bert_keras.mistakes import Message, Mistake, Setting, flag_name
 from bert_keras.storage import paths
@@ -36,7 +37,7 @@ def parse(
     before_texts = itertools.takewhile(lambda argument: argument != "--", argv[1:])
     if any(argument in ("-h", "--help", "-help", "--helpfull", "--helpshort") for argument in before_texts):
         # python -OO drops docstrings, so `usage` may be None.
-        print(f"{(usage or '').strip()}\n\nFlags:\n{_help(flag_values)}")
+        print(f"{as_started(usage or '').strip()}\n\nFlags:\n{_help(flag_values)}")
         raise SystemExit(0)
     flag_values.set_gnu_getopt(takes_texts)
     try:
@@ -159,7 +160,7 @@ def run_main(main: Callable[[list[str]], object], argv: list[str]) -> int:
         status, message = 1, f"standard output cannot be written ({error.strerror}); the output is not complete"
         drop_output(sys.stdout)
     if message:
-        print(f"{pathlib.Path(argv[0]).name}: {message}", file=Messages("stderr"))
+        print(f"{pathlib.Path(argv[0]).name}: {as_started(message)}", file=Messages("stderr"))
         Messages("stderr").flush()
     return status
 

@@ -7,15 +7,17 @@ import sys
 
 import pytest
 
-import check_labels
-import run_classifier
-import run_few_shot
-import run_ner
-import run_reranker
-import run_sentence_vectors
-import run_squad
 from bert_keras import train_classifier
 from bert_keras.cli.flags import run_main
+from bert_keras.commands import (
+    check_labels,
+    run_classifier,
+    run_few_shot,
+    run_ner,
+    run_reranker,
+    run_sentence_vectors,
+    run_squad,
+)
 from bert_keras.mistakes import Mistake
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -270,11 +272,13 @@ def test_a_look_without_files_says_what_to_give(look):
 # Runs programs in one process, and ends with an error if one of them imports TensorFlow or Keras.
 WITHOUT_TENSORFLOW = """
 import contextlib, io, sys
-import check_labels, run_classifier, run_few_shot, run_ner, run_reranker, run_sentence_vectors, run_squad
+from bert_keras.commands import (
+    check_labels, run_classifier, run_few_shot, run_ner, run_reranker, run_sentence_vectors, run_squad
+)
 from bert_keras.cli.flags import run_main
 flags = ["--output_dir=out", "--do_train", "--do_eval", "--init_checkpoint=none"]
 for program, file in zip(sys.argv[1::2], sys.argv[2::2]):
-    main = sys.modules[program].main
+    main = sys.modules[f"bert_keras.commands.{program}"].main
     assert run_main(main, [program, "--dry_run", f"--train_file={file}"]) == 0, program
     actions = flags if program != "check_labels" else ["--output_dir=out", "--init_checkpoint=none"]
     assert run_main(main, [program, *actions, "--train_file=none.csv"]) == 1, program

@@ -5,13 +5,15 @@ import json
 import pytest
 from made_up_task import MadeUpSettings, open_run, write_start
 
-import run_classifier
-import run_few_shot
-import run_ner
-import run_pretraining
-import run_reranker
-import run_sentence_vectors
-import run_squad
+from bert_keras.commands import (
+    run_classifier,
+    run_few_shot,
+    run_ner,
+    run_pretraining,
+    run_reranker,
+    run_sentence_vectors,
+    run_squad,
+)
 from bert_keras.modeling import ClassifierModel, read_config, save_checkpoint, weights_by_name
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 
