@@ -23,8 +23,8 @@ def main() -> None:
     else:
         names = {module.rpartition(".")[2]: subcommand for subcommand, module in MODULES.items()}
         near = closest(name.removesuffix(".py"), [*MODULES, *names], 0.5)
-        advice = f'did you mean "{names.get(near, near)}"? ' if near else ""
-        sys.exit(f'bert-keras: there is no subcommand "{name}"; {advice}({start} --help lists all)')
+        advice = f'; did you mean "{names.get(near, near)}"?' if near else ""
+        sys.exit(f'bert-keras: there is no subcommand "{name}"{advice} ({start} --help lists all)')
 
 
 def _help(start: str) -> str:

@@ -28,7 +28,7 @@ TEXTS = ["he was hungry", f"so {LETTERS} he ate {LETTERS}", "she walks", "the ca
 
 def predict(program, run, file):
     """Writes the prediction files of a fine-tuned model into its run folder."""
-    name = program.__name__
+    name = program.__name__.rpartition(".")[2]
     program.main([f"{name}.py", "--do_predict", f"--predict_file={file}", f"--output_dir={run}"])
 
 

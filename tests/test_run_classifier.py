@@ -239,7 +239,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(files, tmp_path, capsys):
 )
 def test_what_is_not_a_kind_of_labels_is_told_its_program(kind, message, capsys):
     assert run_main(run_classifier.main, ["run_classifier.py", "--do_train", f"--kind={kind}"]) == 1
-    expected = f"run_classifier.py: flag --kind={kind}: {message} (--help lists all flags)\n"
+    expected = f"run_classifier.py: flag --kind={kind}: {message} (--helpfull lists all flags)\n"
     assert capsys.readouterr().err == expected
 
 

@@ -124,7 +124,7 @@ def test_every_program_of_fine_tuning_starts_from_the_run(trained, tmp_path, cap
         (run_squad, f"--train_file={data}", "--max_query_length=4"),
     )
     for number, (program, *given) in enumerate(programs):
-        program.main([program.__name__, *given, *start, f"--output_dir={tmp_path / str(number)}"])
+        program.main([program.__name__.rpartition(".")[2], *given, *start, f"--output_dir={tmp_path / str(number)}"])
         output = " ".join(capsys.readouterr().out.split())
         assert "unused: cls/replaced_token/" in output
         assert "generator" not in output

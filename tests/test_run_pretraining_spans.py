@@ -155,11 +155,11 @@ def test_the_head_is_ignored_after_pretraining(plain, tmp_path, capsys):
         run_sentence_vectors: "pairs.tsv",
     }
     for program, data in programs.items():
-        output = tmp_path / program.__name__
+        output = tmp_path / program.__name__.rpartition(".")[2]
         argv = [f"--train_file={tmp_path / data}", f"--output_dir={output}", *shared]
         argv += ["--max_query_length=6"] if program is run_squad else []
         capsys.readouterr()
-        program.main([f"{program.__name__}.py", *argv])
+        program.main([f"{program.__name__.rpartition('.')[2]}.py", *argv])
         printed = " ".join(capsys.readouterr().out.split())
         assert "unused: " in printed
         assert "cls/span_boundary/output_bias" in printed

@@ -47,7 +47,7 @@ def out(classifier, tmp_path):
 
 
 def verify(program, folder, *more):
-    return program.main([f"{program.__name__}.py", "--verify", f"--output_dir={folder}", *more])
+    return program.main([f"{program.__name__.rpartition('.')[2]}.py", "--verify", f"--output_dir={folder}", *more])
 
 
 def state_of(folder):

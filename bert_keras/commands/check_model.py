@@ -43,7 +43,7 @@ def main(argv: list[str]) -> None:
     values = define_flags()
     folders = parse(values, argv, __doc__, takes_texts=True)
     if len(folders) != 1:
-        raise Mistake("give one folder: check_model.py FOLDER ({help} lists all flags)")
+        raise Mistake("give one folder: check_model.py FOLDER ({helpfull} lists all flags)")
     settings = read_flags(ModelCheck, values)
     open_console(stderr=True)
     start_tensorflow()

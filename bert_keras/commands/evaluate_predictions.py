@@ -124,7 +124,7 @@ def _take_official_arguments(flag_values: flags.FlagValues, arguments: Sequence[
     if given & {"task", *names} or not 2 <= len(arguments) <= 3:
         raise Mistake(
             '"{}" is not a flag; give only flags, or only the answer file and the predictions file as for '
-            "SQuAD's official script (--help lists all flags)",
+            "SQuAD's official script (--helpfull lists all flags)",
             arguments[0],
         )
     if len(arguments) == 3 and arguments[2] not in LANGUAGES:

@@ -41,7 +41,7 @@ def look(capsys, tmp_path, monkeypatch):
 
     def look(program, *flags):
         before = sorted(tmp_path.iterdir())
-        status = run_main(program.main, [f"{program.__name__}.py", "--dry_run", *flags])
+        status = run_main(program.main, [f"{program.__name__.rpartition('.')[2]}.py", "--dry_run", *flags])
         assert sorted(tmp_path.iterdir()) == before
         shown = capsys.readouterr()
         assert max(map(len, shown.out.split("\n"))) <= 80
@@ -323,7 +323,7 @@ def test_without_training_a_model_that_is_elsewhere_decides_how_files_are_read(p
     path = table if program is run_classifier else squad_file(write, "a.json", [("a", "Where?", None)])
     flags = ["--do_eval"] if program is run_classifier else []
     flags += [f"--eval_file={path}", f"--output_dir={tmp_path}/out", f"--init_checkpoint={tmp_path}/none"]
-    assert run_main(program.main, [f"{program.__name__}.py", *flags]) == 1
+    assert run_main(program.main, [f"{program.__name__.rpartition('.')[2]}.py", *flags]) == 1
     assert "bert_config.json" in capsys.readouterr().err
 
 

@@ -18,7 +18,6 @@ from bert_keras.storage import text_files
 
 log = logging.getLogger("bert_keras")
 
-KINDS = ("single_label", "regression", "multi_label", "multiple_choice")
 
 # The labels of inferences, and those of inferences on which annotators did not agree.
 INFERENCES = frozenset(("entailment", "contradiction", "neutral"))

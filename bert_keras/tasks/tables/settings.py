@@ -7,6 +7,8 @@ from bert_keras.settings.fields import free, setting
 from bert_keras.settings.numbers import ListedParser
 from bert_keras.tasks.tables.columns import HEADERS
 
+# The kinds of labels.
+KINDS = ("single_label", "regression", "multi_label", "multiple_choice")
 # Data that have their own form.
 KNOWN = {"task_name": ON}
 TFDS = {"tfds": ON}
