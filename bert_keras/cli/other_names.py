@@ -1,7 +1,7 @@
 """What settings of other libraries, and common abbreviations, are called here; for messages about unknown names."""
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Container
 
 _OTHER_NAMES = {
     # transformers, its Trainer and its example programs
@@ -76,7 +76,7 @@ _OTHER_NAMES = {
 }
 
 
-def name_here(name: str, known: Collection[str]) -> str | None:
+def name_here(name: str, known: Container[str]) -> str | None:
     """Returns what a setting with a foreign name is called, if it is among the `known` names; maybe with a value."""
     name = name.replace("-", "_")
     candidates = [name, *_OTHER_NAMES.get(name, "").split()]
