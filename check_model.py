@@ -1,74 +1,10 @@
 #!/usr/bin/env python3
 """Says how a model of another library is read, and compares it with that library.
 
-    python check_model.py sentiment_hf
-    python check_model.py sentiment_hf --nocompare
-
-FOLDER is a folder of transformers or sentence-transformers, or hf://owner/name. The program prints each fact that
-decides the answers, with its file and key; the keys of each file that are read, have no effect or are unknown; and
-commands that use the model. If the library is installed, the program compares tokens and outputs of texts in several
-scripts. The exit status is 1 if a value is refused or the answers differ.
+The code is in bert_keras/commands/check_model.py.
 """
 
-import dataclasses
-import functools
-import os
-import sys
-from typing import Any, cast
-
-from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, run_main
-from bert_keras.cli.start import start_tensorflow
-from bert_keras.mistakes import Mistake
-from bert_keras.settings.fields import make_flags, read_flags, setting
-from bert_keras.tasks import abilities
-
-
-@dataclasses.dataclass(frozen=True)
-class ModelCheck:
-    """What to check."""
-
-    task: str | None = setting("Task of a head with several.", None, choices=tuple(abilities()))
-    compare: bool | None = setting(
-        "Compare tokens and outputs with transformers, or with sentence-transformers for its folders. If not given: if "
-        "it is installed.",
-        None,
-    )
-
-
-define_flags = functools.partial(make_flags, {"Check": ModelCheck})
-
-
-def main(argv: list[str]) -> None:
-    """Runs the program, given its name, its flags and a folder."""
-    values = define_flags()
-    folders = parse(values, argv, __doc__, takes_texts=True)
-    if len(folders) != 1:
-        raise Mistake("give one folder: check_model.py FOLDER ({help} lists all flags)")
-    settings = read_flags(ModelCheck, values)
-    open_console(stderr=True)
-    start_tensorflow()
-    from bert_keras.programs.model_check import report as check  # loads TensorFlow
-
-    model = check.open_folder(folders[0], settings.task)
-    try:
-        print("Decided:", *check.facts(model), sep="\n")
-    except Mistake as error:
-        print("Refused:", f"  {error}", "Keys:", *check.keys(model), sep="\n", flush=True)
-        raise SystemExit(1) from None
-    print("Keys:", *check.keys(model), *check.uses(model), sep="\n", flush=True)
-    os.environ.setdefault("USE_TF", "0")  # transformers 4 would load TensorFlow, too
-    lines, agrees = check.comparison(model, settings.compare)
-    print(*lines, sep="\n", flush=True)
-    if not agrees:
-        raise Mistake("{} answers otherwise here; report it with the text that differs", folders[0])
-
-
-def run_program() -> None:
-    """Runs the program from the command line."""
-    cast(Any, sys.stdout).reconfigure(encoding="utf-8")  # not the default of every system, for files and pipes
-    sys.exit(run_main(main, sys.argv))
-
+from bert_keras.commands.check_model import run_program
 
 if __name__ == "__main__":
     run_program()

@@ -1,10 +1,7 @@
 #!/usr/bin/env python3
 """Runs data_prep/create_pretraining_data.py, which google-research/bert has at this place."""
 
-import sys
-
-from bert_keras.cli.flags import run_main
-from bert_keras.data_prep.create_pretraining_data import main
+from bert_keras.data_prep.create_pretraining_data import run_program
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, sys.argv))
+    run_program()

@@ -14,6 +14,7 @@ README = re.sub(r"\[([^\[\]]+)\]\((?!https?:|#).*?\)", r"\1", README)
 
 PACKAGES = [
     "cli",
+    "commands",
     "data_prep",
     "data_prep.cleaning",
     "data_prep.corpus",
@@ -62,27 +63,6 @@ PACKAGES = [
 ]
 # Packages whose folders are at the top level of the clone.
 TOP_LEVEL = ["data_prep", "modeling"]
-PROGRAMS = [
-    "check_labels.py",
-    "check_model.py",
-    "convert_checkpoint.py",
-    "evaluate_predictions.py",
-    "export_model.py",
-    "extract_features.py",
-    "predict.py",
-    "run_classifier.py",
-    "run_few_shot.py",
-    "run_ner.py",
-    "run_pretraining.py",
-    "run_reranker.py",
-    "run_sentence_vectors.py",
-    "run_squad.py",
-    "serve.py",
-    "data_prep/build_vocab.py",
-    "data_prep/create_pretraining_data.py",
-    "data_prep/create_pretraining_data_beam.py",
-    "tools/check_tpu.py",
-]
 
 HF = ["huggingface_hub>=2.4,<3"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.23,<2", "onnxruntime>=1.31,<2"]
@@ -200,7 +180,7 @@ setup(
         "bert_keras.tasks": ["opening.pyi"],
     },
     include_package_data=False,
-    scripts=PROGRAMS,
+    entry_points={"console_scripts": ["bert-keras = bert_keras.__main__:main"]},
     install_requires=[
         "tensorflow>=2.21,<2.22",
         "keras>=3.15,<4",

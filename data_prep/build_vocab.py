@@ -164,5 +164,10 @@ def _check_folder(tokenizer_file: str) -> bool:
     return False
 
 
-if __name__ == "__main__":
+def run_program() -> None:
+    """Runs the program from the command line."""
     sys.exit(run_main(main, sys.argv))
+
+
+if __name__ == "__main__":
+    run_program()

@@ -126,5 +126,10 @@ def _table(summary: dict, settings: PretrainingDataSettings) -> Table:
     return table
 
 
-if __name__ == "__main__":
+def run_program() -> None:
+    """Runs the program from the command line."""
     sys.exit(run_main(main, sys.argv))
+
+
+if __name__ == "__main__":
+    run_program()

@@ -48,5 +48,10 @@ def main(argv: list[str]) -> dict:
     return create_pretraining_data.build(values, functools.partial(BeamWorkers, options))
 
 
-if __name__ == "__main__":
+def run_program() -> None:
+    """Runs the program from the command line."""
     sys.exit(run_main(main, sys.argv))
+
+
+if __name__ == "__main__":
+    run_program()

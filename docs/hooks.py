@@ -72,9 +72,10 @@ def on_page_markdown(markdown, page, config, files):
 
 def load_program(name):
     """Returns the module of a program, such as "run_squad" or "build_vocab"."""
-    for folder in ("data_prep", "studies"):
+    for folder in ("bert_keras/commands", "data_prep", "studies"):
         if (ROOT / folder / f"{name}.py").exists():
-            name = f"bert_keras.{folder}.{name}"
+            name = f"bert_keras.{folder.rpartition('/')[2]}.{name}"
+            break
     for folder in (ROOT, ROOT / "tools"):
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))

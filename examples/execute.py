@@ -62,7 +62,7 @@ def execute(notebook_file):
 
 def _environment():
     """Returns environment variables for `python` of this process, and `bert_keras` and programs of this clone."""
-    paths = [str(ROOT), str(pathlib.Path(sys.executable).parent), os.environ.get("PATH", "")]
+    paths = [str(pathlib.Path(sys.executable).parent), os.environ.get("PATH", "")]
     python_paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PATH": os.pathsep.join(paths), "PYTHONPATH": os.pathsep.join(python_paths)}
     # pytest sets it, and a kernel that sees it does not show what other processes print.

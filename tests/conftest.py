@@ -187,7 +187,7 @@ def write_records(make_examples):
 @pytest.fixture
 def ask(folder, capsys):
     """Return a function of a task and arguments that runs predict.py on the model in `folder` for its output."""
-    import predict
+    from bert_keras.commands import predict
 
     def run(task, *arguments):
         capsys.readouterr()
@@ -200,7 +200,7 @@ def ask(folder, capsys):
 @pytest.fixture
 def score(tmp_path, monkeypatch, capsys):
     """Return a function that runs evaluate_predictions.py in a folder and returns standard output; it keeps the log."""
-    import evaluate_predictions
+    from bert_keras.commands import evaluate_predictions
 
     monkeypatch.chdir(tmp_path)
 

@@ -6,8 +6,8 @@ import pytest
 from fine_tuned_models import write_fine_tuned, write_foreign
 from known_models import randomise, small_config
 
-import check_model
 from bert_keras import open_model
+from bert_keras.commands import check_model
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling import ClassifierModel
 from bert_keras.programs.model_check import comparison

@@ -12,7 +12,7 @@ from other_backends import ROOT
 from tiny_bert import make_config
 from xla import lower
 
-import check_tpu
+from bert_keras.commands import check_tpu
 from bert_keras.engine.distribution import tpu_step_time
 from bert_keras.engine.evaluation_pass import Evaluator
 from bert_keras.engine.trainer import make_trainer

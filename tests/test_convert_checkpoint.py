@@ -14,8 +14,9 @@ from fine_tuned_models import FINE_TUNED, write_fine_tuned
 from states import assert_bit_equal, weights_in
 from tiny_bert import make_config, make_model
 
-import convert_checkpoint
+from bert_keras.commands import convert_checkpoint
 from bert_keras.data_prep.text.vocabulary_files import tokenizer_config_text
+from bert_keras.export import checkpoint_conversion
 from bert_keras.modeling import (
     MultipleChoiceModel,
     open_checkpoint,
@@ -23,6 +24,7 @@ from bert_keras.modeling import (
     save_safetensors,
     weights_by_name,
 )
+from bert_keras.modeling.checkpoints.names import LINEAR_HEADS
 from bert_keras.prediction import open_model
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.storage import paths
@@ -252,7 +254,7 @@ def test_the_other_gelu_and_epsilon_and_nan_are_kept(model_dir, tmp_path, said):
 
 
 def test_a_failed_check_leaves_nothing(model_dir, tmp_path, monkeypatch):
-    monkeypatch.setattr(convert_checkpoint, "check_copy", lambda folder, contents, computed: 1 / 0)
+    monkeypatch.setattr(checkpoint_conversion, "check_copy", lambda folder, contents, computed: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         convert(model_dir, tmp_path / "out", "tensorflow")
     assert os.listdir(tmp_path) == ["released"]
@@ -293,3 +295,7 @@ def test_a_mistake_prints_one_line_and_writes_nothing(model_dir, tmp_path, monke
     message = f"--head=squad: {model_dir}/bert_model.ckpt has no such head, its heads are masked_lm, next_sentence"
     assert lines == [f"convert_checkpoint.py: {message}; choose what is there, or none"]
     assert os.listdir(tmp_path) == ["released"]
+
+
+def test_the_choices_of_head_are_the_linear_heads():
+    assert ("none", "masked_lm", *LINEAR_HEADS) == convert_checkpoint.HEAD_CHOICES

@@ -15,13 +15,8 @@ from known_models import TOKENS, make_config, randomise, small_config, write_mod
 from states import assert_bit_equal, weights_in
 from training_runs import rows_of, stop_after
 
-import convert_checkpoint
-import export_model
-import predict
-import run_classifier
-import run_ner
-import run_squad
 from bert_keras import train_classifier
+from bert_keras.commands import convert_checkpoint, export_model, predict, run_classifier, run_ner, run_squad
 from bert_keras.export.run_folder import read_run, reopen_evaluation
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import PretrainingModel, TokenClassifierModel
@@ -42,7 +37,7 @@ WITHOUT_LAYERS = dict.fromkeys(OF_LAYERS)
 def call(program, flags, *actions):
     given = {name: value for name, value in flags.items() if value is not None}
     argv = [*(f"--{action}" for action in actions), *(f"--{name}={value}" for name, value in given.items())]
-    return program.main([f"{program.__name__}.py", *argv])
+    return program.main([f"{program.__name__.rpartition('.')[2]}.py", *argv])
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +60,7 @@ def folder(tmp_path_factory):
         ),
         (run_squad, random_answerer(**one_layer), "question_answering", OF_ANSWERS),
     ):
-        write_fine_tuned(folder / program.__name__, model, task, **settings)
+        write_fine_tuned(folder / program.__name__.rpartition(".")[2], model, task, **settings)
     other = shutil.copytree(folder / "run_classifier" / "model", folder / "other")
     (other / "vocab.txt").write_text("".join(f"{token}\n" for token in [*TOKENS[:-1], "new"]))
     keras.utils.set_random_seed(2)
@@ -96,7 +91,7 @@ def flags_of(folder):
             run_ner: {"train_file": folder / "tags.txt", "max_seq_length": 16, **TEACHER_ONLY},
             run_squad: {"train_file": folder / "train.json", **WINDOWS, **TEACHER_ONLY},
         }
-        start = {"teacher": folder / program.__name__, "init_checkpoint": folder / "student"}
+        start = {"teacher": folder / program.__name__.rpartition(".")[2], "init_checkpoint": folder / "student"}
         return SHORT | data[program] | start
 
     return flags_of
@@ -117,7 +112,7 @@ def assert_came_closer(folder):
     assert float(rows[-1]["soft_loss"]) < 0.9 * float(rows[0]["soft_loss"])
 
 
-@pytest.mark.parametrize("program", [run_ner, run_squad], ids=lambda program: program.__name__)
+@pytest.mark.parametrize("program", [run_ner, run_squad], ids=lambda program: program.__name__.rpartition(".")[2])
 @pytest.mark.usefixtures("no_graphs")
 def test_a_student_of_each_program_comes_closer_to_its_teacher(flags_of, program, tmp_path):
     call(program, flags_of(program) | {"output_dir": tmp_path / "out"}, "do_train")

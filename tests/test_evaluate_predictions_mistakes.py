@@ -4,8 +4,8 @@ import pytest
 from scored_files import MRPC, MRPC_FLAGS, SQUAD_FLAGS
 from tiny_data import gold_file
 
-import evaluate_predictions
 from bert_keras.cli.flags import run_main
+from bert_keras.commands import evaluate_predictions
 
 NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
 

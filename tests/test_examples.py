@@ -15,6 +15,7 @@ import pytest
 from tiny_bert import make_config
 
 from bert_keras.cli.flags import parse
+from bert_keras.cli.program_names import MODULES
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.modeling import PretrainingModel, save_safetensors, weights_by_name
 
@@ -110,10 +111,8 @@ class TestNotebook:
     def test_gives_flags_that_the_programs_have(self, path):
         for words in commands(read(path)):
             if words[:2] != ["git", "clone"]:
-                assert (ROOT / words[0]).is_file(), words  # an installation has it under the same name
-                name = pathlib.Path(words[0]).stem
-                name = f"bert_keras.data_prep.{name}" if (ROOT / "data_prep" / words[0]).exists() else name
-                parse(importlib.import_module(name).define_flags(), words, "")
+                assert words[0] == "bert-keras", words
+                parse(importlib.import_module(f"bert_keras.{MODULES[words[1]]}").define_flags(), words[1:], "")
 
     def test_needs_the_package_and_no_files_of_the_clone(self, path):
         first, *others = sources(read(path), "code")

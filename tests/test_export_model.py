@@ -18,8 +18,8 @@ from rounding import assert_close, flat
 from tiny_exports import converters_in_this_process, run_card, saved_models_in_this_process
 from tiny_web import runtime_package
 
-import export_model
 from bert_keras.cli.flags import run_main
+from bert_keras.commands import export_model
 from bert_keras.export import api
 from bert_keras.export.checks.web_check import answers_in_node
 from bert_keras.export.formats.web_runtime import VERSION

@@ -9,8 +9,8 @@ import pytest
 from known_models import random_model, write_model
 from rounding import assert_close
 
-import extract_features
 from bert_keras.cli.flags import run_main
+from bert_keras.commands import extract_features
 from bert_keras.tasks.vectors.features import FeatureExtractor
 
 pytestmark = pytest.mark.usefixtures("no_graphs")

@@ -11,7 +11,7 @@ from guards import at_least
 from tiny_classes import write_start
 
 from bert_keras.cli import start
-from tests.test_architecture import ROOT_PROGRAMS
+from tests.test_architecture import COMMANDS
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -88,7 +88,7 @@ LIBRARIES = ("h5py", "matplotlib", "pandas", "sklearn")
 
 def run_process(program, **environment):
     names = {"SET_BY_PROGRAMS": [*start._ENVIRONMENT, start._ALLOCATOR_LIMIT]}
-    names["PROGRAMS"] = [path.stem for path in ROOT_PROGRAMS]
+    names["PROGRAMS"] = [f"bert_keras.commands.{path.stem}" for path in COMMANDS]
     settings = "".join(f"{name} = {value!r}\n" for name, value in names.items())
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TF_", "KERAS_"))}
     command = [sys.executable, "-c", settings + program]
@@ -116,12 +116,13 @@ def test_only_programs_start_tensorflow_and_only_in_their_own_process():
     texts = {path: path.read_text(encoding="utf-8") for path in paths}
     users = [path for path, text in texts.items() if calls.search(text)]
     for path in at_least(10, users):
-        assert path == program or not {"bert_keras", "modeling"} & set(path.relative_to(ROOT).parts), path
+        is_program = path in (program, *COMMANDS)
+        assert is_program or not {"bert_keras", "modeling"} & set(path.relative_to(ROOT).parts), path
         assert calls.search(texts[path])[1], path
     takes_program = re.compile(r"^ *from bert_keras\.programs\.command import .*\b(PROGRAMS|Program)\b", re.MULTILINE)
     # A program gives itself to its demo, and calls from Python open its runs without starting TensorFlow.
     inside = {ROOT / "bert_keras" / "programs" / name for name in ("demo.py", "calls.py")}
-    assert {path for path, text in texts.items() if takes_program.search(text)} <= {*ROOT_PROGRAMS, *inside}
+    assert {path for path, text in texts.items() if takes_program.search(text)} <= {*COMMANDS, *inside}
     assert "program.open_run" not in texts[ROOT / "bert_keras" / "programs" / "calls.py"]
 
 

@@ -14,8 +14,8 @@ from fine_tuned_models import FINE_TUNED, OF_VECTORS, write_fine_tuned
 from known_models import random_model, randomise, small_config, write_model
 from states import assert_bit_equal, weights_in
 
-import convert_checkpoint
 from bert_keras import FeatureExtractor, FillMask, NextSentence, open_model, train_classifier
+from bert_keras.commands import convert_checkpoint
 from bert_keras.modeling import SentenceModel
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]

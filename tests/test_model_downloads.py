@@ -10,9 +10,9 @@ import rich.console
 import tiny_released
 from tiny_released import NAME
 
-import convert_checkpoint
 from bert_keras import released_models
 from bert_keras.cli import console as console_module
+from bert_keras.commands import convert_checkpoint
 
 
 @pytest.fixture

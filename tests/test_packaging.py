@@ -13,6 +13,7 @@ import pytest
 from guards import at_least
 
 import bert_keras
+from bert_keras.cli.program_names import MODULES
 from tests.test_architecture import FLOORS, PROGRAMS, folder_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -20,16 +21,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 @pytest.fixture(scope="module")
 def setup_values():
-    """Returns the lists that setup.py assigns, and the literal arguments of setup()."""
+    """Returns the list of packages that setup.py assigns, and the literal arguments of setup()."""
     tree = ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))
     values = {
         node.targets[0].id: ast.literal_eval(node.value)
         for node in tree.body
-        if isinstance(node, ast.Assign) and node.targets[0].id in ("PACKAGES", "PROGRAMS")
+        if isinstance(node, ast.Assign) and node.targets[0].id == "PACKAGES"
     }
     (call,) = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "setup"]
-    (data,) = [keyword.value for keyword in call.keywords if keyword.arg == "package_data"]
-    return values | {"package_data": ast.literal_eval(data)}
+    names = ("package_data", "entry_points")
+    return values | {word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg in names}
 
 
 @pytest.fixture(scope="module")
@@ -81,14 +82,14 @@ def test_a_clone_works_with_and_without_links_and_leaves_a_users_module_of_the_s
     assert tokens == "['is', 'it', '?']"
 
 
-def test_every_program_is_installed_and_begins_with_the_line_that_runs_it(setup_values):
-    # An installation has the program itself under the name that leads to it in a clone.
-    of_clone = {ROOT / name for name in ("tools/check_gpu.py", "create_pretraining_data.py", "studies/run_study.py")}
-    programs = {str(path.relative_to(ROOT)) for path in {*PROGRAMS} - of_clone}
-    assert "run_pretraining.py" in programs
-    assert set(setup_values["PROGRAMS"]) == programs
+def test_every_program_of_a_clone_is_a_subcommand_and_begins_with_the_line_that_runs_it(setup_values):
+    # The first two need the clone; the last is a second way to the one in data_prep/.
+    of_clone = {ROOT / name for name in ("tools/check_gpu.py", "studies/run_study.py", "create_pretraining_data.py")}
+    programs = {*PROGRAMS} - of_clone
+    assert {path.stem for path in programs} == {module.rpartition(".")[2] for module in MODULES.values()}
     for program in programs:
-        assert (ROOT / program).read_text(encoding="utf-8").startswith("#!/usr/bin/env python3\n"), program
+        assert program.read_text(encoding="utf-8").startswith("#!/usr/bin/env python3\n"), program
+    assert setup_values["entry_points"] == {"console_scripts": ["bert-keras = bert_keras.__main__:main"]}
 
 
 def test_the_texts_of_every_package_are_installed(setup_values, packages):

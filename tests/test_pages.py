@@ -232,13 +232,14 @@ def newest_checkpoint(match):
     return match[0]
 
 
+FOLDERS = ("data_prep", "studies")
+
+
 def module_of(program, folder):
     """Imports a program of the project, or one that a page shows."""
     if (ROOT / program).exists():
         folder_name, _, name = program.removesuffix(".py").rpartition("/")
-        return importlib.import_module(
-            f"bert_keras.{folder_name}.{name}" if folder_name in ("data_prep", "studies") else name
-        )
+        return importlib.import_module(f"bert_keras.{folder_name if folder_name in FOLDERS else 'commands'}.{name}")
     spec = importlib.util.spec_from_file_location(pathlib.Path(program).stem, folder / program)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

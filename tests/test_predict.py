@@ -19,9 +19,8 @@ from fine_tuned_models import (
 )
 from known_models import answers_in, constant_model, positional_model, write_model
 
-import evaluate_predictions
-import predict
 from bert_keras.cli.flags import run_main
+from bert_keras.commands import evaluate_predictions, predict
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 

@@ -8,22 +8,24 @@ import pytest
 from blocks import blocks_of, logical_lines, pages
 from guards import at_least
 
-import check_labels
-import check_tpu
-import convert_checkpoint
-import evaluate_predictions
-import export_model
-import extract_features
-import predict
-import run_classifier
-import run_few_shot
-import run_ner
-import run_pretraining
-import run_reranker
-import run_sentence_vectors
-import run_squad
-import serve
 from bert_keras.cli.flags import parse
+from bert_keras.commands import (
+    check_labels,
+    check_tpu,
+    convert_checkpoint,
+    evaluate_predictions,
+    export_model,
+    extract_features,
+    predict,
+    run_classifier,
+    run_few_shot,
+    run_ner,
+    run_pretraining,
+    run_reranker,
+    run_sentence_vectors,
+    run_squad,
+    serve,
+)
 from bert_keras.data_prep import build_vocab, create_pretraining_data, create_pretraining_data_beam
 from studies import run_study
 

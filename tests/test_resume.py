@@ -15,12 +15,11 @@ from pretraining_runs import argv_of, make_files, run
 from states import assert_bit_equal, weights_in
 from training_runs import rows_of, stop_after
 
-import run_pretraining
 from bert_keras.engine.distribution import tpu
 from bert_keras.modeling import PretrainingModel, save_checkpoint, weights_by_name
 from bert_keras.storage import paths
 
-ROOT = pathlib.Path(run_pretraining.__file__).parent
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +134,7 @@ def test_other_examples_under_the_same_names_are_refused(files, whole, write_rec
 _KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
-import run_pretraining
+from bert_keras.commands import run_pretraining
 import tensorflow as tf
 from bert_keras.engine import loop
 places, argv = sys.argv[2].split(","), sys.argv[3:]

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from tiny_classes import FILLERS, results_in, run, table_in, texts, write_mrpc, write_rows, write_start, write_texts
 
-import predict
-import run_classifier
 from bert_keras.cli.flags import run_main
+from bert_keras.commands import predict, run_classifier
 from bert_keras.modeling import open_checkpoint
 from bert_keras.programs import demo
 from bert_keras.tasks.finetuning.model_dir import is_model_of
@@ -240,7 +239,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(files, tmp_path, capsys):
 )
 def test_what_is_not_a_kind_of_labels_is_told_its_program(kind, message, capsys):
     assert run_main(run_classifier.main, ["run_classifier.py", "--do_train", f"--kind={kind}"]) == 1
-    expected = f"run_classifier.py: flag --kind={kind}: {message} (--help lists all flags)\n"
+    expected = f"run_classifier.py: flag --kind={kind}: {message} (--helpfull lists all flags)\n"
     assert capsys.readouterr().err == expected
 
 

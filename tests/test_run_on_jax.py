@@ -19,13 +19,10 @@ from tiny_squad import VOCABULARY as SQUAD_VOCABULARY
 from tiny_squad import paragraphs, write_squad
 from training_runs import assert_near, rows_of, stop_after
 
-import run_classifier
-import run_ner
-import run_sentence_vectors
-import run_squad
+from bert_keras.commands import run_classifier, run_ner, run_sentence_vectors, run_squad
 from bert_keras.modeling import PretrainingModel, save_checkpoint, weights_by_name
 
-PROGRAMS = {program.__name__: program for program in (run_classifier, run_ner, run_sentence_vectors, run_squad)}
+PROGRAMS = {program.PROGRAM.name: program for program in (run_classifier, run_ner, run_sentence_vectors, run_squad)}
 
 
 def run_on_jax(tmp_path, *command_lines, step=0, number=0, num_devices=1):

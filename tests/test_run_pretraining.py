@@ -21,14 +21,14 @@ from pretraining_runs import make_files, run
 from states import assert_bit_equal, weights_in
 from training_runs import assert_near, rows_of
 
-import run_pretraining
+from bert_keras.commands import run_pretraining
 from bert_keras.data_prep.text.vocabulary_files import tokenizer_config_text
 from bert_keras.engine.distribution import tpu
 from bert_keras.engine.evaluation_pass import Evaluator
 from bert_keras.modeling import BertConfig, open_checkpoint, save_checkpoint
 from bert_keras.programs import demo
 
-ROOT = pathlib.Path(run_pretraining.__file__).parent
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture

@@ -15,16 +15,12 @@ from tiny_bert import make_config
 from tiny_squad import write_squad
 from training_runs import assert_near, rows_of
 
-import run_classifier
-import run_ner
-import run_pretraining
-import run_sentence_vectors
-import run_squad
 from bert_keras.cli.flags import run_main
+from bert_keras.commands import run_classifier, run_ner, run_pretraining, run_sentence_vectors, run_squad
 from bert_keras.data_prep.create_pretraining_data import main
 from bert_keras.prediction import FillMask, SentenceScorer
 
-ROOT = pathlib.Path(run_pretraining.__file__).parent
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 LETTERS = "abcdefghijklmnopq"
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
 CONFIG = make_config(
@@ -125,7 +121,7 @@ import sys
 import tensorflow as tf
 [processor] = tf.config.list_physical_devices("CPU")
 tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * 2)
-import run_pretraining
+from bert_keras.commands import run_pretraining
 run_pretraining.main(sys.argv[1:])
 """
 
@@ -159,11 +155,11 @@ def test_the_head_is_ignored_after_pretraining(plain, tmp_path, capsys):
         run_sentence_vectors: "pairs.tsv",
     }
     for program, data in programs.items():
-        output = tmp_path / program.__name__
+        output = tmp_path / program.__name__.rpartition(".")[2]
         argv = [f"--train_file={tmp_path / data}", f"--output_dir={output}", *shared]
         argv += ["--max_query_length=6"] if program is run_squad else []
         capsys.readouterr()
-        program.main([f"{program.__name__}.py", *argv])
+        program.main([f"{program.__name__.rpartition('.')[2]}.py", *argv])
         printed = " ".join(capsys.readouterr().out.split())
         assert "unused: " in printed
         assert "cls/span_boundary/output_bias" in printed

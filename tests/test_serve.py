@@ -20,8 +20,8 @@ pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 import requests
 from known_models import random_model, write_model
 
-import serve
 from bert_keras.cli.flags import run_main
+from bert_keras.commands import serve
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 

@@ -14,10 +14,7 @@ from tiny_squad import write_squad
 from tiny_variants import SWITCHES
 from tiny_web import runtime_package
 
-import convert_checkpoint
-import run_classifier
-import run_ner
-import run_squad
+from bert_keras.commands import convert_checkpoint, run_classifier, run_ner, run_squad
 from bert_keras.export.api import export_model
 from bert_keras.export.checks.web_check import answers_in_node
 from bert_keras.export.choices import PLACES

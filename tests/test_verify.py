@@ -15,8 +15,7 @@ from pretraining_runs import argv_of, make_files
 from tiny_classes import run, write_start, write_texts
 from training_runs import stop_after
 
-import run_classifier
-import run_pretraining
+from bert_keras.commands import run_classifier, run_pretraining
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling import open_checkpoint, save_checkpoint
 
@@ -48,7 +47,7 @@ def out(classifier, tmp_path):
 
 
 def verify(program, folder, *more):
-    return program.main([f"{program.__name__}.py", "--verify", f"--output_dir={folder}", *more])
+    return program.main([f"{program.__name__.rpartition('.')[2]}.py", "--verify", f"--output_dir={folder}", *more])
 
 
 def state_of(folder):

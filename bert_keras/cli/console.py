@@ -8,6 +8,7 @@ from typing import IO, Any, cast
 
 import rich.console
 
+from bert_keras.cli.program_names import as_started
 from bert_keras.mistakes import Message, Spelling, flag_name
 
 log = logging.getLogger("bert_keras")
@@ -24,7 +25,7 @@ class LogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         mark = "warning: " if record.levelno >= logging.WARNING else ""
         text = record.msg.spelled(self._spelling) if isinstance(record.msg, Message) else record.getMessage()
-        self._console.print(mark + text, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(mark + as_started(text), markup=False, highlight=False, soft_wrap=True)
 
 
 class Messages:

@@ -16,7 +16,9 @@ from typing import Any
 from absl import flags
 
 from bert_keras.cli.console import Messages, drop_output
-from bert_keras.cli.other_names import name_here
+from bert_keras.cli.help import help_of, is_path
+from bert_keras.cli.other_names import name_here, names_like
+from bert_keras.cli.program_names import as_started
 from bert_keras.cli.start import open_streams
 from bert_keras.mistakes import Message, Mistake, Setting, flag_name
 from bert_keras.storage import paths
@@ -34,9 +36,9 @@ def parse(
     flag, a value that does not fit its flag, or a text that the program does not take.
     """
     before_texts = itertools.takewhile(lambda argument: argument != "--", argv[1:])
-    if any(argument in ("-h", "--help", "-help", "--helpfull", "--helpshort") for argument in before_texts):
+    if wanted := {"-h", "--help", "-help", "--helpfull", "--helpshort"}.intersection(before_texts):
         # python -OO drops docstrings, so `usage` may be None.
-        print(f"{(usage or '').strip()}\n\nFlags:\n{_help(flag_values)}")
+        print(f"{as_started(usage or '').strip()}\n{help_of(flag_values, '--helpfull' in wanted)}")
         raise SystemExit(0)
     flag_values.set_gnu_getopt(takes_texts)
     try:
@@ -45,39 +47,21 @@ def parse(
         if here := name_here(error.flagname, flag_values):
             name, _, value = here.partition("=")
             shown = Message("{}={}", Setting(name), value) if value else Setting(name)
-            raise Mistake(
-                "there is no flag --{}; here it is {} ({help} lists all flags)", error.flagname, shown
-            ) from None
-        raise Mistake("{} ({help} lists all flags)", error) from error
+            advice = Message("; here it is {}", shown)
+        else:
+            near = [Setting(name) for name in names_like(error.flagname, [*flag_values])]
+            advice = Message("; the nearest: {}", near) if near else ""
+        raise Mistake("there is no flag --{}{} ({helpfull} lists all flags)", error.flagname, advice) from None
     except flags.Error as error:
-        raise Mistake("{} ({help} lists all flags)", error) from error
+        raise Mistake("{} ({helpfull} lists all flags)", error) from error
     for flag in (flag_values[name] for name in flag_values if is_path(name)):
         if isinstance(flag.value, str):
             flag.value = local_paths(flag.value, flag.name)
     if leftover and not takes_texts:
         raise Mistake(
-            '"{}" is not a flag; every argument has the form {name}=value ({help} lists all flags)', leftover[0]
+            '"{}" is not a flag; every argument has the form {name}=value ({helpfull} lists all flags)', leftover[0]
         )
     return leftover
-
-
-def _help(flag_values: flags.FlagValues) -> str:
-    """Returns the help of all flags in the order of their definition, with those of the devices last."""
-    groups = flag_values.flags_by_module_dict()
-    text = ""
-    for title in sorted(groups, key="Devices".__eq__):
-        text += f"\n{title}:\n"
-        for flag in (flag for flag in groups[title] if flag.name in flag_values):
-            one = flags.FlagValues()
-            one[flag.name] = flag
-            text += one.get_help("  ", include_special_flags=False) + "\n"
-    return f"{text}\nabsl.flags:\n{flags.FlagValues().get_help('  ')}"
-
-
-def is_path(name: str) -> bool:
-    """Returns whether a flag holds a path."""
-    others = ("teacher", "run_config", "input", "output", "extend_vocab", "onnxruntime_web")
-    return name in others or name.endswith(("_file", "_dir", "_checkpoint"))
 
 
 def local_paths(path: str, name: str) -> str:
@@ -159,7 +143,7 @@ def run_main(main: Callable[[list[str]], object], argv: list[str]) -> int:
         status, message = 1, f"standard output cannot be written ({error.strerror}); the output is not complete"
         drop_output(sys.stdout)
     if message:
-        print(f"{pathlib.Path(argv[0]).name}: {message}", file=Messages("stderr"))
+        print(f"{pathlib.Path(argv[0]).name}: {as_started(message)}", file=Messages("stderr"))
         Messages("stderr").flush()
     return status
 

@@ -6,6 +6,8 @@ from typing import Any
 import rich.console
 import rich.table
 
+from bert_keras.cli.program_names import as_started
+
 _WIDTH_OF_PIPES = 250  # columns; no line wraps
 
 
@@ -23,4 +25,5 @@ def print_models(console: rich.console.Console, models: Iterable[Any]) -> None:
         table.add_row(model.name, model.readable_size, "uncased" if model.do_lower_case else "cased", use, *more)
     console.print(table)
     if is_short:
-        console.print("To download one: python convert_checkpoint.py --download=NAME", markup=False, highlight=False)
+        advice = as_started("To download one: python convert_checkpoint.py --download=NAME")
+        console.print(advice, markup=False, highlight=False)

@@ -1,12 +1,13 @@
 """What settings of other libraries, and common abbreviations, are called here; for messages about unknown names."""
 
-from collections.abc import Container
+import difflib
+from collections.abc import Collection, Container
 
 _OTHER_NAMES = {
     # transformers, its Trainer and its example programs
-    "model_name_or_path": "init_checkpoint",
-    "pretrained_model_name_or_path": "init_checkpoint",
-    "model_name": "init_checkpoint",
+    "model_name_or_path": "init_checkpoint model_dir input",
+    "pretrained_model_name_or_path": "init_checkpoint model_dir input",
+    "model_name": "init_checkpoint model_dir input",
     "config_name": "bert_config_file",
     "dataset_name": "tfds",
     "validation_file": "eval_file",
@@ -54,12 +55,12 @@ _OTHER_NAMES = {
     "lr": "learning_rate",
     "epochs": "num_train_epochs",
     "num_epochs": "num_train_epochs",
-    "batch_size": "train_batch_size",
+    "batch_size": "train_batch_size eval_batch_size",
     "max_length": "max_seq_length",
     "max_len": "max_seq_length",
     "max_seq_len": "max_seq_length",
     "stride": "doc_stride",
-    "output": "output_dir",
+    "output": "output_dir output_file export_dir",
     "save_dir": "output_dir",
     "model": "init_checkpoint model_dir",
     "checkpoint": "init_checkpoint",
@@ -77,5 +78,12 @@ _OTHER_NAMES = {
 
 def name_here(name: str, known: Container[str]) -> str | None:
     """Returns what a setting with a foreign name is called, if it is among the `known` names; maybe with a value."""
-    candidates = _OTHER_NAMES.get(name, "").split()
+    name = name.replace("-", "_")
+    candidates = [name, *_OTHER_NAMES.get(name, "").split()]
     return next((here for here in candidates if here.partition("=")[0] in known), None)
+
+
+def names_like(name: str, known: Collection[str]) -> list[str]:
+    """Returns up to three of the `known` names that are spelled like a name, or that have it as a part."""
+    with_it = [other for other in known if name in other]
+    return list(dict.fromkeys([*difflib.get_close_matches(name, known), *with_it]))[:3]

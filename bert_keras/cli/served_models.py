@@ -10,7 +10,7 @@ from bert_keras.mistakes import Mistake
 
 def define_served_models(flag_values: flags.FlagValues) -> None:
     """Defines the flags of the models of a server."""
-    define: dict[str, Any] = {"flag_values": flag_values}
+    define: dict[str, Any] = {"flag_values": flag_values, "module_name": "Models"}
     flags.DEFINE_string("model_dir", None, "A model. Its name is that of its folder.", **define)
     flags.DEFINE_multi_string("model", [], "NAME=FOLDER of a model; you can give this flag several times.", **define)
 

@@ -16,7 +16,7 @@ from bert_keras.tasks import program_of, training_of
 from bert_keras.tasks.finetuning.data import EVALUATION_FILE
 from bert_keras.tasks.finetuning.model_dir import is_model_of
 from bert_keras.tasks.finetuning.task import Task
-from bert_keras.tasks.tables.examples import KINDS
+from bert_keras.tasks.tables.settings import KINDS
 
 log = logging.getLogger("bert_keras")
 

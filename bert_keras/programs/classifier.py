@@ -14,7 +14,7 @@ from bert_keras.tasks.classification.settings import ClassifierSettings
 from bert_keras.tasks.classification.task import Classification
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
-from bert_keras.tasks.tables.examples import KINDS
+from bert_keras.tasks.tables.settings import KINDS
 
 if TYPE_CHECKING:  # most calls do not predict
     from bert_keras.tasks.classification.predictor import Classification as ClassAnswer

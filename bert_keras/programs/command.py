@@ -44,6 +44,7 @@ class Instead:
         "Repeat the last steps of the run in {output_dir} from the checkpoint before its newest one, and compare all "
         "numbers of both, bit by bit. It takes the settings of the run, and changes nothing in its folder.",
         False,
+        is_rare=True,
     )
 
 

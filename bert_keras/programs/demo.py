@@ -54,14 +54,14 @@ def run_demo(program_file: str, program: Program) -> dict[str, float] | None:
     """Runs a program that was started without flags on sample data, and returns the metrics.
 
     Args:
-        program_file: path of the program; its name determines the demo.
-        program: what runs.
+        program_file: path of the program.
+        program: what runs; it determines the demo.
     """
     if os.path.isfile(_DEMO_DIR):
         raise Mistake("{} is a file, but the demo needs a folder of this name; rename the file", _DEMO_DIR)
     open_console()
     program_file = shown_path(program_file)
-    demo = _DEMOS[os.path.basename(program_file)]
+    demo = _DEMOS[program.name]
     log.info("No flags were given, so this is a demo: it %s. All of it goes into %s/.", demo.purpose, _DEMO_DIR)
     os.makedirs(_DEMO_DIR, exist_ok=True)
     values = {**demo.prepare(), "output_dir": demo.output_dir}
@@ -101,14 +101,14 @@ def _prepare_classification() -> dict[str, Any]:
 
 
 _DEMOS = {
-    "run_pretraining.py": _Demo(
+    "run_pretraining": _Demo(
         "builds examples from a sample text, pre-trains a tiny BERT on them for about two minutes, and evaluates it on "
         "documents that it did not train on",
         _prepare_pretraining,
         os.path.join(_DEMO_DIR, "model"),
         "The water of the [MASK] flows to the sea.",
     ),
-    "run_classifier.py": _Demo(
+    "run_classifier": _Demo(
         "fine-tunes the small encoder that comes with the project, on 480 made-up messages to a shop's customer "
         "service, and evaluates it on 120 others",
         _prepare_classification,

@@ -36,12 +36,13 @@ class Computation:
         "auto",
         parser=SwitchParser(),
         boolean=True,
+        is_rare=True,
     )
     # Free: a run that is out of memory can continue with others.
-    recompute: bool = free(RECOMPUTE, False)
+    recompute: bool = free(RECOMPUTE, False, is_rare=True)
     gradient_accumulation_steps: int = free(ACCUMULATION, 1, lower_bound=1)
     save_checkpoints_steps: int = free("Number of steps between checkpoints.", 1000, lower_bound=1)
-    iterations_per_loop: int = free("Maximum steps in one call of the device.", 1000, lower_bound=1)
+    iterations_per_loop: int = free("Maximum steps in one call of the device.", 1000, lower_bound=1, is_rare=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,13 +57,19 @@ class Devices:
         "auto",
         choices=("auto", "one", "mirrored", "multi_worker"),
     )
-    use_tpu: bool = free("Use a TPU instead of the CPU or GPU.", False)
-    tpu_name: str | None = free("Name or grpc:// address of a TPU that another machine has.", None, needs=_TPU)
-    tpu_zone: str | None = free("Google Cloud zone of {tpu_name}.", None, needs={**_TPU, "tpu_name": ON})
-    gcp_project: str | None = free("Google Cloud project of {tpu_name}.", None, needs={**_TPU, "tpu_name": ON})
-    master: str | None = free("grpc:// address of the TPU, if you do not give {tpu_name}.", None, needs=_TPU)
+    use_tpu: bool = free("Use a TPU instead of the CPU or GPU.", False, is_rare=True)
+    tpu_name: str | None = free(
+        "Name or grpc:// address of a TPU that another machine has.", None, needs=_TPU, is_rare=True
+    )
+    tpu_zone: str | None = free("Google Cloud zone of {tpu_name}.", None, needs={**_TPU, "tpu_name": ON}, is_rare=True)
+    gcp_project: str | None = free(
+        "Google Cloud project of {tpu_name}.", None, needs={**_TPU, "tpu_name": ON}, is_rare=True
+    )
+    master: str | None = free(
+        "grpc:// address of the TPU, if you do not give {tpu_name}.", None, needs=_TPU, is_rare=True
+    )
     num_tpu_cores: int | None = free(
-        "Number of TPU cores; compared with the TPU if given.", 8, needs=_TPU, lower_bound=1
+        "Number of TPU cores; compared with the TPU if given.", 8, needs=_TPU, lower_bound=1, is_rare=True
     )
 
 

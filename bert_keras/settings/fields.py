@@ -8,9 +8,10 @@ from typing import Any, Self, TypeVar, cast, get_args
 
 from absl import flags
 
-from bert_keras.cli.flags import given_flags, is_path, local_paths, parse
-from bert_keras.cli.other_names import name_here
-from bert_keras.mistakes import Message, Mistake, Setting, closest, flag_name
+from bert_keras.cli.flags import given_flags, local_paths, parse
+from bert_keras.cli.help import is_path
+from bert_keras.cli.other_names import name_here, names_like
+from bert_keras.mistakes import Message, Mistake, Setting, flag_name
 from bert_keras.settings.effects import conditions, is_meant
 from bert_keras.settings.numbers import text_of
 
@@ -35,6 +36,7 @@ def setting(
     choices: Collection[str] = (),
     parser: flags.ArgumentParser | None = None,
     is_free: bool = False,
+    is_rare: bool = False,
     needs: Mapping[str, Any] | None = None,
     needs_any: Collection[str] = (),
     unless: Mapping[str, Any] | None = None,
@@ -49,13 +51,14 @@ def setting(
         choices: the only valid values of a text.
         parser: of the value, if neither the type of the field nor `choices` says how to read it.
         is_free: see `free`.
+        is_rare: whether only --helpfull shows it, because few runs need it.
         needs, needs_any, unless: when the setting has an effect, see `settings.effects.conditions`.
         harmless: a value that is accepted also where the setting has no effect, because it asks for nothing.
         bounds: `lower_bound` and `upper_bound` of a number.
     """
     limits = {"enum_values": [*choices]} if choices else bounds
     metadata = {"meaning": meaning, "limits": limits, "parser": parser, "is_free": is_free, "harmless": harmless}
-    metadata |= {"needs": needs or {}, "needs_any": needs_any, "unless": unless or {}}
+    metadata |= {"needs": needs or {}, "needs_any": needs_any, "unless": unless or {}, "is_rare": is_rare}
     return cast(Any, dataclasses.field(default=default, metadata=metadata))
 
 
@@ -133,8 +136,8 @@ def checked_arguments(groups: Iterable[type], function: str, arguments: Mapping[
     values = make_flags({group.__name__: group for group in groups})
     for name in arguments:
         if name not in values:
-            here, close = name_here(name, values), closest(name, values)
-            advice = f'did you mean "{close}"?' if close else f"it has {', '.join(sorted(values))}"
+            here, near = name_here(name, values), names_like(name, [*values])
+            advice = f'did you mean "{near[0]}"?' if near else f"help({function}) lists all"
             advice = f'here it is "{here}"' if here else advice
             raise TypeError(f'{function}() has no setting "{name}"; {advice}')
     given = {name: value for name, value in arguments.items() if value is not None}
@@ -208,12 +211,13 @@ def define_flag(values: flags.FlagValues, title: str, field: dataclasses.Field) 
     more["help"] = Message(field.metadata["meaning"]).spelled(flag_name)
     if parser and "enum_values" not in limits:
         flags.DEFINE(parser, field.name, default, serializer=getattr(parser, "serializer", None), **more)
-        return
-    value_type = next((each for each in _DEFINE if each in (field.type, *get_args(field.type))), None)
-    define: Callable = flags.DEFINE_enum if "enum_values" in limits else _DEFINE[value_type]
-    define(field.name, [*default] if isinstance(default, tuple) else default, **more)
-    if parser:
-        values[field.name].parser = parser
+    else:
+        value_type = next((each for each in _DEFINE if each in (field.type, *get_args(field.type))), None)
+        define: Callable = flags.DEFINE_enum if "enum_values" in limits else _DEFINE[value_type]
+        define(field.name, [*default] if isinstance(default, tuple) else default, **more)
+    flag: Any = values[field.name]
+    flag.parser = parser or flag.parser
+    flag.is_rare = field.metadata["is_rare"]  # `cli.help` reads it
 
 
 def setting_fields(settings: Any) -> list[dataclasses.Field]:

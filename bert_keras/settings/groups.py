@@ -29,13 +29,13 @@ class RunSettings(Settings, Devices, Computation):
 
     output_dir: str = free("Required. Folder for the model, its checkpoints and the reports.", REQUIRED)
     run_config: str | None = setting(
-        "A run_config.json of an earlier run, without its devices. Flags override it.", None
+        "A run_config.json of an earlier run, without its devices. Flags override it.", None, is_rare=True
     )
     do_train: bool = free("Train the model, or resume training.", False)
     seed: int = setting(
         "Seed of new weights, the order of examples, and dropout.", 12345, lower_bound=0, upper_bound=2**31 - 1
     )
-    log_steps: int = free("Number of steps between rows of metrics.csv.", 10, lower_bound=1)
+    log_steps: int = free("Number of steps between rows of metrics.csv.", 10, lower_bound=1, is_rare=True)
     learning_rate_schedule: str = setting(
         "Learning rate after the warm-up. linear: it falls to 0 in a line, at first with the jump of the original "
         "BERT; smooth_linear: without the jump; cosine: along a cosine; constant: it stays.",
@@ -43,30 +43,37 @@ class RunSettings(Settings, Devices, Computation):
         choices=SCHEDULES,
     )
     weight_decay_rate: float = setting(
-        "Weight decay of Adam; biases and layer norms have none.", 0.01, parser=NumberParser(0)
+        "Weight decay of Adam; biases and layer norms have none.", 0.01, parser=NumberParser(0), is_rare=True
     )
-    adam_beta_1: float = setting("Decay of Adam's mean of the gradients.", 0.9, parser=NumberParser(0, 1))
-    adam_beta_2: float = setting("Decay of Adam's mean of the squared gradients.", 0.999, parser=NumberParser(0, 1))
+    adam_beta_1: float = setting("Decay of Adam's mean of the gradients.", 0.9, parser=NumberParser(0, 1), is_rare=True)
+    adam_beta_2: float = setting(
+        "Decay of Adam's mean of the squared gradients.", 0.999, parser=NumberParser(0, 1), is_rare=True
+    )
     adam_epsilon: float = setting(
-        "Number that Adam adds to the root of its second mean.", 1e-6, parser=NumberParser(1e-30)
+        "Number that Adam adds to the root of its second mean.", 1e-6, parser=NumberParser(1e-30), is_rare=True
     )
     adam_bias_correction: bool = setting(
-        "Divide Adam's means by what they lack in the first steps. The original BERT does not.", False
+        "Divide Adam's means by what they lack in the first steps. The original BERT does not.", False, is_rare=True
     )
     clip_norm: float = setting(
-        "Maximum norm of all gradients together, to which longer ones are cut. 0: any.", 1.0, parser=NumberParser(0)
+        "Maximum norm of all gradients together, to which longer ones are cut. 0: any.",
+        1.0,
+        parser=NumberParser(0),
+        is_rare=True,
     )
     ema_decay: float = setting(
         "Decay of an average of each weight over the steps, such as 0.999. Evaluation, checkpoints and the model use "
         "the averages. 0: no averages.",
         0.0,
         parser=NumberParser(0, 1),
+        is_rare=True,
     )
-    keep_checkpoint_max: int = free("Number of newest checkpoints to keep. 0: all.", 5, lower_bound=0)
+    keep_checkpoint_max: int = free("Number of newest checkpoints to keep. 0: all.", 5, lower_bound=0, is_rare=True)
     deterministic: bool = setting(
         "Use only operations that give the same bits every time, even if they are slower. In Python, the whole process "
         "does so from then on.",
         False,
+        is_rare=True,
     )
     init_checkpoint: str | None = None
     train_batch_size: int = 32
@@ -95,7 +102,7 @@ class FineTuningSettings(ModelSettings, RunSettings):
     max_seq_length: int = setting("Maximum number of tokens in a sequence, with [CLS] and [SEP].", 128, lower_bound=4)
     do_predict: bool = free("Write predictions for {predict_file}, or the test data.", False)
     train_batch_size: Any = setting("Number of examples in one update" + _SEVERAL, (32,), parser=NumbersParser(int, 1))
-    predict_batch_size: int = free("Number of sequences in a batch of prediction.", 8, lower_bound=1)
+    predict_batch_size: int = free("Number of sequences in a batch of prediction.", 8, lower_bound=1, is_rare=True)
     learning_rate: Any = setting(
         "Highest learning rate" + _SEVERAL, (5e-5,), parser=NumbersParser(float, 0, is_open=True)
     )
@@ -107,7 +114,10 @@ class FineTuningSettings(ModelSettings, RunSettings):
     )
     num_seeds: int = free("Number of runs, with seeds from {seed} on. The best run is kept.", 1, lower_bound=1)
     max_steps: int = setting(
-        "Number of training steps, instead of {num_train_epochs}. 0: as many as the epochs have.", 0, lower_bound=0
+        "Number of training steps, instead of {num_train_epochs}. 0: as many as the epochs have.",
+        0,
+        lower_bound=0,
+        is_rare=True,
     )
     eval_steps: int = free(
         "Number of steps between evaluations during training; the best weights are kept. 0: one evaluation at the end.",
@@ -124,9 +134,13 @@ class FineTuningSettings(ModelSettings, RunSettings):
         "Share of each training label that is spread evenly over all labels, such as 0.1. Evaluation does not smooth.",
         0.0,
         parser=NumberParser(0, 1),
+        is_rare=True,
     )
     freeze_layers: int | None = setting(
-        "Do not train the embeddings and this number of first layers. 0: only the embeddings.", None, lower_bound=0
+        "Do not train the embeddings and this number of first layers. 0: only the embeddings.",
+        None,
+        lower_bound=0,
+        is_rare=True,
     )
     layer_decay: float = setting(
         "Factor of the learning rate from a layer to the one below it.",
@@ -134,6 +148,7 @@ class FineTuningSettings(ModelSettings, RunSettings):
         harmless=1.0,
         lower_bound=0.0,
         upper_bound=1.0,
+        is_rare=True,
     )
     lora_rank: int = setting(
         "Rank of LoRA, such as 8: train two small matrices for each kernel of {lora_targets}, the pooler and the head, "
@@ -146,15 +161,20 @@ class FineTuningSettings(ModelSettings, RunSettings):
         None,
         needs={"lora_rank": ON},
         lower_bound=0,
+        is_rare=True,
     )
     lora_targets: str = setting(
         f"Kernels of each layer that LoRA adapts, separated by commas: {', '.join(LORA_TARGETS)}.",
         ",".join(DEFAULT_LORA_TARGETS),
         parser=ListedParser(),
         needs={"lora_rank": ON},
+        is_rare=True,
     )
     new_head: bool = setting(
-        "Start the head from random weights, even if the checkpoint has one.", False, needs={"init_checkpoint": ON}
+        "Start the head from random weights, even if the checkpoint has one.",
+        False,
+        needs={"init_checkpoint": ON},
+        is_rare=True,
     )
     do_eval: bool = True  # a program without this setting evaluates if it has data for it
 
@@ -178,7 +198,7 @@ class EvaluatedSettings(FineTuningSettings):
     """The settings of programs that evaluate on separate data and can pack rows."""
 
     do_eval: bool = free("Evaluate, after training if there is any.", False)
-    eval_batch_size: int = free("Number of sequences in a batch of evaluation.", 8, lower_bound=1)
+    eval_batch_size: int = free("Number of sequences in a batch of evaluation.", 8, lower_bound=1, is_rare=True)
     pack: Any = setting(
         "Train on rows that hold several examples each: less padding, more examples a second, other dropout masks. "
         "auto: if examples can share a row and rows then have a tenth fewer tokens or less.",
@@ -205,6 +225,7 @@ class DistillationSettings:
         2.0,
         parser=NumberParser(1e-3),
         needs=TAUGHT | {"soft_loss_weight": ON},
+        is_rare=True,
     )
     label_loss_weight: float = 1.0
     soft_loss_weight: float = 1.0
@@ -228,19 +249,22 @@ class TeacherSettings(DistillationSettings, FineTuningSettings):
         0.5,
         parser=NumberParser(0),
         needs=TAUGHT,
+        is_rare=True,
     )
-    soft_loss_weight: float = setting(SOFT_LOSS, 0.5, parser=NumberParser(0), needs=TAUGHT)
+    soft_loss_weight: float = setting(SOFT_LOSS, 0.5, parser=NumberParser(0), needs=TAUGHT, is_rare=True)
     hidden_loss_weight: float = setting(
         "Weight of the squared difference from the hidden states of {teacher_layers}. 0: none.",
         0.0,
         parser=NumberParser(0),
         needs=TAUGHT,
+        is_rare=True,
     )
     attention_loss_weight: float = setting(
         "Weight of the divergence from the attention in {teacher_layers}. 0: none.",
         0.0,
         parser=NumberParser(0),
         needs=TAUGHT,
+        is_rare=True,
     )
     teacher_layers: Any = setting(
         "For each layer of the student, the layer of the teacher that it imitates, such as 3,6; 0: none. If not given: "
@@ -249,6 +273,7 @@ class TeacherSettings(DistillationSettings, FineTuningSettings):
         parser=NumbersParser(int, 0, may_repeat=True),
         needs=TAUGHT,
         needs_any=("hidden_loss_weight", "attention_loss_weight"),
+        is_rare=True,
     )
 
     def without_effect(self) -> Iterator[tuple[str, Message]]:

@@ -11,13 +11,17 @@ class ModelSettings:
 
     title = "Files of the model"
 
-    bert_config_file: str | None = free("Config of the model. If not given: the config next to the checkpoint.", None)
+    bert_config_file: str | None = free(
+        "Config of the model. If not given: the config next to the checkpoint.", None, is_rare=True
+    )
     vocab_file: str | None = free(
-        "Vocabulary of the model. If not given: the vocab.txt or tokenizer.json next to the checkpoint.", None
+        "Vocabulary of the model. If not given: the vocab.txt or tokenizer.json next to the checkpoint.",
+        None,
+        is_rare=True,
     )
     do_lower_case: bool | None = free(
-        "Lower-case texts and strip accents. If not given: as in the training of the model.", None
+        "Lower-case texts and strip accents. If not given: as in the training of the model.", None, is_rare=True
     )
     strip_accents: bool | None = free(
-        "Strip accents, or keep them. If not given: as in the training of the model.", None
+        "Strip accents, or keep them. If not given: as in the training of the model.", None, is_rare=True
     )

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-import convert_checkpoint
+from bert_keras.commands import convert_checkpoint
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.prediction import FillMask

@@ -11,8 +11,8 @@ from safetensors.numpy import save_file
 from states import weights_of
 from tiny_bert import make_config, with_random_weights
 
-import convert_checkpoint
 from bert_keras.cli.flags import run_main
+from bert_keras.commands import convert_checkpoint
 from bert_keras.engine.input.pretraining_batches import span_boundaries
 from bert_keras.modeling import (
     HEAD_PATTERNS,

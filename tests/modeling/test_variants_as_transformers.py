@@ -8,7 +8,7 @@ import pytest
 from tiny_bert import make_features, with_random_weights
 from tiny_variants import SWITCHES, make_variant
 
-import convert_checkpoint
+from bert_keras.commands import convert_checkpoint
 from bert_keras.modeling import (
     BertModel,
     ClassifierModel,

@@ -9,7 +9,7 @@ from fine_tuned_models import FINE_TUNED, write_fine_tuned
 from known_models import TOKENS
 from safetensors.numpy import load_file, save_file
 
-import convert_checkpoint
+from bert_keras.commands import convert_checkpoint
 from bert_keras.mistakes import Mistake
 from bert_keras.prediction import open_model
 

@@ -13,7 +13,7 @@ from known_models import answers_in, random_model, write_model
 from rounding import assert_close, flat
 from tiny_exports import FINE_TUNED, open_pretrained, write_export, write_network
 
-import predict
+from bert_keras.commands import predict
 from bert_keras.export.choices import PLACES
 from bert_keras.model_folder.exported import open_exported
 from bert_keras.model_folder.folder import ModelFolder

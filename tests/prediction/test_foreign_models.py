@@ -8,10 +8,8 @@ from fine_tuned_models import CLASSIFIER, TASK_OF_CLASS, word_finder, word_tagge
 from known_models import TOKENS, random_model, write_model
 from tiny_variants import make_variant
 
-import convert_checkpoint
-import export_model
-import predict
 from bert_keras import tasks
+from bert_keras.commands import convert_checkpoint, export_model, predict
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import ReplacedTokenModel
@@ -269,7 +267,7 @@ class TestTraining:
         return path
 
     def test_the_head_stays_with_the_order_of_its_labels(self, rows, tmp_path):
-        import run_classifier
+        from bert_keras.commands import run_classifier
 
         folder = write_foreign(tmp_path / "start", "classification", id2label={"0": "good", "1": "bad", "2": "fair"})
         flags = [f"--init_checkpoint={folder}", "--max_seq_length=16"]
@@ -281,7 +279,7 @@ class TestTraining:
         assert open_model(tmp_path / "trained").labels == ["good", "bad", "fair"]
 
     def test_a_head_of_one_number_is_evaluated_as_its_kind(self, tmp_path):
-        import run_classifier
+        from bert_keras.commands import run_classifier
 
         folder = write_foreign(tmp_path / "start", "regression", architecture=CLASSIFIER)
         rows = tmp_path / "rows.csv"
@@ -295,7 +293,7 @@ class TestTraining:
         assert found["mae"] == pytest.approx(np.abs(np.subtract(values, [1.5, 0.5])).mean(), abs=1e-5)
 
     def test_a_head_of_one_number_is_a_reranker_for_the_program_of_rerankers(self, tmp_path):
-        import run_reranker
+        from bert_keras.commands import run_reranker
 
         folder = write_foreign(tmp_path / "start", "regression", architecture=CLASSIFIER)
         rows = tmp_path / "rows.csv"
@@ -309,7 +307,7 @@ class TestTraining:
             assert float(score) == pytest.approx(expected[text], abs=1e-5)
 
     def test_a_tagger_is_evaluated(self, tmp_path):
-        import run_ner
+        from bert_keras.commands import run_ner
 
         tags = {"id2label": {str(number): tag for number, tag in enumerate(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])}}
         folder = write_foreign(tmp_path / "start", "token_classification", **tags)

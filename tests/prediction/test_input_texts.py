@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-import predict
+from bert_keras.commands import predict
 from bert_keras.prediction.arguments import Limits
 from bert_keras.tasks.tables.input_texts import is_table, read_table, read_texts
 

@@ -9,8 +9,8 @@ from fine_tuned_models import random_classifier, write_fine_tuned
 from known_models import ID
 from rounding import flat
 
-import convert_checkpoint
 from bert_keras import Reranker, TextClassifier, open_model
+from bert_keras.commands import convert_checkpoint
 from bert_keras.prediction import RankedText, Ranking
 
 QUERY = "where is paris"

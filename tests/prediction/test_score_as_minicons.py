@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from known_models import random_model, write_model
 
-import convert_checkpoint
+from bert_keras.commands import convert_checkpoint
 from bert_keras.prediction import SentenceScorer
 
 TEXTS = ["he walkeds soing .", "paris is the capital of france , so", "walking", "a b c d e f g h i walking walked p"]

@@ -10,9 +10,8 @@ from fine_tuned_models import OF_VECTORS, write_fine_tuned
 from known_models import randomise, small_config
 from safetensors.numpy import save_file
 
-import convert_checkpoint
-import export_model
 from bert_keras import FeatureExtractor, Vectorizer, open_model
+from bert_keras.commands import convert_checkpoint, export_model
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.sentence_transformers import module_files

@@ -12,8 +12,8 @@ from fine_tuned_models import OF_VECTORS, write_fine_tuned
 from known_models import randomise, small_config
 from running_server import serving
 
-import convert_checkpoint
 from bert_keras import open_model
+from bert_keras.commands import convert_checkpoint
 from bert_keras.modeling import SentenceModel
 from bert_keras.prediction.arguments import Limits
 from bert_keras.serving.versions import open_folders

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from absl import flags
 
 from bert_keras.cli.flags import parse
 from bert_keras.mistakes import Mistake
@@ -35,9 +36,9 @@ class Texts:
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
-    num_steps: int | None = setting("Steps.", None, lower_bound=1)
+    num_steps: int | None = setting("Steps.", None, is_rare=True, lower_bound=1)
     rate: float = setting("Rate.", 0.5)
-    is_fast: bool = setting("Hurry.", False)
+    is_fast: bool = setting("Hurry. And more.", False)
 
 
 GROUPS = {"Texts": Texts, "Pace": Pace}
@@ -89,15 +90,54 @@ def test_a_flag_that_a_program_lacks_has_its_default():
     assert read_flags(Pace, values) == Pace()
 
 
-def test_help_has_the_order_of_the_fields_with_the_devices_last(capsys):
+FULL_HELP = """What it is for.
+
+Files:
+  --text_file: Required. A text.
+
+What to do:
+  --[no]do_train: Train the model, or resume training.
+
+Texts:
+  --form: Form of the text. One of long, short.
+  --words (a,b): Words of --text_file. (a comma separated list)
+
+Devices:
+  --rate (0.5): Rate. (a number)
+  --[no]is_fast: Hurry. And more.
+  --num_steps: Steps. (a positive integer)
+
+absl.flags:
+"""
+SHORT_HELP = """What it is for.
+
+Files:
+  --text_file: Required. A text.
+
+What to do:
+  --[no]do_train: Train the model, or resume training.
+
+Texts:
+  --form: Form of the text. One of long, short.
+  --words (a,b): Words of --text_file.
+
+Devices:
+  --rate (0.5): Rate.
+  --[no]is_fast: Hurry.
+
+--helpfull says more, and has other flags: num_steps
+"""
+
+
+def test_help_has_files_and_actions_first_and_the_devices_last(capsys):
     values = make_flags({"Devices": Pace, "Texts": Texts})
-    values.remove_flag_values(["rate"])
-    with pytest.raises(SystemExit):
-        parse(values, ["program", "--help"], "What it is for.")
-    lines = capsys.readouterr().out.splitlines()
-    found = [line.split(":")[0] for line in lines if line.startswith(("  --", "Devices", "Texts", "absl"))]
-    texts = ["Texts", "  --text_file", "  --form", "  --words"]
-    assert found == [*texts, "Devices", "  --num_steps", "  --[no]is_fast", "absl.flags", "  --flagfile", "  --undefok"]
+    flags.DEFINE_bool("do_train", False, "Train the model, or resume training.", values, "Pace")
+    for name, shown in (("--help", SHORT_HELP), ("--helpfull", FULL_HELP)):
+        with pytest.raises(SystemExit):
+            parse(values, ["program", name], "What it is for.")
+        found, *of_absl = capsys.readouterr().out.partition("  --flagfile")
+        assert found == shown
+        assert bool(of_absl[0]) == (name == "--helpfull")
 
 
 def test_a_program_has_the_flags_of_its_groups_with_its_own_defaults_first():
@@ -151,7 +191,7 @@ class Called(Settings):
     share: float = setting("Share.", 0.5, lower_bound=0.0)
     rates: Any = setting("Rates.", (0.5,), parser=NumbersParser(float, 0))
     sizes: Any = setting("Sizes.", (8,), parser=NumbersParser(int, 1))
-    is_fast: bool = setting("Hurry.", False)
+    is_fast: bool = setting("Hurry. And more.", False)
     names: tuple[str, ...] = setting("Names.", ())
     column: str | None = setting("Column.", None, parser=ListedParser())
     form: str | None = setting("Form.", None, choices=("long", "short"))

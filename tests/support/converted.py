@@ -5,7 +5,7 @@ import json
 from states import weights_of
 from tiny_bert import make_config, make_model
 
-import convert_checkpoint
+from bert_keras.commands import convert_checkpoint
 from bert_keras.modeling import save_checkpoint
 
 TABLE, OUTPUT_BIAS = "bert/embeddings/word_embeddings", "cls/predictions/output_bias"

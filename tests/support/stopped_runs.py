@@ -17,7 +17,7 @@ def main(step, number, file):
     with pytest.MonkeyPatch.context() as patch:
         act_before(patch, int(step), lambda: os.kill(os.getpid(), int(number)))
         for argv in json.loads(pathlib.Path(file).read_text()):
-            importlib.import_module(argv[0].removesuffix(".py")).main(argv)
+            importlib.import_module(f"bert_keras.commands.{argv[0].removesuffix('.py')}").main(argv)
 
 
 if __name__ == "__main__":

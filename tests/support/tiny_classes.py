@@ -6,8 +6,8 @@ import keras
 import numpy as np
 from known_models import make_config, write_model
 
-import run_classifier
-import run_few_shot as few_shot
+from bert_keras.commands import run_classifier
+from bert_keras.commands import run_few_shot as few_shot
 from bert_keras.modeling import PretrainingModel, weights_by_name
 
 CLASS_OF = {"good": "pos", "great": "pos", "fine": "pos", "bad": "neg", "poor": "neg", "sad": "neg"}

@@ -7,9 +7,8 @@ from states import weights_in
 from tiny_bert import make_config, make_model
 from training_runs import rows_of
 
-import convert_checkpoint
-import run_pretraining
 from bert_keras.cli.flags import run_main
+from bert_keras.commands import convert_checkpoint, run_pretraining
 from bert_keras.modeling import PretrainingModel, load_weights, save_checkpoint, weights_by_name
 
 TEACHER = make_config(num_hidden_layers=4)

@@ -1,6 +1,7 @@
 """Parsing of flags, and error messages."""
 
 import dataclasses
+import re
 import signal
 
 import pytest
@@ -37,7 +38,8 @@ def test_flags_are_read_and_told_apart_from_defaults(values):
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("--input_fil=a", "Unknown command line flag 'input_fil'. Did you mean: input_file"),
+        ("--input_fil=a", "there is no flag --input_fil; the nearest: input_file \\("),
+        ("--steps=3", "there is no flag --steps; the nearest: num_steps \\("),
         ("--num_steps=many", "flag --num_steps=many"),
         ("--num_steps=0", "flag --num_steps=0"),
         ("a.txt", '"a.txt" is not a flag; every argument has the form name=value'),
@@ -46,7 +48,7 @@ def test_flags_are_read_and_told_apart_from_defaults(values):
 def test_mistakes_are_one_sentence(values, argument, message):
     with pytest.raises(ValueError, match=message) as caught:
         parse(values, ["program", argument], "")
-    assert "help lists all flags" in str(caught.value)
+    assert re.search("helpfull lists all flags", str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,10 @@ def test_mistakes_are_one_sentence(values, argument, message):
         ("--fp16", "there is no flag --fp16; here it is --precision=float16"),
         ("--validation_file=a.csv", "there is no flag --validation_file; here it is --eval_file"),
         ("--warmup_steps=10", "there is no flag --warmup_steps; here it is --warmup_proportion"),
-        ("--wings=2", "Unknown command line flag 'wings'"),
+        ("--wings=2", "there is no flag --wings (--helpfull lists all flags)"),
+        ("--train-file=a.csv", "there is no flag --train-file; here it is --train_file"),
+        ("--model_name_or_path=a", "there is no flag --model_name_or_path; here it is --init_checkpoint"),
+        ("--adam=2", "there is no flag --adam; the nearest: --adam_beta_1, --adam_beta_2, --adam_epsilon ("),
     ],
 )
 def test_names_of_other_libraries_are_translated(argument, message):

@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 from made_up_task import MadeUp, run, write_start
 
-import run_classifier
-import run_pretraining
+from bert_keras.commands import run_classifier, run_pretraining
 from bert_keras.data_prep.records.reading import open_records
 from bert_keras.engine.distribution import tpu
 from bert_keras.engine.distribution.devices import create_strategy

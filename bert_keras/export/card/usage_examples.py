@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.cli.program_names import as_started
 from bert_keras.export.card.ids_examples import ids_example
 from bert_keras.export.choices import network_place
 from bert_keras.model_folder.preparation import Preparation
@@ -118,7 +119,7 @@ def how_to_call(
         calls.append(f"**bert-keras**: `bert_keras.{predictor.card_opener}` opens this folder too.")
     else:
         texts = [text for value in example.values() for text in ([value] if isinstance(value, str) else value)]
-        command = " ".join(["python predict.py --model_dir=.", *(f'"{text}"' for text in texts)])
+        command = " ".join([as_started("python predict.py --model_dir=."), *(f'"{text}"' for text in texts)])
         reads_windows = predictor.reads_windows or settings.get("doc_stride")
         extent = ", which reads long texts whole" if reads_windows else ""
         calls.append(f"**bert-keras**{extent}:\n\n```\n{command}\n```")

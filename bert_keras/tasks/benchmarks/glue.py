@@ -56,7 +56,7 @@ class GlueTask:
         files: by "train", "dev" and "test"; some tasks lack some of them.
         labels: in the order of their ids; () for regression.
         tfds: None: not available there in this form.
-        kind: one of `examples.KINDS`.
+        kind: one of `tasks.tables.settings.KINDS`.
         metrics: names as in `evaluation`; the first one is for choosing between runs.
         other_names: names that other libraries and files give the labels, in the order of `labels`. Their numbers are
             names, too, unless libraries number the labels in another order.

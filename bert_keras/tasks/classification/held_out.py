@@ -37,7 +37,7 @@ def hold_out(
         examples: those of the file.
         share: of the examples to hold out.
         path: the file of the examples, for messages.
-        kind: one of `tasks.tables.examples.KINDS`.
+        kind: one of `tasks.tables.settings.KINDS`.
         purpose: "evaluation" or "calibration".
 
     Returns:

@@ -11,8 +11,8 @@ from bert_keras.mistakes import Mistake, Setting
 from bert_keras.settings.fields import setting_fields
 from bert_keras.tasks.classification.settings import ClassifierSettings
 from bert_keras.tasks.classification.single_label import SingleLabel
-from bert_keras.tasks.tables.examples import KINDS, Example
-from bert_keras.tasks.tables.settings import ColumnSettings
+from bert_keras.tasks.tables.examples import Example
+from bert_keras.tasks.tables.settings import KINDS, ColumnSettings
 
 # Settings that say where and how data are read.
 _OF_DATA = {"kind", "skip_bad_rows", "data_dir", "tfds_eval_split", "tfds_predict_split", "xnli_language"}

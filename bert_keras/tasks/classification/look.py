@@ -32,7 +32,8 @@ from bert_keras.tasks.dry_run.statistics import (
     shown,
     spread,
 )
-from bert_keras.tasks.tables.examples import KINDS, Example, learn_labels
+from bert_keras.tasks.tables.examples import Example, learn_labels
+from bert_keras.tasks.tables.settings import KINDS
 
 
 def look(settings: ClassifierSettings, is_whole: bool) -> list[Findings]:

@@ -11,8 +11,7 @@ from bert_keras.settings.fields import REQUIRED, Settings, free, setting
 from bert_keras.settings.groups import TAUGHT, EvaluatedSettings, TeacherSettings
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.settings.numbers import ListedParser, NumberParser
-from bert_keras.tasks.tables.examples import KINDS
-from bert_keras.tasks.tables.settings import KNOWN, TFDS, ColumnSettings
+from bert_keras.tasks.tables.settings import KINDS, KNOWN, TFDS, ColumnSettings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,11 +70,11 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings, ColumnSettings, Lab
         needs_any=("task_name", "tfds"),
     )
     unlabeled_file: str | None = free(
-        "Texts without labels, which only {teacher} labels; as {train_file}.", None, needs=TAUGHT
+        "Texts without labels, which only {teacher} labels; as {train_file}.", None, needs=TAUGHT, is_rare=True
     )
     tfds: str | None = setting("A dataset of TensorFlow Datasets, such as glue/mrpc.", None)
-    tfds_eval_split: str = free("Split of {tfds} to evaluate on.", "validation", needs=TFDS)
-    tfds_predict_split: str = free("Split of {tfds} to predict.", "test", needs=TFDS)
+    tfds_eval_split: str = free("Split of {tfds} to evaluate on.", "validation", needs=TFDS, is_rare=True)
+    tfds_predict_split: str = free("Split of {tfds} to predict.", "test", needs=TFDS, is_rare=True)
     kind: str = setting(
         "Kind of labels in your own data.",
         "single_label",
@@ -84,15 +83,20 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings, ColumnSettings, Lab
         unless=KNOWN,
     )
     label_separator: str | None = setting(
-        "Text between the labels in a cell, for {kind}=multi_label.", None, unless=KNOWN, needs={"kind": "multi_label"}
+        "Text between the labels in a cell, for {kind}=multi_label.",
+        None,
+        unless=KNOWN,
+        needs={"kind": "multi_label"},
+        is_rare=True,
     )
     choice_columns: Sequence[str] = setting(
         "Columns of the choices, separated by commas, for {kind}=multiple_choice.",
         (),
         unless=KNOWN | TFDS,
         needs={"kind": "multiple_choice"},
+        is_rare=True,
     )
-    xnli_language: str = setting("Language of XNLI.", "zh")
+    xnli_language: str = setting("Language of XNLI.", "zh", is_rare=True)
     metric: str | None = free(
         "Metric that selects the best model: accuracy, f1 (of the second of two labels), f1_macro or matthews; for "
         "numbers spearman or pearson; for several labels f1_micro, f1_macro or accuracy. If not given: the first "

@@ -22,7 +22,7 @@ class SingleLabel:
     Attributes:
         names: the labels in the order of their ids.
         scale: of a `Number`; else None.
-        kind: its name, one of `tasks.tables.examples.KINDS`.
+        kind: its name, one of `tasks.tables.settings.KINDS`.
         metrics: the default metrics; the first one selects models.
         baseline_name: what the baseline predicts, for messages.
         confidence_name: the name of `errors` in reports.

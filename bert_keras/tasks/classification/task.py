@@ -30,7 +30,8 @@ from bert_keras.tasks.classification.settings import ClassifierSettings
 from bert_keras.tasks.finetuning.task import Task
 from bert_keras.tasks.reports.commands import commands_of_classifier
 from bert_keras.tasks.tables.encoding import make_features
-from bert_keras.tasks.tables.examples import KINDS, Example
+from bert_keras.tasks.tables.examples import Example
+from bert_keras.tasks.tables.settings import KINDS
 
 if TYPE_CHECKING:
     from bert_keras.tasks.reports.page import Findings

@@ -19,7 +19,7 @@ from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import FineTuningSettings, TeacherSettings
 from bert_keras.tasks.finetuning.sweep import list_tries
 from bert_keras.tasks.finetuning.task import OF_TRAINED_ENCODERS, Task
-from bert_keras.tasks.tables.examples import KINDS
+from bert_keras.tasks.tables.settings import KINDS
 
 if TYPE_CHECKING:
     from bert_keras.tasks.distillation.teacher import Teacher

@@ -3,9 +3,10 @@
 import dataclasses
 import pathlib
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from bert_keras.cli.program_names import as_started
 from bert_keras.runs.run_dir import RUN_CONFIG
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths
@@ -70,9 +71,10 @@ def shown_path(path: str) -> str:
     return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)
 
 
-def command_line(arguments: Iterable[str]) -> str:
-    """Returns the arguments of Python as a command that fits into lines."""
-    lines = ["  python"]
+def command_line(words: Sequence[str]) -> str:
+    """Returns a program, such as "predict.py" or its path, and its arguments as a command that fits into lines."""
+    program, *arguments = words
+    lines = [f"  {as_started(f'python {_quoted(program)}')}"]
     for argument in map(_quoted, arguments):
         if len(lines[-1]) + len(argument) > _LINE_WIDTH:
             lines[-1] += " \\"

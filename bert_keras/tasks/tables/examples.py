@@ -18,14 +18,6 @@ from bert_keras.storage import text_files
 
 log = logging.getLogger("bert_keras")
 
-# The kinds of labels, and the task in the task.json of a model that gives them.
-KINDS = {
-    "single_label": "classification",
-    "regression": "regression",
-    "multi_label": "multi_label",
-    "multiple_choice": "multiple_choice",
-}
-
 # The labels of inferences, and those of inferences on which annotators did not agree.
 INFERENCES = frozenset(("entailment", "contradiction", "neutral"))
 UNDECIDED = ("-", "-1")

@@ -36,7 +36,7 @@ class LabelReader:
 
     Args:
         columns: the columns of the table; several columns of labels have 0 and 1 in their cells.
-        kind: one of `examples.KINDS`.
+        kind: one of `tasks.tables.settings.KINDS`.
         names: the names of the columns in the order of their numbers, or the numbers.
     """
 

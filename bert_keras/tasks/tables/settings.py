@@ -7,6 +7,14 @@ from bert_keras.settings.fields import free, setting
 from bert_keras.settings.numbers import ListedParser
 from bert_keras.tasks.tables.columns import HEADERS
 
+# The kinds of labels.
+# The kinds of labels, and the task in the task.json of a model that gives them.
+KINDS = {
+    "single_label": "classification",
+    "regression": "regression",
+    "multi_label": "multi_label",
+    "multiple_choice": "multiple_choice",
+}
 # Data that have their own form.
 KNOWN = {"task_name": ON}
 TFDS = {"tfds": ON}

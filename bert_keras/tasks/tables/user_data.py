@@ -57,7 +57,7 @@ def iterate_own_file(
 
     Files are .csv, .tsv or .txt (tabs), .jsonl, .ndjson or .json (an object on each line), also compressed. To save
     memory, the rows of CSV and TSV are usually split one by one. Columns that are not given are found. Without
-    `needs_label`, an absent column or an empty cell means no label. `kind` is one of `examples.KINDS`, `has_header` one
+    `needs_label`, an absent column or an empty cell means no label. `kind` is one of `settings.KINDS`, `has_header` one
     of `columns.HEADERS` or a decision.
     """
     header = find_header(table, columns, has_header) if isinstance(has_header, str) else has_header
