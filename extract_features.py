@@ -26,7 +26,7 @@ from bert_keras.cli.progress import Progress, ProgressBar
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake
 from bert_keras.prediction.arguments import Limits, parse_layers
-from bert_keras.settings.devices import check_backend
+from bert_keras.settings.devices import answer_precision, check_backend
 from bert_keras.settings.fields import REQUIRED, make_flags, read_flags, setting
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths
@@ -56,6 +56,7 @@ class Extraction:
     max_seq_length: int = setting("Maximum number of tokens in a line; the rest is cut off.", 128)
     max_chars: int = setting("Maximum number of characters in a text.", Limits().max_chars, lower_bound=1)
     batch_size: int = setting("Number of lines in a batch.", 32, lower_bound=1)
+    precision: str = answer_precision()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +107,7 @@ def _extract(values: flags.FlagValues, console: rich.console.Console) -> None:
         strip_accents=files.strip_accents,
         strategy=_strategy(values),
         limits=Limits(max_chars=settings.max_chars),
+        precision=settings.precision,
     )
     check_output_file(settings.output_file, "output_file", _files_of_model(settings.init_checkpoint, extractor))
     output_format = settings.output_format or format_of(settings.output_file)

@@ -26,7 +26,7 @@ from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake
 from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, PLL_CHOICES, LimitSettings
-from bert_keras.settings.devices import check_backend
+from bert_keras.settings.devices import answer_precision, check_backend
 from bert_keras.settings.fields import make_flags, read_flags, setting
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage.paths import is_dir
@@ -67,6 +67,7 @@ class Prediction:
     candidates: tuple[str, ...] | None = setting("fill_mask: the only words to guess, separated by commas.", None)
     pll: str | None = setting("score: mask one token, or also the rest of its word.", None, choices=PLL_CHOICES)
     batch_size: int = setting("Maximum number of sequences in a batch.", 16, lower_bound=1)
+    precision: str = answer_precision()
 
 
 def define_flags() -> flags.FlagValues:
@@ -132,7 +133,8 @@ def _read_rows(values: flags.FlagValues, arguments: list[str], model: Any, setti
 def _open(values: flags.FlagValues, model: Any) -> Any:
     from bert_keras.tasks.opening import open_model  # loads TensorFlow
 
-    options = {"batch_size": values.batch_size, "limits": read_flags(LimitSettings, values)}
+    options = {name: values[name].value for name in ("batch_size", "precision")}
+    options |= {"limits": read_flags(LimitSettings, values)}
     options |= {name: values[name].value for name in (*_OPTIONS, "long") if name in given_flags(values)}
     if values.model_dir:
         return open_model(model, **options)

@@ -31,6 +31,7 @@ from bert_keras.cli.server_address import hosts_of, listen, open_port
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake
 from bert_keras.prediction.arguments import Limits
+from bert_keras.settings.devices import answer_precision
 from bert_keras.settings.fields import define_group, read_flags, setting
 from bert_keras.tasks import abilities
 
@@ -46,6 +47,7 @@ class Serving:
         "library: its task.",
         (),
     )
+    precision: str = answer_precision()
     host: str = setting("Address to listen at; 0.0.0.0 for all of this machine.", "127.0.0.1")
     port: int = setting("Port; 0 for a free one.", 8501, lower_bound=0, upper_bound=65535)
     token_file: str | None = setting("File with the bearer token that requests must have.", None)
@@ -119,7 +121,7 @@ def open_app(settings: Serving, folders: dict[str, str], token: str | None) -> t
         cors_origins=tuple(settings.cors_origins),
         hosts=() if token else hosts_of(settings.host),
     )
-    return Server(open_folders(folders, settings.task, limits), server_settings).app, server_settings.timeout
+    return Server(open_folders(folders, settings.task, limits, settings.precision), server_settings).app, server_settings.timeout
 
 
 def serve(app: Any, listener: socket.socket, max_queue: int, timeout: float) -> None:

@@ -8,6 +8,8 @@ import os
 import pathlib
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Answers have the same digits on every machine, also those of programs that a test starts.
+os.environ["BERT_KERAS_PRECISION"] = "float32"
 
 import numpy as np
 import pytest

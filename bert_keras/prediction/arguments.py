@@ -139,6 +139,7 @@ class OpenOptions(CallOptions, total=False):
     labels: Sequence[str] | Mapping[str, str] | None
     device: str | None
     format: str | None
+    precision: str
     long: str
 
 

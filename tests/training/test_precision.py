@@ -5,10 +5,10 @@ import types
 import pytest
 import tensorflow as tf
 
-from bert_keras.engine import precision
 from bert_keras.engine.given_settings import completed
 from bert_keras.engine.precision import take_jit, take_precision
 from bert_keras.modeling.config import BertConfig
+from bert_keras.settings import hardware
 from bert_keras.settings.groups import RunSettings
 from tests.training.test_settings import parsed, write_config
 
@@ -22,7 +22,7 @@ def machine(monkeypatch, tmp_path):
 
     def make(processor=SKYLAKE, **gpus):
         (tmp_path / "cpuinfo").write_text(processor)
-        monkeypatch.setattr(precision, "_PROCESSORS", str(tmp_path / "cpuinfo"))
+        monkeypatch.setattr(hardware, "_PROCESSORS", str(tmp_path / "cpuinfo"))
         found = [
             {"device_name": name} | ({"compute_capability": capability} if capability else {})
             for name, capability in gpus.items()
@@ -56,7 +56,7 @@ def test_auto_is_what_the_hardware_is_fast_in(machine, messages, processor, gpus
 
 def test_a_machine_that_says_nothing_of_its_processor_computes_in_float32(machine, monkeypatch):
     machine()
-    monkeypatch.setattr(precision, "_PROCESSORS", "/not/there")
+    monkeypatch.setattr(hardware, "_PROCESSORS", "/not/there")
     assert take_precision(RunSettings(precision="auto")).precision == "float32"
 
 
