@@ -133,7 +133,7 @@ def _read_rows(values: flags.FlagValues, arguments: list[str], model: Any, setti
 def _open(values: flags.FlagValues, model: Any) -> Any:
     from bert_keras.tasks.opening import open_model  # loads TensorFlow
 
-    options = {name: values[name].value for name in ("batch_size", "precision")}
+    options: dict[str, Any] = {name: values[name].value for name in ("batch_size", "precision")}
     options |= {"limits": read_flags(LimitSettings, values)}
     options |= {name: values[name].value for name in (*_OPTIONS, "long") if name in given_flags(values)}
     if values.model_dir:

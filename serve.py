@@ -121,7 +121,8 @@ def open_app(settings: Serving, folders: dict[str, str], token: str | None) -> t
         cors_origins=tuple(settings.cors_origins),
         hosts=() if token else hosts_of(settings.host),
     )
-    return Server(open_folders(folders, settings.task, limits, settings.precision), server_settings).app, server_settings.timeout
+    opened = open_folders(folders, settings.task, limits, settings.precision)
+    return Server(opened, server_settings).app, server_settings.timeout
 
 
 def serve(app: Any, listener: socket.socket, max_queue: int, timeout: float) -> None:

@@ -61,27 +61,37 @@ def open_exported(folder: str | os.PathLike, format: str | None = None, device: 
             f"{folder} is not an export: it has no {EXPORT_FILE}; give a folder that export_model.py wrote"
         )
     files = _files_of_formats(folder)
-    chosen = _chosen_format(folder, files, format)
-    if chosen != "saved_model" and device and "GPU" in device:
+    found = [name for name in OPENERS if name in files and format in (None, name)]
+    if not found:
+        needed = format or f"one of {', '.join(OPENERS)}"
+        raise MissingFile(
+            "{} has the network as {}, and {} is needed; choose one that it has, or export the model with {format}={}",
+            folder,
+            ", ".join(files) or "nothing",
+            needed,
+            format or "saved_model",
+        )
+    if found[0] != "saved_model" and device and "GPU" in device:
         raise Mistake(
             "{} runs on the CPU as {}, but {device} is a GPU; leave out the device, or take an export with "
             "{format}=saved_model",
             folder,
-            chosen,
+            found[0],
         )
-    path = files[chosen]
+    path = files[found[0]]
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist, but {folder / EXPORT_FILE} names it; take the whole export")
     paths.check_readable(path)
-    opened = OPENERS[chosen](path)
+    opened = OPENERS[found[0]](path)
     return _as_operation(opened) if isinstance(opened, ArrayNetwork) else opened
 
 
 def precision_of_export(folder: str | os.PathLike, format: str | None = None) -> str:
-    """Returns the number format of an export's network: "float32", "bfloat16" or "int8"; see `open_exported`."""
+    """Returns the number format of the network that `open_exported` loads: "float32", "bfloat16" or "int8"."""
     folder = pathlib.Path(folder)
-    chosen = _chosen_format(folder, _files_of_formats(folder), format)
-    return read_json_object(folder / EXPORT_FILE)["formats"][chosen].get("quantize") or "float32"
+    found = [name for name in OPENERS if name in _files_of_formats(folder) and format in (None, name)]
+    formats: Any = read_json_object(folder / EXPORT_FILE)["formats"]
+    return found and formats[found[0]].get("quantize") or "float32"
 
 
 def open_saved_model(folder: str | os.PathLike) -> ExportedNetwork:
@@ -172,21 +182,6 @@ def open_web(folder: str | os.PathLike) -> ArrayNetwork:
 
 
 OPENERS = {"saved_model": open_saved_model, "onnx": open_onnx, "litert": open_litert, "web": open_web}
-
-
-def _chosen_format(folder: pathlib.Path, files: Mapping[str, pathlib.Path], format: str | None) -> str:
-    """Returns the given format, or the first of `OPENERS` that an export has; `files` are its formats."""
-    found = [name for name in OPENERS if name in files and format in (None, name)]
-    if not found:
-        needed = format or f"one of {', '.join(OPENERS)}"
-        raise MissingFile(
-            "{} has the network as {}, and {} is needed; choose one that it has, or export the model with {format}={}",
-            folder,
-            ", ".join(files) or "nothing",
-            needed,
-            format or "saved_model",
-        )
-    return found[0]
 
 
 def _files_of_formats(folder: pathlib.Path) -> dict[str, pathlib.Path]:

@@ -187,7 +187,8 @@ def open_model(
     # Those without a head are the last, because their network has no heads to share.
     for task in sorted(dict.fromkeys(tasks), key=lambda task: ability_of(task).head is None):
         make = predictor_of(task).open_pretrained
-        predictor, _ = make(model, dict(ability_of(task).served), None, limits=limits, model=shared, precision=precision)
+        options: dict[str, Any] = {"limits": limits, "model": shared, "precision": precision}
+        predictor, _ = make(model, dict(ability_of(task).served), None, **options)
         shared = predictor.model
         models.append(ServedModel(name, task, predictor))
     return models
