@@ -16,7 +16,7 @@ from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.task_checks import shown_model
 from bert_keras.modeling.base import BaseModel
 from bert_keras.modeling.number_format import dtype_policy
-from bert_keras.prediction.arguments import Limits, PipeOptions, check_choice
+from bert_keras.prediction.arguments import ANSWER_PRECISIONS, Limits, PipeOptions, check_choice
 from bert_keras.prediction.containers import is_one, several
 from bert_keras.prediction.network import (
     Network,
@@ -30,7 +30,7 @@ from bert_keras.prediction.network import (
     on_device,
 )
 from bert_keras.prediction.precision import take_precision
-from bert_keras.settings.devices import ANSWER_PRECISIONS, check_backend
+from bert_keras.settings.devices import check_backend
 
 # Remedy for weights that are not finite numbers.
 NOT_FINITE = "take another checkpoint, or train again with a lower learning rate"

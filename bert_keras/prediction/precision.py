@@ -1,18 +1,15 @@
 """The number format of answers: what precision=auto means on this machine, and what an opened model has already."""
 
 import logging
-import os
 
 import tensorflow as tf
 
+from bert_keras.cli.start import precision_of_environment
 from bert_keras.mistakes import Message, Mistake
-from bert_keras.settings.devices import ANSWER_PRECISIONS
+from bert_keras.prediction.arguments import ANSWER_PRECISIONS
 from bert_keras.settings.hardware import find_bfloat16, list_gpus
 
 log = logging.getLogger("bert_keras")
-
-# The environment variable with the meaning of "auto", for machines that should give the same digits.
-VARIABLE = "BERT_KERAS_PRECISION"
 
 
 def take_precision(precision: str, device: str | None = None, strategy: tf.distribute.Strategy | None = None) -> str:
@@ -29,14 +26,18 @@ def take_precision(precision: str, device: str | None = None, strategy: tf.distr
     use_tpu, use_cpu = isinstance(strategy, tf.distribute.TPUStrategy), (device or "").startswith("/CPU")
     has_bfloat16, reason = find_bfloat16(use_tpu, use_cpu)
     if precision == "auto":
-        chosen = os.environ.get(VARIABLE) or "auto"
+        chosen = precision_of_environment() or "auto"
         if chosen not in ANSWER_PRECISIONS:
             raise Mistake(
-                'the environment variable {} is "{}", but must be one of {}', VARIABLE, chosen, [*ANSWER_PRECISIONS]
+                'the environment variable BERT_KERAS_PRECISION is "{}", but must be one of {}',
+                chosen,
+                [*ANSWER_PRECISIONS],
             )
-        if chosen != "auto":
-            reason = f"the environment variable {VARIABLE} says so"
-        precision = chosen if chosen != "auto" else "bfloat16" if has_bfloat16 else "float32"
+        precision = chosen
+        if chosen == "auto":
+            precision = "bfloat16" if has_bfloat16 else "float32"
+        else:
+            reason = "the environment variable BERT_KERAS_PRECISION says so"
         if precision != "float32":
             log.info(Message("{precision}=auto: {}, since {}", precision, reason))
     elif precision == "bfloat16" and not has_bfloat16:

@@ -10,8 +10,6 @@ from bert_keras.settings.numbers import SwitchParser
 
 # Value of --precision -> its dtype policy.
 PRECISIONS = {"float32": "float32", "tf32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
-# Precisions of answers. Their networks also store the weights in it.
-ANSWER_PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 RECOMPUTE = "Compute each layer again for the gradients instead of storing its results: less memory, more time."
 ACCUMULATION = (
     "Number of parts that each batch is split into: less memory, the same update. Only dropout draws other masks."
@@ -65,16 +63,6 @@ class Devices:
     master: str | None = free("grpc:// address of the TPU, if you do not give {tpu_name}.", None, needs=_TPU)
     num_tpu_cores: int | None = free(
         "Number of TPU cores; compared with the TPU if given.", 8, needs=_TPU, lower_bound=1
-    )
-
-
-def answer_precision() -> str:
-    """Returns the setting of a program that answers with a model."""
-    return setting(
-        "Number format of the weights and of matrix products. bfloat16 and float16 have 16 bits. auto: bfloat16 if the "
-        "hardware has instructions for it, else float32.",
-        "auto",
-        choices=ANSWER_PRECISIONS,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from absl import flags
 
 from bert_keras.mistakes import Message, Mistake
-from bert_keras.settings.devices import answer_precision
+from bert_keras.prediction.arguments import answer_precision
 from bert_keras.settings.effects import ON
 from bert_keras.settings.fields import REQUIRED, Settings, free, setting
 from bert_keras.settings.groups import TAUGHT, EvaluatedSettings, TeacherSettings
