@@ -91,7 +91,7 @@ def precision_of_export(folder: str | os.PathLike, format: str | None = None) ->
     folder = pathlib.Path(folder)
     found = [name for name in OPENERS if name in _files_of_formats(folder) and format in (None, name)]
     formats: Any = read_json_object(folder / EXPORT_FILE)["formats"]
-    return found and formats[found[0]].get("quantize") or "float32"
+    return (formats[found[0]].get("quantize") if found else None) or "float32"
 
 
 def open_saved_model(folder: str | os.PathLike) -> ExportedNetwork:
