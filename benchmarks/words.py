@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--num_texts", type=int, default=50)
     arguments = parser.parse_args()
     counts = list(map(int, arguments.counts.split(",")))
-    classify = TextClassifier(arguments.run, task="classification", why=True)
+    classify = TextClassifier(arguments.run, task="classification", why=True, precision="float32")
     random, falls, num_words, are_exact = np.random.default_rng(0), [], [], []
     for text in texts_of(Path(arguments.run), arguments.num_texts):
         answer = classify(text)

@@ -223,6 +223,7 @@ class Recorder:
 def run_script(text, kind, folder):
     """Runs a command or Python code in a folder; returns a dict of its status, lines, and machine."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "ignore"}
+    environment["BERT_KERAS_PRECISION"] = "float32"  # the same digits on every machine
     environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{environment['PATH']}"
     command = ["bash", "-c", text] if kind == "shell" else [sys.executable, "-c", text]
     # Paths on the page are relative to its folder, or to that of the page whose run it shares.

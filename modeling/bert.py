@@ -127,7 +127,7 @@ class BertModel(BaseModel):
     def attention_probabilities(self, input_ids: Any, input_mask: Any = None, segment_ids: Any = None) -> list[Any]:
         """Computes the share of each token (last axis) in each token's attention, for analyses and pictures.
 
-        The arguments are those of a call. Returns a list of L float [B, N, T, T], for each layer and head; the last
+        The arguments are those of a call. Returns a list of L float32 [B, N, T, T], for each layer and head; the last
         axis sums to 1.
         """
         features = self._features(input_ids, {"input_mask": input_mask, "segment_ids": segment_ids})

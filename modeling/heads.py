@@ -109,6 +109,9 @@ class SpanBoundaryHead(keras.layers.Layer):
 
 def _scores_of_vocabulary(x: Any, embedding_table: Any, output_bias: Any) -> Any:
     """Maps float [B, P, E] to float32 [B, P, V] with the word-embedding table [V, E] and a bias [V]."""
+    if keras.backend.standardize_dtype(embedding_table.dtype) != "float32":
+        # A network that stores 16 bits answers, and logits of 16 bits would change its probabilities by per cents.
+        x, output_bias = ops.cast(x, "float32"), ops.cast(output_bias, "float32")
     logits = ops.matmul(x, ops.transpose(ops.cast(embedding_table, x.dtype))) + output_bias
     return ops.cast(logits, "float32")
 

@@ -143,7 +143,7 @@ class SelfAttention(keras.layers.Layer):
         return ops.reshape(context, ops.shape(hidden))  # [B * T, H]
 
     def probabilities(self, hidden: Any, mask_scores: Any) -> Any:
-        """Maps float [B * T, H] to float [B, N, T, T]: the weight of each value in a token's average, by head."""
+        """Maps float [B * T, H] to float32 [B, N, T, T]: the weight of each value in a token's average, by head."""
         query, key = (self._heads(layer(hidden), mask_scores) for layer in (self.query, self.key))  # [B, T, N, D]
         return self._probabilities(query, key, ops.cast(mask_scores, self.compute_dtype))
 
@@ -155,11 +155,10 @@ class SelfAttention(keras.layers.Layer):
         key = ops.transpose(key, (0, 2, 3, 1))  # [B, N, D, T]
         # In compute_dtype, because TensorFlow fuses these three operations.
         scores = ops.matmul(query, key) / math.sqrt(self.head_size) + mask_scores  # [B, N, T, T]
-        # The softmax is in float32 for every compute_dtype.
-        return ops.cast(ops.softmax(ops.cast(scores, "float32")), self.compute_dtype)
+        return ops.softmax(ops.cast(scores, "float32"))  # for every compute_dtype
 
     def _attend(self, query: Any, key: Any, value: Any, mask_scores: Any, dropout_seed: Any) -> Any:
-        probabilities = self._probabilities(query, key, mask_scores)  # [B, N, T, T]
+        probabilities = ops.cast(self._probabilities(query, key, mask_scores), self.compute_dtype)  # [B, N, T, T]
         value = ops.transpose(value, (0, 2, 1, 3))  # [B, N, T, D]
         context = ops.matmul(self.dropout(probabilities, dropout_seed), value)  # [B, N, T, D]
         return ops.transpose(context, (0, 2, 1, 3))
@@ -234,8 +233,9 @@ def activation(name: str) -> Callable[[Any], Any]:
 
 
 def normalize(vectors: Any) -> Any:
-    """Returns float [..., H] vectors with the length 1; a vector of zeros stays one."""
-    return vectors / ops.maximum(ops.sqrt(ops.sum(ops.square(vectors), axis=-1, keepdims=True)), 1e-12)
+    """Returns float [..., H] vectors with the length 1, computed in float32; a vector of zeros stays one."""
+    x = ops.cast(vectors, "float32")
+    return ops.cast(x / ops.maximum(ops.sqrt(ops.sum(ops.square(x), axis=-1, keepdims=True)), 1e-12), vectors.dtype)
 
 
 def dense(input_size: int, output_size: int, config: BertConfig, name: str = "dense") -> keras.layers.Dense:

@@ -6,12 +6,16 @@ import json
 import logging
 import os
 import pathlib
+import types
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Answers have the same digits on every machine, also those of programs that a test starts.
+os.environ["BERT_KERAS_PRECISION"] = "float32"
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from machines import SKYLAKE
 
 # Derandomise, so that every run sees the same examples; no deadline, because timings depend on the load.
 settings.register_profile(
@@ -182,6 +186,28 @@ def write_records(make_examples):
         return examples
 
     return write
+
+
+@pytest.fixture
+def machine(monkeypatch, tmp_path):
+    """Return a function that simulates a machine from a processor and from GPUs: their names and capabilities."""
+
+    def make(processor=SKYLAKE, **gpus):
+        import tensorflow as tf
+
+        from bert_keras.settings import hardware
+
+        (tmp_path / "cpuinfo").write_text(processor)
+        monkeypatch.setattr(hardware, "_PROCESSORS", str(tmp_path / "cpuinfo"))
+        found = [
+            {"device_name": name} | ({"compute_capability": capability} if capability else {})
+            for name, capability in gpus.items()
+        ]
+        devices = [types.SimpleNamespace(details=details) for details in found]
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: devices if kind == "GPU" else [])
+        monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda device: device.details)
+
+    return make
 
 
 @pytest.fixture

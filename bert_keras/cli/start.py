@@ -79,6 +79,11 @@ def start_tensorflow() -> None:
     sys.modules["tensorflow"].config.experimental.enable_tensor_float_32_execution(False)
 
 
+def precision_of_environment() -> str | None:
+    """Returns what precision=auto means in prediction by the environment variable BERT_KERAS_PRECISION, or None."""
+    return os.environ.get("BERT_KERAS_PRECISION") or None
+
+
 def _set_environment() -> None:
     values = {name: os.environ.setdefault(name, value) for name, value in _ENVIRONMENT.items()}
     if importlib.util.find_spec(backend := values["KERAS_BACKEND"]) is None:

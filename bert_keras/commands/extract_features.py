@@ -24,7 +24,7 @@ from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.progress import Progress, ProgressBar
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake
-from bert_keras.prediction.arguments import Limits, parse_layers
+from bert_keras.prediction.arguments import Limits, answer_precision, parse_layers
 from bert_keras.settings.devices import check_backend
 from bert_keras.settings.fields import REQUIRED, make_flags, read_flags, setting
 from bert_keras.settings.model_files import ModelSettings
@@ -55,6 +55,7 @@ class Extraction:
     max_seq_length: int = setting("Maximum number of tokens in a line; the rest is cut off.", 128)
     max_chars: int = setting("Maximum number of characters in a text.", Limits().max_chars, lower_bound=1)
     batch_size: int = setting("Number of lines in a batch.", 32, lower_bound=1)
+    precision: str = answer_precision()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,9 +80,8 @@ def main(argv: list[str]) -> None:
     """Runs the program, given its name and its flags."""
     values = define_flags()
     parse(values, argv, __doc__)
-    console = open_console(stderr=True)
     require(values, ("input_file", "output_file", "init_checkpoint"))
-    _extract(values, console)
+    _extract(values, open_console(stderr=True))
 
 
 def _extract(values: flags.FlagValues, console: rich.console.Console) -> None:
@@ -105,6 +105,7 @@ def _extract(values: flags.FlagValues, console: rich.console.Console) -> None:
         strip_accents=files.strip_accents,
         strategy=_strategy(values),
         limits=Limits(max_chars=settings.max_chars),
+        precision=settings.precision,
     )
     check_output_file(settings.output_file, "output_file", _files_of_model(settings.init_checkpoint, extractor))
     output_format = settings.output_format or format_of(settings.output_file)
@@ -133,8 +134,7 @@ def _strategy(values: flags.FlagValues) -> Any:
 
     from bert_keras.engine.distribution.devices import create_strategy, workers_of_tf_config
 
-    num_workers = len(workers_of_tf_config()[0]) if values.strategy == "auto" else 1
-    if num_workers > 1:
+    if values.strategy == "auto" and (num_workers := len(workers_of_tf_config()[0])) > 1:
         raise Mistake(
             "the environment variable TF_CONFIG names {} workers, but vectors are extracted on one "
             "machine; unset it, and give each machine a part of the texts",

@@ -24,7 +24,7 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake
-from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, PLL_CHOICES, LimitSettings
+from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, PLL_CHOICES, LimitSettings, answer_precision
 from bert_keras.settings.devices import check_backend
 from bert_keras.settings.fields import make_flags, read_flags, setting
 from bert_keras.settings.model_files import ModelSettings
@@ -48,9 +48,7 @@ class Prediction:
     init_checkpoint: str | None = setting("A pre-trained model: checkpoint, folder, run, or hf://owner/name.", None)
     task: str | None = setting("Task of a head with several.", None, choices=(*_PRETRAINED, *_FINE_TUNED))
     is_pair: bool | None = setting("Whether a classifier of another library takes pairs of texts.", None)
-    input_file: str | None = setting(
-        "File with one text or pair a line, or a table (.csv, .tsv, .jsonl); score: or a folder of pairs.", None
-    )
+    input_file: str | None = setting("A text or pair a line, or a table (.csv, .tsv, .jsonl); score: a folder.", None)
     text_column: str | None = setting("Column of texts in a table. If not given: as in training, or by its name.", None)
     text_pair_column: str | None = setting("Column of the second texts in a table.", None)
     choice_columns: tuple[str, ...] = setting("Columns of the choices in a table, separated by commas.", ())
@@ -66,6 +64,7 @@ class Prediction:
     candidates: tuple[str, ...] | None = setting("fill_mask: the only words to guess, separated by commas.", None)
     pll: str | None = setting("score: mask one token, or also the rest of its word.", None, choices=PLL_CHOICES)
     batch_size: int = setting("Maximum number of sequences in a batch.", 16, lower_bound=1)
+    precision: str = answer_precision()
 
 
 def define_flags() -> flags.FlagValues:
@@ -131,8 +130,8 @@ def _read_rows(values: flags.FlagValues, arguments: list[str], model: Any, setti
 def _open(values: flags.FlagValues, model: Any) -> Any:
     from bert_keras.tasks.opening import open_model  # loads TensorFlow
 
-    options = {"batch_size": values.batch_size, "limits": read_flags(LimitSettings, values)}
-    options |= {name: values[name].value for name in (*_OPTIONS, "long") if name in given_flags(values)}
+    options: dict[str, Any] = {"batch_size": values.batch_size, "limits": read_flags(LimitSettings, values)}
+    options |= {name: values[name].value for name in (*_OPTIONS, "long", "precision") if name in given_flags(values)}
     if values.model_dir:
         return open_model(model, **options)
     options |= {name: values[name].value for name in ("vocab_file", "do_lower_case", "strip_accents")}

@@ -29,7 +29,7 @@ from bert_keras.cli.served_models import define_served_models, folders_by_name, 
 from bert_keras.cli.server_address import hosts_of, listen, open_port
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake
-from bert_keras.prediction.arguments import Limits
+from bert_keras.prediction.arguments import Limits, answer_precision
 from bert_keras.settings.fields import define_group, read_flags, setting
 from bert_keras.tasks import abilities
 
@@ -45,6 +45,7 @@ class Serving:
         "library: its task.",
         (),
     )
+    precision: str = answer_precision()
     host: str = setting("Address to listen at; 0.0.0.0 for all of this machine.", "127.0.0.1")
     port: int = setting("Port; 0 for a free one.", 8501, lower_bound=0, upper_bound=65535)
     token_file: str | None = setting("File with the bearer token that requests must have.", None)
@@ -53,9 +54,7 @@ class Serving:
     batch_timeout_ms: int = setting(
         "Time that a text waits for others to share its batch, unless texts come one by one.", 2, lower_bound=0
     )
-    max_queue: int = setting(
-        "Maximum number of requests at a time; further ones get the status 429.", 256, lower_bound=1
-    )
+    max_queue: int = setting("Maximum number of requests at once; further ones get the status 429.", 256, lower_bound=1)
     timeout_ms: int = setting(
         "Time until a request gets the status 504. The header X-Timeout-Ms can lower it.", 30_000, lower_bound=1
     )
@@ -107,7 +106,7 @@ def open_app(settings: Serving, folders: dict[str, str], token: str | None) -> t
     from bert_keras.serving.versions import open_folders
 
     limits = Limits(settings.max_items, settings.max_chars, settings.max_sequences, settings.max_masks)
-    server_settings = ServerSettings(
+    options = ServerSettings(
         max_batch_tokens=settings.max_batch_tokens,
         batch_timeout=settings.batch_timeout_ms / 1000,
         max_queue=settings.max_queue,
@@ -118,7 +117,7 @@ def open_app(settings: Serving, folders: dict[str, str], token: str | None) -> t
         cors_origins=tuple(settings.cors_origins),
         hosts=() if token else hosts_of(settings.host),
     )
-    return Server(open_folders(folders, settings.task, limits), server_settings).app, server_settings.timeout
+    return Server(open_folders(folders, settings.task, limits, settings.precision), options).app, options.timeout
 
 
 def serve(app: Any, listener: socket.socket, max_queue: int, timeout: float) -> None:

@@ -19,22 +19,19 @@ from bert_keras.modeling.optimization import AdamWeightDecay
 from bert_keras.runs.run_dir import RUN_CONFIG, read_run_config
 from bert_keras.runs.state import RunState, process_changes
 from bert_keras.settings.groups import RunSettings
+from bert_keras.settings.hardware import AMPERE, find_bfloat16, jax_devices, list_gpus, processor_flags
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
 S = TypeVar("S", bound=RunSettings)
 
-_PROCESSORS = "/proc/cpuinfo"
-_INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
 # The instructions that decide how many numbers a processor adds at a time, and so how sums round.
 _VECTORS = ("avx512f", "avx2", "avx")
 # On processors without these instructions, a training step in float32 takes 1.17 times as long without XLA. XLA needs
 # half a second for each layer and shape, and fine-tuning has up to eight shapes. A run with this product of tokens and
 # weights of layers takes half an hour on two cores.
 _LONG_RUN = 1e13
-# The first compute capability (Ampere) with products of bfloat16 and TensorFloat-32 numbers on NVIDIA's GPUs.
-_AMPERE = (8, 0)
 # The compute capability of the first GPUs that are newer than TensorFlow's compiler: XLA would end the process with an
 # error of LLVM (tensorflow#111958).
 _UNKNOWN_TO_XLA = (10, 0)
@@ -51,12 +48,12 @@ def take_precision(settings: S) -> S:
     if settings.precision == "auto":
         precision = setting_of_run(settings.output_dir, "precision")
         if not precision:
-            has_bfloat16, reason = _find_bfloat16(settings.use_tpu)
+            has_bfloat16, reason = find_bfloat16(settings.use_tpu)
             precision = "bfloat16" if has_bfloat16 else "float32"
             log.info(Message("{precision}=auto: {}, since {}", precision, reason))
         return dataclasses.replace(settings, precision=precision)
     if settings.precision == "bfloat16":
-        has_bfloat16, reason = _find_bfloat16(settings.use_tpu)
+        has_bfloat16, reason = find_bfloat16(settings.use_tpu)
         if not has_bfloat16:
             cost = (
                 "give float16"
@@ -64,8 +61,8 @@ def take_precision(settings: S) -> S:
                 else "on an Intel Skylake, a step takes 1.5 times as long as with {precision}=float32 and {jit}"
             )
             log.warning(Message("{precision}=bfloat16 is slow here, since {}; " + cost, reason))
-    is_on_tpu = settings.use_tpu or bool(_jax_devices("tpu"))
-    if settings.precision == "tf32" and not (is_on_tpu or ((gpus := list_gpus()) and min(gpus)[0] >= _AMPERE)):
+    is_on_tpu = settings.use_tpu or bool(jax_devices("tpu"))
+    if settings.precision == "tf32" and not (is_on_tpu or ((gpus := list_gpus()) and min(gpus)[0] >= AMPERE)):
         log.warning(
             Message("{precision}=tf32 is float32 here, since it needs an NVIDIA GPU of the Ampere generation or later")
         )
@@ -87,8 +84,8 @@ def take_jit(settings: S, num_tokens: int, config: BertConfig, num_devices: int)
         config.num_hidden_layers * 2 * config.hidden_size * (2 * config.hidden_size + config.intermediate_size)
     )
     is_on_cpu = keras.backend.backend() == "tensorflow" and num_devices == 1 and not list_gpus()
-    has_bfloat16, reason = _find_bfloat16(settings.use_tpu)
-    is_slow = is_on_cpu and settings.precision in ("float32", "tf32") and _processor_flags() and not has_bfloat16
+    has_bfloat16, reason = find_bfloat16(settings.use_tpu)
+    is_slow = is_on_cpu and settings.precision in ("float32", "tf32") and processor_flags() and not has_bfloat16
     if not is_slow or num_tokens * num_weights < _LONG_RUN:
         return settings
     log.info(Message("{jit}=auto: XLA compiles the network, since the run is long and {}", reason))
@@ -153,29 +150,14 @@ def setting_of_run(folder: str | None, name: str) -> Any:
     return value
 
 
-def _find_bfloat16(use_tpu: bool) -> tuple[bool, str]:
-    """Returns whether the devices of a run have instructions for bfloat16, and the reason as a str."""
-    if use_tpu or _jax_devices("tpu"):
-        return True, "a TPU multiplies bfloat16 numbers"
-    if gpu := min(list_gpus(), default=None):
-        capability, name = gpu
-        number = ".".join(map(str, capability)) or "unknown"
-        verb = "has" if capability >= _AMPERE else "lacks"
-        return capability >= _AMPERE, f"{name} (compute capability {number}) {verb} instructions for bfloat16"
-    found = [name for name in _INSTRUCTIONS if name in _processor_flags()]
-    if found:
-        return True, f"the processor has {' and '.join(found)}"
-    return False, f"the processor has neither {' nor '.join(_INSTRUCTIONS)}"
-
-
 def note_process(state: RunState, strategy: tf.distribute.Strategy) -> None:
     """Stores the versions and the devices of this process, and warns if the last process of the run had others."""
     versions = {"tensorflow": tf.version.VERSION, "keras": keras.version()}
     if keras.backend.backend() == "jax":
         versions["jax"] = sys.modules["jax"].__version__
-    widest = next((name for name in _VECTORS if name in _processor_flags()), platform.machine())
+    widest = next((name for name in _VECTORS if name in processor_flags()), platform.machine())
     kind = f"CPU ({widest})"
-    if is_tpu(strategy) or _jax_devices("tpu"):
+    if is_tpu(strategy) or jax_devices("tpu"):
         kind = "TPU"
     elif gpus := list_gpus():
         kind = gpus[0][1]
@@ -183,29 +165,3 @@ def note_process(state: RunState, strategy: tf.distribute.Strategy) -> None:
     if changed := process_changes(state["processes"].get("last", {}), process):
         log.warning("the numbers may round differently from here on: %s", changed)
     state.note_process(process)
-
-
-def list_gpus() -> list[tuple[tuple[int, ...], str]]:
-    """Returns the compute capability of each GPU, such as (8, 0), or () if it is unknown, and its name."""
-    if keras.backend.backend() == "jax":
-        return [(tuple(map(int, gpu.compute_capability.split("."))), gpu.device_kind) for gpu in _jax_devices("gpu")]
-    details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.list_physical_devices("GPU")]
-    return [(tuple(each.get("compute_capability") or ()), each.get("device_name", "the GPU")) for each in details]
-
-
-def _jax_devices(platform: str) -> list[Any]:
-    """Returns the devices of a kind that JAX trains on; none if Keras runs on TensorFlow."""
-    if keras.backend.backend() != "jax":
-        return []
-    import jax
-
-    return [device for device in jax.local_devices() if device.platform == platform]
-
-
-def _processor_flags() -> set[str]:
-    """Returns the instruction sets of the processor as Linux names them; empty on other systems."""
-    try:
-        lines = paths.read_text(_PROCESSORS, errors="replace").splitlines()
-    except OSError:
-        return set()
-    return {name for line in lines if line.startswith("flags") for name in line.partition(":")[2].split()}

@@ -152,7 +152,7 @@ def _check_task(options: Export, task: str) -> None:
 def _open_fine_tuned(options: Export, model: ModelFolder) -> Source:
     """Opens a model, and for --quantize the evaluation data of its run."""
     run = read_run(model.folder, model.settings.get("step"))
-    predictor, task = open_model(model), None
+    predictor, task = open_model(model, precision="float32"), None
     if _quantizes(options) and (run or options.eval_file):
         evaluated = run or run_with_defaults(model)
         task = reopen_evaluation(evaluated, model.settings, model, options.eval_file)
@@ -168,7 +168,7 @@ def _open_pretrained(options: Export, model: ModelFolder) -> Source:
     """Opens a pre-trained model for --task."""
     length = options.max_seq_length
     files: dict[str, Any] = {name: getattr(options, name) for name in ("vocab_file", *CASING)}
-    files["config_file"] = options.bert_config_file
+    files |= {"config_file": options.bert_config_file, "precision": "float32"}
     settings = {name: getattr(options, name) for name in OF_TASK[str(options.task)]}
     predictor, settings = predictor_of(str(options.task)).open_pretrained(model, settings, length, **files)
     longest = predictor.files.preparation.longest

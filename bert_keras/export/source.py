@@ -11,7 +11,7 @@ from bert_keras.model_folder.folder import TASK_FILE
 from bert_keras.prediction.predictor import Predictor
 from bert_keras.storage.json_files import readable_json
 from bert_keras.tasks.finetuning.task import Task
-from bert_keras.tasks.graph.networks import IdsNetwork, in_bfloat16
+from bert_keras.tasks.graph.networks import IdsNetwork, copy_in
 from bert_keras.tasks.graph.text_model import TextModel
 
 
@@ -49,7 +49,7 @@ class Source:
         preparation = self.predictor.files.preparation
         casing = preparation.do_lower_case, preparation.strip_accents
         tokenizer = GraphTokenizer(folder / "vocab.txt", *casing, preparation.rules)
-        network = self._network_of(in_bfloat16(self.predictor.model)) if quantize else self.network
+        network = self._network_of(copy_in("bfloat16", self.predictor.model)) if quantize else self.network
         text_model = make_text_model(network, tokenizer, self.settings)
         write_saved_model(text_model, folder)
         return text_model

@@ -86,6 +86,14 @@ def open_exported(folder: str | os.PathLike, format: str | None = None, device: 
     return _as_operation(opened) if isinstance(opened, ArrayNetwork) else opened
 
 
+def precision_of_export(folder: str | os.PathLike, format: str | None = None) -> str:
+    """Returns the number format of the network that `open_exported` loads: "float32", "bfloat16" or "int8"."""
+    folder = pathlib.Path(folder)
+    found = [name for name in OPENERS if name in _files_of_formats(folder) and format in (None, name)]
+    formats: Any = read_json_object(folder / EXPORT_FILE)["formats"]
+    return (formats[found[0]].get("quantize") if found else None) or "float32"
+
+
 def open_saved_model(folder: str | os.PathLike) -> ExportedNetwork:
     """Loads the signature `ids` of a SavedModel. The result works like that of `open_exported`.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, TypedDict
 
 from bert_keras.mistakes import Mistake, Setting
+from bert_keras.settings.devices import PRECISIONS
 from bert_keras.settings.fields import setting
 
 log = logging.getLogger("bert_keras")
@@ -17,6 +18,8 @@ LONG_CHOICES = ("error", "truncate", "window")
 ON_ERROR = ("stop", "report")
 # Tokens that a sentence score masks: one, or also the rest of its word.
 PLL_CHOICES = ("original", "within_word_l2r")
+# Precisions of answers: those of training, but TensorFloat-32 is a setting of the whole process.
+ANSWER_PRECISIONS = ("auto", *(name for name in PRECISIONS if name != "tf32"))
 # Name of the input of the first layer, which the original BERT cannot extract.
 EMBEDDINGS = "embeddings"
 
@@ -139,6 +142,7 @@ class OpenOptions(CallOptions, total=False):
     labels: Sequence[str] | Mapping[str, str] | None
     device: str | None
     format: str | None
+    precision: str
     long: str
 
 
@@ -216,6 +220,16 @@ def choose_layers(layers: Sequence[int | str] | None, num_hidden_layers: int) ->
                 EMBEDDINGS,
             )
     return tuple(layers)
+
+
+def answer_precision() -> str:
+    """Returns the setting of a program that answers with a model."""
+    return setting(
+        "Number format of the weights and of matrix products. bfloat16 and float16 have 16 bits. auto: bfloat16 if the "
+        "hardware has instructions for it, else float32.",
+        "auto",
+        choices=ANSWER_PRECISIONS,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,12 +11,12 @@ import tensorflow as tf
 
 from bert_keras.data_prep.text.places import Ids, Token, locate, place_rows
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.exported import OPENERS, ExportedNetwork, open_exported
+from bert_keras.model_folder.exported import OPENERS, ExportedNetwork, open_exported, precision_of_export
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.task_checks import shown_model
 from bert_keras.modeling.base import BaseModel
 from bert_keras.modeling.number_format import dtype_policy
-from bert_keras.prediction.arguments import Limits, PipeOptions, check_choice
+from bert_keras.prediction.arguments import ANSWER_PRECISIONS, Limits, PipeOptions, check_choice
 from bert_keras.prediction.containers import is_one, several
 from bert_keras.prediction.network import (
     Network,
@@ -29,6 +29,7 @@ from bert_keras.prediction.network import (
     lengths_up_to,
     on_device,
 )
+from bert_keras.prediction.precision import take_precision
 from bert_keras.settings.devices import check_backend
 
 # Remedy for weights that are not finite numbers.
@@ -50,12 +51,15 @@ class LoadedModel(Generic[Text, Answer]):
         limits: Limits of the input.
         options: dict of the options of a call and their defaults; each class lists its options.
         max_seq_length: maximum number of tokens in a sequence.
+        precision: the number format in use: "float32", "bfloat16", "float16", or of an export also "int8".
     """
 
     # Whether only models with a task.json are possible, not checkpoints of pre-training.
     needs_task = False
     # Whether a tuple may be one text: a pair, or a text with choices.
     takes_pairs = False
+    # The network of another predictor, which this one takes.
+    _shared: Any = None
     # See `Network`.
     extra_specs: ClassVar[dict[str, tf.TensorSpec]] = {}
     # The task.json, as an `Ability` describes it; None for a checkpoint of pre-training.
@@ -72,10 +76,12 @@ class LoadedModel(Generic[Text, Answer]):
         strategy: Any = None,
         device: str | None = None,
         format: str | None = None,
+        precision: str = "auto",
         **text_options: Any,
     ) -> None:
         check_backend(keras.backend.backend())
         check_batch_size(batch_size)
+        check_choice("precision", precision, ANSWER_PRECISIONS)
         self.limits, self.options = limits or Limits(), {}
         self.files = ModelFolder.of(path, **text_options)
         self._device, self._format = device_named(device), format or self.files.format_of_file
@@ -92,13 +98,27 @@ class LoadedModel(Generic[Text, Answer]):
         self.config, self.tokenizer = self.files.config, self.files.tokenizer
         self.max_seq_length = self.files.max_seq_length if self.settings else self.files.preparation.longest
         self._prepare()
+        self.precision = self._take_precision(precision, strategy)
         # The user's settings of Keras, such as floatx in ~/.keras/keras.json, change no answer.
-        with on_device(self._device), dtype_policy("float32"):
+        with on_device(self._device), dtype_policy("float32" if self.files.is_export else self.precision):
             self.model = self._open_network() if self.files.is_export else self._load_model()
         lengths = self._lengths()
         self.network = Network(
             self._call, self._read_out, lengths, batch_size, strategy, self._device, self.extra_specs
         )
+
+    def _take_precision(self, precision: str, strategy: tf.distribute.Strategy | None) -> str:
+        if self.files.is_export:
+            own = precision_of_export(self.folder, self._format)
+            if precision != "auto":
+                raise Mistake("{} is an export, whose precision is {}; leave out {precision}", self.folder, own)
+            return own
+        if self._shared is None:
+            return take_precision(precision, self._device, strategy)
+        own = self._shared.dtype_policy.name
+        if precision not in ("auto", own):
+            raise Mistake("the shared model has the precision {}; leave out {precision}", own)
+        return own
 
     def __repr__(self) -> str:
         return shown_model(type(self).__name__, self.folder, ", ".join(self._task_names()), self.labels)

@@ -22,6 +22,7 @@ from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Result
 from bert_keras.evaluation.tables import tab_separated
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.prediction.precision import take_precision
 from bert_keras.programs.calls import call
 from bert_keras.programs.classifier import to_file as to_file
 from bert_keras.programs.classifier import train_classifier
@@ -117,7 +118,8 @@ class _Check:
         """Returns the `LabelCheck` as the predictions of the result, and writes the tables."""
         settings = self.settings
         evaluated, unlabeled = self.evaluated, self.unlabeled
-        encode = functools.partial(self._encoded, open_encoder(self.files, settings.eval_batch_size))
+        encoder = open_encoder(self.files, settings.eval_batch_size, take_precision(settings.precision))
+        encode = functools.partial(self._encoded, encoder)
         vectors = encode(self.examples, "train_file")
         ids = np.array([self.labels.index(str(example.label)) for example in self.examples])
         probabilities = self._held_out_probabilities(vectors, ids)

@@ -189,6 +189,7 @@ def described(model: ServedModel, folder: ServedFolder) -> dict[str, Any]:
         "examples": model.examples,
         "page": ability_of(model.task).page,
         "max_seq_length": model.predictor.max_seq_length,
+        "precision": model.predictor.precision,
         "num_layers": encoder and encoder.config.num_hidden_layers,
         "num_heads": encoder and encoder.config.num_attention_heads,
     }

@@ -148,13 +148,16 @@ def finer(lengths: Sequence[int]) -> list[int]:
     return sorted({*lengths, *((lower + upper) // 2 for lower, upper in gaps)})
 
 
-def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> list[ServedModel]:
+def open_model(
+    name: str, folder: str, tasks: Sequence[str], limits: Limits, precision: str = "auto"
+) -> list[ServedModel]:
     """Opens the model in a local folder. Returns it once for each of its tasks.
 
     Args:
         tasks: the tasks of a checkpoint of pre-training, which share the weights of the encoder; or the one task of a
             model that another library leaves open. A model with a task of its own has that.
         limits: Limits of the input.
+        precision: as in `TextClassifier`.
     """
     of_pretraining = abilities(is_pretrained=True)
     of_head = [task for task in tasks if task not in of_pretraining]
@@ -170,7 +173,7 @@ def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> 
             folder,
         )
     if _has_task(model) or path.exists() and model.task or not tasks and (model.has_head or not path.exists()):
-        predictor = prediction.open_model(model, limits=limits)
+        predictor = prediction.open_model(model, limits=limits, precision=precision)
         return [ServedModel(name, model.settings["task"], predictor, page_examples(model.folder))]
     if not tasks:
         raise Mistake(
@@ -184,7 +187,8 @@ def open_model(name: str, folder: str, tasks: Sequence[str], limits: Limits) -> 
     # Those without a head are the last, because their network has no heads to share.
     for task in sorted(dict.fromkeys(tasks), key=lambda task: ability_of(task).head is None):
         make = predictor_of(task).open_pretrained
-        predictor, _ = make(model, dict(ability_of(task).served), None, limits=limits, model=shared)
+        options: dict[str, Any] = {"limits": limits, "model": shared, "precision": precision}
+        predictor, _ = make(model, dict(ability_of(task).served), None, **options)
         shared = predictor.model
         models.append(ServedModel(name, task, predictor))
     return models

@@ -229,17 +229,20 @@ def _files_in(folder: pathlib.Path) -> list[tuple[str, int, int]]:
     return [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
 
 
-def open_folders(folders: dict[str, str], tasks: Sequence[str], limits: Limits) -> list[ServedFolder]:
+def open_folders(
+    folders: dict[str, str], tasks: Sequence[str], limits: Limits, precision: str = "auto"
+) -> list[ServedFolder]:
     """Opens the models of a server; those with versions are the last.
 
     Args:
         folders: run folders, exports or checkpoints of pre-training, or folders of versions, by name.
         tasks: see `served_models.open_model`.
         limits: Limits of the input.
+        precision: as in `TextClassifier`.
     """
     local = [(name, local_model(path)) for name, path in folders.items()]
     opened = [
-        ServedFolder(folder, functools.partial(open_model, name, tasks=tasks, limits=limits))
+        ServedFolder(folder, functools.partial(open_model, name, tasks=tasks, limits=limits, precision=precision))
         for name, folder in sorted(local, key=lambda pair: bool(numbered_folders(pair[1])))
     ]
     found = {model.task for folder in opened for model in folder.models}

@@ -69,7 +69,7 @@ class Probe:
 def _bits_per_byte(place: Place, num_sentences: int) -> Values:
     """Pseudo-log-likelihood of held-out sentences in bits, and their length in bytes of UTF-8."""
     sentences = place.corpus.held_out_sentences(num_sentences)
-    scorer = SentenceScorer(place.model, batch_size=64, long="window")
+    scorer = SentenceScorer(place.model, batch_size=64, long="window", precision="float32")
     bits = [-answer.log_probability / math.log(2) for answer in scorer.pipe(sentences)]
     return bits, [float(len(sentence.encode())) for sentence in sentences]
 
@@ -79,7 +79,7 @@ def _minimal_pairs(place: Place, name: str, num_pairs: int | None) -> Values:
     paradigms = read_paradigms(os.path.join(place.data_dir, name))
     paradigms = [dataclasses.replace(paradigm, pairs=paradigm.pairs[:num_pairs]) for paradigm in paradigms]
     sentences = list(dict.fromkeys(text for one in paradigms for pair in one.pairs for text in pair))
-    scorer = SentenceScorer(place.model, batch_size=128, long="window", pll="within_word_l2r")
+    scorer = SentenceScorer(place.model, batch_size=128, long="window", pll="within_word_l2r", precision="float32")
     scores = {answer.text: answer.log_probability for answer in scorer.pipe(sentences)}
     right = [float(is_right) for paradigm in paradigms for is_right in right_pairs(paradigm, scores)]
     return right, [1.0] * len(right)

@@ -34,7 +34,7 @@ def tag_with_features(
     """
     if layers == "all":
         layers = range(ModelFolder(model).config.num_hidden_layers)
-    extractor = FeatureExtractor(model, layers=layers, max_seq_length=None, batch_size=64)
+    extractor = FeatureExtractor(model, layers=layers, max_seq_length=None, batch_size=64, precision="float32")
     vectors, nums = _word_vectors(extractor, train)
     tags = [tag for one, num in zip(train, nums, strict=True) for tag in (one.tags or ())[:num]]
     is_weighted = combine == "weighted_sum"

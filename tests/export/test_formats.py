@@ -21,7 +21,7 @@ from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.model_folder.exported import OPENERS
 from bert_keras.modeling import BertModel, ClassifierModel, PretrainingModel
 from bert_keras.modeling.number_format import dtype_policy
-from bert_keras.tasks.graph.networks import IdsNetwork, in_bfloat16
+from bert_keras.tasks.graph.networks import IdsNetwork, copy_in
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def network_in(name, precision, folder):
         model = randomise(ClassifierModel(small_config(num_hidden_layers=1), 3))
     if name == "keras":
         return model
-    network = IdsNetwork(in_bfloat16(model) if precision == "bfloat16" else model, "classification")
+    network = IdsNetwork(copy_in("bfloat16", model) if precision == "bfloat16" else model, "classification")
     if name == "saved_model":
         function = tf.function(lambda features: network(features)).get_concrete_function(network.signature)
         tf.saved_model.save(network, str(folder / "file"), {"ids": function})
@@ -280,7 +280,7 @@ def test_the_numbers_of_each_format():
 
 def test_a_copy_in_bfloat16_stores_half_and_gives_nearly_the_same():
     model = randomise(ClassifierModel(small_config(num_hidden_layers=1), 3))
-    half = in_bfloat16(model)
+    half = copy_in("bfloat16", model)
     assert keras.config.dtype_policy().name == "float32"
     network, half_network = IdsNetwork(model, "classification"), IdsNetwork(half, "classification")
     # The bias of the head may be as large as the labels of a regression.

@@ -1,37 +1,14 @@
 """The meaning of --precision=auto, and warnings about a precision that is slow on the hardware."""
 
-import types
-
 import pytest
-import tensorflow as tf
+from machines import SAPPHIRE_RAPIDS, SKYLAKE
 
-from bert_keras.engine import precision
 from bert_keras.engine.given_settings import completed
 from bert_keras.engine.precision import take_jit, take_precision
 from bert_keras.modeling.config import BertConfig
+from bert_keras.settings import hardware
 from bert_keras.settings.groups import RunSettings
 from tests.training.test_settings import parsed, write_config
-
-SKYLAKE = "processor\t: 0\nflags\t\t: fpu avx2 avx512f\n"
-SAPPHIRE_RAPIDS = "processor\t: 0\nflags\t\t: fpu avx512f avx512_bf16 amx_bf16\n"
-
-
-@pytest.fixture
-def machine(monkeypatch, tmp_path):
-    """Return a function that simulates a machine from a processor and from GPUs: their names and capabilities."""
-
-    def make(processor=SKYLAKE, **gpus):
-        (tmp_path / "cpuinfo").write_text(processor)
-        monkeypatch.setattr(precision, "_PROCESSORS", str(tmp_path / "cpuinfo"))
-        found = [
-            {"device_name": name} | ({"compute_capability": capability} if capability else {})
-            for name, capability in gpus.items()
-        ]
-        devices = [types.SimpleNamespace(details=details) for details in found]
-        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: devices if kind == "GPU" else [])
-        monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda device: device.details)
-
-    return make
 
 
 @pytest.mark.parametrize(
@@ -56,7 +33,7 @@ def test_auto_is_what_the_hardware_is_fast_in(machine, messages, processor, gpus
 
 def test_a_machine_that_says_nothing_of_its_processor_computes_in_float32(machine, monkeypatch):
     machine()
-    monkeypatch.setattr(precision, "_PROCESSORS", "/not/there")
+    monkeypatch.setattr(hardware, "_PROCESSORS", "/not/there")
     assert take_precision(RunSettings(precision="auto")).precision == "float32"
 
 

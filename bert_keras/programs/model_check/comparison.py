@@ -69,7 +69,7 @@ def compare(model: ModelFolder) -> Comparison:
     end, outputs = _CLASSES[model.settings["task"]]
     tokenizer = transformers.AutoTokenizer.from_pretrained(model.folder)
     peer = getattr(transformers, f"AutoModel{end}").from_pretrained(model.folder).eval()
-    predictor = open_model(model)
+    predictor = open_model(model, precision="float32")
     length = model.preparation.longest
     found = Comparison(f"transformers {transformers.__version__}", len(texts))
     for text in texts:
@@ -122,7 +122,8 @@ def _compare_vectors(model: ModelFolder, texts: Sequence[Texts]) -> Comparison:
     parts = [part for text in texts for part in ([text] if isinstance(text, str) else text)]
     peer = sentence_transformers.SentenceTransformer(os.fspath(model), device="cpu")
     found.num_texts = len(parts)
-    for text, answer, expected in zip(parts, open_model(model)(parts), peer.encode(parts), strict=True):
+    answers = open_model(model, precision="float32")(parts)
+    for text, answer, expected in zip(parts, answers, peer.encode(parts), strict=True):
         theirs = peer.tokenizer(text, truncation=True, max_length=peer.max_seq_length)["input_ids"]
         _note_tokens(found, text, model, encode_pair(model.tokenizer, text, None, model.max_seq_length)[0], theirs)
         _note_outputs(found, text, np.array(answer.vector), np.asarray(expected))

@@ -1,6 +1,7 @@
 """Text classification, regression and multi-label classification with a fine-tuned model."""
 
 import dataclasses
+import functools
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
@@ -25,6 +26,7 @@ from bert_keras.tasks.finetuning.why import (
     strongest,
     weights_of_words,
 )
+from bert_keras.tasks.graph.networks import copy_in
 from bert_keras.tasks.tables.examples import Example
 
 # Maximum number of classes to show.
@@ -278,11 +280,17 @@ print(dict(zip(labels, (scores / scores.sum()).tolist())))"""
             raise Mistake("{coverage} is {!r}, but must be from 0.5 to 0.99, in steps of 0.01", coverage)
         return found
 
+    @functools.cached_property
+    def _exact_model(self) -> ClassifierModel:
+        """The network in float32: sums of gradients in 16 bits would not be the difference that they explain."""
+        return self.model if self.precision == "float32" else copy_in("float32", self.model)
+
     def _gradients(self, text: str | tuple[str, str], example: Example, rows: Arrays, label: int) -> list[WordWeight]:
         questions = list(self._questions((example, rows, [])))
         with on_device(self._device):
             mask_id = self.tokenizer.vocab["[MASK]"]
-            gradients = IntegratedGradients(self.model, self.network, label, self._gradients_budget(example.source))
+            budget = self._gradients_budget(example.source)
+            gradients = IntegratedGradients(self._exact_model, self.network, label, budget)
             return gradients_of_words(gradients, questions, self._words(text, example, rows), mask_id)
 
 

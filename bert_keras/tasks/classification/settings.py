@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from absl import flags
 
 from bert_keras.mistakes import Message, Mistake
+from bert_keras.prediction.arguments import answer_precision
 from bert_keras.settings.effects import ON
 from bert_keras.settings.fields import REQUIRED, Settings, free, setting
 from bert_keras.settings.groups import TAUGHT, EvaluatedSettings, TeacherSettings
@@ -153,4 +154,5 @@ class LabelCheckSettings(Settings, ModelSettings, ColumnSettings):
     num_train_epochs: float = setting("For {fine_tune}: number of passes over the texts.", 3.0, lower_bound=0.0)
     train_batch_size: int = setting("For {fine_tune}: number of texts in a step.", 32, lower_bound=1)
     eval_batch_size: int = setting("Number of texts to encode at a time.", 32, lower_bound=1)
+    precision: str = answer_precision()
     seed: int = setting("Seed of the folds, and of the training of their models.", 12345, lower_bound=0)

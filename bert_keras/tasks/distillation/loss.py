@@ -190,7 +190,7 @@ def _attention(model: Any, layer: int, hidden: Any, features: dict[str, Any]) ->
     inputs |= {name: features[name] for name in ("sequence_ids",) if name in features}
     scores = model.bert.mask_scores(inputs)
     attention = model.bert.encoder_layers[layer - 1].self_attention
-    return _float(attention.probabilities(ops.reshape(hidden, (-1, hidden.shape[-1])), scores))
+    return attention.probabilities(ops.reshape(hidden, (-1, hidden.shape[-1])), scores)
 
 
 def _token_mask(features: dict[str, Any]) -> Any:

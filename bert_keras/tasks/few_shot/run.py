@@ -23,6 +23,7 @@ from bert_keras.engine.trainer import make_trainer
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import ClassifierModel, weights_by_name
+from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.runs.metrics_log import draw_learning_curves
 from bert_keras.runs.run_dir import ALL_STEPS, RunDir
 from bert_keras.tasks.classification.task import Classification
@@ -63,9 +64,10 @@ def vectors_of(
     return Inference(cast(Any, Encoder(model)), strategy, batch_size, is_trimmed)
 
 
-def open_encoder(files: ModelFolder, batch_size: int) -> Inference:
+def open_encoder(files: ModelFolder, batch_size: int, precision: str = "float32") -> Inference:
     """Returns what computes the "vectors" of a model from `few_shot_config`, without training a head."""
-    network = ClassifierModel(files.config, 2)  # nothing reads its head
+    with dtype_policy(precision):
+        network = ClassifierModel(files.config, 2)  # nothing reads its head
     load_encoder(network, files)
     return vectors_of(network, tf.distribute.get_strategy(), batch_size)
 

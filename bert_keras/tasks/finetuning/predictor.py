@@ -54,6 +54,8 @@ class FineTunedPredictor(TaskPredictor[Text, Answer]):
         device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
         format: of an export, "saved_model", "onnx", "litert" or "web"; None: the first of these that it has.
         task, is_pair: what the folder of another library may leave open, see `open_model`.
+        precision: "float32", "bfloat16" or "float16" for the weights and the products; "auto": bfloat16 if the hardware
+            has instructions for it, else float32. Not for an export, which has its own.
         options: other defaults of the options of a call, which the class lists.
 
     Raises:
@@ -79,11 +81,12 @@ class FineTunedPredictor(TaskPredictor[Text, Answer]):
         format: str | None = None,
         task: str | None = None,
         is_pair: bool | None = None,
+        precision: str = "auto",
         **options: Unpack[CallOptions],
     ):
         self._names = labels
         files = ModelFolder.of(path, task=task, is_pair=is_pair)
-        super().__init__(files, batch_size, limits, {**options}, device=device, format=format)
+        super().__init__(files, batch_size, limits, {**options}, device=device, format=format, precision=precision)
 
     def _prepare(self) -> None:
         if self._names is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_keras.modeling import weights_by_name
+from bert_keras.modeling import weights_by_name, weights_to_load
 from bert_keras.tasks import ability_of
 
 
@@ -63,12 +63,13 @@ class IdsNetwork(tf.Module):
         return self._function({name: features[name] for name in self.input_names})
 
 
-def in_bfloat16(model: keras.Model) -> keras.Model:
-    """Returns a copy of a float32 model that stores and multiplies its weights in bfloat16.
+def copy_in(precision: str, model: keras.Model) -> keras.Model:
+    """Returns a copy of a model that stores and multiplies its weights in another precision, such as "bfloat16".
 
     Softmax and the statistics of layer normalisation use float32, as in training with mixed precision.
     """
-    copy = type(model).from_config(model.get_config() | {"dtype": "bfloat16"})
+    with weights_to_load():
+        copy = type(model).from_config(model.get_config() | {"dtype": precision})
     values = weights_by_name(model)
     for name, weight in weights_by_name(copy).items():
         weight.assign(values[name].value)

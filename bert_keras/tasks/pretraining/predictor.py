@@ -59,6 +59,7 @@ class PretrainedPredictor(TaskPredictor[Text, Answer]):
             only the head of this task is read from the checkpoint. None: the object has its own weights.
         strip_accents: whether texts lose their accents; None: the setting in the model's folder, or else the same as
             do_lower_case.
+        precision: as in `TextClassifier`; with `model`, that of the other predictor.
         options: other defaults of the options of a call, which the class lists.
 
     Raises:
@@ -83,13 +84,15 @@ class PretrainedPredictor(TaskPredictor[Text, Answer]):
         format: str | None = None,
         model: PretrainingModel | ReplacedTokenModel | None = None,
         strip_accents: bool | None = None,
+        precision: str = "auto",
         **options: Unpack[CallOptions],
     ):
         check_choice("long", long, LONG_CHOICES)
         self.long, self._shared = long, model
         text_options: dict[str, Any] = {"vocab_file": vocab_file, "config_file": config_file, "uses_head": True}
         text_options |= {"do_lower_case": do_lower_case, "strip_accents": strip_accents}
-        super().__init__(path, batch_size, limits, {**options}, device=device, format=format, **text_options)
+        loading: dict[str, Any] = {"device": device, "format": format, "precision": precision}
+        super().__init__(path, batch_size, limits, {**options}, **loading, **text_options)
 
     def _prepare(self) -> None:
         super()._prepare()

@@ -65,7 +65,7 @@ class Reranking(Task):
     def _read(self, settings: RerankerSettings, used: Collection[str]) -> None:
         if settings.mine_negatives and keras.backend.backend() != "tensorflow":
             raise Mistake("{mine_negatives} predicts, which needs TensorFlow; leave it out, or train with TensorFlow")
-        vectors = Vectorizer(settings.mine_negatives) if settings.mine_negatives else None
+        vectors = Vectorizer(settings.mine_negatives, precision="float32") if settings.mine_negatives else None
 
         def read(name: str) -> Queries | None:
             if name not in used:

@@ -89,6 +89,7 @@ class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Featu
         format: of an export, "saved_model", "onnx", "litert" or "web"; None: the first of these that it has.
         model: as in `FillMask`, whose network then also gives the vectors. None: the object has its own weights.
         strip_accents: whether texts lose their accents; None: as in the training of the model.
+        precision: as in `FillMask`. The vectors are float32.
 
     Attributes:
         layers: tuple of the layers. For the others, see `LoadedModel`.
@@ -119,6 +120,7 @@ class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Featu
         format: str | None = None,
         model: PretrainingModel | None = None,
         strip_accents: bool | None = None,
+        precision: str = "auto",
     ):
         check_choice("pooling", pooling, ("none", *POOLINGS))
         if strategy is not None and device is not None:
@@ -127,7 +129,7 @@ class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Featu
         self._chosen_length, self._strategy, self._shared = max_seq_length, strategy, model
         text_options = {"vocab_file": vocab_file, "config_file": config_file}
         text_options |= {"do_lower_case": do_lower_case, "strip_accents": strip_accents}
-        loading: dict[str, Any] = {"strategy": strategy, "device": device, "format": format}
+        loading: dict[str, Any] = {"strategy": strategy, "device": device, "format": format, "precision": precision}
         super().__init__(path, batch_size, limits, {}, **loading, **text_options)
 
     def _prepare(self) -> None:
