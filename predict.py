@@ -30,6 +30,7 @@ from bert_keras.settings.devices import check_backend
 from bert_keras.settings.fields import make_flags, read_flags, setting
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage.paths import is_dir
+from bert_keras.storage.tokenizer.keys import WORDS
 from bert_keras.tasks import abilities, ability_of, predictor_of, settings_of
 from bert_keras.tasks.tables.columns import HEADERS
 from bert_keras.tasks.tables.input_texts import is_table, read_sentences, read_table, read_texts
@@ -49,6 +50,9 @@ class Prediction:
     init_checkpoint: str | None = setting("A pre-trained model: checkpoint, folder, run, or hf://owner/name.", None)
     task: str | None = setting("Task of a head with several.", None, choices=(*_PRETRAINED, *_FINE_TUNED))
     is_pair: bool | None = setting("Whether a classifier of another library takes pairs of texts.", None)
+    words: str | None = setting(
+        "Words of a tagger from elsewhere. If not given: as in transformers.", None, choices=WORDS
+    )
     input_file: str | None = setting(
         "File with one text or pair a line, or a table (.csv, .tsv, .jsonl); score: or a folder of pairs.", None
     )
@@ -88,7 +92,8 @@ def main(argv: list[str]) -> None:
     from bert_keras.model_folder.folder import ModelFolder  # both load TensorFlow
     from bert_keras.prediction.answer_lines import answer_lines
 
-    model = ModelFolder(values.model_dir or values.init_checkpoint, task=values.task, is_pair=values.is_pair)
+    given = {name: values[name].value for name in ("task", "is_pair", "words")}
+    model = ModelFolder(values.model_dir or values.init_checkpoint, **given)
     settings = settings_of(model) if values.model_dir else {"task": values.task}
     if values.model_dir:
         _check_fine_tuned(values, settings["task"])
@@ -101,8 +106,8 @@ def main(argv: list[str]) -> None:
 def _check_pretrained(values: flags.FlagValues) -> None:
     if values.task is None and not values.init_checkpoint:
         raise Mistake("missing: --model_dir, or --task and --init_checkpoint (--help says what each is for)")
-    of_fine_tuned = (*_FINE_TUNED, True, False)
-    if wrong := [f"--{name}={value}" for name in ("task", "is_pair") if (value := values[name].value) in of_fine_tuned]:
+    of_fine_tuned, names = (*_FINE_TUNED, True, False, *WORDS), ("task", "is_pair", "words")
+    if wrong := [f"--{name}={value}" for name in names if (value := values[name].value) in of_fine_tuned]:
         raise Mistake("{} is for fine-tuned models; give one's folder as --model_dir", wrong[0])
     require(values, ("task", "init_checkpoint"))
 
