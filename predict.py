@@ -28,9 +28,8 @@ from bert_keras.mistakes import Mistake
 from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, PLL_CHOICES, LimitSettings
 from bert_keras.settings.devices import check_backend
 from bert_keras.settings.fields import make_flags, read_flags, setting
-from bert_keras.settings.model_files import ModelSettings
+from bert_keras.settings.model_files import WORDS, ModelSettings, OpenFacts
 from bert_keras.storage.paths import is_dir
-from bert_keras.storage.tokenizer.keys import WORDS
 from bert_keras.tasks import abilities, ability_of, predictor_of, settings_of
 from bert_keras.tasks.tables.columns import HEADERS
 from bert_keras.tasks.tables.input_texts import is_table, read_sentences, read_table, read_texts
@@ -43,16 +42,12 @@ _OF_TABLES = ("text_column", "text_pair_column", "choice_columns", "has_header")
 
 
 @dataclasses.dataclass(frozen=True)
-class Prediction:
+class Prediction(OpenFacts):
     """The model, the texts and the answers."""
 
     model_dir: str | None = setting("A fine-tuned model, the {output_dir} of its run; or an export.", None)
     init_checkpoint: str | None = setting("A pre-trained model: checkpoint, folder, run, or hf://owner/name.", None)
     task: str | None = setting("Task of a head with several.", None, choices=(*_PRETRAINED, *_FINE_TUNED))
-    is_pair: bool | None = setting("Whether a classifier of another library takes pairs of texts.", None)
-    words: str | None = setting(
-        "Words of a tagger from elsewhere. If not given: as in transformers.", None, choices=WORDS
-    )
     input_file: str | None = setting(
         "File with one text or pair a line, or a table (.csv, .tsv, .jsonl); score: or a folder of pairs.", None
     )

@@ -47,7 +47,7 @@ def locate(tokenizer: FullTokenizer, text: str, name: str, start: int = 0) -> li
 
 
 def split_by(rule: str, tokenizer: FullTokenizer, text: str) -> list[tuple[int, int]]:
-    """Returns the start and the end of each word of a text, by one of the `WORDS` of `storage.tokenizer.keys`.
+    """Returns the start and the end of each word of a text, by one of the `WORDS` of `settings.model_files`.
 
     "conll": the words of `split_words`. "transformers": those of the tokenizer, and each special token in the text.
     """

@@ -12,7 +12,7 @@ from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.families import BERT, FAMILIES
 from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES, labels_of, problem_type_of
 from bert_keras.modeling.checkpoints.names import TOP_LEVEL_HEADS, heads_of
-from bert_keras.storage.tokenizer.keys import WORDS
+from bert_keras.settings.model_files import WORDS
 
 # The tasks of the heads of a class; several if the head does not determine the task.
 _OF_PRETRAINING: dict[tuple[str, ...], tuple[str, ...]] = {
@@ -49,7 +49,8 @@ _ACTIVATIONS = {
 }
 # Keys of sentence-transformers that mark a reranker and hold its activation; the second is older.
 _OF_RERANKERS = ("sentence_transformers", "sbert_ce_default_activation_function")
-_LONGEST_WINDOW, _STRIDE, _LONGEST_QUESTION = 384, 128, 64
+_LONGEST_WINDOW, _STRIDE = 384, 128
+_BESIDE_QUESTIONS = 4  # [CLS], a token of the text, and two [SEP]
 
 
 class OpenQuestion(Mistake):
@@ -127,7 +128,8 @@ def task_of_config(
         settings |= {"labels": _labels(config, config_file), "words": words or "transformers"}
     elif chosen == "question_answering":
         window = min(length, _LONGEST_WINDOW)
-        places = {"doc_stride": min(_STRIDE, window // 2), "max_query_length": min(_LONGEST_QUESTION, window // 2)}
+        # transformers cuts the text alone, so a question may leave room for one token of it.
+        places = {"doc_stride": min(_STRIDE, window // 2), "max_query_length": max(1, window - _BESIDE_QUESTIONS)}
         settings |= {"max_seq_length": window, **places, **_ANSWERS}
     return settings
 

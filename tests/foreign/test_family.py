@@ -79,12 +79,8 @@ def of_tags(model, peer):
 
 
 def of_answers(model, peer):
-    """The answer is the best span of the context, from the twenty best places for each end.
-
-    A question may have half of the tokens, and no more.
-    """
-    is_short = {pair: len(peer.tokenizer(pair[0])["input_ids"]) - 2 <= peer.length // 2 for pair in PAIRS}
-    pairs, found = [pair for pair in PAIRS if is_short[pair] and peer.fits(*pair)], {}
+    """The answer is the best span of the context, from the twenty best places for each end."""
+    pairs, found = [pair for pair in (*PAIRS, ("he was " * 9, "so hungry")) if peer.fits(*pair)], {}
     for pair, answer in zip(pairs, model(pairs), strict=True):
         outputs, encoded = peer(*pair), peer.tokenizer(*pair).encodings[0]
         start, end = outputs.start_logits[0].numpy(), outputs.end_logits[0].numpy()

@@ -9,8 +9,6 @@ from typing import Any
 from bert_keras.mistakes import Mistake
 from bert_keras.storage.tokenizer.json_file import SPECIAL_TOKENS
 
-# Rules by which a tagger splits texts into words: as in tagged corpora, or as the tokenizer of the model does.
-WORDS = ("conll", "transformers")
 # Our key, which holds TextRules.
 TEXT_RULES = "text_rules"
 NAMED = tuple(f"{token[1:-1].lower()}_token" for token in SPECIAL_TOKENS)

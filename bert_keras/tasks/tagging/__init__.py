@@ -1,6 +1,6 @@
 """Tags of words, such as named entities."""
 
-from bert_keras.storage.tokenizer.keys import WORDS
+from bert_keras.settings.model_files import WORDS
 from bert_keras.tasks.ability import NAMES, Ability, one_of
 
 ABILITIES = {

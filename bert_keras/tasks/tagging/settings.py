@@ -4,8 +4,8 @@ import dataclasses
 
 from bert_keras.settings.fields import free, setting
 from bert_keras.settings.groups import EvaluatedSettings, TeacherSettings
+from bert_keras.settings.model_files import WORDS
 from bert_keras.storage import paths
-from bert_keras.storage.tokenizer.keys import WORDS
 
 # The name of the evaluation data in --data_dir.
 USUAL_EVAL_FILE = "dev.txt"
