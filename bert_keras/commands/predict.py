@@ -27,7 +27,7 @@ from bert_keras.mistakes import Mistake
 from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, PLL_CHOICES, LimitSettings, answer_precision
 from bert_keras.settings.devices import check_backend
 from bert_keras.settings.fields import make_flags, read_flags, setting
-from bert_keras.settings.model_files import ModelSettings
+from bert_keras.settings.model_files import WORDS, ModelSettings, OpenFacts
 from bert_keras.storage.paths import is_dir
 from bert_keras.tasks import abilities, ability_of, predictor_of, settings_of
 from bert_keras.tasks.tables.columns import HEADERS
@@ -41,13 +41,12 @@ _OF_TABLES = ("text_column", "text_pair_column", "choice_columns", "has_header")
 
 
 @dataclasses.dataclass(frozen=True)
-class Prediction:
+class Prediction(OpenFacts):
     """The model, the texts and the answers."""
 
     model_dir: str | None = setting("A fine-tuned model, the {output_dir} of its run; or an export.", None)
     init_checkpoint: str | None = setting("A pre-trained model: checkpoint, folder, run, or hf://owner/name.", None)
     task: str | None = setting("Task of a head with several.", None, choices=(*_PRETRAINED, *_FINE_TUNED))
-    is_pair: bool | None = setting("Whether a classifier of another library takes pairs of texts.", None)
     input_file: str | None = setting("A text or pair a line, or a table (.csv, .tsv, .jsonl); score: a folder.", None)
     text_column: str | None = setting("Column of texts in a table. If not given: as in training, or by its name.", None)
     text_pair_column: str | None = setting("Column of the second texts in a table.", None)
@@ -86,7 +85,8 @@ def main(argv: list[str]) -> None:
     from bert_keras.model_folder.folder import ModelFolder  # both load TensorFlow
     from bert_keras.prediction.answer_lines import answer_lines
 
-    model = ModelFolder(values.model_dir or values.init_checkpoint, task=values.task, is_pair=values.is_pair)
+    given = {name: values[name].value for name in ("task", "is_pair", "words")}
+    model = ModelFolder(values.model_dir or values.init_checkpoint, **given)
     settings = settings_of(model) if values.model_dir else {"task": values.task}
     if values.model_dir:
         _check_fine_tuned(values, settings["task"])
@@ -99,8 +99,8 @@ def main(argv: list[str]) -> None:
 def _check_pretrained(values: flags.FlagValues) -> None:
     if values.task is None and not values.init_checkpoint:
         raise Mistake("missing: --model_dir, or --task and --init_checkpoint (--help says what each is for)")
-    of_fine_tuned = (*_FINE_TUNED, True, False)
-    if wrong := [f"--{name}={value}" for name in ("task", "is_pair") if (value := values[name].value) in of_fine_tuned]:
+    of_fine_tuned, names = (*_FINE_TUNED, True, False, *WORDS), ("task", "is_pair", "words")
+    if wrong := [f"--{name}={value}" for name in names if (value := values[name].value) in of_fine_tuned]:
         raise Mistake("{} is for fine-tuned models; give one's folder as --model_dir", wrong[0])
     require(values, ("task", "init_checkpoint"))
 

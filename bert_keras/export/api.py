@@ -34,7 +34,8 @@ def run(options: Export) -> dict[str, Any]:
     _check_flags(options)
     model, settings = ModelFolder(options.init_checkpoint), {"task": options.task}
     if options.model_dir:
-        model = ModelFolder(options.model_dir, task=options.task, is_pair=options.is_pair)
+        given = {name: getattr(options, name) for name in ("task", "is_pair", "words")}
+        model = ModelFolder(options.model_dir, **given)
         settings = settings_of(model)
         if not ability_of(settings["task"]).is_fine_tuned:
             raise Mistake("{model_dir}={} is a pre-trained model; give it as {init_checkpoint}", options.model_dir)
@@ -119,7 +120,7 @@ def _check_flags(options: Export) -> None:
         if not options.init_checkpoint:
             raise Mistake("missing: {model_dir}, or {init_checkpoint} and {task} ({help} says what each is for)")
         require(options, ("task",))
-        if options.task not in OF_TASK or options.is_pair is not None:
+        if options.task not in OF_TASK or (options.is_pair, options.words) != (None, None):
             raise Mistake("{task}={} is for fine-tuned models; give one as {model_dir}", options.task)
         if options.eval_file:
             raise Mistake("{eval_file} is for fine-tuned models, which have a metric; leave it out")

@@ -60,6 +60,10 @@ def read_run(folder: str, step: int | None) -> dict[str, Any] | None:
 def run_with_defaults(files: ModelFolder) -> dict[str, Any]:
     """Returns the run that a model without one could come from: the program of its task, with its defaults."""
     task = files.settings["task"]
+    if task == "multiple_choice":
+        raise Mistake(
+            "{eval_file} needs the columns of the choices, which only a run has; leave it out, or give its run"
+        )
     program = program_of(task)
     group, _ = training_of(program)
     known = group()

@@ -4,7 +4,7 @@ import dataclasses
 
 from bert_keras.export.choices import FORMATS, QUANTIZE_CHOICES
 from bert_keras.settings.fields import REQUIRED, Settings, setting
-from bert_keras.settings.model_files import ModelSettings
+from bert_keras.settings.model_files import ModelSettings, OpenFacts
 from bert_keras.tasks import abilities
 from bert_keras.tasks.vectors import POOLINGS
 
@@ -15,7 +15,7 @@ OF_PRETRAINED = ("vocab_file", "bert_config_file", *CASING, "max_seq_length", "t
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Export(Settings, ModelSettings):
+class Export(Settings, ModelSettings, OpenFacts):
     """The settings of export_model.py: the model, the folder to write, and what is in it."""
 
     title = "Model and export"
@@ -26,7 +26,6 @@ class Export(Settings, ModelSettings):
         "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.", None
     )
     task: str | None = setting("Task of a head with several.", None, choices=(*OF_TASK, *abilities(is_fine_tuned=True)))
-    is_pair: bool | None = setting("Whether a classifier of another library takes pairs of texts.", None)
     format: tuple[str, ...] = setting(f"One or more of {', '.join(FORMATS)}.", ("saved_model",))
     quantize: str | None = setting(
         "Numbers of the weights. If not given: int8 for web, else float32.", None, choices=QUANTIZE_CHOICES

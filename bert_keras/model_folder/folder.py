@@ -47,7 +47,7 @@ class ModelFolder(ForeignFolder):
         config_file: the config, or the name of a released model; None: the config in the model's folder.
         do_lower_case: None: the setting in the model's folder, or else a guess from the vocabulary.
         strip_accents: None: the setting in the model's folder, or else the same as do_lower_case.
-        task, is_pair: of a model that another library fine-tuned, what its config.json may leave open; see
+        task, is_pair, words: of a model that another library fine-tuned, what its config.json may leave open; see
             `modeling.checkpoints.hugging_face_task.task_of_config`.
         uses_head: whether the model answers with a head of pre-training, and not a new head is trained on its encoder.
             Then the rules of the library that made the head hold, as they always do for a fine-tuned model.
@@ -77,10 +77,11 @@ class ModelFolder(ForeignFolder):
         task: str | None = None,
         is_pair: bool | None = None,
         uses_head: bool | None = None,
+        words: str | None = None,
     ):
         self.path = path
         self._uses_head = bool(uses_head)
-        self._facts: dict[str, Any] = {"task": task, "is_pair": is_pair}
+        self._facts: dict[str, Any] = {"task": task, "is_pair": is_pair, "words": words}
         self._given: dict[str, Any] = {"vocab_file": vocab_file, "config_file": config_file}
         self._given |= {"do_lower_case": do_lower_case, "strip_accents": strip_accents}
         self._place = "" if path is None else model_of_run(path)

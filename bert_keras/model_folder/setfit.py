@@ -52,8 +52,8 @@ class SetFitHead:
         """Returns the settings of the classifier, as in a task.json, given those of the vectors that it reads."""
         if of_vectors["prefix"]:
             raise Mistake(
-                "the model of SetFit puts the prompt {} before each text, which bert-keras does not support; take a "
-                "model without it",
+                "the model of SetFit puts the prompt {} before each text (default_prompt_name), which bert-keras does "
+                "not support; take a model without it, or give {task}=vectors",
                 json.dumps(of_vectors["prefix"]),
             )
         return {
@@ -89,8 +89,8 @@ def read_head(folder: str) -> SetFitHead:
     if name in (None, PICKLED_HEAD):
         found = f"{PICKLED_HEAD}, is a pickle, which can run any program when it is opened" if name else "is missing"
         raise OpenQuestion(
-            "{} is a model of SetFit, whose head{} {}; where you trust it, run in the folder: {}; or give "
-            "{task}=vectors for the vectors without the head",
+            "{} is a model of SetFit, whose head{} {}; where you trust it, and a text has one label, run in the "
+            "folder: {}; or give {task}=vectors for the vectors without the head",
             folder,
             "," if name else "",
             found,
@@ -98,6 +98,13 @@ def read_head(folder: str) -> SetFitHead:
         ).among("vectors")
     file, config_file = paths.join(folder, str(name)), paths.join(folder, CONFIG_FILE)
     config = read_json_object(config_file) if paths.is_file(config_file) else {}
+    if strategy := config.get("multi_target_strategy"):
+        raise OpenQuestion(
+            "{} has the multi_target_strategy {}, so a text has several labels, which bert-keras does not read from "
+            "a model of SetFit; give {task}=vectors for the vectors without the head",
+            config_file,
+            strategy,
+        ).among("vectors")
     weights, bias, classes = _of_json(file) if name == JSON_HEAD else _of_tensors(file)
     if weights.ndim != 2 or bias.shape != weights.shape[:1]:
         shapes = [*weights.shape], [*bias.shape]

@@ -138,6 +138,7 @@ class OpenOptions(CallOptions, total=False):
     """The arguments of the classes that `open_model` also takes; `long` is for the heads of pre-training."""
 
     is_pair: bool | None
+    words: str | None
     limits: Limits | None
     labels: Sequence[str] | Mapping[str, str] | None
     device: str | None

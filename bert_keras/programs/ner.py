@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # most calls do not predict
 def open_run(settings: NerSettings, console: rich.console.Console, callbacks: Callbacks = NO_CALLBACKS) -> FineTuning:
     """Reads the data and opens the model of run_ner.py."""
     tell_unused(settings, ACTIONS)
-    settled = ("document_context", "max_seq_length")
+    settled = ("document_context", "max_seq_length", "words")
     opened = open_fine_tuning(settings, "run_ner", tasks=("token_classification",), settled=settled)
     if opened.teacher:
         opened.teacher.check_same("document_context", opened.settings)

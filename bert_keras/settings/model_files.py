@@ -2,7 +2,10 @@
 
 import dataclasses
 
-from bert_keras.settings.fields import free
+from bert_keras.settings.fields import free, setting
+
+# Rules by which a tagger splits texts into words: as in tagged corpora, or as the tokenizer of the model does.
+WORDS = ("conll", "transformers")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,3 +28,13 @@ class ModelSettings:
     strip_accents: bool | None = free(
         "Strip accents, or keep them. If not given: as in the training of the model.", None, is_rare=True
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OpenFacts:
+    """What the folder of another library may leave open."""
+
+    title = "Models of other libraries"
+
+    is_pair: bool | None = setting("Whether a classifier of another library takes pairs of texts.", None)
+    words: str | None = setting("Words of a tagger from elsewhere. If not given: transformers.", None, choices=WORDS)

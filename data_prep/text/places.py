@@ -8,6 +8,7 @@ import numpy as np
 
 from bert_keras.data_prep.text.model_inputs import join_pair
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.data_prep.text.words import split_words
 
 # The ids of a sequence.
 Ids = Sequence[int] | np.ndarray
@@ -43,6 +44,16 @@ def locate(tokenizer: FullTokenizer, text: str, name: str, start: int = 0) -> li
         else:
             words.append([first, end])
     return [Token(id_, *place, name, (word[0], word[1])) for id_, place, word in zip(ids, places, words, strict=True)]
+
+
+def split_by(rule: str, tokenizer: FullTokenizer, text: str) -> list[tuple[int, int]]:
+    """Returns the start and the end of each word of a text, by one of the `WORDS` of `settings.model_files`.
+
+    "conll": the words of `split_words`. "transformers": those of the tokenizer, and each special token in the text.
+    """
+    if rule == "conll":
+        return split_words(text)
+    return list(dict.fromkeys(token.word for token in locate(tokenizer, text, "text") if token.word))
 
 
 def place_rows(

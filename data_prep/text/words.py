@@ -1,6 +1,6 @@
 """Splits running text into words as in tagged corpora and returns their positions. Imports without TensorFlow."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bert_keras.data_prep.text.characters import is_cjk_ideograph
 from bert_keras.data_prep.text.splitting import BasicTokenizer
@@ -12,6 +12,9 @@ APOSTROPHES = frozenset("'’")
 # Endings that are split off together with an apostrophe: Germany 's, I 'm.
 SUFFIXES = frozenset(("s", "m", "d", "ll", "re", "ve"))
 RUNS = frozenset("-.")
+
+# Returns the start and the end of each word of a text.
+Split = Callable[[str], list[tuple[int, int]]]
 
 _TOKENIZER = BasicTokenizer(do_lower_case=False)
 

@@ -12,6 +12,7 @@ from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.families import BERT, FAMILIES
 from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES, labels_of, problem_type_of
 from bert_keras.modeling.checkpoints.names import TOP_LEVEL_HEADS, heads_of
+from bert_keras.settings.model_files import WORDS
 
 # The tasks of the heads of a class; several if the head does not determine the task.
 _OF_PRETRAINING: dict[tuple[str, ...], tuple[str, ...]] = {
@@ -48,7 +49,8 @@ _ACTIVATIONS = {
 }
 # Keys of sentence-transformers that mark a reranker and hold its activation; the second is older.
 _OF_RERANKERS = ("sentence_transformers", "sbert_ce_default_activation_function")
-_LONGEST_WINDOW, _STRIDE, _LONGEST_QUESTION = 384, 128, 64
+_LONGEST_WINDOW, _STRIDE = 384, 128
+_BESIDE_QUESTIONS = 4  # [CLS], a token of the text, and two [SEP]
 
 
 class OpenQuestion(Mistake):
@@ -69,6 +71,7 @@ def task_of_config(
     length: int,
     task: str | None = None,
     is_pair: bool | None = None,
+    words: str | None = None,
 ) -> dict[str, Any] | None:
     """Returns the task of a model and its settings, as in a task.json; None if it has no head for a task.
 
@@ -80,6 +83,7 @@ def task_of_config(
         task: the task, for a head that has several, or without a class; None: the only one, or the first for heads of
             pre-training.
         is_pair: whether a classifier takes pairs of texts; None: each text may be one or a pair.
+        words: how a tagger splits texts into words; None: as transformers does.
 
     Raises:
         ValueError: the model has another task, or its files leave open which task it is.
@@ -107,6 +111,10 @@ def task_of_config(
             [*tasks],
         ).among(*tasks)
     chosen = task or next(iter(tasks))
+    if words not in (None, *WORDS):
+        raise Mistake("{words} is {!r}, but must be one of {}", words, [*WORDS])
+    if words and chosen != "token_classification":
+        raise Mistake("{words} is for taggers, and {} has {} for {}; leave it out", config_file, called, chosen)
     is_of_texts = chosen in _TASKS["classifier",]
     activation = activation_of(config, config_file) if is_of_texts else None
     if task == "rerank" or task is None and activation and len(_labels(config, config_file)) == 1:
@@ -117,10 +125,11 @@ def task_of_config(
         raise Mistake("{is_pair} is for classifiers, and {} is for {}; leave it out", called, chosen)
     settings: dict[str, Any] = {"task": chosen, "max_seq_length": length}
     if chosen == "token_classification":
-        settings["labels"] = _labels(config, config_file)
+        settings |= {"labels": _labels(config, config_file), "words": words or "transformers"}
     elif chosen == "question_answering":
         window = min(length, _LONGEST_WINDOW)
-        places = {"doc_stride": min(_STRIDE, window // 2), "max_query_length": min(_LONGEST_QUESTION, window // 2)}
+        # transformers cuts the text alone, so a question may leave room for one token of it.
+        places = {"doc_stride": min(_STRIDE, window // 2), "max_query_length": max(1, window - _BESIDE_QUESTIONS)}
         settings |= {"max_seq_length": window, **places, **_ANSWERS}
     return settings
 

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from bert_keras.data_prep.text.graph.layer import TokenizerLayer
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.data_prep.text.model_inputs import share_room
+from bert_keras.data_prep.text.places import split_by
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 MODES = [(True, None), (False, None), (True, False)]
@@ -34,6 +35,19 @@ def test_tokens_are_those_of_the_library(mode):
         found = peer.encode(text, add_special_tokens=False)
         assert tokenizer.encode(text) == found.ids, text
         assert [tokenizer.vocab[token] for token, _, _ in tokenizer.tokenize_with_offsets(text)] == found.ids, text
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_words_are_those_of_the_library(mode):
+    tokenizer, peer = FullTokenizer(TOKENS, *mode, FOREIGN), peer_of(*mode)
+    for text in TEXTS:
+        found = peer.encode(text, add_special_tokens=False)
+        starts = [found.offsets[found.word_ids.index(word)][0] for word in dict.fromkeys(found.word_ids)]
+        words = split_by("transformers", tokenizer, text)
+        assert [start for start, _ in words] == starts, text
+        # A word has the same tokens alone.
+        tokens = [tokenizer.tokenize(text[start:end]) for start, end in words]
+        assert sum(tokens, []) == tokenizer.tokenize(text), text
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,9 +1,16 @@
 """The evaluation data of a run, opened again to measure an export."""
 
+import numpy as np
 import pytest
+from fine_tuned_models import CLASSIFIER, TAGS, write_foreign
 from tiny_squad import paragraphs, write_squad
 
-from bert_keras.export.run_folder import reopen_evaluation
+from bert_keras.export.quantization_cost import _measure
+from bert_keras.export.run_folder import reopen_evaluation, run_with_defaults
+from bert_keras.export.source import Source
+from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.prediction import open_model
 from bert_keras.settings.groups import values_of
 from bert_keras.tasks.classification.settings import ClassifierSettings
 from bert_keras.tasks.few_shot.settings import FewShotSettings
@@ -64,3 +71,58 @@ def test_a_missing_setting_is_named(tmp_path, open_task, program, task, name):
     sentence = f"^{tmp_path}/run_config.json has no setting {name}; copy the file that the run wrote, or train again$"
     with pytest.raises(ValueError, match=sentence):
         reopen_evaluation(run, dict(both.text_model.settings), both.live.files)
+
+
+_TEXTS = "text\tlabel\nhe ate so\t{}\nshe was hungry\t{}\n"
+_PAIRS = "query\ttext\tlabel\nwho\tshe ate\t1\nwho\tso\t0\n"
+# Task of a model without a run -> values of its config.json, and a file to evaluate it on.
+WITHOUT_A_RUN = {
+    "classification": ({"id2label": {0: "bad", 1: "fair", 2: "good"}}, "eval.tsv", _TEXTS.format("bad", "good")),
+    "multi_label": (
+        {"id2label": {0: "bad", 1: "fair", 2: "good"}, "problem_type": "multi_label_classification"},
+        "eval.jsonl",
+        '{"text": "he ate", "labels": ["bad", "good"]}\n{"text": "so", "labels": []}\n',
+    ),
+    "regression": (
+        {"num_labels": 1, "id2label": {0: "LABEL_0"}, "problem_type": "regression"},
+        "eval.tsv",
+        _TEXTS.format(1.5, 3),
+    ),
+    "rerank": (
+        {"id2label": {0: "LABEL_0"}, "sentence_transformers": {"activation_fn": None}},
+        "eval.tsv",
+        _PAIRS,
+    ),
+    "token_classification": ({"id2label": dict(enumerate(TAGS))}, "eval.txt", "he B-PER\nis O\n\nparis B-LOC\n"),
+    "question_answering": ({}, "eval.json", None),
+}
+
+
+@pytest.mark.parametrize("is_pair", [False, True])
+@pytest.mark.parametrize("task", WITHOUT_A_RUN)
+def test_a_model_without_a_run(tmp_path, task, is_pair):
+    """The network itself stands for that of an export."""
+    values, name, content = WITHOUT_A_RUN[task]
+    if is_pair and task not in ("classification", "regression"):
+        return
+    if is_pair:
+        head, *rows = content.splitlines()
+        content = "".join(f"{line}\n" for line in [f"text_a\ttext_b\t{head[5:]}", *(f"so\t{row}" for row in rows)])
+    file = tmp_path / name
+    if content is None:
+        write_squad(file, paragraphs(2, 1, with_impossible=False))
+    else:
+        file.write_text(content)
+    architecture = CLASSIFIER if task in ("multi_label", "regression", "rerank") else None
+    folder = write_foreign(tmp_path / "model", task, architecture=architecture, **values)
+    model = ModelFolder(folder, is_pair=True if is_pair else None)
+    opened = reopen_evaluation(run_with_defaults(model), model.settings, model, str(file))
+    source = Source("model", open_model(model), model.settings, None, opened)
+    metric, _ = _measure(source, source.network)
+    assert np.isfinite(metric)
+
+
+def test_the_choices_of_a_model_without_a_run_are_not_known(tmp_path):
+    model = ModelFolder(write_foreign(tmp_path / "model", "multiple_choice"))
+    with pytest.raises(Mistake, match="^eval_file needs the columns of the choices, which only a run has"):
+        run_with_defaults(model)

@@ -13,8 +13,8 @@ from bert_keras.data_prep.text.words import split_words
 from bert_keras.modeling import TokenClassifierModel, weights_by_name
 
 
-def open_tagger(folder, model, tokenizer, is_traced=False):
-    settings = OF_TAGS | {"labels": TAGS}
+def open_tagger(folder, model, tokenizer, is_traced=False, words="conll"):
+    settings = OF_TAGS | {"labels": TAGS, "words": words}
     return open_both(folder, model, "token_classification", tokenizer, is_traced, **settings)
 
 
@@ -22,7 +22,9 @@ def check(both, *texts):
     """Compares the graph with Python, and the numbers of words with those of Python's splitter."""
     found = both.check(*texts)
     assert not found["is_cut"].any()
-    assert found["num_words"].tolist() == [len(split_words(text.encode("utf-8", "ignore").decode())) for text in texts]
+    if both.live.settings["words"] == "conll":
+        decoded = [text.encode("utf-8", "ignore").decode() for text in texts]
+        assert found["num_words"].tolist() == [len(split_words(text)) for text in decoded]
     return found
 
 
@@ -59,6 +61,23 @@ def test_tags_are_those_of_python(linear):
 @example(["\u0301", "\u0301\u0301.", "a\u0301-\u0301b"])
 def test_tags_of_odd_texts_are_those_of_python(linear, texts):
     check(linear, *(text for text in texts if num_pieces(linear, text) <= 14))
+
+
+@pytest.fixture(scope="module")
+def by_tokens(tmp_path_factory, tokenizer):
+    model = randomise(TokenClassifierModel(small_config(num_hidden_layers=1), len(TAGS)), seed=3)
+    return open_tagger(tmp_path_factory.mktemp("tokens"), model, tokenizer, is_traced=True, words="transformers")
+
+
+def test_words_of_the_tokenizer(by_tokens):
+    found = check(by_tokens, *(text for text in TEXTS if any(map(str.isalnum, text))), "New-York/London", "a b-c. " * 2)
+    assert found["words"][-2].tolist()[:6] == [b"New", b"-", b"York", b"/", b"London", b""]
+
+
+@settings(max_examples=40)
+@given(st.lists(st.lists(st.sampled_from(TOKENS[5:]) | odd_text, max_size=3).map(" ".join), min_size=1, max_size=4))
+def test_words_of_odd_texts_are_those_of_python(by_tokens, texts):
+    check(by_tokens, *(text for text in texts if num_pieces(by_tokens, text) <= 14))
 
 
 def num_pieces(both, text):

@@ -61,36 +61,26 @@ def of_classes(model, peer):
 
 
 def of_tags(model, peer):
-    """The tag of a word is that of its first token; texts of one window only, whose context is that of transformers."""
-    # Enable special tokens in texts when the words of foreign taggers are those of transformers.
-    texts, found = [text for text in TEXTS if peer.fits(text) and "[" not in text], {}
+    """The words are those of the tokenizer, and the tag of a word is that of its first token.
+
+    Texts of one window only, whose context is that of transformers.
+    """
+    texts, found = [text for text in TEXTS if peer.fits(text)], {}
     labels = list(peer.model.config.id2label.values())
     for text, answer in zip(texts, model(texts), strict=True):
         shares = softmax(peer(text).logits[0])
-        offsets = peer.tokenizer(text, return_offsets_mapping=True).encodings[0]
-        first = {}
-        for number, (place, special) in enumerate(zip(offsets.offsets, offsets.special_tokens_mask, strict=True)):
-            if not special or number not in (0, len(offsets) - 1):
-                first.setdefault(place[0], number)
-        assert answer.words, text
-        worst = 0.0
-        for word in answer.words:
-            number = first.get(word.start)
-            if number is None or labels[shares[number].argmax()] != word.tag:
-                worst = 1.0
-            else:
-                worst = max(worst, abs(shares[number].max() - word.probability))
-        found[text] = worst
+        encoded = peer.tokenizer(text).encodings[0]
+        firsts = [encoded.word_ids.index(word) for word in sorted({*encoded.word_ids} - {None})]
+        theirs = [(encoded.offsets[first][0], labels[shares[first].argmax()]) for first in firsts]
+        ours = [(word.start, word.tag) for word in answer.words]
+        off = np.abs([word.probability for word in answer.words] - shares[firsts].max(-1)) if ours == theirs else [1.0]
+        found[text] = max(off)
     return found
 
 
 def of_answers(model, peer):
-    """The answer is the best span of the context, from the twenty best places for each end.
-
-    A question may have half of the tokens, and no more.
-    """
-    is_short = {pair: len(peer.tokenizer(pair[0])["input_ids"]) - 2 <= peer.length // 2 for pair in PAIRS}
-    pairs, found = [pair for pair in PAIRS if is_short[pair] and peer.fits(*pair)], {}
+    """The answer is the best span of the context, from the twenty best places for each end."""
+    pairs, found = [pair for pair in (*PAIRS, ("he was " * 9, "so hungry")) if peer.fits(*pair)], {}
     for pair, answer in zip(pairs, model(pairs), strict=True):
         outputs, encoded = peer(*pair), peer.tokenizer(*pair).encodings[0]
         start, end = outputs.start_logits[0].numpy(), outputs.end_logits[0].numpy()

@@ -4,7 +4,15 @@ import json
 
 import numpy as np
 import pytest
-from fine_tuned_models import CLASSIFIER, TASK_OF_CLASS, word_finder, word_tagger, write_foreign
+from fine_tuned_models import (
+    CLASSIFIER,
+    FINE_TUNED,
+    TASK_OF_CLASS,
+    word_finder,
+    word_tagger,
+    write_fine_tuned,
+    write_foreign,
+)
 from known_models import TOKENS, random_model, write_model
 from tiny_variants import make_variant
 
@@ -90,6 +98,37 @@ def test_a_text_may_be_one_or_a_pair(sentiment):
         open_model(sentiment, is_pair=True)("he was")
     with pytest.raises(ValueError, match="takes single texts"):
         open_model(sentiment, is_pair=False)(("he was", "hungry"))
+
+
+def test_the_words_of_a_tagger_are_those_of_its_tokenizer(tmp_path):
+    folder, text = write_foreign(tmp_path / "tagger", "token_classification"), "he was in New-York/London"
+    words = {rule: [word.word for word in open_model(folder, words=rule)(text).words] for rule in (None, "conll")}
+    assert words[None] == ["he", "was", "in", "New", "-", "York", "/", "London"]
+    assert words["conll"] == ["he", "was", "in", "New-York/London"]
+    assert ModelFolder(folder).settings["words"] == "transformers"
+    with pytest.raises(Mistake, match=r"words is 'spacy', but must be one of"):
+        open_model(folder, words="spacy")
+    with pytest.raises(Mistake, match="words is for taggers, and .* for classification; leave it out"):
+        open_model(write_foreign(tmp_path / "texts", "classification"), words="conll")
+    make, settings = FINE_TUNED["token_classification"]
+    run = write_fine_tuned(tmp_path / "run", make(), "token_classification", **settings, words="conll")
+    assert len(open_model(run)(text).words) == 4
+    with pytest.raises(Mistake, match="words=transformers, but .* has conll; leave it out"):
+        open_model(run, words="transformers")
+    run = write_fine_tuned(tmp_path / "run", make(), "token_classification", **settings, words="spacy")
+    with pytest.raises(Mistake, match='words is "spacy", but must be "conll" or "transformers"; take'):
+        open_model(run)
+
+
+@pytest.mark.parametrize("rule", [None, "conll"])
+def test_an_export_keeps_the_words_of_a_tagger(tmp_path, rule, capsys):
+    folder, text = write_foreign(tmp_path / "tagger", "token_classification"), "in New-York/London"
+    flags = [f"--words={rule}"] if rule else []
+    export_model.main(["", f"--model_dir={folder}", f"--export_dir={tmp_path / 'export'}", *flags])
+    found = [word.word for word in open_model(tmp_path / "export")(text).words]
+    assert found == [word.word for word in open_model(folder, words=rule)(text).words]
+    predict.main(["", f"--model_dir={folder}", "--json", text, *flags])
+    assert [word["word"] for word in json.loads(capsys.readouterr().out.splitlines()[-1])["words"]] == found
 
 
 class TestOpenQuestions:

@@ -294,6 +294,20 @@ class TestSetFit:
         assert FeatureExtractor(folder, [-1])("paris").values.shape == (3, 1, 16)
 
     @pytest.mark.parametrize(
+        ("prefix", "strategy", "message"),
+        [
+            ("", "one-vs-rest", "config_setfit.json has the multi_target_strategy one-vs-rest, .*=vectors"),
+            ("query: ", None, 'the prompt "query: " before each text .default_prompt_name., .*=vectors'),
+        ],
+    )
+    def test_what_is_not_read_is_refused_by_its_key(self, of_peer, prefix, strategy, message):
+        folder = of_peer(prefix=prefix)
+        self.write_head(folder, "model_head.json", np.ones((3, 16)), multi_target_strategy=strategy)
+        with pytest.raises(Mistake, match=message):
+            open_model(folder)
+        assert vectors_of(folder, task="vectors").shape[1] == 16
+
+    @pytest.mark.parametrize(
         ("head", "message"),
         [
             ("{}", "the lists coef_, intercept_ and classes_ of a logistic regression"),

@@ -96,9 +96,21 @@ def test_it_learns_the_tags_of_the_training_file(make, messages):
         "tag_scheme": "BIO",
         "max_seq_length": 12,
         "document_context": True,
+        "words": "conll",
     }
     assert messages[-1] == "tags: O, B-LOC, B-PER, I-LOC, I-PER"
     assert task.train_features["label_ids"][:, 1:5].tolist() == [[1, 0, 0, 0], [2, 0, 0, -1]]
+
+
+@pytest.mark.parametrize(("words", "num_words"), [("conll", 3), ("transformers", 7)])
+def test_texts_with_spans_are_split_as_for_prediction(make, words, num_words):
+    """A file of words keeps its words."""
+    text = '{"text": "he was new-york/london", "label": [[0, 2, "PER"]]}\n'
+    task = make(text, ending="jsonl", words=words)
+    assert task.describe()["words"] == words
+    assert (task.train_features["label_ids"] >= 0).sum() == num_words
+    task = make("he B-PER\nnew-york/london O\n", words=words)
+    assert (task.train_features["label_ids"] >= 0).sum() == 2
 
 
 def test_steps_are_counted_from_windows(make):

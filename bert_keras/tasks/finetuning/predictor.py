@@ -53,7 +53,7 @@ class FineTunedPredictor(TaskPredictor[Text, Answer]):
         labels: other names of the model's labels: a list of all in their order, or a dict such as {"LABEL_0": "bad"}.
         device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
         format: of an export, "saved_model", "onnx", "litert" or "web"; None: the first of these that it has.
-        task, is_pair: what the folder of another library may leave open, see `open_model`.
+        task, is_pair, words: what the folder of another library may leave open, see `open_model`.
         precision: "float32", "bfloat16" or "float16" for the weights and the products; "auto": bfloat16 if the hardware
             has instructions for it, else float32. Not for an export, which has its own.
         options: other defaults of the options of a call, which the class lists.
@@ -81,11 +81,12 @@ class FineTunedPredictor(TaskPredictor[Text, Answer]):
         format: str | None = None,
         task: str | None = None,
         is_pair: bool | None = None,
+        words: str | None = None,
         precision: str = "auto",
         **options: Unpack[CallOptions],
     ):
         self._names = labels
-        files = ModelFolder.of(path, task=task, is_pair=is_pair)
+        files = ModelFolder.of(path, task=task, is_pair=is_pair, words=words)
         super().__init__(files, batch_size, limits, {**options}, device=device, format=format, precision=precision)
 
     def _prepare(self) -> None:

@@ -1,6 +1,7 @@
 """Tags of words, such as named entities."""
 
-from bert_keras.tasks.ability import NAMES, Ability
+from bert_keras.settings.model_files import WORDS
+from bert_keras.tasks.ability import NAMES, Ability, one_of
 
 ABILITIES = {
     "token_classification": Ability(
@@ -9,7 +10,8 @@ ABILITIES = {
         graph="tagging.graph.TagModel",
         head="token_classifier",
         route="entities",
-        settings={"labels": NAMES},
+        settings={"labels": NAMES, "words": one_of(*WORDS)},
+        optional=("words",),
         purpose="tags each word of a text",
         page={
             "title": "Find names in a text",

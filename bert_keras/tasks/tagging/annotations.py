@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.text.characters import utf16_places
-from bert_keras.data_prep.text.words import split_words
+from bert_keras.data_prep.text.words import Split, split_words
 from bert_keras.mistakes import Mistake
 from bert_keras.storage.text_files import is_blank
 from bert_keras.tasks.tables.column_names import TEXT_NAMES, folded
@@ -47,16 +47,18 @@ class AnnotatedText:
         place: file and line, for messages.
         spans: None: nobody annotated the text.
         refusal: why the annotation does not count, such as "answer: reject"; empty if it does.
+        split: returns the start and the end of each word of a text.
     """
 
     place: str
     text: str
     spans: Sequence[Span] | None
     refusal: str = ""
+    split: Split = split_words
 
     @functools.cached_property
     def words(self) -> list[tuple[int, int]]:
-        return split_words(self.text)
+        return self.split(self.text)
 
     @functools.cached_property
     def places(self) -> list[int] | None:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from bert_keras.data_prep.corpus.sentences import Sentence
+from bert_keras.data_prep.text.words import Split, split_words
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.storage import text_files
 from bert_keras.storage.inspection import format_by_name
@@ -37,6 +38,7 @@ def read_conll(
     tag_column: int | None = None,
     is_bio: bool = True,
     tag_keys: Sequence[str] = TAG_NAMES,
+    split: Split = split_words,
 ) -> list[Sentence]:
     """Reads the sentences of a file; the log reports their number and their tag scheme.
 
@@ -56,8 +58,8 @@ def read_conll(
 
     The indices of columns count from 0, or from the end if negative. The default of `word_column` is the first, or the
     second if the first counts the words; that of `tag_column` is the last. Without `needs_tags`, sentences have no tags
-    if the last column does not hold tags or is the only column. `tag_keys` are the keys of tags in JSON. Errors
-    (ValueError) name file and line.
+    if the last column does not hold tags or is the only column. `tag_keys` are the keys of tags in JSON. `split`
+    splits a text with spans into words. Errors (ValueError) name file and line.
     """
     path = os.fspath(path)
     has_flags = (word_column, tag_column) != (None, None)
@@ -65,13 +67,13 @@ def read_conll(
     if is_json:
         if has_flags:
             raise Mistake("{} is JSON, which has no columns; leave out {word_column} and {tag_column}", path)
-        sentences = read_json(path, text, tag_keys, needs_tags)
+        sentences = read_json(path, text, tag_keys, needs_tags, split)
         path = sentences[0].path
     else:
         text = text_files.read_text(path, _NEEDED) if text is None else text
         lines = text_files.unify_line_ends(text).split("\n")
         if format_by_name(path) == "csv" or is_table(lines):
-            sentences = read_table(path, text, tag_keys, needs_tags)
+            sentences = read_table(path, text, tag_keys, needs_tags, split)
             if has_flags:
                 raise Mistake("{} has a header that names the columns; leave out {word_column} and {tag_column}", path)
         else:

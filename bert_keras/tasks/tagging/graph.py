@@ -17,7 +17,7 @@ from bert_keras.tasks.graph.text_model import TextModel
 class TagModel(TextModel):
     """Tags the words of texts, like `EntityTagger` for texts that fit into one window.
 
-    Input: "text" string [B]. `data_prep.text.words` defines the words. The model omits words that do not fit.
+    Input: "text" string [B]. `data_prep.text.places.split_by` defines the words. The model omits words that do not fit.
 
     Outputs, with the padding at the end of rows in brackets: "words" string [B, W] (""), substrings of the text; "tags"
     string [B, W] (""); "probabilities" float32 [B, W] of the tags (0); "starts", "ends" int32 [B, W] (-1), positions in
@@ -42,7 +42,10 @@ class TagModel(TextModel):
 
     def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         codes, row_splits = code_points(texts["text"])
-        starts, ends, word_splits = self._splitter.split(codes, row_splits)
+        if self.settings.get("words", "conll") == "conll":
+            starts, ends, word_splits = self._splitter.split(codes, row_splits)
+        else:
+            starts, ends, word_splits = self._words_of_tokens(texts["text"], row_splits)
         words = cut_out(codes, starts, ends)
         pieces, is_long = self._tokenize(words)
         rows, columns, fits = self._places(pieces.row_lengths(), word_splits)
@@ -69,6 +72,15 @@ class TagModel(TextModel):
             "num_words": tf.cast(by_text(words).row_lengths(), tf.int32),
             "is_cut": tf.reduce_any(is_cut, axis=1),
         }
+
+    def _words_of_tokens(self, texts: tf.Tensor, row_splits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns what `WordSplitter.split` does, for the words into which the tokenizer splits texts."""
+        ids, starts, ends = self.tokenizer.tokenize_with_offsets(texts)
+        begins = tf.strings.substr(self.tokenizer.tokens_of(ids.flat_values), 0, 2) != "##"
+        offsets = tf.repeat(row_splits[:-1], ids.row_lengths())
+        starts = tf.boolean_mask(starts.flat_values + offsets, begins)
+        ends = tf.boolean_mask(ends.flat_values + offsets, tf.roll(begins, -1, 0))
+        return starts, ends, tf.searchsorted(starts, row_splits)
 
     def _tokenize(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns the tokens of each word, int32 [W, (tokens)], and whether they were cut, bool [W].

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from bert_keras.data_prep.text.places import Ids, Token, locate
-from bert_keras.data_prep.text.words import split_words
+from bert_keras.data_prep.text.places import Ids, Token, locate, split_by
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling import BertConfig, TokenClassifierModel
 from bert_keras.modeling.base import BaseModel
@@ -79,9 +78,10 @@ class EntityTagger(ExplainedPredictor[str, TaggedText]):
     """Finds entities with a model of run_ner.py: `EntityTagger("output")("He lives in Paris.").entities`.
 
     A call takes a str and returns a TaggedText; given several texts, it returns a list. Texts may have any length.
-    `data_prep.text.words.split_words` splits them into words, and each word gets a tag. If a text needs several
-    windows, the tag comes from the window with the most context around the word. Tags of IOBES and BILOU mark entities
-    as those of BIO do. A label that is not such a tag is a type: an entity is adjacent words of this label.
+    `data_prep.text.places.split_by` splits them into words, by the rule `words` of the model's settings ("conll" if it
+    has none), and each word gets the tag of its first token. If a text needs several windows, the tag comes from the
+    window with the most context around the word. Tags of IOBES and BILOU mark entities as those of BIO do. A label that
+    is not such a tag is a type: an entity is adjacent words of this label.
 
     The arguments are those of `FineTunedPredictor`; its labels are the types of entities. Options of a call:
 
@@ -139,10 +139,13 @@ for place, word in enumerate(words):
 
     def _encode(self, text: str, source: str) -> _Words:
         self._check_text(text, source)
-        spans = split_words(text)
+        spans = self._split(text)
         if not spans:
             raise Mistake("{} has no word in its text; give a text", source)
         return Sentence([text[start:end] for start, end in spans]), spans
+
+    def _split(self, text: str) -> list[tuple[int, int]]:
+        return split_by(self.settings.get("words", "conll"), self.tokenizer, text)
 
     def _features(self, example: _Words, counts: Counts, options: dict[str, Any]) -> Arrays:
         sentence, _ = example
@@ -152,7 +155,7 @@ for place, word in enumerate(words):
 
     def _locate(self, text: str, name: str) -> list[Token]:
         tokens, unknown = [], self.tokenizer.vocab["[UNK]"]
-        for start, end in split_words(text):
+        for start, end in self._split(text):
             of_word = locate(self.tokenizer, text[start:end], name, start) or [Token(unknown, start, end, name)]
             tokens += [token._replace(word=(start, end)) for token in of_word[: self.max_seq_length - 2]]
         return tokens

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.corpus.sentences import Sentence
+from bert_keras.data_prep.text.words import Split, split_words
 from bert_keras.mistakes import Mistake
 from bert_keras.storage.csv_rows import Row, iterate_rows
 from bert_keras.storage.inspection import ending_of
@@ -26,7 +27,9 @@ CLASS_LABEL = (
 )
 
 
-def read_json(path: str, text: str | None, tag_keys: Sequence[str], needs_tags: bool) -> list[Sentence]:
+def read_json(
+    path: str, text: str | None, tag_keys: Sequence[str], needs_tags: bool, split: Split = split_words
+) -> list[Sentence]:
     """Reads the sentences of rows of JSON, see `read_conll`; `text` is their content if it is read."""
     found = JsonRows(path, NEEDED_JSON, text)
     rows = []
@@ -34,14 +37,16 @@ def read_json(path: str, text: str | None, tag_keys: Sequence[str], needs_tags: 
         if isinstance(row, Mistake):
             raise row
         rows.append((line, row))
-    return sentences_of_objects(Source(found.path, found.unit), rows, tag_keys, needs_tags)
+    return sentences_of_objects(Source(found.path, found.unit, split), rows, tag_keys, needs_tags)
 
 
-def read_table(path: str, text: str, tag_keys: Sequence[str], needs_tags: bool) -> list[Sentence]:
+def read_table(
+    path: str, text: str, tag_keys: Sequence[str], needs_tags: bool, split: Split = split_words
+) -> list[Sentence]:
     """Reads the sentences of the text of a CSV or TSV file: a word in each row, or lists in the cells."""
     rows = iterate_rows(path, None if ending_of(path) in _TABLES else False, text)
     names = [cell.strip() for cell in next(rows).cells]
-    source, roles, rows = Source(path), roles_of(names), list(rows)
+    source, roles, rows = Source(path, split=split), roles_of(names), list(rows)
     first = {} if not rows else dict(zip(names, map(_list_or_text, rows[0].cells), strict=False))
     if not any(isinstance(value, list) for value in first.values()) or {"sentence", "word"} <= set(roles):
         return sentences_of_words(source, names, rows, needs_tags)
@@ -76,7 +81,7 @@ def sentences_of_objects(
         return sentences_of_words(source, names, cells, needs_tags)
     texts = [_words_or_text(row, source.place(line), tag_keys) for line, row in rows]
     texts = _without_refused(source.path, texts, needs_tags)
-    tagged = _tagged(source.path, texts)
+    tagged = _tagged(source, texts)
     sentences, document, last_key = [], 0, None
     for (line, row), one in zip(rows, tagged, strict=True):
         if one is None:
@@ -197,8 +202,11 @@ def _without_refused(path: str, texts: Sequence[Any], needs_tags: bool) -> list[
     return list(map(kept, texts))
 
 
-def _tagged(path: str, texts: Sequence[Any]) -> list[tuple[list[str], list[str] | None] | None]:
+def _tagged(source: Source, texts: Sequence[Any]) -> list[tuple[list[str], list[str] | None] | None]:
     """Returns the words and tags of each text; one line of the log tells how spans became tags."""
+    texts = [
+        dataclasses.replace(text, split=source.split) if isinstance(text, AnnotatedText) else text for text in texts
+    ]
     annotated = [text for text in texts if isinstance(text, AnnotatedText)]
     unit, num_cut, tagged = find_unit(annotated), 0, []
     for text in texts:
@@ -213,5 +221,5 @@ def _tagged(path: str, texts: Sequence[Any]) -> list[tuple[list[str], list[str] 
     if num_spans:
         spans = f"spans: {num_spans:,}, their offsets count {unit}"
         cut = f"words that are cut where a span begins or ends: {num_cut:,}"
-        log.info("%s: %s; texts are split into words as for prediction, %s", path, spans, cut)
+        log.info("%s: %s; texts are split into words as for prediction, %s", source.path, spans, cut)
     return tagged

@@ -4,6 +4,7 @@ import dataclasses
 
 from bert_keras.settings.fields import free, setting
 from bert_keras.settings.groups import EvaluatedSettings, TeacherSettings
+from bert_keras.settings.model_files import WORDS
 from bert_keras.storage import paths
 
 # The name of the evaluation data in --data_dir.
@@ -26,6 +27,7 @@ class NerSettings(EvaluatedSettings, TeacherSettings):
     )
     tag_column: int | None = setting("Column of the tags, from 0, or from the end as -2. If not given: the last.", None)
     document_context: bool = setting("Show the model each sentence with its neighbours in the document.", False)
+    words: str = setting("How texts become words: as in CoNLL, or as the tokenizer does.", "conll", choices=WORDS)
 
     def for_evaluation(self, eval_file: str | None = None) -> "NerSettings":
         usual = self.data_dir and paths.join(self.data_dir, USUAL_EVAL_FILE)

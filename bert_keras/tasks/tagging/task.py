@@ -1,6 +1,7 @@
 """Token classification as a fine-tuning run: a tag for each word, evaluated by entities."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import logging
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data_prep.corpus.sentences import Sentence
+from bert_keras.data_prep.text.places import split_by
 from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.engine.report import in_words
 from bert_keras.mistakes import Mistake
@@ -47,10 +49,11 @@ class TokenClassification(Task):
         paths_by_flag = find_files(settings)
         train_file, eval_file, predict_file = map(paths_by_flag.get, ("train_file", "eval_file", "predict_file"))
         self.files = {"train_file": train_file, "eval_file": eval_file}
-        self._settings = {name: getattr(settings, name) for name in ("max_seq_length", "document_context")}
+        self._settings = {name: getattr(settings, name) for name in ("max_seq_length", "document_context", "words")}
 
         def read(path: str, needs_tags: bool = True) -> list[Sentence]:
-            return read_conll(path, needs_tags, **columns_of(settings, path))
+            split = functools.partial(split_by, settings.words, files.tokenizer)
+            return read_conll(path, needs_tags, **columns_of(settings, path), split=split)
 
         train = read(train_file) if train_file else []
         if stored is None and not train:

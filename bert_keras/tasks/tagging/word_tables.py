@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from bert_keras.data_prep.corpus.sentences import Sentence
+from bert_keras.data_prep.text.words import Split, split_words
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import text_files
 from bert_keras.storage.csv_rows import Row
@@ -19,10 +20,11 @@ from bert_keras.tasks.tables.column_names import (
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """The file of rows: its path or the name of data in memory, and how to name a line of it."""
+    """The file of rows: its path or the name of data in memory, how to name a line, and how to split a text."""
 
     path: str
     unit: str = "line"
+    split: Split = split_words
 
     def number(self, line: int) -> int:
         return line - (self.unit == "row")
