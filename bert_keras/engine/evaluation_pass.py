@@ -142,7 +142,7 @@ class Inference:
         """A pass to the outputs by name, float32 [N, ...] in the order of the examples; 0 for tokens that were cut."""
         features = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
         num_rows, num_tokens = len(features["input_ids"]), features["input_ids"].shape[-1]
-        step = length_step(num_tokens, self._is_compiled)
+        step = length_step(num_tokens, is_compiled=True) if self._is_compiled else 1
         batches, order = prediction_batches(features, self._batch_size, self._is_trimmed, step)
         collected, started, row = {}, time.monotonic(), 0
         iterator = iter(distribute(self._strategy, batches))

@@ -130,7 +130,7 @@ class LoadedModel(Generic[Text, Answer]):
 
     @property
     def num_traces(self) -> int:
-        """Number of times the network has been traced: once per padded length used."""
+        """Number of times the network has been traced: once; see `Network`."""
         return self.network.num_traces
 
     @overload
@@ -200,10 +200,11 @@ class LoadedModel(Generic[Text, Answer]):
     def warmup(self, lengths: Iterable[int] | None = None) -> Self:
         """Compiles the network, so that the first answers come as fast as later ones. Returns the object itself.
 
-        The network is compiled and run once for each padded length. This takes seconds per length for a large model.
+        The network is compiled once for all lengths, which takes seconds for a large model. Then it is run.
 
         Args:
-            lengths: numbers of tokens of the texts to expect, [CLS] and [SEP] included; None: all padded lengths.
+            lengths: numbers of tokens of the texts to run, [CLS] and [SEP] included; None: the maximum of the model, or
+                all padded lengths with a strategy, which compiles each of them.
 
         Raises:
             ValueError: a length is not valid, or the weights or the results of the model are not finite numbers.
@@ -213,7 +214,8 @@ class LoadedModel(Generic[Text, Answer]):
                 raise Mistake(
                     "{}: the weight {} has values that are not finite numbers; {}", self.folder, weight.path, NOT_FINITE
                 )
-        chosen, longest = list(self.network.lengths if lengths is None else lengths), self.network.lengths[-1]
+        chosen = list(self.network.lengths_to_trace if lengths is None else lengths)
+        longest = self.network.lengths[-1]
         for length in chosen:
             if type(length) is not int or not 1 <= length <= longest:
                 raise Mistake(

@@ -1,4 +1,4 @@
-"""Batches across requests: one thread per model runs the sequences of all requests, grouped by padded length."""
+"""Batches across requests: one thread per model runs the sequences of all requests, grouped by length."""
 
 import collections
 import concurrent.futures
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.prediction.network import Network, Question, Results, Turns
+from bert_keras.prediction.network import Network, Question, Results, Turns, lengths_up_to, padded_length
 from bert_keras.serving.metrics import Metrics
 
 
@@ -26,7 +26,7 @@ class Ticket:
 
     Attributes:
         num_tokens: number of tokens of all its sequences so far, [CLS] and [SEP] included.
-        longest: padded length of the longest of them.
+        longest: length class of the longest of them, see `BatchingNetwork`.
         served: the "model" and the "task" that answer it, as soon as they are known.
     """
 
@@ -86,13 +86,16 @@ class _Waiting:
     since: float
 
 
-# Padded length and values of the extra features; sequences of one key may share a batch.
+# Length class and values of the extra features; sequences of one key may share a batch.
 _Key = tuple[int, tuple[tuple[str, Any], ...]]
 _Queues = dict[_Call, collections.deque[_Waiting]]
 
 
 class BatchingNetwork(Turns):
-    """Answers like a `Network`, but sequences of one padded length share batches, whatever request they belong to.
+    """Answers like a `Network`, but sequences of similar lengths share batches, whatever request they belong to.
+
+    Sequences of one class of lengths share batches: up to 16 tokens, 24, 32, 48, 64, 96 and so on, because narrower
+    classes fill more slowly. The network pads only to the longest sequence of a batch.
 
     Put it in the place of a predictor's network; then call the predictor from many threads. A batch starts when it is
     full, or when its first sequence has waited for `batch_timeout` seconds. After a batch with one sequence, which a
@@ -109,7 +112,9 @@ class BatchingNetwork(Turns):
     def __init__(
         self, network: Network, max_batch_tokens: int, batch_timeout: float, metrics: Metrics, labels: dict[str, str]
     ):
-        self.lengths, self.batch_size = network.lengths, network.batch_size
+        longest, self.batch_size = network.lengths[-1], network.batch_size
+        # A network with one length, which pads all sequences to it, has one class.
+        self.lengths = sorted({*network.lengths} & {*lengths_up_to(longest, 16, 2)})
         self._network, self._max_batch_tokens, self._batch_timeout = network, max_batch_tokens, batch_timeout
         self._metrics, self._labels = metrics, labels
         self._queues: dict[_Key, _Queues] = {}
@@ -145,7 +150,7 @@ class BatchingNetwork(Turns):
             if self._is_closed:
                 raise ModelError("the server is stopping")
             for index, question in enumerate(questions):
-                length = next(length for length in self.lengths if length >= len(question.input_ids))
+                length = padded_length(len(question.input_ids), self.lengths)
                 ticket.num_tokens += len(question.input_ids)
                 ticket.longest = max(ticket.longest, length)
                 queues = self._queues.setdefault((length, values), {})

@@ -10,7 +10,7 @@ _OF_BATCH = ("model", "task", "length")
 
 
 class Metrics:
-    """The metrics of one server, in their own registry. `length` is the padded length of sequences, in tokens."""
+    """The metrics of one server, in their own registry. `length` is the class of lengths of sequences, in tokens."""
 
     def __init__(self) -> None:
         self.registry = registry = prometheus_client.CollectorRegistry()

@@ -1,7 +1,6 @@
 """The models of a server: opening, warming up, and answers to the items of a request."""
 
 import contextlib
-import itertools
 import logging
 import pathlib
 import threading
@@ -20,8 +19,6 @@ from bert_keras.tasks import abilities, ability_of, predictor_of
 
 log = logging.getLogger("bert_keras")
 
-# Padded lengths that differ by this many tokens get another one between them.
-_GAP = 16
 # Seconds that the end of the server waits for a model.
 _SECONDS_TO_STOP = 2.0
 _SAVED_MODEL = "saved_model.pb"
@@ -58,16 +55,14 @@ class ServedModel:
         return tuple(self.predictor.options)
 
     def start(self, max_batch_tokens: int, batch_timeout: float, metrics: Metrics) -> None:
-        """Warms up every padded length, then lets requests share batches.
+        """Warms up the network, then lets requests share batches.
 
         Raises:
             ValueError: the weights or the results of the model are not finite numbers.
         """
-        network = self.predictor.network
-        network.lengths = finer(network.lengths)
         self.predictor.warmup()
         self._metrics = metrics
-        labels = {"model": self.name, "task": self.task}
+        labels, network = {"model": self.name, "task": self.task}, self.predictor.network
         self.predictor.network = BatchingNetwork(network, max_batch_tokens, batch_timeout, metrics, labels)
 
     @contextlib.contextmanager
@@ -137,15 +132,6 @@ class ServedModel:
         self._has_cut = True
         if self._metrics:
             self._metrics.cut_texts.labels(model=self.name, task=self.task).inc()
-
-
-def finer(lengths: Sequence[int]) -> list[int]:
-    """Returns padded lengths with one more between each two that are far apart: 16, 24, 32, 48, 64.
-
-    The batches of a busy server are large, so their time is that of their tokens, padding included.
-    """
-    gaps = [(lower, upper) for lower, upper in itertools.pairwise(lengths) if upper - lower >= _GAP]
-    return sorted({*lengths, *((lower + upper) // 2 for lower, upper in gaps)})
 
 
 def open_model(

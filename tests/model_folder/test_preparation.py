@@ -136,6 +136,6 @@ def test_the_length_of_the_folder_limits_texts(folder):
     (folder / "tokenizer_config.json").write_text('{"model_max_length": 16}')
     write_run(folder, max_seq_length=12)
     fill_mask = FillMask(folder)
-    assert fill_mask.network.lengths == [16]
+    assert fill_mask.network.lengths[-1] == 16
     with pytest.raises(ValueError, match=r"^text 1 has 15 tokens, 1 more than the 14 that the model takes; "):
         fill_mask("is " * 14 + "[MASK]")

@@ -1,11 +1,13 @@
 """The compiled network gives the original BERT's numbers, with other padding and batches."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_keras.modeling import PretrainingModel, load_weights, read_config, weights_by_name
-from bert_keras.prediction.network import Network, Question, lengths_up_to
+from bert_keras.prediction.network import Network, Question, lengths_up_to, padded_length, split
 
 LENGTHS = lengths_up_to(48)
 
@@ -26,7 +28,7 @@ def unpadded_questions(arrays):
 
 
 @pytest.mark.parametrize("name", ["pretraining_a", "pretraining_b"])
-def test_answers_are_those_of_the_original_in_any_batch_size_with_one_trace_a_length(golden_dir, name):
+def test_answers_are_those_of_the_original_in_any_batch_size_with_one_trace(golden_dir, name):
     folder = golden_dir / name
     model = PretrainingModel(read_config(folder))
     load_weights(weights_by_name(model), folder / "bert_model.ckpt")
@@ -42,16 +44,44 @@ def test_answers_are_those_of_the_original_in_any_batch_size_with_one_trace_a_le
             assert answer[2][:num_masked].tolist() == question.target_ids
         next_sentence = [answer[1] for answer in answers]
         np.testing.assert_allclose(next_sentence, arrays["out/next_sentence_log_probs"], atol=1e-5)
-    padded = {next(length for length in LENGTHS if length >= len(question.input_ids)) for question in questions}
-    assert network.num_traces == len(padded)
+    assert len({len(question.input_ids) for question in questions}) > 1
+    assert network.num_traces == 1
     assert network.answer([]) == []
 
 
 @pytest.mark.parametrize(
     ("longest", "lengths"), [(512, [16, 32, 64, 128, 256, 512]), (40, [16, 32, 40]), (16, [16]), (8, [8])]
 )
-def test_lengths_are_few_and_end_with_the_longest(longest, lengths):
-    assert lengths_up_to(longest) == lengths
+def test_lengths_for_a_strategy_are_few_and_end_with_the_longest(longest, lengths):
+    assert lengths_up_to(longest, 16, 1) == lengths
+
+
+def test_steps_of_lengths_grow_with_them():
+    lengths = lengths_up_to(100)
+    assert lengths == [*range(1, 32), *range(32, 64, 2), *range(64, 100, 4), 100]
+    assert [padded_length(number, lengths) for number in (1, 32, 33, 97, 100)] == [1, 32, 34, 100, 100]
+
+
+def cost(lengths, parts, batch_size, is_filled):
+    rows = [batch_size if is_filled else part.stop - part.start for part in parts]
+    return sum(each * lengths[part.stop - 1] + 48 for each, part in zip(rows, parts, strict=True))
+
+
+@pytest.mark.parametrize("is_filled", [False, True])
+@pytest.mark.parametrize("batch_size", [1, 3, 8])
+@pytest.mark.parametrize("lengths", [[3], [5, 5, 5, 5], [4, 4, 90, 91, 400], [10, 12, 14, 30, 31, 32, 70, 71, 200]])
+def test_no_other_batches_cost_less(lengths, batch_size, is_filled):
+    found = [range(start, end) for start, end in split(lengths, batch_size, is_filled)]
+    assert [index for part in reversed(found) for index in part] == [*range(len(lengths))]
+    assert max(map(len, found)) <= batch_size
+    places = range(1, len(lengths))
+    all_cuts = itertools.chain.from_iterable(itertools.combinations(places, n) for n in range(len(lengths)))
+    all_parts = ([*itertools.starmap(range, itertools.pairwise([0, *cuts, len(lengths)]))] for cuts in all_cuts)
+    lowest = min(
+        cost(lengths, parts, batch_size, is_filled) for parts in all_parts if max(map(len, parts)) <= batch_size
+    )
+    assert cost(lengths, found, batch_size, is_filled) == lowest
+    assert list(split([], batch_size)) == []
 
 
 def test_a_batch_that_is_larger_than_the_memory_is_explained():
@@ -59,6 +89,6 @@ def test_a_batch_that_is_larger_than_the_memory_is_explained():
         raise tf.errors.ResourceExhaustedError(None, None, "OOM")
 
     network = Network(fail, read_out, LENGTHS, batch_size=8)
-    message = "^the device's memory does not hold 3 sequences of 16 tokens; give a lower batch_size than 8$"
+    message = "^the device's memory does not hold 3 sequences of 2 tokens; give a lower batch_size than 8$"
     with pytest.raises(ValueError, match=message):
         network.answer([Question([1, 2], [0, 0])] * 3)

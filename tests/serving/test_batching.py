@@ -10,7 +10,7 @@ pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 
 from running_server import wait_until
 
-from bert_keras.prediction.network import Question
+from bert_keras.prediction.network import Question, lengths_up_to
 from bert_keras.serving.batching import BatchingNetwork
 from bert_keras.serving.metrics import Metrics
 
@@ -47,6 +47,21 @@ def ask(network):
 
         yield submit
         batching.close()
+
+
+@pytest.mark.parametrize(
+    ("lengths", "classes"),
+    [
+        (lengths_up_to(130), [16, 24, 32, 48, 64, 96, 128, 130]),
+        (lengths_up_to(12), [12]),
+        ([64], [64]),  # all sequences are padded to it
+    ],
+)
+def test_sequences_of_similar_lengths_share_batches(network, lengths, classes):
+    network.lengths = lengths
+    batching = BatchingNetwork(network, 32, 0.0, Metrics(), {"model": "m", "task": "t"})
+    batching.close()
+    assert batching.lengths == classes
 
 
 def test_a_single_client_does_not_wait_for_others(network, ask):

@@ -18,7 +18,6 @@ from running_server import serving, wait_until
 from bert_keras.cli.server_address import hosts_of
 from bert_keras.prediction.arguments import Limits
 from bert_keras.serving.middleware import open_request_log, requests_log
-from bert_keras.serving.served_models import finer
 from bert_keras.serving.versions import open_folders
 
 
@@ -39,7 +38,7 @@ def connect(server):
     return socket.create_connection((host, int(port)), timeout=60)
 
 
-def test_requests_get_503_until_every_length_is_warm(folder):
+def test_requests_get_503_until_the_network_is_warm(folder):
     (served, model), may_end = open_scorer(folder), threading.Event()
     warmup = model.predictor.warmup
     model.predictor.warmup = lambda: (may_end.wait(60), warmup())
@@ -52,9 +51,9 @@ def test_requests_get_503_until_every_length_is_warm(folder):
         assert model.predictor.num_traces == 0
         may_end.set()
         wait_until(lambda: requests.get(f"{server.url}/readyz", timeout=60).status_code == 200)
-        assert model.predictor.num_traces == len(model.predictor.network.lengths)
+        assert model.predictor.num_traces == 1
         assert requests.post(f"{server.url}/v1/score", json={"text": "paris"}, timeout=60).status_code == 200
-        assert model.predictor.num_traces == len(model.predictor.network.lengths)
+        assert model.predictor.num_traces == 1
 
 
 def test_a_warm_up_that_fails_is_reported(folder):
@@ -202,8 +201,3 @@ def test_a_closed_standard_output_is_one_warning(messages, capsys):
     requests_log.handlers.clear()
     assert messages == ["standard output is closed or full, so the server does not log further requests"]
     assert capsys.readouterr().err == ""
-
-
-def test_a_server_has_a_padded_length_between_each_two_that_are_far_apart():
-    assert finer([16, 32, 64, 128, 130]) == [16, 24, 32, 48, 64, 96, 128, 130]
-    assert finer([64]) == [64]

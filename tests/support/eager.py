@@ -19,7 +19,8 @@ def without_graphs():
     try:
         with pytest.MonkeyPatch.context() as patch:
             if predictors:
-                patch.setattr(predictors.Network, "_compile", lambda self, length: self._function.python_function)
+                as_python = property(lambda network: network._function.python_function)
+                patch.setattr(predictors.Network, "_compiled", as_python)
             yield
     finally:
         tf.config.run_functions_eagerly(False)

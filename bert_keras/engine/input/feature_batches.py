@@ -52,11 +52,12 @@ def in_parts(batches: tf.data.Dataset, num_parts: int = 1) -> tf.data.Dataset:
 
 
 def prediction_batches(
-    features: Mapping[str, np.ndarray], batch_size: int, is_trimmed: bool = False, length_step: int = LENGTH_STEP
+    features: Mapping[str, np.ndarray], batch_size: int, is_trimmed: bool = False, length_step: int = 1
 ) -> tuple[tf.data.Dataset, np.ndarray]:
     """Makes batches as `training_batches` does, with each example once; returns them and the order of the examples.
 
-    Trimmed batches group examples of similar length. Copies of the last example fill the last batch.
+    Trimmed batches group examples of similar length, so that many have the same length and little padding without being
+    rounded up. Copies of the last example fill the last batch.
     """
     num_rows = len(features["input_mask"])
     order = np.argsort(-_lengths(features), stable=True) if is_trimmed else np.arange(num_rows)

@@ -26,8 +26,6 @@ from bert_keras.tasks.pretraining.predictor import (
 
 log = logging.getLogger("bert_keras")
 
-# Sequences shorter than _SHORT are padded to a multiple of _STEP.
-_STEP, _SHORT = 4, 32
 # A model that reads left to right scores this many tokens at once, to bound memory.
 _TOKENS_A_QUESTION = 128
 
@@ -83,11 +81,6 @@ class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
     """
 
     head = "masked_lm"
-
-    def _lengths(self) -> list[int]:
-        """Returns fine steps for short texts: a text has as many sequences as tokens, so tracing pays sooner."""
-        end = min(_SHORT, self.max_seq_length)
-        return [*range(_STEP, end, _STEP), *(length for length in super()._lengths() if length >= end)]
 
     def _default_options(self) -> dict[str, Any]:
         return {"pll": "original"}

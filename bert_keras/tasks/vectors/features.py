@@ -24,7 +24,7 @@ from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.modeling.heads import check_pooling, pool
 from bert_keras.prediction.arguments import EMBEDDINGS, Limits, check_choice, choose_layers, shown
-from bert_keras.prediction.network import Outputs, Question, ReadOut, Results, Tensors
+from bert_keras.prediction.network import Outputs, Question, ReadOut, Results, Tensors, lengths_up_to
 from bert_keras.prediction.predictor import Counts, Found, Row
 from bert_keras.tasks.predictor import TaskPredictor
 from bert_keras.tasks.pretraining.predictor import check_shared
@@ -149,6 +149,10 @@ class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Featu
                     "{max_seq_length} is {}, but must be from 3 to the {} tokens that the model takes", chosen, longest
                 )
             self.max_seq_length = chosen
+
+    def _lengths(self) -> list[int]:
+        # A strategy compiles the network for each length.
+        return lengths_up_to(self.max_seq_length, 16, 1) if self._strategy else super()._lengths()
 
     def _load_model(self) -> BertModel:
         if self._shared:
