@@ -72,7 +72,8 @@ class Block:
 
 def pages():
     """Returns the paths of all pages below the root, as str."""
-    paths = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    names = ("README.md", "CONTRIBUTING.md", "benchmarks/README.md", "examples/one_day/README.md")
+    paths = [*(ROOT / name for name in names), *sorted((ROOT / "docs").rglob("*.md"))]
     return [path.relative_to(ROOT).as_posix() for path in paths]
 
 

@@ -135,7 +135,7 @@ def test_the_commands_and_the_python_of_a_page_run(page, tmp_path, monkeypatch, 
         pytest.importorskip("pandas")
     blocks = [block for number, block in enumerate(blocks) if is_used(block, blocks[number + 1 :])]
     for path in ROOT.iterdir():
-        if path.suffix == ".py" or path.name in ("bert_keras", "data_prep", "docs", "studies", "tools"):
+        if path.suffix == ".py" or path.name in ("bert_keras", "data_prep", "docs", "examples", "studies", "tools"):
             (tmp_path / path.name).symlink_to(path)
     write_files(page, "\n".join(block.text for block in blocks), tmp_path)
     names = {"__name__": "__main__"}

@@ -34,7 +34,7 @@ class LabelledTextSettings:
     )
     calibrate: bool = setting(
         "Hold out a tenth of the examples to train on, and divide the weights of the head by the temperature that fits "
-        "them best: the probabilities become as often right as they say.",
+        "them best: the probabilities come closer to the share of right answers.",
         False,
     )
     class_weights: str | None = setting(

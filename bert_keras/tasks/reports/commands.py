@@ -51,7 +51,7 @@ def commands_of_classifier(
     is_calibrated = settings["calibrate"] or not kind.can_be_calibrated
     if has_labels and not is_calibrated and not settings.get("lora_rank"):
         words = [*again, "--calibrate", f"--output_dir={name}_calibrated"]
-        yield "Train again, with probabilities that are as often right as they say:", words
+        yield "Train again, with probabilities that are closer to the share of right answers:", words
     if has_cut_texts and kind.has_windows:
         words = [*again, f"--doc_stride={settings['max_seq_length'] // 2}", f"--output_dir={name}_windows"]
         yield "Train again, and read long texts to their ends:", words
