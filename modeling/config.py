@@ -9,7 +9,7 @@ from typing import Any
 
 from bert_keras.mistakes import Mistake, closest
 from bert_keras.modeling.released import find_released, released_models
-from bert_keras.storage import json_files, text_files, writing
+from bert_keras.storage import json_files, writing
 
 log = logging.getLogger("bert_keras")
 
@@ -205,7 +205,7 @@ class BertConfig:
             FileNotFoundError: the file does not exist.
             ValueError: the file is not a JSON object, or `from_dict` rejects its contents.
         """
-        return cls.from_dict(read_json_object(json_file), source=os.fspath(json_file))
+        return cls.from_dict(json_files.read_object(json_file), source=os.fspath(json_file))
 
     @classmethod
     def from_name(cls, name: str) -> "BertConfig":
@@ -254,17 +254,6 @@ _DEFAULTS_OF_THE_ORIGINAL = {
     "classifier_dropout": FINE_TUNING_DROPOUT,
     "pooling": "cls",
 }
-
-
-def read_json_object(json_file: str | os.PathLike) -> dict[str, Any]:
-    """Reads a config file of any kind, local or remote, as a dict; raises ValueError if it is not a JSON object."""
-    needed = "give the file that belongs to the model"
-    values = json_files.parse_json(text_files.read_text(json_file, needed), os.fspath(json_file), needed)
-    if not isinstance(values, dict):
-        raise Mistake(
-            "{} line 1: a JSON {} where an object {{...}} is needed", os.fspath(json_file), type(values).__name__
-        )
-    return values
 
 
 def released_names() -> list[str]:

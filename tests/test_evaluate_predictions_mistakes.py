@@ -41,7 +41,11 @@ def test_mistakes_in_flags(score, write, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "predictions", "message"),
     [
-        ((), "[]", "^predictions.json is JSON, but not an object; give the answer to each question by its id$"),
+        (
+            (),
+            "[]",
+            "predictions.json line 1: a JSON list where .*; give the answer to each question by its id$",
+        ),
         (
             ("--na_prob_file=odds.json",),
             {"a": "cat"},
@@ -50,7 +54,7 @@ def test_mistakes_in_flags(score, write, arguments, message):
         (
             ("--na_prob_file=odds.json", "--version_2_with_negative"),
             {"a": "x"},
-            "^odds.json is JSON, but not an object",
+            "odds.json line 1: a JSON .* where an object",
         ),
     ],
 )

@@ -7,11 +7,11 @@ from typing import Any
 
 from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling.config import read_json_object
 from bert_keras.runs.run_dir import RUN_CONFIG, TRIES_FILE, read_run_config
 from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import FineTuningSettings
 from bert_keras.storage import paths
+from bert_keras.storage.json_files import read_object
 from bert_keras.tasks import program_of, training_of
 from bert_keras.tasks.finetuning.data import EVALUATION_FILE
 from bert_keras.tasks.finetuning.model_dir import is_model_of
@@ -48,7 +48,7 @@ def read_run(folder: str, step: int | None) -> dict[str, Any] | None:
         )
         return None
     evaluation, tries = paths.join(run_folder, EVALUATION_FILE), paths.join(run_folder, TRIES_FILE)
-    results = read_json_object(evaluation) if paths.is_file(evaluation) else None
+    results = read_object(evaluation) if paths.is_file(evaluation) else None
     return {
         **read_run_config(config_file),
         "folder": run_folder,

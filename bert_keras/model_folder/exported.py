@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.model_folder.folder import EXPORT_FILE
-from bert_keras.modeling.config import read_json_object
 from bert_keras.storage import paths
+from bert_keras.storage.json_files import read_object
 
 # Name of the network in a folder for web browsers.
 WEB_MODEL = "model.onnx"
@@ -90,7 +90,7 @@ def precision_of_export(folder: str | os.PathLike, format: str | None = None) ->
     """Returns the number format of the network that `open_exported` loads: "float32", "bfloat16" or "int8"."""
     folder = pathlib.Path(folder)
     found = [name for name in OPENERS if name in _files_of_formats(folder) and format in (None, name)]
-    formats: Any = read_json_object(folder / EXPORT_FILE)["formats"]
+    formats: Any = read_object(folder / EXPORT_FILE)["formats"]
     return (formats[found[0]].get("quantize") if found else None) or "float32"
 
 
@@ -187,7 +187,7 @@ OPENERS = {"saved_model": open_saved_model, "onnx": open_onnx, "litert": open_li
 def _files_of_formats(folder: pathlib.Path) -> dict[str, pathlib.Path]:
     """Returns the path of each format in the export.json of a folder, and checks that it is inside the folder."""
     file = folder / EXPORT_FILE
-    formats: Any = read_json_object(file).get("formats")
+    formats: Any = read_object(file).get("formats")
     try:
         found = {name: os.fspath(values["path"]) for name, values in formats.items()}
     except (AttributeError, KeyError, TypeError):

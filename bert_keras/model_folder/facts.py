@@ -9,8 +9,8 @@ from bert_keras.model_folder.sentence_transformers import KEYS_OF_FILES, length_
 from bert_keras.modeling.checkpoints.families import FAMILIES
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, keys_of_config
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
-from bert_keras.modeling.config import read_json_object
 from bert_keras.storage import paths
+from bert_keras.storage.json_files import read_object
 from bert_keras.storage.tokenizer.files import ADDED_TOKENS, SPECIAL_TOKENS_MAP
 from bert_keras.storage.tokenizer.json_file import KEYS_OF_JSON, TOKENIZER_JSON
 from bert_keras.storage.tokenizer.keys import HARMLESS, KEYS, Fact
@@ -139,7 +139,7 @@ def keys_of_files(model: Any) -> list[FileKeys]:
 def _keys_of(
     file: str, name: str, read: Mapping[str, Any] | Collection[str] | None, harmless: Collection[str]
 ) -> FileKeys:
-    found = [*read_json_object(file)]
+    found = [*read_object(file)]
     is_read = [key for key in found if read is None or key in read or key.endswith("_token")]
     is_harmless = [key for key in found if key not in is_read and key in harmless]
     return FileKeys(name, is_read, is_harmless, [key for key in found if key not in {*is_read, *is_harmless}])

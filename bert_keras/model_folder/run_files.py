@@ -4,9 +4,8 @@ import logging
 from typing import Any
 
 from bert_keras.mistakes import Mistake
-from bert_keras.modeling.config import read_json_object
 from bert_keras.storage import paths
-from bert_keras.storage.json_files import read_json
+from bert_keras.storage.json_files import read_json, read_object
 
 log = logging.getLogger("bert_keras")
 
@@ -20,7 +19,7 @@ _MODEL_OF_RUN = "model"
 def settings_of_run(folder: str) -> dict[str, Any]:
     """Returns the settings of the training run in whose folder the model is, by name; {} without one."""
     file = _file_of_run(folder, _RUN_CONFIG)
-    settings = read_json_object(file).get("settings") if file else None
+    settings = read_object(file).get("settings") if file else None
     return settings if isinstance(settings, dict) else {}
 
 

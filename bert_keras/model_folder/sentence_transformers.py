@@ -20,8 +20,9 @@ from bert_keras.mistakes import Mistake
 from bert_keras.model_folder import setfit
 from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
-from bert_keras.modeling.config import BertConfig, read_json_object
+from bert_keras.modeling.config import BertConfig
 from bert_keras.storage import json_files, paths, text_files
+from bert_keras.storage.json_files import read_object
 from bert_keras.storage.tokenizer.files import TokenizerFiles
 
 MODULES_FILE = "modules.json"
@@ -239,7 +240,7 @@ def _checked_length(length: Any, file: str, key: str) -> int:
 
 def _pooling(file: str) -> str:
     """Returns the pooling of a config.json, whose form differs between versions of sentence-transformers."""
-    config = _checked(read_json_object(file), file, _KEYS_OF_POOLING | dict.fromkeys(_POOLINGS, ...))
+    config = _checked(read_object(file), file, _KEYS_OF_POOLING | dict.fromkeys(_POOLINGS, ...))
     found = config.get("pooling_mode") or [name for key, name in _POOLINGS.items() if config.get(key)] or ["mean"]
     found = [found] if isinstance(found, str) else list(found)
     if len(found) != 1 or found[0] not in ("cls", "mean", "max"):
@@ -266,7 +267,7 @@ def _of_prefix(prefix: str) -> dict[str, Any]:
 
 
 def _optional(file: str, keys: _Keys | None = None) -> dict[str, Any]:
-    values = read_json_object(file) if file and paths.is_file(file) else {}
+    values = read_object(file) if file and paths.is_file(file) else {}
     return values if keys is None else _checked(values, file, keys)
 
 

@@ -16,8 +16,8 @@ from bert_keras.modeling import BertConfig
 from bert_keras.modeling.checkpoints.files import SETFIT_HEAD, Checkpoint
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
 from bert_keras.modeling.checkpoints.safetensors_format import open_tensors
-from bert_keras.modeling.config import read_json_object
 from bert_keras.storage import paths
+from bert_keras.storage.json_files import read_object
 
 CONFIG_FILE = "config_setfit.json"
 JSON_HEAD, PICKLED_HEAD = "model_head.json", "model_head.pkl"
@@ -97,7 +97,7 @@ def read_head(folder: str) -> SetFitHead:
             _CONVERSION,
         ).among("vectors")
     file, config_file = paths.join(folder, str(name)), paths.join(folder, CONFIG_FILE)
-    config = read_json_object(config_file) if paths.is_file(config_file) else {}
+    config = read_object(config_file) if paths.is_file(config_file) else {}
     if strategy := config.get("multi_target_strategy"):
         raise OpenQuestion(
             "{} has the multi_target_strategy {}, so a text has several labels, which bert-keras does not read from "
@@ -146,7 +146,7 @@ def _names(labels: Any, classes: list[Any] | None, count: int) -> list[str]:
 
 
 def _of_json(file: str) -> tuple[np.ndarray, np.ndarray, list[Any] | None]:
-    values = read_json_object(file)
+    values = read_object(file)
     try:
         weights, bias = (np.array(values[name], np.float32) for name in ("coef_", "intercept_"))
         return weights, bias, list(values["classes_"])

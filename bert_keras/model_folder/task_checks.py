@@ -7,16 +7,16 @@ from typing import Any
 from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.modeling.checkpoints.files import open_checkpoint
 from bert_keras.modeling.checkpoints.hub import TASK_FILE
-from bert_keras.modeling.config import read_json_object
 from bert_keras.modeling.released import find_released
 from bert_keras.storage import paths
+from bert_keras.storage.json_files import read_object
 
 _LABELS_SHOWN = 5
 
 
 def read_task(file: str) -> dict[str, Any]:
     """Returns the content of a task.json, which names its task."""
-    values = read_json_object(file)
+    values = read_object(file)
     if not isinstance(values.get("task"), str):
         raise Mistake("{} does not name its task; take the file that the training wrote", file)
     return values

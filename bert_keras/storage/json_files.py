@@ -27,13 +27,17 @@ def read_json(path: str | os.PathLike, needed: str = "give a JSON file") -> Any:
 
 
 def read_object(path: str | os.PathLike, needed: str = "give the file that belongs to the model") -> dict[str, Any]:
-    """Reads a JSON object; returns {} if the file does not exist."""
-    if not paths.is_file(path):
-        return {}
+    """Reads a file with a JSON object as a dict; `needed` is the advice at the end of messages."""
     values = parse_json(text_files.read_text(path, needed), os.fspath(path), needed)
     if not isinstance(values, dict):
-        raise Mistake("{} is not a JSON object; {}", path, needed)
+        found = type(values).__name__
+        raise Mistake("{} line 1: a JSON {} where an object {{...}} is needed; {}", os.fspath(path), found, needed)
     return values
+
+
+def read_optional_object(path: str | os.PathLike, *needed: str) -> dict[str, Any]:
+    """Reads a JSON object as `read_object` does; returns {} if the file does not exist."""
+    return read_object(path, *needed) if paths.is_file(path) else {}
 
 
 def parse_json(text: str, name: str, needed: str = "write valid JSON") -> Any:

@@ -11,8 +11,9 @@ from typing import Any
 from bert_keras.mistakes import Mistake, check_names
 from bert_keras.modeling.checkpoints.families import BERT, ELECTRA, FAMILIES, Family, check_pooled_token, family_of
 from bert_keras.modeling.checkpoints.names import heads_of
-from bert_keras.modeling.config import RELEASED_EXTRA_KEYS, BertConfig, read_json_object, released_names
+from bert_keras.modeling.config import RELEASED_EXTRA_KEYS, BertConfig, released_names
 from bert_keras.storage import paths
+from bert_keras.storage.json_files import read_object
 
 RELEASED_FILE = "bert_config.json"
 HUGGING_FACE_FILE = "config.json"
@@ -100,7 +101,7 @@ def read_config(path: str | os.PathLike) -> BertConfig:
     """
     path = os.fspath(path)
     if not paths.is_dir(path):
-        return _config_of(read_json_object(path), path)
+        return _config_of(read_object(path), path)
     held = read_config_files(path)
     if not held:
         raise FileNotFoundError(
@@ -117,7 +118,7 @@ def given_config(config_file: str | os.PathLike) -> BertConfig:
 def read_config_files(folder: str | os.PathLike) -> dict[str, dict[str, Any]]:
     """Returns the contents of the config files in a folder, dicts by the paths of those that exist."""
     files = (paths.join(folder, name) for name in (RELEASED_FILE, HUGGING_FACE_FILE))
-    return {file: read_json_object(file) for file in files if paths.is_file(file)}
+    return {file: read_object(file) for file in files if paths.is_file(file)}
 
 
 def config_of_folder(held: Mapping[str, dict[str, Any]]) -> BertConfig:

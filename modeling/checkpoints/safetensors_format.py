@@ -30,8 +30,9 @@ from bert_keras.modeling.checkpoints.names import (
     is_transposed,
     to_hugging_face,
 )
-from bert_keras.modeling.config import BertConfig, read_json_object
+from bert_keras.modeling.config import BertConfig
 from bert_keras.storage import paths, writing
+from bert_keras.storage.json_files import read_object
 
 log = logging.getLogger("bert_keras")
 
@@ -248,7 +249,7 @@ def _prefix(names: Iterable[str], path: str) -> str:
 
 def _read_index(path: str) -> dict[str, list[str]]:
     """Returns a dict from the path of each shard to the names of its tensors."""
-    weight_map = read_json_object(path).get("weight_map")
+    weight_map = read_object(path).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise Mistake('{} has no "weight_map" of names to files; get it again', path)
     shards = {}

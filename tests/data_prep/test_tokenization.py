@@ -159,7 +159,7 @@ def test_a_vocabulary_may_be_remote(tmp_path):
 def test_damaged_tokenizer_config_is_named(tmp_path):
     assert files_of_vocabulary(tmp_path / "vocab.txt").casing == {}
     for content, message in (
-        ("[]", "tokenizer_config.json is not a JSON object; give JSON with do_lower_case"),
+        ("[]", "tokenizer_config.json line 1: a JSON list where an object .* is needed; give JSON with do_lower_case"),
         ('{"do_lower_case": "no"}', 'tokenizer_config.json: do_lower_case is "no", but must be true or false; correct'),
     ):
         (tmp_path / "tokenizer_config.json").write_text(content)

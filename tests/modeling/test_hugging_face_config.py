@@ -9,7 +9,7 @@ from tiny_bert import make_config
 
 from bert_keras.modeling import BertConfig, BertModel, ClassifierModel, open_checkpoint, read_config, save_checkpoint
 from bert_keras.modeling.checkpoints.hugging_face_config import labels_of, problem_type_of, to_hugging_face_config
-from bert_keras.modeling.config import read_json_object
+from bert_keras.storage.json_files import read_object
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ class TestLabels:
     def test_labels_have_the_order_of_their_numbers(self, write):
         numbers = [str(i) for i in range(12)]
         path = write({"id2label": {i: f"label {i}" for i in sorted(numbers)}})
-        assert labels_of(read_json_object(path), path) == [f"label {i}" for i in numbers]
+        assert labels_of(read_object(path), path) == [f"label {i}" for i in numbers]
         assert labels_of({}, path) is None
 
     @pytest.mark.parametrize(

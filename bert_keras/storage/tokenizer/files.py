@@ -73,13 +73,13 @@ class TokenizerFiles:
     def _file(self, name: str) -> str:
         return paths.join(self.folder, name)
 
-    def _read(self, name: str) -> dict[str, Any]:
-        return json_files.read_object(self._file(name))
+    def _read(self, name: str, *needed: str) -> dict[str, Any]:
+        return json_files.read_optional_object(self._file(name), *needed)
 
     @functools.cached_property
     def config(self) -> dict[str, Any]:
         """The tokenizer_config.json; {} without one."""
-        return json_files.read_object(self._file(TOKENIZER_CONFIG), "give JSON with do_lower_case, or delete it")
+        return self._read(TOKENIZER_CONFIG, "give JSON with do_lower_case, or delete it")
 
     @functools.cached_property
     def _json(self) -> TokenizerJson | None:

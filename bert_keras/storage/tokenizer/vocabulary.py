@@ -62,7 +62,7 @@ class Tokens(list[str]):
         if not self._file:
             return None
         folder = paths.parent(self._file)
-        found = json_files.read_object(paths.join(folder, TOKENIZER_CONFIG)).get(LONGEST_WORD)
+        found = json_files.read_optional_object(paths.join(folder, TOKENIZER_CONFIG)).get(LONGEST_WORD)
         if found is None and (tokenizer := TokenizerJson.of_folder(folder)):
             found = tokenizer.longest_word
         if found is not None and (type(found) is not int or found < 1):

@@ -14,7 +14,7 @@ from bert_keras.evaluation.tables import text_table
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 from bert_keras.storage.csv_rows import Row, iterate_rows
-from bert_keras.storage.json_files import read_json
+from bert_keras.storage.json_files import read_object
 from bert_keras.storage.json_rows import has_json_rows
 from bert_keras.tasks.benchmarks.glue import GlueTask
 from bert_keras.tasks.benchmarks.glue_files import read_glue_file
@@ -41,7 +41,7 @@ def score_squad(
     `version_2_with_negative` is None to detect the version of the data; `na_prob_thresh` is None for the default.
     """
     articles = read_articles(data_file)
-    predictions = _read_json_object(predictions_file, "give the answer to each question by its id")
+    predictions = read_object(predictions_file, "give the answer to each question by its id")
     is_v2, reason = version_2_with_negative, "set by the flag"
     if is_v2 is None:
         is_v2 = is_version_2(articles)
@@ -60,7 +60,7 @@ def score_squad(
         return metrics, text_table(["", "percent"], metrics.items())
     na_probs = None
     if na_prob_file:
-        na_probs = _read_json_object(na_prob_file, "give the odds of having no answer by each question's id")
+        na_probs = read_object(na_prob_file, "give the odds of having no answer by each question's id")
         num_empty = sum(text == "" for text in predictions.values())
         if num_empty:
             log.warning(
@@ -122,13 +122,6 @@ def score_entities(
     num_words = sum(map(len, truth))
     report = f"{entity_report(truth, found)}\naccuracy of the tags of {num_words:,} words: {metrics['accuracy']:.4f}\n"
     return {"task": "ner", "sentences": len(truth), "words": num_words, **metrics, "types": types}, report
-
-
-def _read_json_object(path: str, needed: str) -> dict[str, Any]:
-    content = read_json(path, needed)
-    if not isinstance(content, dict):
-        raise Mistake("{} is JSON, but not an object; {}", path, needed)
-    return content
 
 
 def _read_predictions(path: str, examples: Sequence[Example], task: GlueTask) -> list[str | float]:

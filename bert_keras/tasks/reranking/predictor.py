@@ -12,11 +12,11 @@ from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, PROBLEM_TYPES
 from bert_keras.modeling.checkpoints.hugging_face_task import with_activation
-from bert_keras.modeling.config import BertConfig, read_json_object
+from bert_keras.modeling.config import BertConfig
 from bert_keras.prediction.arguments import PipeOptions
 from bert_keras.prediction.export_facts import RankedField
 from bert_keras.prediction.predictor import Found
-from bert_keras.storage.json_files import readable_json
+from bert_keras.storage.json_files import read_object, readable_json
 from bert_keras.tasks.finetuning.predictor import Arrays, Texts, TextsScorer
 
 
@@ -119,7 +119,7 @@ class Reranker(TextsScorer[Ranking]):
         entries = {HUGGING_FACE_FILE: with_activation(settings["activation"])}
         if (folder / TOKENIZER_FILE).is_file():
             entries[TOKENIZER_FILE] = {"model_max_length": settings["max_seq_length"]}
-        return {name: readable_json(read_json_object(folder / name) | entry) for name, entry in entries.items()}
+        return {name: readable_json(read_object(folder / name) | entry) for name, entry in entries.items()}
 
     @classmethod
     def is_for(cls, task: str) -> bool:
