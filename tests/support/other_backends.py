@@ -19,15 +19,9 @@ def _compiled():
     return tempfile.TemporaryDirectory()
 
 
-def run_on(backend, *arguments, num_devices=1, status=0):
-    """Run `python` with arguments on a backend, with a number of devices on JAX, and return what it prints.
-
-    Skips the test if the backend is not installed, and fails with the last output if the process ends with another
-    status.
-    """
-    if importlib.util.find_spec(backend) is None:
-        pytest.skip(f"the backend {backend} is not installed")
-    environment = os.environ | {
+def environment_of(backend, num_devices=1):
+    """Returns what a process needs to run on a backend, on the CPU, with a number of devices on JAX."""
+    return {
         "KERAS_BACKEND": backend,
         "JAX_PLATFORMS": "cpu",
         "CUDA_VISIBLE_DEVICES": "",
@@ -37,6 +31,17 @@ def run_on(backend, *arguments, num_devices=1, status=0):
         "XLA_FLAGS": f"--xla_backend_optimization_level=0 --xla_force_host_platform_device_count={num_devices}",
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
+
+
+def run_on(backend, *arguments, num_devices=1, status=0):
+    """Run `python` with arguments on a backend, with a number of devices on JAX, and return what it prints.
+
+    Skips the test if the backend is not installed, and fails with the last output if the process ends with another
+    status.
+    """
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"the backend {backend} is not installed")
+    environment = os.environ | environment_of(backend, num_devices)
     command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == status, done.stdout[-3000:] + done.stderr[-3000:]
