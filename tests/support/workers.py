@@ -21,6 +21,26 @@ _START = "from bert_keras.cli.start import start_tensorflow\nstart_tensorflow()\
 # For hanging processes; a busy machine may need a minute to start TensorFlow in all of them.
 _LONGEST_SECONDS = 480
 
+# Pre-trains; one worker, or all, runs a line of Python before a step.
+PRETRAIN = """
+import os, resource, signal, sys
+index, worker, step, action = sys.argv[1:5]
+import run_pretraining
+from bert_keras.engine import loop
+from bert_keras.tasks.pretraining import run as pretraining
+from bert_keras.cli.flags import run_main
+steps_until_due = loop.steps_until_due
+def acting(settings, at):
+    if at == int(step) and worker in (index, "all"):
+        exec(action, globals())
+    return steps_until_due(settings, at)
+loop.steps_until_due = acting
+sys.exit(run_main(run_pretraining.main, ["run_pretraining.py", *sys.argv[5:]]))
+"""
+NOTHING = ("none", 0, "")
+KILL = "os.kill(os.getpid(), signal.SIGKILL)"
+STOP = "os.kill(os.getpid(), signal.SIGTERM)"
+
 
 def run_workers(count, script, *arguments, folders=None, jax_devices=0):
     """Runs a Python script in `count` processes, with the worker's number as its first argument. Ends hanging ones.

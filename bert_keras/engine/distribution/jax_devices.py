@@ -24,7 +24,7 @@ log = logging.getLogger("bert_keras")
 
 @contextlib.contextmanager
 def errors_of_tensorflow() -> Iterator[None]:
-    """Turns JAX's errors into those of TensorFlow: a full memory, which `engine.failures` explains, or a lost process."""
+    """Turns JAX's errors about a full memory or a lost process into those of TensorFlow, which others explain."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
@@ -89,7 +89,7 @@ class JaxDevices:
     def sums(self, numbers: Sequence[int]) -> list[int]:
         """Adds each number, of 32 bits, up over all processes."""
         of_all = multihost_utils.process_allgather(np.array(numbers, np.uint32))
-        return np.sum(of_all, axis=0, dtype=np.int64).tolist()
+        return [int(number) for number in np.sum(of_all, axis=0, dtype=np.int64)]
 
     def compiled(self, function: Callable[[Any], Any], variables: Callable[[], list[Any]]) -> Callable[[Any], Any]:
         """Returns a function of the features of a batch as a program with the values of the variables as arguments.
