@@ -89,7 +89,7 @@ class JaxDevices:
     def sums(self, numbers: Sequence[int]) -> list[int]:
         """Adds each number, of 32 bits, up over all processes."""
         of_all = multihost_utils.process_allgather(np.array(numbers, np.uint32))
-        return [int(number) for number in np.sum(of_all, axis=0, dtype=np.int64)]
+        return np.asarray(of_all, np.int64).sum(axis=0).tolist()
 
     def compiled(self, function: Callable[[Any], Any], variables: Callable[[], list[Any]]) -> Callable[[Any], Any]:
         """Returns a function of the features of a batch as a program with the values of the variables as arguments.
