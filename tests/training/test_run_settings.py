@@ -13,7 +13,7 @@ PROGRAMS = [program.settings for name, program in command.PROGRAMS.items() if na
 # The settings that every run of their programs reads, if it does what they are for: do_predict needs predict_file.
 ALWAYS_USED = """
     adam_beta_1 adam_beta_2 adam_bias_correction adam_epsilon answer_language answer_text bert_config_file
-    class_names clip_norm contrastive_epochs deterministic do_eval do_lower_case do_predict do_train doc_stride
+    class_names clip_norm contrastive_epochs coordinator_address deterministic do_eval do_lower_case do_predict do_train doc_stride
     document_context ema_decay eval_batch_size gradient_accumulation_steps init_checkpoint input_file
     iterations_per_loop jit keep_checkpoint_max learning_rate learning_rate_schedule log_steps
     masked_lm_loss_weight max_answer_length max_eval_steps max_predictions_per_seq max_query_length max_seq_length
