@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import keras
 import numpy as np
 import tensorflow as tf
-from jax.experimental import multihost_utils
 
 from bert_keras.engine.distribution.tpu import check_cores, tpu_of_jax
 from bert_keras.mistakes import Mistake
@@ -57,6 +57,7 @@ class JaxDevices:
         self._rows, self.parts = (
             jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes)) for axes in (["rows"], [None, "rows"])
         )
+        self._sum = jax.jit(lambda rows: jnp.sum(rows, axis=0, dtype=rows.dtype), out_shardings=self.whole)
 
     def scope(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
@@ -71,7 +72,10 @@ class JaxDevices:
         return self.place(arrays, self._rows)
 
     def place(self, values: Any, placement: jax.sharding.Sharding) -> Any:
-        """Places a structure of arrays that every process has. `jax.device_put` would compare them over the network."""
+        """Places a structure of arrays. Every process has all of them, and its devices take their rows from its own.
+
+        `jax.device_put` would first compare them over the network.
+        """
         if self.num_processes == 1:
             return jax.device_put(values, placement)
         return jax.tree.map(
@@ -87,9 +91,11 @@ class JaxDevices:
 
     @errors_of_tensorflow()
     def sums(self, numbers: Sequence[int]) -> list[int]:
-        """Adds each number, of 32 bits, up over all processes."""
-        of_all = multihost_utils.process_allgather(np.array(numbers, np.uint32))
-        return np.asarray(of_all, np.int64).sum(axis=0).tolist()
+        """Adds each number up over all processes; the sums have 32 bits."""
+        first = [device.process_index for device in self.whole.mesh.devices.flat].index(self.process_id)
+        rows = np.zeros([self.num_replicas_in_sync, len(numbers)], np.uint32)
+        rows[first] = numbers
+        return np.asarray(self._sum(self.place(rows, self._rows))).tolist()
 
     def compiled(self, function: Callable[[Any], Any], variables: Callable[[], list[Any]]) -> Callable[[Any], Any]:
         """Returns a function of the features of a batch as a program with the values of the variables as arguments.

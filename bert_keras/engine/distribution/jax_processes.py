@@ -61,6 +61,10 @@ def connect(settings: Any) -> None:
                 "{coordinator_address}=auto: JAX finds no cluster of Slurm, Open MPI, Kubernetes or a TPU here; give "
                 "HOST:PORT of process 0, {num_processes} and {process_id}"
             ) from error
+        from bert_keras.engine.distribution.jax_devices import JaxDevices
+
+        # On CPUs, devices connect at their first sum, and wait only 30 s for each other. Later sums wait longer.
+        JaxDevices(jax.devices()).sums([0])
         threading.Thread(target=_leave, daemon=True).start()
         # Runs before the function with which JAX waits for the others.
         atexit.register(lambda: _leaving.set() if _unfinished.is_set() else None)
