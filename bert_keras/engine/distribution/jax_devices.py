@@ -51,7 +51,7 @@ class JaxDevices:
 
     def __init__(self, devices: list[Any]) -> None:
         mesh = jax.sharding.Mesh(np.array(devices), ("rows",))
-        self.num_replicas_in_sync = len(devices)
+        self._devices, self.num_replicas_in_sync = devices, len(devices)
         self.num_processes, self.process_id = jax.process_count(), jax.process_index()
         self.whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
         self._rows, self.parts = (
@@ -92,7 +92,7 @@ class JaxDevices:
     @errors_of_tensorflow()
     def sums(self, numbers: Sequence[int]) -> list[int]:
         """Adds each number up over all processes; the sums have 32 bits."""
-        first = [device.process_index for device in self.whole.mesh.devices.flat].index(self.process_id)
+        first = [device.process_index for device in self._devices].index(self.process_id)
         rows = np.zeros([self.num_replicas_in_sync, len(numbers)], np.uint32)
         rows[first] = numbers
         return np.asarray(self._sum(self.place(rows, self._rows))).tolist()
