@@ -1,4 +1,4 @@
-"""The programs with KERAS_BACKEND=jax: killed runs, and runs that continue on the other backend."""
+"""The programs with KERAS_BACKEND=jax: killed runs, several processes, and runs that continue elsewhere."""
 
 import json
 import shutil
@@ -18,6 +18,7 @@ from tiny_classes import VOCABULARY, texts, write_texts
 from tiny_squad import VOCABULARY as SQUAD_VOCABULARY
 from tiny_squad import paragraphs, write_squad
 from training_runs import assert_near, rows_of, stop_after
+from workers import KILL, NOTHING, PRETRAIN, STOP, run_workers
 
 from bert_keras.commands import run_classifier, run_ner, run_sentence_vectors, run_squad
 from bert_keras.modeling import PretrainingModel, save_checkpoint, weights_by_name
@@ -85,6 +86,92 @@ def rows_of_last_evaluation(folder):
     lines = (folder / "eval_results.txt").read_text().splitlines()
     results = {name: float(value) for name, value in (line.split(" = ") for line in lines)}
     return {name: value for name, value in results.items() if name != "global_step"}
+
+
+# Prints a digest of the whole state at each checkpoint.
+WITH_DIGESTS = (
+    """
+import zlib
+from bert_keras.engine.loop import Hooks
+save = Hooks.save
+def saving(hooks, step, state, since_row):
+    print("digest", step, zlib.crc32(b"".join(state[name].numpy().tobytes() for name in sorted(state))))
+    save(hooks, step, state, since_row)
+Hooks.save = saving
+"""
+    + PRETRAIN
+)
+
+
+def run_processes(count, flags, worker=NOTHING[0], step=0, action="", devices=2, **more):
+    """Pre-trains in processes of JAX; returns the statuses, the errors, and the digests of each."""
+    pytest.importorskip("jax")
+    argv = argv_of(flags, **more)[1:]
+    ended = run_workers(count, WITH_DIGESTS, worker, step, action, *argv, jax_devices=devices)
+    digests = [[line for line in told.splitlines() if line.startswith("digest")] for _, told, _ in ended]
+    return [status for status, _, _ in ended], [error for _, _, error in ended], digests
+
+
+@pytest.mark.slow
+def test_two_processes_train_and_evaluate_as_one_and_survive_their_loss(flags, tmp_path):
+    statuses, errors, _ = run_processes(1, flags, devices=4, output_dir=tmp_path / "one")
+    assert statuses == [0], errors
+    statuses, errors, digests = run_processes(2, flags, output_dir=tmp_path / "two")
+    assert statuses == [0, 0], errors
+    assert len(digests[0]) == 3
+    assert digests[0] == digests[1]
+    one, two = (weights_in(tmp_path / name) for name in ("one", "two"))
+    assert two["global_step"] == 12
+    assert_near(two, one, atol=1e-6)
+    numbers = [
+        [float(value) for row in rows_of(tmp_path / name) for key, value in row.items() if value and key != "split"]
+        for name in ("one", "two")
+    ]
+    assert numbers[1] == pytest.approx(numbers[0], rel=1e-5, abs=1e-6)
+    for lost, step, saved in ((1, 6, 4), (0, 10, 8)):
+        statuses, errors, _ = run_processes(2, flags, lost, step, KILL, output_dir=tmp_path / "killed")
+        assert statuses[lost] == -signal.SIGKILL, errors
+        assert weights_in(tmp_path / "killed")["global_step"] == saved
+        assert statuses[1 - lost] not in (0, None), errors
+        if lost == 1:  # else JAX itself ends the other
+            assert statuses[0] == 1
+            assert f"in all workers continues from step {saved}, the last that is saved" in errors[0]
+    statuses, errors, digests = run_processes(2, flags, output_dir=tmp_path / "killed")
+    assert statuses == [0, 0], errors
+    assert digests[0] == digests[1]
+    assert_bit_equal(weights_in(tmp_path / "killed"), two)
+    assert rows_of(tmp_path / "killed") == rows_of(tmp_path / "two")
+
+
+@pytest.mark.slow
+def test_a_run_of_one_process_continues_in_four_which_stop_together(flags, tmp_path):
+    assert run_processes(1, flags, output_dir=tmp_path / "whole")[0] == [0]
+    assert run_processes(1, flags, "all", 3, STOP, output_dir=tmp_path / "run")[0] == [143]
+    statuses, errors, digests = run_processes(4, flags, 2, 5, STOP, output_dir=tmp_path / "run")
+    assert statuses == [143] * 4, errors
+    assert weights_in(tmp_path / "run")["global_step"] == 6
+    assert all(digest == digests[0] for digest in digests)
+    statuses, errors, digests = run_processes(4, flags, output_dir=tmp_path / "run")
+    assert statuses == [0] * 4, errors
+    assert all(digest == digests[0] for digest in digests)
+    assert_near(weights_in(tmp_path / "run"), weights_in(tmp_path / "whole"), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_two_processes_fine_tune_evaluate_and_predict_as_one(tmp_path):
+    pytest.importorskip("jax")
+    script = "import sys\nimport run_classifier\nrun_classifier.main(['run_classifier.py', *sys.argv[2:]])\n"
+    flags = fine_tunings(tmp_path)["run_classifier"] | {"eval_steps": 2, "early_stopping": 5, "ema_decay": 0.9}
+    for count, devices in ((1, 4), (2, 2)):
+        argv = [f"--{name}={value}" for name, value in {**flags, "output_dir": tmp_path / str(count)}.items()]
+        ended = run_workers(count, script, *argv, jax_devices=devices)
+        assert [status for status, _, _ in ended] == [0] * count, ended
+    assert_near(weights_in(tmp_path / "2"), weights_in(tmp_path / "1"), atol=1e-5)
+    predictions = [np.loadtxt(tmp_path / name / "test_results.tsv") for name in ("1", "2")]
+    assert len(predictions[0]) == 24
+    np.testing.assert_allclose(*predictions, rtol=0, atol=1e-5)
+    names = [{file.name for file in (tmp_path / name).iterdir() if "tfevents" not in file.name} for name in ("1", "2")]
+    assert names[0] == names[1]
 
 
 def fine_tunings(folder):

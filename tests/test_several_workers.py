@@ -13,30 +13,11 @@ import pytest
 from pretraining_runs import argv_of, make_files, run
 from states import assert_bit_equal, weights_in
 from training_runs import rows_of
-from workers import run_workers
+from workers import KILL, NOTHING, PRETRAIN, STOP, run_workers
 
 # TensorFlow needs four seconds to start in each process, and there are many.
 pytestmark = pytest.mark.slow
 
-# Pre-trains; one worker, or all, runs a line of Python before a step.
-PRETRAIN = """
-import os, resource, signal, sys
-index, worker, step, action = sys.argv[1:5]
-from bert_keras.commands import run_pretraining
-from bert_keras.engine import loop
-from bert_keras.tasks.pretraining import run as pretraining
-from bert_keras.cli.flags import run_main
-steps_until_due = loop.steps_until_due
-def acting(settings, at):
-    if at == int(step) and worker in (index, "all"):
-        exec(action, globals())
-    return steps_until_due(settings, at)
-loop.steps_until_due = acting
-sys.exit(run_main(run_pretraining.main, ["run_pretraining.py", *sys.argv[5:]]))
-"""
-NOTHING = ("none", 0, "")
-KILL = "os.kill(os.getpid(), signal.SIGKILL)"
-STOP = "os.kill(os.getpid(), signal.SIGTERM)"
 # A second signal, after training but before the end of the run: it arrives late at one of several workers.
 STOP_LATE = f"""
 draw_learning_curves = pretraining.draw_learning_curves

@@ -100,7 +100,7 @@ def main(argv: list[str]) -> None:
     kind = "rows" if settings["pack"] else "examples"
     log.info("%s: %d %s of %d tokens at a time on a core", settings["task"], part, kind, settings["max_seq_length"])
     if num_cores > 8:
-        log.info("a TPU of more than 8 chips has several machines, but training on JAX uses one")
+        log.info("a TPU of more than 8 chips has several machines: start the program on each, see docs/guides/jax.md")
     started = time.monotonic()
     compiled = compile_step(settings, config, part)
     chip, memory = CHIPS[settings["tpu"]], compiled.memory_analysis()

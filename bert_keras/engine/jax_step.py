@@ -41,12 +41,14 @@ class JaxTrainer(Trainer):
     @errors_of_tensorflow()
     def _take_steps(self, iterator: Iterator[Mapping[str, Any]], num_steps: Any) -> dict[str, Any]:
         """Does what `Trainer` says of `train`; it returns to Python between the steps, but does not wait there."""
-        state, totals, others = jax.device_put(self._start(), self.strategy.whole)
+        self.strategy.spread(variable for group in (*self._groups, self._fixed()) for variable in group.values())
+        state, totals, others = self._start()
+        totals = self.strategy.place(totals, self.strategy.whole)
         first = int(self.global_step.numpy())
         for step in range(first, first + int(num_steps)):
             features = {name: np.asarray(values) for name, values in next(iterator).items()}
             features = {name: values.reshape(self._shape_of_parts(values)) for name, values in features.items()}
-            features = jax.device_put(features, self.strategy.parts)
+            features = self.strategy.place(features, self.strategy.parts)
             seeds = self._seeds(tf.constant(step, tf.int64)).numpy().view(np.uint32)
             self._find_gradients(state[0], others, features, seeds)
             state, totals = self._step(state, totals, others, features, seeds, np.int32(step))
@@ -79,11 +81,14 @@ class JaxTrainer(Trainer):
 
     def _start(self) -> tuple[list[Arrays], Arrays, Arrays]:
         """Returns the values of the state, totals of zero, and the values of the other weights."""
-        fixed = {name: variable for name, variable in self._all_weights.items() if name not in self._weights}
-        fixed |= {str(number): variable for number, variable in enumerate(self.loss.fixed_weights)}
         zeros = {name: np.float32(0) for name in self.loss.metric_names}
         totals = {"numerators": zeros, "denominators": zeros, "loss": np.float32(0), "gradient_norm": np.float32(0)}
-        return _values(self._groups), totals, _values(fixed)
+        return _values(self._groups), totals, _values(self._fixed())
+
+    def _fixed(self) -> dict[str, keras.Variable]:
+        """Returns the weights that training does not change."""
+        fixed = {name: variable for name, variable in self._all_weights.items() if name not in self._weights}
+        return fixed | {str(number): variable for number, variable in enumerate(self.loss.fixed_weights)}
 
     def _updated(
         self, state: list[Arrays], totals: Arrays, others: Arrays, features: Arrays, seeds: Any, step: Any

@@ -14,6 +14,7 @@ from bert_keras.cli.flags import require
 from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
+from bert_keras.engine.distribution.jax_processes import connect
 from bert_keras.engine.distribution.tpu import check_tpu
 from bert_keras.engine.given_settings import check_given_checkpoint, completed, over_run_config
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
@@ -41,6 +42,7 @@ def open_run(
     """Turns the settings of run_pretraining.py into a run."""
     from bert_keras.tasks.pretraining.run import Pretraining  # --help does not need it
 
+    connect(settings)
     check_tpu(settings)
     settings = over_run_config(settings, "run_pretraining")
     check_given_checkpoint(settings, "run_pretraining")

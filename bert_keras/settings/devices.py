@@ -16,6 +16,7 @@ ACCUMULATION = (
 )
 
 _TPU = {"use_tpu": True}
+_JAX = {"coordinator_address": ON}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,6 +57,20 @@ class Devices:
         "TF_CONFIG). auto uses all devices that it finds.",
         "auto",
         choices=("auto", "one", "mirrored", "multi_worker"),
+    )
+    coordinator_address: str | None = free(
+        "JAX in several processes: HOST:PORT of process 0, a port that is free there; auto: Slurm, Open MPI, "
+        "Kubernetes or a TPU says it.",
+        None,
+        is_rare=True,
+    )
+    num_processes: int | None = free("Number of processes of JAX.", None, needs=_JAX, lower_bound=1, is_rare=True)
+    process_id: int | None = free(
+        "Number of this process of JAX, from 0 on. Only process 0 writes.",
+        None,
+        needs=_JAX,
+        lower_bound=0,
+        is_rare=True,
     )
     use_tpu: bool = free("Use a TPU instead of the CPU or GPU.", False, is_rare=True)
     tpu_name: str | None = free(

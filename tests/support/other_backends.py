@@ -19,6 +19,21 @@ def _compiled():
     return tempfile.TemporaryDirectory()
 
 
+def environment_of(backend, num_devices=1):
+    """Returns what a process needs to run on a backend, on the CPU, with a number of devices on JAX."""
+    return {
+        "KERAS_BACKEND": backend,
+        "JAX_PLATFORMS": "cpu",
+        "CUDA_VISIBLE_DEVICES": "",
+        # JAX compiles each operation separately, and again in each process; the tests compare formulas, not speed.
+        "JAX_COMPILATION_CACHE_DIR": _compiled().name,
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "XLA_FLAGS": f"--xla_backend_optimization_level=0 --xla_force_host_platform_device_count={num_devices} "
+        "--xla_cpu_collective_call_terminate_timeout_seconds=400",  # a busy machine may be slow
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+    }
+
+
 def run_on(backend, *arguments, num_devices=1, status=0):
     """Run `python` with arguments on a backend, with a number of devices on JAX, and return what it prints.
 
@@ -27,16 +42,7 @@ def run_on(backend, *arguments, num_devices=1, status=0):
     """
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"the backend {backend} is not installed")
-    environment = os.environ | {
-        "KERAS_BACKEND": backend,
-        "JAX_PLATFORMS": "cpu",
-        "CUDA_VISIBLE_DEVICES": "",
-        # JAX compiles each operation separately, and again in each process; the tests compare formulas, not speed.
-        "JAX_COMPILATION_CACHE_DIR": _compiled().name,
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "XLA_FLAGS": f"--xla_backend_optimization_level=0 --xla_force_host_platform_device_count={num_devices}",
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
-    }
+    environment = os.environ | environment_of(backend, num_devices)
     command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == status, done.stdout[-3000:] + done.stderr[-3000:]

@@ -117,6 +117,8 @@ CONTEXTS = {
             "gcp_project": "project",
             "master": "grpc://10.0.0.1:8470",
             "num_tpu_cores": 4,
+            "num_processes": 2,
+            "process_id": 0,
         },
     ),
     "random weights to start from, and no evaluation": Context(

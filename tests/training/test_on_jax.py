@@ -67,7 +67,7 @@ def test_eight_devices_equal_one_with_dropout(tmp_path):
         ({"use_tpu": True}, r"use_tpu: JAX finds no TPU \(cpu\); run on the machine of a TPU, after pip install 'jax"),
         (
             {"strategy": "multi_worker"},
-            "strategy=multi_worker is for TensorFlow; JAX trains on one machine",
+            "strategy=multi_worker is for TensorFlow; for several processes of JAX, give coordinator_address, num_proc",
         ),
         ({"precision": "float16"}, "precision=float16 is for TensorFlow; give bfloat16, which needs no loss scale"),
         ({"jit": False, "do_train": True}, "jit=false is for TensorFlow, and JAX compiles every step; leave it out"),
@@ -94,18 +94,18 @@ def test_jax_refuses_a_deterministic_gpu(monkeypatch):
     from bert_keras.engine.distribution.jax_devices import jax_devices
 
     gpu = types.SimpleNamespace(platform="gpu", device_kind="a GPU")
-    monkeypatch.setattr(jax, "local_devices", lambda: [gpu])
+    monkeypatch.setattr(jax, "devices", lambda: [gpu])
     settings = PretrainingSettings(bert_config_file="", output_dir="", deterministic=True)
     with pytest.raises(Mistake, match="^deterministic is for TensorFlow; for JAX on a GPU, put xla_gpu_determinis"):
         jax_devices(settings)
 
 
-def test_jax_refuses_several_workers(monkeypatch):
+def test_jax_refuses_workers_of_tensorflow(monkeypatch):
     pytest.importorskip("jax")
     monkeypatch.setattr("keras.backend.backend", lambda: "jax")
     cluster = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}))
-    with pytest.raises(Mistake, match="TF_CONFIG names 2 workers, but JAX trains in one process; give strategy=one or"):
+    with pytest.raises(Mistake, match="TF_CONFIG names 2 workers, but JAX does not read it; unset it, and give coor"):
         strategy_of(PretrainingSettings(bert_config_file="", output_dir=""))
 
 

@@ -13,14 +13,15 @@ PROGRAMS = [program.settings for name, program in command.PROGRAMS.items() if na
 # The settings that every run of their programs reads, if it does what they are for: do_predict needs predict_file.
 ALWAYS_USED = """
     adam_beta_1 adam_beta_2 adam_bias_correction adam_epsilon answer_language answer_text bert_config_file
-    class_names clip_norm contrastive_epochs deterministic do_eval do_lower_case do_predict do_train doc_stride
-    document_context ema_decay eval_batch_size gradient_accumulation_steps init_checkpoint input_file
-    iterations_per_loop jit keep_checkpoint_max learning_rate learning_rate_schedule log_steps
-    masked_lm_loss_weight max_answer_length max_eval_steps max_predictions_per_seq max_query_length max_seq_length
-    max_steps mine_negatives n_best_size normalize num_seeds num_train_epochs num_train_steps num_warmup_steps
-    objective output_dir pooling precision predict_batch_size predict_file prefix rerank_loss run_config
-    save_checkpoints_steps score_column strategy strip_accents task_name text_columns tfds train_batch_size
-    train_file use_tpu verbose_logging version_2_with_negative vocab_file warmup_proportion weight_decay_rate
+    class_names clip_norm contrastive_epochs coordinator_address deterministic do_eval do_lower_case do_predict
+    do_train doc_stride document_context ema_decay eval_batch_size gradient_accumulation_steps init_checkpoint
+    input_file iterations_per_loop jit keep_checkpoint_max learning_rate learning_rate_schedule log_steps
+    masked_lm_loss_weight max_answer_length max_eval_steps max_predictions_per_seq max_query_length
+    max_seq_length max_steps mine_negatives n_best_size normalize num_seeds num_train_epochs num_train_steps
+    num_warmup_steps objective output_dir pooling precision predict_batch_size predict_file prefix rerank_loss
+    run_config save_checkpoints_steps score_column strategy strip_accents task_name text_columns tfds
+    train_batch_size train_file use_tpu verbose_logging version_2_with_negative vocab_file warmup_proportion
+    weight_decay_rate
 """
 # Those that some data or models do not use; `Task.no_effect` and the run have the reasons.
 OF_DATA = "freeze_layers layer_decay lora_rank recompute label_smoothing scale max_score word_column tag_column pack"

@@ -85,7 +85,7 @@ def tpu_of_jax(monkeypatch):
     """A fake TPU of four cores on JAX; returns the list of its devices, which a test may change."""
     jax = pytest.importorskip("jax")
     devices = [Device() for _ in range(4)]
-    monkeypatch.setattr(jax, "local_devices", lambda: devices)
+    monkeypatch.setattr(jax, "devices", lambda: devices)
     monkeypatch.setattr("keras.backend.backend", lambda: "jax")
     return devices
 
@@ -124,7 +124,7 @@ def test_without_a_tpu_jax_says_what_is_missing(tpu_of_jax, monkeypatch):
     def fail():
         raise RuntimeError("Unable to initialize backend 'tpu'\nmore")
 
-    monkeypatch.setattr("jax.local_devices", fail)
+    monkeypatch.setattr("jax.devices", fail)
     with pytest.raises(ValueError, match=sentence.format("Unable to initialize backend 'tpu'")):
         check_tpu(RunSettings(use_tpu=True))
     check_tpu(RunSettings(use_tpu=False))

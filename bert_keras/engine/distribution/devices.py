@@ -64,8 +64,8 @@ def strategy_of(settings: RunSettings) -> tf.distribute.Strategy:
 
         if settings.strategy == "auto" and (num_workers := len(workers_of_tf_config()[0])) > 1:
             raise Mistake(
-                "the environment variable TF_CONFIG names {} workers, but JAX trains in one process; give "
-                "{strategy}=one or mirrored, which do not read it",
+                "the environment variable TF_CONFIG names {} workers, but JAX does not read it; unset it, and give "
+                "{coordinator_address} for several processes",
                 num_workers,
             )
         return jax_devices(settings)

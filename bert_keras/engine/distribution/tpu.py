@@ -36,11 +36,11 @@ def check_tpu(settings: Any) -> None:
 
 
 def tpu_of_jax() -> list[Any]:
-    """Returns JAX's devices of this machine, which must be those of a TPU."""
+    """Returns JAX's devices, which must be those of a TPU."""
     import jax
 
     try:
-        devices = jax.local_devices()
+        devices = jax.devices()
         found = devices[0].device_kind
     except RuntimeError as error:
         devices, found = [], str(error).strip().split("\n")[0]

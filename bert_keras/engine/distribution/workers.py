@@ -17,9 +17,11 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+import keras
 import tensorflow as tf
 
 from bert_keras.engine.distribution.devices import workers_of_tf_config
+from bert_keras.engine.distribution.jax_processes import note_end
 from bert_keras.mistakes import Mistake
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.storage.remote_files import reason_of
@@ -46,14 +48,17 @@ _UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)
 
 
 class Workers:
-    """The workers of a strategy, `index` being this one. Without `MultiWorkerMirroredStrategy` it is the only one."""
+    """The workers of a strategy, `index` being this one: those of TF_CONFIG, or the processes of JAX."""
 
-    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+    def __init__(self, strategy: Any) -> None:
         self._strategy = strategy
         self.count, self.index = 1, 0
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             workers, task = workers_of_tf_config()
             self.count, self.index = len(workers), workers.index(task)
+        self._is_on_jax = keras.backend.backend() == "jax"
+        if self._is_on_jax:
+            self.count, self.index = strategy.num_processes, strategy.process_id
 
     @property
     def is_chief(self) -> bool:
@@ -64,6 +69,8 @@ class Workers:
         """Adds each number up over all workers. Every worker must call it, so it also waits for all."""
         if self.count == 1:
             return list(numbers)
+        if self._is_on_jax:
+            return self._strategy.sums(numbers)
         num_devices = self._strategy.num_replicas_in_sync // self.count
 
         def of_device(context: tf.distribute.experimental.ValueContext) -> tf.Tensor:
@@ -76,6 +83,11 @@ class Workers:
     def wait(self) -> None:
         """Waits until all workers have called it."""
         self.sums([0])
+
+    def end(self) -> None:
+        """Waits until all workers have ended the run."""
+        self.wait()
+        note_end()
 
     def chief_first(self, function: Callable[[], T]) -> T:
         """Calls a function first in the chief, then in the other workers; returns its result."""
@@ -121,9 +133,10 @@ def open_run_dir(path: str, program: str, workers: Workers, settings: Mapping[st
             log.info("worker %d of %d: only the chief writes the log", workers.index, workers.count)
             log.setLevel(logging.WARNING)
         if workers.count > 1:
-            workers.check_same({**settings, "checkpoint in the run folder": run_dir.latest_step()})
+            shared = {name: value for name, value in settings.items() if name != "process_id"}
+            workers.check_same({**shared, "checkpoint in the run folder": run_dir.latest_step()})
         yield run_dir
-        workers.wait()
+        workers.end()
     except tf.errors.OpError as error:
         if workers.count > 1 and _is_of_a_lost_worker(error):
             raise _lost_worker(error, RunDir(path, program).latest_step()) from error

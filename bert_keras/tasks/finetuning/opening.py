@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from bert_keras.cli.flags import require
 from bert_keras.engine.distribution.devices import part_of_batch
+from bert_keras.engine.distribution.jax_processes import connect
 from bert_keras.engine.distribution.tpu import check_tpu
 from bert_keras.engine.given_settings import check_given_checkpoint, completed, over_run
 from bert_keras.mistakes import Message, Mistake, Setting
@@ -63,6 +64,7 @@ def open_fine_tuning(
         fixed: settings among `settled` that must not differ from that value.
         complete: takes the settings and the task.json of `Opened`; returns the settings that it decides, too.
     """
+    connect(settings)
     check_tpu(settings)
     settings = over_run(settings, program)
     check_given_checkpoint(settings, program)
