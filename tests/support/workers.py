@@ -25,7 +25,7 @@ _LONGEST_SECONDS = 480
 PRETRAIN = """
 import os, resource, signal, sys
 index, worker, step, action = sys.argv[1:5]
-import run_pretraining
+from bert_keras.commands import run_pretraining
 from bert_keras.engine import loop
 from bert_keras.tasks.pretraining import run as pretraining
 from bert_keras.cli.flags import run_main
