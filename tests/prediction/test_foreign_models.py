@@ -115,6 +115,11 @@ def test_the_words_of_a_tagger_are_those_of_its_tokenizer(tmp_path):
     assert len(open_model(run)(text).words) == 4
     with pytest.raises(Mistake, match="words=transformers, but .* has conll; leave it out"):
         open_model(run, words="transformers")
+    old = write_fine_tuned(tmp_path / "old", make(), "token_classification", **settings)
+    assert "words" not in json.loads((old / "task.json").read_text())
+    assert open_model(old, words="conll")(text) == open_model(old)(text)
+    with pytest.raises(Mistake, match="words=transformers, but .* has conll; leave it out"):
+        open_model(old, words="transformers")
     run = write_fine_tuned(tmp_path / "run", make(), "token_classification", **settings, words="spacy")
     with pytest.raises(Mistake, match='words is "spacy", but must be "conll" or "transformers"; take'):
         open_model(run)
