@@ -125,7 +125,7 @@ def test_the_words_of_a_tagger_are_those_of_its_tokenizer(tmp_path):
         open_model(run)
 
 
-def test_a_converted_tagger_says_its_words(tmp_path, caplog, capsys):
+def test_a_converted_tagger_says_its_words(tmp_path):
     make, settings = FINE_TUNED["token_classification"]
     run = write_fine_tuned(tmp_path / "run", make(), "token_classification", **settings, words="conll")
     text = "he was in New-York/London"
@@ -135,14 +135,17 @@ def test_a_converted_tagger_says_its_words(tmp_path, caplog, capsys):
             [*f"convert --input={tmp_path / source} --output={tmp_path / format_} --format={format_}".split()]
         )
         assert open_model(tmp_path / format_)(text) == expected
-    caplog.clear()
-    (tmp_path / "safetensors" / "task.json").unlink()
-    with caplog.at_level("INFO", "bert_keras"):
-        assert len(open_model(tmp_path / "safetensors")(text).words) == 8
-    assert "words as the tokenizer splits texts (the rules of the library)" in caplog.text
-    with caplog.at_level("INFO", "bert_keras"):
-        assert open_model(tmp_path / "safetensors", words="conll")(text) == expected
-    assert "words as in CoNLL (as given)" in caplog.text
+    folder = tmp_path / "safetensors"
+    (folder / "task.json").unlink()
+
+    def words_in_log(model):
+        [found] = [each for each in model.check().decided if each.name == "words"]
+        return found.value, found.source
+
+    assert len(open_model(folder)(text).words) == 8
+    assert words_in_log(ModelFolder(folder)) == ("as the tokenizer splits texts", "the rules of the library")
+    assert open_model(folder, words="conll")(text) == expected
+    assert words_in_log(ModelFolder(folder, words="conll")) == ("as in CoNLL", "as given")
 
 
 @pytest.mark.parametrize("rule", [None, "conll"])
