@@ -114,6 +114,12 @@ def _of_network(model: Any) -> list[Decision]:
     if labels:
         more = f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else ""
         found.append(Decision("labels", ", ".join(labels[:_LABELS_SHOWN]) + more, f"{HUGGING_FACE_FILE}, id2label"))
+    if task == "token_classification":
+        is_given = model.settings["words"] == "conll"
+        words = (
+            ("as in CoNLL", "as given") if is_given else ("as the tokenizer splits texts", "the rules of the library")
+        )
+        found.append(Decision("words", *words))
     if checkpoint.problem_type:
         found.append(Decision("problem type", checkpoint.problem_type, f"{HUGGING_FACE_FILE}, problem_type"))
     return [*found, Decision("weights", weights, paths.name(checkpoint.weights_file))]

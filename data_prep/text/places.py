@@ -37,12 +37,13 @@ def locate(tokenizer: FullTokenizer, text: str, name: str, start: int = 0) -> li
     found, words = tokenizer.tokenize_with_offsets(text), []
     ids = tokenizer.convert_tokens_to_ids(token for token, _, _ in found)
     places = [(max(0, start + first), max(0, start + end)) for _, first, end in found]
-    for (token, _, _), (first, end) in zip(found, places, strict=True):
-        if token.startswith("##"):
+    for (token, first, _), place in zip(found, places, strict=True):
+        # A special token of the text may begin with "##", too; a piece of a word never stands at "#".
+        if token.startswith("##") and not text.startswith("#", first):
             words.append(words[-1])
-            words[-1][1] = end
+            words[-1][1] = place[1]
         else:
-            words.append([first, end])
+            words.append([*place])
     return [Token(id_, *place, name, (word[0], word[1])) for id_, place, word in zip(ids, places, words, strict=True)]
 
 

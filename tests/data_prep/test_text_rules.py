@@ -12,6 +12,7 @@ from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.data_prep.text.model_inputs import share_room
 from bert_keras.data_prep.text.places import split_by
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.storage.tokenizer.keys import TextRules
 
 MODES = [(True, None), (False, None), (True, False)]
 TEXTS = texts_with_special_tokens()
@@ -72,6 +73,14 @@ def test_pairs_are_cut_as_in_the_library(length):
         for found in (tokenizer(pair, length, pad_to_longest=True), layer(([pair[0]], [pair[1]]))):
             assert [*map(int, found["input_ids"][0])] == expected.ids
             assert [*map(int, found["segment_ids"][0])] == expected.type_ids
+
+
+def test_a_special_token_that_looks_like_a_piece_is_a_word():
+    tokens = [*TOKENS, "##E"]
+    text = "##E a ##E##E Σς"
+    tokenizer = FullTokenizer(tokens, rules=TextRules(("##E", "[UNK]"), is_foreign=True))
+    words = split_by("transformers", tokenizer, text)
+    assert [text[start:end] for start, end in words] == ["##E", "a", "##E", "##E", "Σς"]
 
 
 def test_own_models_keep_the_rules_of_the_original():

@@ -2,15 +2,21 @@
 
 import numpy as np
 import pytest
-from fine_tuned_models import OF_TAGS, TAGS, randomise, small_config, word_tagger
+from fine_tuned_models import OF_TAGS, TAGS, randomise, small_config, word_tagger, write_fine_tuned
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from known_models import TOKENS
 from reference_tokenizer import odd_text
-from tiny_exports import open_both
+from tiny_exports import Both, open_both
 
+from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
+from bert_keras.data_prep.text.vocabulary_files import tokenizer_config_text
 from bert_keras.data_prep.text.words import split_words
+from bert_keras.export.formats.saved_model import make_text_model
 from bert_keras.modeling import TokenClassifierModel, weights_by_name
+from bert_keras.prediction import open_model
+from bert_keras.storage.tokenizer.keys import TextRules
+from bert_keras.tasks.graph.networks import IdsNetwork
 
 
 def open_tagger(folder, model, tokenizer, is_traced=False, words="conll"):
@@ -78,6 +84,17 @@ def test_words_of_the_tokenizer(by_tokens):
 @given(st.lists(st.lists(st.sampled_from(TOKENS[5:]) | odd_text, max_size=3).map(" ".join), min_size=1, max_size=4))
 def test_words_of_odd_texts_are_those_of_python(by_tokens, texts):
     check(by_tokens, *(text for text in texts if num_pieces(by_tokens, text) <= 14))
+
+
+def test_a_special_token_that_looks_like_a_piece_is_a_word(tmp_path):
+    rules = TextRules(("##ing", "[UNK]"), is_foreign=True)
+    model = randomise(TokenClassifierModel(small_config(num_hidden_layers=1), len(TAGS)), seed=3)
+    write_fine_tuned(tmp_path, model, "token_classification", **OF_TAGS, labels=TAGS, words="transformers")
+    (tmp_path / "model" / "tokenizer_config.json").write_text(tokenizer_config_text(True, None, rules=rules))
+    live, tokenizer = open_model(tmp_path), GraphTokenizer(TOKENS, rules=rules)
+    both = Both(live, make_text_model(IdsNetwork(live.model, "token_classification"), tokenizer, live.settings))
+    found = check(both, "##ing walking##ing##ing he")
+    assert found["words"][0].tolist() == [b"##ing", b"walking", b"##ing", b"##ing", b"he"]
 
 
 def num_pieces(both, text):

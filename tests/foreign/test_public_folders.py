@@ -4,6 +4,7 @@ Each has the files and keys of the description, and weights of its class; `OUTCO
 """
 
 import json
+import unicodedata
 
 import numpy as np
 import pytest
@@ -16,10 +17,12 @@ from foreign_folders import (
     TOKENIZER,
     VOCABULARY,
     Case,
+    ModulesCase,
     model_config,
     save_random,
     tokenizer_files,
     write_files,
+    write_modules,
 )
 
 from bert_keras import open_model
@@ -169,7 +172,7 @@ def classify(folder, peer, tokenizer, length):
 
 def tag(folder, peer, tokenizer, length):
     labels = list(peer.config.id2label.values())
-    texts = [text for text in TEXTS if "[" not in text and len(tokenizer(text)["input_ids"]) <= length]
+    texts = [text for text in TEXTS if len(tokenizer(text)["input_ids"]) <= length]
     for text, answer in zip(texts, open_model(folder)(texts), strict=True):
         with torch.no_grad():
             shares = torch.softmax(peer(**tokenizer(text, return_tensors="pt")).logits[0], -1).numpy()
@@ -197,6 +200,37 @@ def test_a_public_folder(tmp_path, name):
     compare(tmp_path, peer, tokenizer, min(40, tokenizer.model_max_length))
 
 
+@pytest.mark.parametrize("name", [name for name in OUTCOMES if name.startswith("BERT-NER")])
+def test_the_entities_of_a_tagger(tmp_path, name):
+    """A pipeline gives the mean of the words' probabilities, and leaves out a dropped mark at the end."""
+    OUTCOMES[name][0](tmp_path)
+    find = transformers.pipeline(
+        "token-classification", str(tmp_path), device="cpu", aggregation_strategy="first", ignore_labels=["O"]
+    )
+    tokenizer, num_compared = find.tokenizer, 0
+    texts = [text for text in TEXTS if len(tokenizer(text)["input_ids"]) <= tokenizer.model_max_length]
+    for text, answer in zip(texts, open_model(tmp_path)(texts), strict=True):
+        found = find(text)
+        without_mark = [(each.type, each.start, _end(each.text, each.start)) for each in answer.entities]
+        assert without_mark == [(each["entity_group"], each["start"], _end(text[: each["end"]])) for each in found]
+        for entity, expected in zip(answer.entities, found, strict=True):
+            words = [word for word in answer.words if entity.start <= word.start < entity.end]
+            mean = np.mean([word.probability for word in words])
+            assert (mean, entity.probability) == (
+                pytest.approx(expected["score"], abs=1e-5),
+                min(word.probability for word in words),
+            )
+            num_compared += 1
+    assert num_compared > 10
+
+
+def _end(text, start=0):
+    """Returns the place of the end of a text, without marks, that begins at `start`."""
+    while unicodedata.category(text[-1]) == "Mn":
+        text = text[:-1]
+    return start + len(text)
+
+
 @pytest.fixture
 def sentence_transformers():
     return pytest.importorskip("sentence_transformers", reason="sentence-transformers, of the extra [peers]")
@@ -214,3 +248,17 @@ def test_a_cross_encoder_like_ms_marco(tmp_path, sentence_transformers, length):
     for (query, texts), answer in zip(queries, open_model(tmp_path)(queries), strict=True):
         scores = dict(zip(texts, model.predict([(query, text) for text in texts]).tolist(), strict=True))
         assert {each.text: each.score for each in answer.texts} == pytest.approx(scores, abs=1e-5)
+
+
+def test_vectors_like_all_minilm(tmp_path, sentence_transformers):
+    """all-MiniLM-L6-v2: 256 tokens of the 512 that its network has places for, their mean, and vectors of length 1."""
+    write_modules(tmp_path, ModulesCase("bert", "mean", True, "plain"), max_position_embeddings=512)
+    for name, values in ("sentence_bert_config.json", {"max_seq_length": 256}), (CONFIG, {"model_max_length": 512}):
+        (tmp_path / name).write_text(json.dumps(json.loads((tmp_path / name).read_text()) | values))
+    texts = [*TEXTS, *(f"{'he was hungry . ' * 63} {end}" for end in ("he was", "walked he", "[SEP] " * 300))]
+    texts += ["walked " * 127 + "is", "walked " * 126 + "is the", "walked " * 600]
+    model = sentence_transformers.SentenceTransformer(str(tmp_path), device="cpu")
+    assert model.max_seq_length == 256
+    assert max(len(model.tokenizer(text)["input_ids"]) for text in texts) > 512
+    found = np.array([answer.vector for answer in open_model(tmp_path)(texts)])
+    np.testing.assert_allclose(found, model.encode(texts), atol=1e-5)

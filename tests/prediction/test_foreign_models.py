@@ -115,9 +115,37 @@ def test_the_words_of_a_tagger_are_those_of_its_tokenizer(tmp_path):
     assert len(open_model(run)(text).words) == 4
     with pytest.raises(Mistake, match="words=transformers, but .* has conll; leave it out"):
         open_model(run, words="transformers")
+    old = write_fine_tuned(tmp_path / "old", make(), "token_classification", **settings)
+    assert "words" not in json.loads((old / "model" / "task.json").read_text())
+    assert open_model(old, words="conll")(text) == open_model(old)(text)
+    with pytest.raises(Mistake, match="words=transformers, but .* has conll; leave it out"):
+        open_model(old, words="transformers")
     run = write_fine_tuned(tmp_path / "run", make(), "token_classification", **settings, words="spacy")
     with pytest.raises(Mistake, match='words is "spacy", but must be "conll" or "transformers"; take'):
         open_model(run)
+
+
+def test_a_converted_tagger_says_its_words(tmp_path):
+    make, settings = FINE_TUNED["token_classification"]
+    run = write_fine_tuned(tmp_path / "run", make(), "token_classification", **settings, words="conll")
+    text = "he was in New-York/London"
+    expected = open_model(run)(text)
+    for source, format_ in ("run", "safetensors"), ("safetensors", "tensorflow"):
+        convert_checkpoint.main(
+            [*f"convert --input={tmp_path / source} --output={tmp_path / format_} --format={format_}".split()]
+        )
+        assert open_model(tmp_path / format_)(text) == expected
+    folder = tmp_path / "safetensors"
+    (folder / "task.json").unlink()
+
+    def words_in_log(model):
+        [found] = [each for each in model.check().decided if each.name == "words"]
+        return found.value, found.source
+
+    assert len(open_model(folder)(text).words) == 8
+    assert words_in_log(ModelFolder(folder)) == ("as the tokenizer splits texts", "the rules of the library")
+    assert open_model(folder, words="conll")(text) == expected
+    assert words_in_log(ModelFolder(folder, words="conll")) == ("as in CoNLL", "as given")
 
 
 @pytest.mark.parametrize("rule", [None, "conll"])

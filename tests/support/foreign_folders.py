@@ -640,12 +640,12 @@ MODULES_CASES = [
 ]
 
 
-def write_modules(folder: Any, case: ModulesCase) -> None:
-    """Writes a folder of sentence-transformers."""
+def write_modules(folder: Any, case: ModulesCase, **values: Any) -> None:
+    """Writes a folder of sentence-transformers, with other values in its config.json."""
     import transformers
 
     prefix = FAMILIES[case.family]
-    config = getattr(transformers, f"{prefix}Config")(**model_config(case.family, "choices"))
+    config = getattr(transformers, f"{prefix}Config")(**(model_config(case.family, "choices") | values))
     save_random(getattr(transformers, f"{prefix}Model"), config)(folder)
     kinds = ["Transformer", "Pooling", *(["Normalize"] if case.normalizes else [])]
     places = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}

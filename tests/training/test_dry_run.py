@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import pytest
+from fine_tuned_models import write_foreign
+from known_models import random_model, write_model
 
 from bert_keras import train_classifier
 from bert_keras.cli.flags import run_main
@@ -249,6 +251,21 @@ def test_questions(write, look):
     assert 'equal texts 1 of 3 repeat an earlier one, such as question "c", the same as question "a"' in report
     assert "give --version_2_with_negative" in look(run_squad, "--train_file=a.json")[2]
     assert "has no answers to compare with" in look(run_squad, "--eval_file=a.json")[2]
+
+
+def test_the_words_of_texts_with_spans(write, look, tmp_path):
+    write("a.jsonl", '{"text": "he was in New-York/London", "label": [[10, 18, "LOC"]]}\n')
+    model = write_model(tmp_path / "model", random_model())
+    assert "New-York/B-LOC /London" in look(run_ner, "--train_file=a.jsonl")[1]
+    in_pieces = "New/B-LOC -/I-LOC York/I-LOC / London"
+    assert in_pieces in look(run_ner, "--train_file=a.jsonl", "--words=transformers", f"--init_checkpoint={model}")[1]
+    for path in ((), ("--init_checkpoint=hf://owner/name",)):
+        mistake = look(run_ner, "--train_file=a.jsonl", "--words=transformers", *path)[2]
+        assert "--words=transformers needs the tokenizer of the model, which a dry run does not download" in mistake
+    other = write_foreign(tmp_path / "other", "token_classification", id2label={0: "O", 1: "B-LOC", 2: "I-LOC"})
+    assert in_pieces in look(run_ner, "--eval_file=a.jsonl", f"--init_checkpoint={other}")[1]
+    shown = look(run_ner, "--eval_file=a.jsonl", "--words=conll", f"--init_checkpoint={other}")[1]
+    assert "New-York/B-LOC /London" in shown
 
 
 def test_the_files_of_label_checks(write, look):

@@ -45,7 +45,7 @@ class TagModel(TextModel):
         if self.settings.get("words", "conll") == "conll":
             starts, ends, word_splits = self._splitter.split(codes, row_splits)
         else:
-            starts, ends, word_splits = self._words_of_tokens(texts["text"], row_splits)
+            starts, ends, word_splits = self._words_of_tokens(texts["text"], codes, row_splits)
         words = cut_out(codes, starts, ends)
         pieces, is_long = self._tokenize(words)
         rows, columns, fits = self._places(pieces.row_lengths(), word_splits)
@@ -73,12 +73,17 @@ class TagModel(TextModel):
             "is_cut": tf.reduce_any(is_cut, axis=1),
         }
 
-    def _words_of_tokens(self, texts: tf.Tensor, row_splits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def _words_of_tokens(
+        self, texts: tf.Tensor, codes: tf.Tensor, row_splits: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns what `WordSplitter.split` does, for the words into which the tokenizer splits texts."""
         ids, starts, ends = self.tokenizer.tokenize_with_offsets(texts)
-        begins = tf.strings.substr(self.tokenizer.tokens_of(ids.flat_values), 0, 2) != "##"
         offsets = tf.repeat(row_splits[:-1], ids.row_lengths())
-        starts = tf.boolean_mask(starts.flat_values + offsets, begins)
+        starts = starts.flat_values + offsets
+        begins = tf.strings.substr(self.tokenizer.tokens_of(ids.flat_values), 0, 2) != "##"
+        # A special token of the text may begin with "##", too; a piece of a word never stands at "#".
+        begins |= tf.gather(codes, starts) == ord("#")
+        starts = tf.boolean_mask(starts, begins)
         ends = tf.boolean_mask(ends.flat_values + offsets, tf.roll(begins, -1, 0))
         return starts, ends, tf.searchsorted(starts, row_splits)
 

@@ -1,9 +1,16 @@
 """A look at the files of run_ner.py."""
 
 import collections
+import functools
+import os
 from collections.abc import Sequence
 
 from bert_keras.data_prep.corpus.sentences import Sentence
+from bert_keras.data_prep.text.places import split_by
+from bert_keras.data_prep.text.words import Split, split_words
+from bert_keras.mistakes import Mistake
+from bert_keras.runs.run_dir import MODEL_DIR
+from bert_keras.storage.hub import SCHEME
 from bert_keras.tasks.dry_run.findings import Findings
 from bert_keras.tasks.dry_run.opening import open_settings, stored_task, teacher_of
 from bert_keras.tasks.dry_run.pieces import add_pieces, open_tokenizer
@@ -32,10 +39,11 @@ def look(settings: NerSettings, is_whole: bool) -> list[Findings]:
         is_open, paths = True, find_files(settings)
         settings.check_effects()
         check_columns(settings)
+        split = _splitter(settings, is_whole)
         for name, path in paths.items():
             files.append(Findings(path, name))
             with files[-1].reading():
-                read[name] = read_conll(path, name != "predict_file", **columns_of(settings, path))
+                read[name] = read_conll(path, name != "predict_file", **columns_of(settings, path), split=split)
         with together.reading():
             stored = stored_task(settings, ["token_classification"])
             tags = stored["labels"] if stored else None
@@ -53,6 +61,36 @@ def look(settings: NerSettings, is_whole: bool) -> list[Findings]:
                 add_pieces(found, sentences, tokenizer, settings.max_seq_length)
         add_shared_texts(together, texts)
     return [*files, together]
+
+
+def _splitter(settings: NerSettings, is_whole: bool) -> Split:
+    """Returns how the run splits texts with spans into words; the first text opens the model if that depends on it."""
+
+    @functools.cache
+    def split() -> Split:
+        words, path = settings.words, settings.init_checkpoint
+        folder = settings.output_dir if not settings.do_train else None
+        if folder and os.path.isdir(os.path.join(folder, MODEL_DIR)):
+            path = folder
+        is_stored = not settings.do_train and "words" not in settings.given and path and os.path.isdir(path)
+        if words == "conll" and not is_stored:
+            return split_words
+        if path.startswith(SCHEME) if path else not settings.vocab_file:
+            if not is_whole:
+                return split_words
+            raise Mistake(
+                "{words}={} needs the tokenizer of the model, which a dry run does not download; give "
+                "{init_checkpoint} as a folder of this machine",
+                words,
+            )
+        from bert_keras.model_folder.folder import ModelFolder  # loads Keras
+
+        casing = settings.do_lower_case, settings.strip_accents
+        model = ModelFolder(path, settings.vocab_file, settings.bert_config_file, *casing)
+        words = (model.task or {}).get("words", "conll") if is_stored else words
+        return functools.partial(split_by, words, model.tokenizer)
+
+    return lambda text: split()(text)
 
 
 def _describe(found: Findings, sentences: Sequence[Sentence]) -> Texts:
