@@ -1,6 +1,6 @@
-"""Converts a network to ONNX or LiteRT, as a separate program.
+"""Converts a network to ONNX, OpenVINO or LiteRT, as a separate program.
 
-    python -c SOURCE FORMAT SAVED_MODEL SIGNATURE OUTPUT QUANTIZE
+    python -c SOURCE FORMAT SAVED_MODEL SIGNATURE OUTPUT CALIBRATION
 
 Converters print a lot and change settings of their process, so they do not run in the process of the caller.
 `export.formats.ids_formats` passes the text of this file to a new Python process. It must not import the project.
@@ -14,23 +14,46 @@ from typing import Any
 import numpy as np
 
 _OPSET = 17
-_TINY = np.float32(1e-30)  # the least scale of a row or column of zeros, times its largest number
-# Weights have 7 bits: without VNNI, a processor adds two products of 8 bits in 16 bits, and they would overflow.
-_LARGEST_WEIGHT = np.float32(64)
-# Activations from -127 to 127 become 1 to 255.
-_NUMBERS_OF_8_BITS = {"tiny": _TINY, "largest": np.float32(127), "one": np.float32(1), "zero": np.uint8(128)}
 # Start of the last line of the output if a format lacks operations.
 UNKNOWN = "no operation for "
 # Ending of the ONNX file before quantization.
 PLAIN = ".plain"
 
 
-def convert(name: str, saved_model: str, signature: str, output: str, quantize: str) -> None:
-    """Converts a signature of a SavedModel to "onnx" or "litert". All arguments are str; quantize may be empty."""
-    {"onnx": _to_onnx, "litert": _to_litert}[name](saved_model, signature, output, quantize)
+def convert(name: str, saved_model: str, signature: str, output: str, calibration: str) -> None:
+    """Converts a signature of a SavedModel to "onnx", "openvino" or "litert".
+
+    All arguments are str. calibration is a .npz file of inputs to quantize to 8 bits, or empty for float32.
+    """
+    converters = {"onnx": _to_onnx, "openvino": _to_openvino, "litert": _to_litert}
+    converters[name](saved_model, signature, output, calibration)
 
 
-def _to_onnx(saved_model: str, signature: str, output: str, quantize: str) -> None:
+def _to_onnx(saved_model: str, signature: str, output: str, calibration: str) -> None:
+    import onnx
+
+    model = _onnx_of(saved_model, signature)
+    onnx.save(model, f"{output}{PLAIN}" if calibration else output)
+    if calibration:
+        model = _quantize(model, calibration)
+        _subtract_biases(model.graph)
+        onnx.save(model, output)
+
+
+def _to_openvino(saved_model: str, signature: str, output: str, calibration: str) -> None:
+    import openvino
+
+    onnx = _onnx_of(saved_model, signature)
+    model = openvino.Core().read_model(onnx.SerializeToString())
+    for port, value in zip((*model.inputs, *model.outputs), (*onnx.graph.input, *onnx.graph.output), strict=True):
+        port.set_names({value.name})
+    if calibration:
+        model = _quantize(model, calibration)
+    openvino.save_model(model, output, compress_to_fp16=False)
+
+
+def _onnx_of(saved_model: str, signature: str) -> Any:
+    """Returns the ONNX model of a signature of a SavedModel, in float32."""
     import onnx
     import tensorflow as tf
     import tf2onnx
@@ -44,15 +67,7 @@ def _to_onnx(saved_model: str, signature: str, output: str, quantize: str) -> No
     if unknown:
         sys.exit(UNKNOWN + ", ".join(unknown))
     _name_axes(model.graph)
-    plain = f"{output}{PLAIN}" if quantize else output
-    with open(plain, "wb") as file:
-        file.write(model.SerializeToString())
-    if quantize:
-        from onnxruntime.quantization import QuantType, quantize_dynamic
-
-        _quantize_products(model.graph)
-        # Each embedding table has one scale.
-        quantize_dynamic(model, output, op_types_to_quantize=["Gather"], weight_type=QuantType.QInt8)
+    return model
 
 
 def _name_axes(graph: Any) -> None:
@@ -67,59 +82,43 @@ def _name_axes(graph: Any) -> None:
     del graph.value_info[:]  # has the old names, and nothing that a runtime cannot infer
 
 
-def _quantize_products(graph: Any) -> None:
-    """Replaces each product with a constant matrix by one of 8 bits; each row and each column has its own scale.
+def _quantize(model: Any, calibration: str) -> Any:
+    """Returns an ONNX or OpenVINO model with products in 8 bits, and fixed scales from the inputs in a .npz file."""
+    # Without this, the package reports its use to its makers; it is read when nncf is imported.
+    os.environ["NNCF_CI"] = "1"
+    import nncf
 
-    `quantize_dynamic` has one scale for all rows, so the answer for a text would depend on the others of its batch.
+    rows: dict[str, dict[str, np.ndarray]] = {}
+    with np.load(calibration) as file:
+        for place in file.files:
+            number, name = place.split("/")
+            rows.setdefault(number, {})[name] = file[place]
+    texts, kind = nncf.Dataset(list(rows.values())), nncf.ModelType.TRANSFORMER
+    return nncf.quantize(model, texts, model_type=kind, subset_size=len(rows))
+
+
+def _subtract_biases(graph: Any) -> None:
+    """Replaces `product + bias` by `product - (-bias)`, which is the same number.
+
+    ONNX Runtime would join the sum to a Gemm, which it computes in float32, and restore all weights for each call.
     """
-    from onnx import helper, numpy_helper
+    from onnx import numpy_helper
 
-    constants = {each.name: each for each in graph.initializer if len(each.dims) == 2}
-    nodes, rounded, used = [], set(), set()
+    constants = {each.name: each for each in graph.initializer}
+    products = {node.output[0] for node in graph.node if node.op_type == "MatMul"}
     for node in graph.node:
-        if node.op_type != "MatMul" or node.input[1] not in constants:
-            nodes.append(node)
-            used.update(node.input)
-            continue
-        (x, weight), [y] = node.input, node.output
-        steps = [] if x in rounded else _round_rows(x)
-        steps += [
-            ("MatMulInteger", [f"{x}/8_bits", f"{weight}/8_bits", "8_bits/zero"], f"{y}/32_bits", {}),
-            # Not a product of both scales, which ONNX Runtime replaces by an operation for a single one.
-            ("DequantizeLinear", [f"{y}/32_bits", f"{weight}/scale"], f"{y}/columns", {"axis": -1}),
-            ("Mul", [f"{y}/columns", f"{x}/scale"], y, {}),
-        ]
-        nodes += [helper.make_node(name, inputs, [out], name=out, **options) for name, inputs, out, options in steps]
-        rounded |= {x, weight}
-    numbers = {f"8_bits/{name}": value for name, value in _NUMBERS_OF_8_BITS.items()}
-    for weight in rounded & set(constants):
-        values = numpy_helper.to_array(constants[weight])
-        scale = np.maximum(np.abs(values).max(axis=0), _TINY) / _LARGEST_WEIGHT
-        numbers |= {f"{weight}/8_bits": np.rint(values / scale).astype(np.int8), f"{weight}/scale": scale}
-    kept = [each for each in graph.initializer if each.name not in rounded - used]
-    for field, values in (("node", nodes), ("initializer", kept)):
-        graph.ClearField(field)
-        getattr(graph, field).extend(values)
-    graph.initializer.extend(numpy_helper.from_array(np.asarray(value), name) for name, value in numbers.items())
+        product, bias = [*sorted(node.input, key=constants.__contains__), ""][:2]
+        if node.op_type == "Add" and product in products and bias in constants:
+            negative = numpy_helper.from_array(-numpy_helper.to_array(constants[bias]), f"{node.output[0]}/bias")
+            graph.initializer.append(negative)
+            node.op_type, node.input[:] = "Sub", [product, negative.name]
 
 
-def _round_rows(x: str) -> list[tuple[str, list[str], str, dict[str, Any]]]:
-    """Returns the operations that round the rows of a tensor to 8 bits, with a scale for each row."""
-    return [
-        ("Abs", [x], f"{x}/absolute", {}),
-        ("ReduceMax", [f"{x}/absolute"], f"{x}/largest", {"axes": [-1]}),
-        ("Max", [f"{x}/largest", "8_bits/tiny"], f"{x}/range", {}),
-        ("Div", [f"{x}/range", "8_bits/largest"], f"{x}/scale", {}),
-        ("Div", [x, f"{x}/scale"], f"{x}/scaled", {}),
-        ("QuantizeLinear", [f"{x}/scaled", "8_bits/one", "8_bits/zero"], f"{x}/8_bits", {}),
-    ]
-
-
-def _to_litert(saved_model: str, signature: str, output: str, quantize: str) -> None:
+def _to_litert(saved_model: str, signature: str, output: str, calibration: str) -> None:
     import tensorflow as tf
 
     converter = tf.lite.TFLiteConverter.from_saved_model(saved_model, signature_keys=[signature])
-    if quantize:
+    if calibration:  # it has a scale for each text, so the texts are not needed
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     try:
         content = converter.convert()

@@ -1,11 +1,13 @@
-"""Writes the network of a model, which takes ids, as an ONNX or LiteRT file."""
+"""Writes the network of a model, which takes ids, as an ONNX, OpenVINO or LiteRT file."""
 
 import logging
 import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from bert_keras.export.checks.agreement import judge, questions
@@ -17,7 +19,7 @@ from bert_keras.tasks.graph.networks import IdsNetwork
 
 log = logging.getLogger("bert_keras")
 
-_TITLES = {"onnx": "ONNX", "litert": "LiteRT"}
+_TITLES = {"onnx": "ONNX", "openvino": "OpenVINO", "litert": "LiteRT"}
 _SIGNATURE = "ids"
 
 
@@ -25,14 +27,15 @@ def write_ids(
     name: str,
     network: IdsNetwork,
     file: str | os.PathLike,
-    quantize: str | None = None,
+    calibration: Sequence[dict[str, np.ndarray]] | None = None,
     plain_file: str | os.PathLike | None = None,
 ) -> dict[str, float]:
-    """Writes an IdsNetwork as "onnx" or "litert", runs the file and compares its outputs with the network.
+    """Writes an IdsNetwork as "onnx", "openvino" or "litert", runs the file and compares it with the network.
 
-    The file has the input and output names of the network, and appears only after the comparison. A LiteRT file has
-    only LiteRT operations, without TensorFlow operations (Flex). quantize is "int8" or None. With
-    quantize, plain_file is where to put the ONNX file without quantization, or None.
+    The file has the input and output names of the network, and appears only after the comparison. An OpenVINO file
+    has its weights beside it, with the ending .bin. A LiteRT file has only LiteRT operations, without TensorFlow
+    operations (Flex). calibration has inputs of the network, whose activations show the scales of int8; None for
+    float32. With calibration, plain_file is where to put the ONNX file without quantization, or None.
 
     Returns the result of `judge`.
     """
@@ -42,12 +45,18 @@ def write_ids(
         call = tf.function(lambda features: network(features), autograph=False)
         function = call.get_concrete_function(network.signature)
         tf.saved_model.save(network, str(saved_model), signatures={_SIGNATURE: function})
-        _run_converter(name, str(saved_model), _SIGNATURE, str(written), quantize or "")
+        inputs = str(pathlib.Path(folder, "calibration.npz")) if calibration else ""
+        if calibration:
+            rows = enumerate(calibration)
+            np.savez(inputs, **{f"{row}/{name}": ids for row, text in rows for name, ids in text.items()})
+        _run_converter(name, str(saved_model), _SIGNATURE, str(written), inputs)
         run = OPENERS[name](written)
         answers = [run(features) for features in questions(network)]
-        agreement = judge(f"the {_TITLES[name]} file of {file.name}", answers, network, quantize)
+        agreement = judge(f"the {_TITLES[name]} file of {file.name}", answers, network, "int8" if calibration else None)
         if plain_file:
             pathlib.Path(f"{written}{converters.PLAIN}").replace(plain_file)
+        if name == "openvino":
+            written.with_suffix(".bin").replace(file.with_suffix(".bin"))
         written.replace(file)
     return agreement
 

@@ -9,6 +9,7 @@ import shutil
 from typing import Any
 
 from bert_keras import serving
+from bert_keras.export.calibration import calibration_of
 from bert_keras.export.checks.web_check import compare_in_node
 from bert_keras.export.choices import PLACES
 from bert_keras.export.formats.ids_formats import write_ids
@@ -35,6 +36,7 @@ def write_web(source: Source, folder: pathlib.Path, quantize: str | None, packag
 
     Returns the result of `judge` for the network, with that of `compare_in_node`.
     """
+    calibration = calibration_of(source) if quantize else None
     with writing.scratch(folder / PLACES["web"]) as scratch:
         # An export of this format alone, which Python can open for the comparison.
         export = pathlib.Path(scratch)
@@ -45,8 +47,8 @@ def write_web(source: Source, folder: pathlib.Path, quantize: str | None, packag
         _write_page(source, web)
         write_runtime(package, web)
         quantized = export / "quantized.onnx"
-        if quantize:
-            agreement = write_ids("onnx", source.network, quantized, quantize, plain_file=web / WEB_MODEL)
+        if calibration:
+            agreement = write_ids("onnx", source.network, quantized, calibration, plain_file=web / WEB_MODEL)
         else:
             agreement = write_ids("onnx", source.network, web / WEB_MODEL)
         agreement |= compare_in_node(export, source.settings, quantized if quantize else None)
