@@ -65,7 +65,7 @@ def test_the_code_answers_as_the_model(tmp_path, task):
     source, folder = source_of(task, tmp_path / "run"), tmp_path / "export"
     folder.mkdir()
     with converters_in_this_process():
-        write_export(source, folder, ["onnx", "litert"])
+        write_export(source, folder, ["onnx", "openvino", "litert"])
     texts = tuple(example_texts(source.settings).values())
     answer = source.predictor(texts if len(texts) > 1 else texts[0])
     for printed in run_card(folder):

@@ -1,8 +1,9 @@
-"""Networks, and ONNX and LiteRT files that equal the network when they run, or fail with an error message."""
+"""Networks, and ONNX, OpenVINO and LiteRT files that equal the network when they run, or fail with an error message."""
 
 import importlib
 import logging
 import os
+import pathlib
 import re
 import sys
 import warnings
@@ -15,9 +16,10 @@ from fine_tuned_models import randomise, small_config
 from rounding import assert_close
 
 from bert_keras.export.checks.agreement import LIMITS, judge, questions, random_features
-from bert_keras.export.choices import check_formats, check_packages, quantization_of
+from bert_keras.export.choices import FORMATS, PLACES, check_formats, check_packages, quantization_of
 from bert_keras.export.formats import converters, ids_formats
 from bert_keras.export.formats.ids_formats import write_ids
+from bert_keras.export.quantization_cost import num_bytes
 from bert_keras.model_folder.exported import OPENERS
 from bert_keras.modeling import BertModel, ClassifierModel, PretrainingModel
 from bert_keras.modeling.number_format import dtype_policy
@@ -62,27 +64,30 @@ def test_vectors_of_a_layer():
     ("name", "task"),
     [
         ("onnx", "vectors"),
+        ("openvino", "vectors"),
         ("litert", "fill_mask"),
         pytest.param("onnx", "fill_mask", marks=pytest.mark.slow),
+        pytest.param("openvino", "fill_mask", marks=pytest.mark.slow),
         pytest.param("litert", "vectors", marks=pytest.mark.slow),
         pytest.param("onnx", "left to right", marks=pytest.mark.slow),
+        pytest.param("openvino", "left to right", marks=pytest.mark.slow),
         pytest.param("litert", "left to right", marks=pytest.mark.slow),
     ],
 )
 def test_a_file_gives_the_outputs_of_the_network(networks, tmp_path, in_this_process, name, task):
-    network = networks[task]
-    assert write_ids(name, network, tmp_path / "file")["distance"] < 1e-5
-    run = OPENERS[name](tmp_path / "file")
+    network, file = networks[task], tmp_path / pathlib.Path(PLACES[name]).name
+    assert write_ids(name, network, file)["distance"] < 1e-5
+    run = OPENERS[name](file)
     assert sorted(run.input_names) == sorted(network.input_names)
     if name == "onnx":
-        check_axes(tmp_path / "file", task)
+        check_axes(file, task)
     features = random_features(network, 1, 1, seed=3)
     expected, found = network(features), run(features)
     assert set(found) == set(expected)
     for output, value in expected.items():
         assert found[output].dtype == np.float32
         np.testing.assert_allclose(found[output], value, rtol=0, atol=1e-5 * np.abs(value).max())
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert {path.stem for path in tmp_path.iterdir()} == {file.stem}
 
 
 def check_axes(file, task):
@@ -96,18 +101,25 @@ def check_axes(file, task):
 
 
 @pytest.mark.slow
-def test_weights_of_8_bits_are_smaller_and_close(tmp_path, in_this_process):
-    check_8_bits(tmp_path, "onnx")
+@pytest.mark.parametrize("name", ["onnx", "openvino"])
+def test_weights_of_8_bits_are_smaller_and_close(tmp_path, in_this_process, name):
+    check_8_bits(tmp_path, name)
 
 
 def check_8_bits(folder, name):
     model = randomise(ClassifierModel(small_config(num_hidden_layers=1, vocab_size=12000), 3))
     network = IdsNetwork(model, "classification")
-    agreement = write_ids(name, network, folder / "file", "int8")
-    num_bytes = sum(4 * int(np.prod(weight.shape)) for weight in network.weights.values())
-    assert (folder / "file").stat().st_size < 0.45 * num_bytes
+    file = folder / pathlib.Path(PLACES[name]).name
+    agreement = write_ids(name, network, file, texts_of(network))
+    size = sum(4 * int(np.prod(weight.shape)) for weight in network.weights.values())
+    assert num_bytes(file) < 0.45 * size
     assert 0.001 < agreement["distance"] < LIMITS["int8"] / 3
     assert agreement["largest_difference"] > 1e-4
+
+
+def texts_of(network):
+    """Returns inputs to calibrate int8 on."""
+    return [random_features(network, 1, length, seed=length) for length in range(4, 20)]
 
 
 def network_in(name, precision, folder):
@@ -121,7 +133,9 @@ def network_in(name, precision, folder):
         function = tf.function(lambda features: network(features)).get_concrete_function(network.signature)
         tf.saved_model.save(network, str(folder / "file"), {"ids": function})
     else:
-        write_ids(name, network, folder / "file", precision if precision == "int8" else None)
+        folder = folder / pathlib.Path(PLACES[name]).name
+        write_ids(name, network, folder, texts_of(network) if precision == "int8" else None)
+        return OPENERS[name](folder)
     return OPENERS[name](folder / "file")
 
 
@@ -134,7 +148,10 @@ def network_in(name, precision, folder):
         pytest.param("saved_model", "float32", 1e-5, marks=pytest.mark.slow),
         ("saved_model", "bfloat16", 2e-2),
         pytest.param("onnx", "float32", 1e-5, marks=pytest.mark.slow),
-        ("onnx", "int8", 1e-5),  # the folder for browsers has the same file
+        # A number at the limit of two of the 255 steps may round to either.
+        ("onnx", "int8", 1e-2),  # the folder for browsers has the same file
+        pytest.param("openvino", "float32", 1e-5, marks=pytest.mark.slow),
+        ("openvino", "int8", 1e-2),
         pytest.param("litert", "float32", 1e-5, marks=pytest.mark.slow),
         ("litert", "int8", 1e-5),
     ],
@@ -225,24 +242,42 @@ def test_a_file_that_gives_other_outputs_is_removed(networks, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("formats", "missing", "message"),
+    ("formats", "quantize", "missing", "message"),
     [
-        (["onnx"], ["tf2onnx"], "format=onnx needs tf2onnx, which is not installed: pip install 'bert-keras[onnx]'"),
-        (["litert"], ["ai_edge_litert"], "format=litert needs ai_edge_litert, which is not installed: pip install "),
+        (
+            ["onnx"],
+            None,
+            ["tf2onnx"],
+            "format=onnx needs tf2onnx, which is not installed: pip install 'bert-keras[onnx",
+        ),
+        (["onnx"], "int8", ["nncf"], "format=onnx needs nncf, which is not installed: pip install 'bert-keras[onnx]'"),
+        (
+            ["openvino"],
+            None,
+            ["openvino"],
+            "format=openvino needs openvino, which is not installed: pip install 'bert-",
+        ),
+        (
+            ["litert"],
+            None,
+            ["ai_edge_litert"],
+            "format=litert needs ai_edge_litert, which is not installed: pip install ",
+        ),
         (
             ["saved_model", "onnx", "litert"],
+            None,
             ["tensorflow_text", "onnx", "onnxruntime", "ai_edge_litert"],
             "format=saved_model,onnx,litert needs tensorflow_text, onnx, onnxruntime, ai_edge_litert, which are not "
             "installed: pip install tensorflow-text 'bert-keras[onnx,litert]'",
         ),
     ],
 )
-def test_all_missing_packages_are_named(monkeypatch, formats, missing, message):
-    check_packages(formats)
+def test_all_missing_packages_are_named(monkeypatch, formats, quantize, missing, message):
+    check_packages(formats, quantize)
     for module in missing:
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-        check_packages(formats)
+        check_packages(formats, quantize)
 
 
 @pytest.mark.parametrize(
@@ -251,13 +286,17 @@ def test_all_missing_packages_are_named(monkeypatch, formats, missing, message):
         (
             "onnx,tflite",
             None,
-            'format has "tflite", but its formats are saved_model, onnx, litert, web, separated',
+            'format has "tflite", but its formats are saved_model, onnx, openvino, litert, web, separated',
         ),
-        ("onnx,onnx", None, "format=onnx,onnx: give one or more of saved_model, onnx, litert, web, each once"),
+        (
+            "onnx,onnx",
+            None,
+            "format=onnx,onnx: give one or more of saved_model, onnx, openvino, litert, web, each once",
+        ),
         (
             "saved_model,onnx",
             "int8",
-            "quantize=int8 works only with onnx, litert or web, but format has saved_model; leave quantize out",
+            "quantize=int8 works only with onnx, openvino, litert or web, but format has saved_model; leave quantize",
         ),
         (
             "onnx,litert",
@@ -272,7 +311,7 @@ def test_formats_that_do_not_go_together(formats, quantize, message):
 
 
 def test_the_numbers_of_each_format():
-    check_formats(["saved_model", "onnx", "litert", "web"], "float32")
+    check_formats(list(FORMATS), "float32")
     assert [quantization_of("web", given) for given in (None, "int8", "float32")] == ["int8", "int8", None]
     assert [quantization_of("onnx", given) for given in (None, "int8", "float32")] == [None, "int8", None]
     assert quantization_of("saved_model", "bfloat16") == "bfloat16"

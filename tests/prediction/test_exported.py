@@ -76,7 +76,7 @@ def export(folder, tmp_path):
     return shutil.copytree(folder / "classification", tmp_path / "export")
 
 
-@pytest.mark.parametrize(("format", "other"), [("onnx", "litert"), ("litert", "onnx")])
+@pytest.mark.parametrize(("format", "other"), [("onnx", "litert"), ("litert", "onnx"), ("openvino", "onnx")])
 def test_a_file_of_an_export_opens_its_format(export, format, other):
     (export / PLACES[other]).unlink()
     file, texts = export / PLACES[format], QUESTIONS["classification"]
@@ -96,7 +96,7 @@ def test_an_export_answers_like_its_run(folder, task):
     assert flat(expected) != flat(exported(QUESTIONS[task][::-1]))
 
 
-@pytest.mark.parametrize("name", ["onnx", "litert", "web"])
+@pytest.mark.parametrize("name", ["onnx", "openvino", "litert", "web"])
 def test_every_format_gives_the_same_answers(folder, export, name):
     (export / "export.json").write_text(json.dumps({"formats": {name: {"path": PLACES[name]}}}))
     questions = QUESTIONS["classification"]
@@ -113,7 +113,9 @@ def test_the_format_of_an_export_can_be_chosen(folder, export):
     expected = open_model(folder / "classification")(QUESTIONS["classification"])
     (export / "1" / "saved_model.pb").write_bytes(b"broken")
     assert flat(open_model(export, format="onnx", device="cpu")(QUESTIONS["classification"])) == flat(expected)
-    with pytest.raises(ValueError, match='^format is "tf", but must be one of saved_model, onnx, litert, web$'):
+    with pytest.raises(
+        ValueError, match='^format is "tf", but must be one of saved_model, onnx, openvino, litert, web$'
+    ):
         open_model(export, format="tf")
     with pytest.raises(ValueError, match="^.*runs is not an export, so it has no formats; leave out format$"):
         FillMask(folder / "runs", format="onnx")
@@ -125,7 +127,7 @@ def test_the_format_of_an_export_can_be_chosen(folder, export):
         json.dumps({"formats": {name: {"path": PLACES[name]} for name in PLACES if name != "onnx"}})
     )
     message = (
-        f"^{export} has the network as saved_model, litert, web, and onnx is needed; choose one that it has, or export"
+        f"^{export} has the network as saved_model, openvino, litert, web, and onnx is needed; choose one that it has, "
     )
     with pytest.raises(FileNotFoundError, match=message):
         open_model(export, format="onnx")
@@ -151,7 +153,7 @@ def test_threads_may_share_a_network(folder, name):
 
 def test_the_saved_model_comes_first(export):
     # Breaks the formats one by one; a broken format does not matter while a preferred one exists.
-    for name, called in (("litert", "LiteRT"), ("onnx", "ONNX Runtime")):
+    for name, called in (("litert", "LiteRT"), ("openvino", "OpenVINO"), ("onnx", "ONNX Runtime")):
         path = export / PLACES[name]
         path.write_bytes(b"broken")
         open_exported(export)
@@ -170,6 +172,7 @@ def test_the_saved_model_comes_first(export):
     ("name", "module", "message"),
     [
         ("onnx", "onnxruntime", r"^onnxruntime is not installed; run pip install 'bert-keras\[onnx\]'$"),
+        ("openvino", "openvino", r"^openvino is not installed; run pip install 'bert-keras\[openvino\]'$"),
         (
             "litert",
             "ai_edge_litert.interpreter",

@@ -124,7 +124,7 @@ def write_network(network, folder):
     of_ids = tf.function(lambda features: network(features)).get_concrete_function(network.signature)
     tf.saved_model.save(network, str(folder / PLACES["saved_model"]), {"ids": of_ids})
     with converters_in_this_process():
-        for name in ("onnx", "litert"):
+        for name in ("onnx", "openvino", "litert"):
             write_ids(name, network, folder / PLACES[name])
     (folder / network_place("web")).parent.mkdir()
     shutil.copy(folder / PLACES["onnx"], folder / network_place("web"))

@@ -107,8 +107,10 @@ def _subtract_biases(graph: Any) -> None:
     constants = {each.name: each for each in graph.initializer}
     products = {node.output[0] for node in graph.node if node.op_type == "MatMul"}
     for node in graph.node:
-        product, bias = [*sorted(node.input, key=constants.__contains__), ""][:2]
-        if node.op_type == "Add" and product in products and bias in constants:
+        if node.op_type != "Add":
+            continue
+        product, bias = sorted(node.input, key=constants.__contains__)
+        if product in products and bias in constants:
             negative = numpy_helper.from_array(-numpy_helper.to_array(constants[bias]), f"{node.output[0]}/bias")
             graph.initializer.append(negative)
             node.op_type, node.input[:] = "Sub", [product, negative.name]
