@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.export.calibration import calibration_of
 from bert_keras.export.card.model_card import model_card
 from bert_keras.export.card.usage_examples import example_texts
 from bert_keras.export.checks.saved_model_check import check_saved_model
@@ -53,7 +54,7 @@ def write_export(
                 assert web_package  # api.run has found it
                 compared = write_web(source, folder, stored, web_package)
             else:
-                compared = write_ids(name, source.network, path, stored)
+                compared = write_ids(name, source.network, path, calibration_of(source) if stored else None)
             log.info(
                 "%s, run on random ids: the largest difference from the model is %.2g, and the distance is %.2g of "
                 "the variation of its scores",
@@ -71,7 +72,7 @@ def write_export(
         "costs": [
             cost_of(name, source, folder, each["quantize"]) for name, each in entries.items() if each["quantize"]
         ],
-        "versions": versions(entries),
+        "versions": versions({name: each["quantize"] or "float32" for name, each in entries.items()}),
     }
     (folder / "README.md").write_text(model_card(source, written, answer), encoding="utf-8")
     # Written last: this file identifies a folder as an export.
