@@ -3,7 +3,7 @@
 import importlib.metadata
 import importlib.util
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from bert_keras.export.formats import web_runtime
 from bert_keras.mistakes import Mistake
@@ -22,15 +22,13 @@ QUANTIZE_CHOICES = ("int8", "bfloat16", "float32")
 _QUANTIZATION = {"saved_model": "bfloat16", "onnx": "int8", "openvino": "int8", "litert": "int8", "web": "int8"}
 # A page downloads the model, so a fourth of the bytes matters.
 _QUANTIZED_BY_DEFAULT = ("web",)
-# They find the scales of int8 on texts, with a package that float32 does not need.
-_CALIBRATED = ("onnx", "openvino", "web")
-_OF_CALIBRATION = {"nncf": "nncf"}
 _OF_ONNX = {"tf2onnx": "tf2onnx", "onnx": "onnx", "onnxruntime": "onnxruntime"}
 # Format -> {module: package}, in addition to TensorFlow and Keras.
 _PACKAGES = {
     "saved_model": {"tensorflow_text": "tensorflow-text"},
     "onnx": _OF_ONNX,
-    "openvino": {**_OF_ONNX, "openvino": "openvino"},
+    # nncf finds the scales of int8.
+    "openvino": {**_OF_ONNX, "openvino": "openvino", "nncf": "nncf"},
     "litert": {"ai_edge_litert": "ai-edge-litert"},
     "web": _OF_ONNX,
 }
@@ -54,11 +52,7 @@ def quantization_of(name: str, quantize: str | None) -> str | None:
 
 def is_calibrated(name: str, quantize: str | None) -> bool:
     """Returns whether a format finds the scales of its numbers on texts, given --quantize."""
-    return name in _CALIBRATED and quantization_of(name, quantize) == "int8"
-
-
-def _packages_of(name: str, quantize: str | None) -> dict[str, str]:
-    return _PACKAGES[name] | (_OF_CALIBRATION if is_calibrated(name, quantize) else {})
+    return name == "openvino" and quantization_of(name, quantize) == "int8"
 
 
 def check_formats(formats: Sequence[str], quantize: str | None) -> None:
@@ -80,15 +74,14 @@ def check_formats(formats: Sequence[str], quantize: str | None) -> None:
         )
 
 
-def check_packages(formats: Iterable[str], quantize: str | None) -> None:
+def check_packages(formats: Iterable[str]) -> None:
     """Raises ValueError if packages are not installed; the message names all, and the command that installs them."""
-    needed = {name: _packages_of(name, quantize) for name in formats}
-    missing = {name: [each for each in needed[name] if importlib.util.find_spec(each) is None] for name in needed}
+    missing = {name: [each for each in _PACKAGES[name] if importlib.util.find_spec(each) is None] for name in formats}
     missing = {name: modules for name, modules in missing.items() if modules}
     if not missing:
         return
     extras = list(dict.fromkeys(_EXTRAS[name] for name in missing if name in _EXTRAS))
-    to_install = [needed[name][each] for name in missing if name not in _EXTRAS for each in missing[name]]
+    to_install = [_PACKAGES[name][each] for name in missing if name not in _EXTRAS for each in missing[name]]
     to_install += [f"'bert-keras[{','.join(extras)}]'"] if extras else []
     modules = list(dict.fromkeys(each for names in missing.values() for each in names))
     raise Mistake(
@@ -100,10 +93,9 @@ def check_packages(formats: Iterable[str], quantize: str | None) -> None:
     )
 
 
-def versions(formats: Mapping[str, str | None]) -> dict[str, str]:
-    """Returns the versions of Python and of the packages, a dict by name; formats has the numbers of each format."""
-    needed = (_packages_of(name, quantize) for name, quantize in formats.items())
-    packages = dict.fromkeys(["tensorflow", "keras", *(each for names in needed for each in names.values())])
+def versions(formats: Iterable[str]) -> dict[str, str]:
+    """Returns the versions of Python and of the packages of the formats, a dict by name."""
+    packages = dict.fromkeys(["tensorflow", "keras", *(each for name in formats for each in _PACKAGES[name].values())])
     installed = {name: importlib.metadata.version(name) for name in packages}
     of_web = {"onnxruntime-web": web_runtime.VERSION} if "web" in formats else {}
     return {"Python": platform.python_version()} | installed | of_web

@@ -13,7 +13,7 @@ from bert_keras.export.card.model_card import model_card
 from bert_keras.export.card.usage_examples import example_texts
 from bert_keras.export.checks.saved_model_check import check_saved_model
 from bert_keras.export.checks.texts import built_in_texts
-from bert_keras.export.choices import FORMATS, PLACES, quantization_of, versions
+from bert_keras.export.choices import FORMATS, PLACES, is_calibrated, quantization_of, versions
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.web import write_web
 from bert_keras.export.quantization_cost import cost_of, num_bytes
@@ -54,11 +54,13 @@ def write_export(
                 assert web_package  # api.run has found it
                 compared = write_web(source, folder, stored, web_package)
             else:
-                compared = write_ids(name, source.network, path, calibration_of(source) if stored else None)
+                inputs = calibration_of(source) if is_calibrated(name, quantize) else ()
+                compared = write_ids(name, source.network, path, stored, calibration=inputs)
             log.info(
-                "%s, run on random ids: the largest difference from the model is %.2g, and the distance is %.2g of "
+                "%s, run on %s ids: the largest difference from the model is %.2g, and the distance is %.2g of "
                 "the variation of its scores",
                 name,
+                "calibration" if is_calibrated(name, quantize) else "random",
                 compared["largest_difference"],
                 compared["distance"],
             )
@@ -72,7 +74,7 @@ def write_export(
         "costs": [
             cost_of(name, source, folder, each["quantize"]) for name, each in entries.items() if each["quantize"]
         ],
-        "versions": versions({name: each["quantize"] or "float32" for name, each in entries.items()}),
+        "versions": versions(entries),
     }
     (folder / "README.md").write_text(model_card(source, written, answer), encoding="utf-8")
     # Written last: this file identifies a folder as an export.

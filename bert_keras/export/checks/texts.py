@@ -39,7 +39,7 @@ def texts_of(settings: Mapping[str, Any], texts: list[bytes]) -> dict[str, np.nd
     The second text of a row, and its choices, are the next ones.
     """
     if ability_of(settings["task"]).has_masks:
-        texts += [text[: len(text) // 2] + _MASK + text[len(text) // 2 :] + _MASK for text in texts]
+        texts = [*texts, *(text[: len(text) // 2] + _MASK + text[len(text) // 2 :] + _MASK for text in texts)]
 
     def moved(number: int) -> list[bytes]:
         return [*texts[number:], *texts[:number]]
