@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -48,7 +49,7 @@ def write_ids(
         tf.saved_model.save(network, str(saved_model), signatures={_SIGNATURE: function})
         if calibration:
             rows = enumerate(calibration)
-            arrays = {f"{row}/{key}": value for row, inputs in rows for key, value in inputs.items()}
+            arrays: dict[str, Any] = {f"{row}/{key}": value for row, inputs in rows for key, value in inputs.items()}
             np.savez(f"{written}{converters.CALIBRATION}", **arrays)
         _run_converter(name, str(saved_model), _SIGNATURE, str(written), quantize or "")
         run = OPENERS[name](written)
