@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Exports a model for use without this project: as a SavedModel that takes text, ONNX, LiteRT, or a web page.
+"""Exports a model for use without this project: as a SavedModel that takes text, ONNX, OpenVINO, LiteRT, or a web page.
 
 The code is in bert_keras/commands/export_model.py.
 """

@@ -66,6 +66,8 @@ TOP_LEVEL = ["data_prep", "modeling"]
 
 HF = ["huggingface_hub>=2.4,<3"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.23,<2", "onnxruntime>=1.31,<2"]
+# The last one finds the scales of int8.
+OPENVINO = [*ONNX, "openvino>=2026.4,<2027", "nncf>=3.4,<4"]
 LITERT = ["ai-edge-litert>=2.3,<3"]
 # Notebooks: running them, and the kernel that runs their code.
 EXAMPLES = ["nbclient>=0.11,<0.12", "nbformat>=5.11,<6", "ipykernel>=7.4,<8"]
@@ -80,6 +82,7 @@ ZSTD = ["backports.zstd>=1,<2; python_version < '3.14'"]
 EXTRAS = {
     "examples": EXAMPLES,
     "onnx": ONNX,
+    "openvino": OPENVINO,
     "litert": LITERT,
     # For serve.py.
     "serve": SERVE,

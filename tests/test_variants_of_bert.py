@@ -9,7 +9,7 @@ import pytest
 from known_models import TOKENS, plain_call, randomise, small_config
 from rounding import assert_close
 from tiny_classes import VOCABULARY, run, write_texts
-from tiny_exports import converters_in_this_process, write_export, write_network
+from tiny_exports import FORMATS, converters_in_this_process, write_export, write_network
 from tiny_squad import write_squad
 from tiny_variants import SWITCHES
 from tiny_web import runtime_package
@@ -88,9 +88,9 @@ def test_a_classifier_is_trained_exported_and_served(tmp_path, model_type):
     network = IdsNetwork(predictor.model, "classification")
     write_network(network, write_export(tmp_path / "all", tmp_path / "run" / "model"))
     folders = {"run": str(tmp_path / "run")}
-    for name, place in PLACES.items():
+    for name in FORMATS:
         folders[name] = str(shutil.copytree(tmp_path / "all", tmp_path / name))
-        (tmp_path / name / "export.json").write_text(json.dumps({"formats": {name: {"path": place}}}))
+        (tmp_path / name / "export.json").write_text(json.dumps({"formats": {name: {"path": PLACES[name]}}}))
     folders["converted"] = str(convert(tmp_path / "run" / "model", tmp_path / "converted", "safetensors"))
     with serving(open_folders(folders, [], Limits())) as server:
         for name in folders:

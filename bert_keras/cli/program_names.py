@@ -18,7 +18,7 @@ GROUPS = {
     "Use a model": {
         "predict": ("commands.predict", "answers for your texts"),
         "serve": ("commands.serve", "a page in the browser, and answers over HTTP"),
-        "export": ("commands.export_model", "a SavedModel, ONNX, LiteRT or a web page"),
+        "export": ("commands.export_model", "a SavedModel, ONNX, OpenVINO, LiteRT or a web page"),
         "extract-features": ("commands.extract_features", "vectors of texts, from any layer"),
         "evaluate": ("commands.evaluate_predictions", "scores of predictions against the correct answers"),
     },

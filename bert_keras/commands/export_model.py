@@ -1,4 +1,4 @@
-"""Exports a model for use without this project: as a SavedModel that takes text, ONNX, LiteRT, or a web page.
+"""Exports a model for use without this project: as a SavedModel that takes text, ONNX, OpenVINO, LiteRT, or a web page.
 
     python export_model.py --model_dir=output --export_dir=exported
     python export_model.py --model_dir=output --export_dir=small --format=onnx,litert --quantize=int8

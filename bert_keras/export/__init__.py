@@ -1,1 +1,1 @@
-"""Exports trained models: SavedModel, which takes text, ONNX and LiteRT."""
+"""Exports trained models: SavedModel, which takes text, ONNX, OpenVINO and LiteRT."""

@@ -8,11 +8,11 @@ from typing import Any
 
 from bert_keras.cli.flags import require
 from bert_keras.export.checks.texts import read_check_texts
-from bert_keras.export.choices import check_formats, check_packages, quantization_of
+from bert_keras.export.choices import check_formats, check_packages, is_calibrated, quantization_of
 from bert_keras.export.export_folder import write_export
 from bert_keras.export.formats.web import code_of_task
 from bert_keras.export.formats.web_runtime import find_package
-from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation, run_with_defaults
+from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation, run_with_defaults, training_features
 from bert_keras.export.settings import CASING, OF_PRETRAINED, OF_TASK, Export
 from bert_keras.export.source import Source
 from bert_keras.mistakes import MissingFile, Mistake, Setting, setting_name
@@ -153,11 +153,13 @@ def _check_task(options: Export, task: str) -> None:
 def _open_fine_tuned(options: Export, model: ModelFolder) -> Source:
     """Opens a model, and for --quantize the evaluation data of its run."""
     run = read_run(model.folder, model.settings.get("step"))
-    predictor, task = open_model(model, precision="float32"), None
+    predictor, task, calibration = open_model(model, precision="float32"), None, None
     if _quantizes(options) and (run or options.eval_file):
         evaluated = run or run_with_defaults(model)
         task = reopen_evaluation(evaluated, model.settings, model, options.eval_file)
-    return Source(name_of(str(options.model_dir)), predictor, model.settings, run, task)
+        if any(is_calibrated(name, options.quantize) for name in options.format):
+            calibration = training_features(evaluated, model.settings, model) or task.eval_features
+    return Source(name_of(str(options.model_dir)), predictor, model.settings, run, task, calibration)
 
 
 def _quantizes(options: Export) -> bool:

@@ -9,11 +9,17 @@ from bert_keras.export.formats import web_runtime
 from bert_keras.mistakes import Mistake
 
 # Format -> its path in the export folder. TensorFlow Serving needs numbered versions.
-PLACES = {"saved_model": "1", "onnx": "model.onnx", "litert": "model.tflite", "web": "web"}
+PLACES = {
+    "saved_model": "1",
+    "onnx": "model.onnx",
+    "openvino": "model.xml",
+    "litert": "model.tflite",
+    "web": "web",
+}
 FORMATS = tuple(PLACES)
 QUANTIZE_CHOICES = ("int8", "bfloat16", "float32")
 
-_QUANTIZATION = {"saved_model": "bfloat16", "onnx": "int8", "litert": "int8", "web": "int8"}
+_QUANTIZATION = {"saved_model": "bfloat16", "onnx": "int8", "openvino": "int8", "litert": "int8", "web": "int8"}
 # A page downloads the model, so a fourth of the bytes matters.
 _QUANTIZED_BY_DEFAULT = ("web",)
 _OF_ONNX = {"tf2onnx": "tf2onnx", "onnx": "onnx", "onnxruntime": "onnxruntime"}
@@ -21,11 +27,13 @@ _OF_ONNX = {"tf2onnx": "tf2onnx", "onnx": "onnx", "onnxruntime": "onnxruntime"}
 _PACKAGES = {
     "saved_model": {"tensorflow_text": "tensorflow-text"},
     "onnx": _OF_ONNX,
+    # nncf finds the scales of int8.
+    "openvino": {**_OF_ONNX, "openvino": "openvino", "nncf": "nncf"},
     "litert": {"ai_edge_litert": "ai-edge-litert"},
     "web": _OF_ONNX,
 }
 # Format -> the extra of bert-keras that installs its packages.
-_EXTRAS = {"onnx": "onnx", "litert": "litert", "web": "onnx"}
+_EXTRAS = {"onnx": "onnx", "openvino": "openvino", "litert": "litert", "web": "onnx"}
 
 
 def network_place(name: str) -> str:
@@ -40,6 +48,11 @@ def quantization_of(name: str, quantize: str | None) -> str | None:
     if quantize is None and name in _QUANTIZED_BY_DEFAULT:
         return _QUANTIZATION[name]
     return None if quantize == "float32" else quantize
+
+
+def is_calibrated(name: str, quantize: str | None) -> bool:
+    """Returns whether a format finds the scales of its numbers on texts, given --quantize."""
+    return name == "openvino" and quantization_of(name, quantize) == "int8"
 
 
 def check_formats(formats: Sequence[str], quantize: str | None) -> None:

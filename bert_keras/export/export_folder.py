@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.export.calibration import calibration_of
 from bert_keras.export.card.model_card import model_card
 from bert_keras.export.card.usage_examples import example_texts
 from bert_keras.export.checks.saved_model_check import check_saved_model
 from bert_keras.export.checks.texts import built_in_texts
-from bert_keras.export.choices import FORMATS, PLACES, quantization_of, versions
+from bert_keras.export.choices import FORMATS, PLACES, is_calibrated, quantization_of, versions
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.web import write_web
 from bert_keras.export.quantization_cost import cost_of, num_bytes
@@ -53,11 +54,13 @@ def write_export(
                 assert web_package  # api.run has found it
                 compared = write_web(source, folder, stored, web_package)
             else:
-                compared = write_ids(name, source.network, path, stored)
+                inputs = calibration_of(source) if is_calibrated(name, quantize) else ()
+                compared = write_ids(name, source.network, path, stored, calibration=inputs)
             log.info(
-                "%s, run on random ids: the largest difference from the model is %.2g, and the distance is %.2g of "
+                "%s, run on %s ids: the largest difference from the model is %.2g, and the distance is %.2g of "
                 "the variation of its scores",
                 name,
+                "calibration" if is_calibrated(name, quantize) else "random",
                 compared["largest_difference"],
                 compared["distance"],
             )

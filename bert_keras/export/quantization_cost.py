@@ -1,5 +1,6 @@
 """Measures how quantization changes the size, the speed and the metric of a model."""
 
+import itertools
 import logging
 import os
 import pathlib
@@ -11,14 +12,12 @@ from typing import Any
 import numpy as np
 
 from bert_keras.engine.input.feature_batches import prediction_batches
+from bert_keras.export.calibration import sample_inputs
 from bert_keras.export.checks.agreement import random_features
-from bert_keras.export.checks.texts import built_in_texts, items_of
 from bert_keras.export.choices import network_place
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.source import Source
-from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import OPENERS
-from bert_keras.prediction.network import Question
 
 log = logging.getLogger("bert_keras")
 
@@ -60,8 +59,10 @@ def cost_of(name: str, source: Source, folder: pathlib.Path, quantize: str) -> s
 
 
 def num_bytes(path: pathlib.Path) -> int:
-    """Returns the size of a file, or of all files in a folder, in bytes."""
+    """Returns the size of a file, with the weights of an OpenVINO file, or of all files in a folder, in bytes."""
     files = [each for each in path.rglob("*") if each.is_file()] if path.is_dir() else [path]
+    if path.suffix == ".xml":
+        files.append(path.with_suffix(".bin"))
     return sum(os.path.getsize(each) for each in files)
 
 
@@ -103,37 +104,20 @@ def _answer(call: Callable, sequences: dict[str, np.ndarray]) -> dict[str, np.nd
 
 def _change(source: Source, before: Callable, now: Callable) -> str:
     """Returns by how much the outputs of two networks differ for sample texts, in words."""
-    largest, lowest, highest, num_texts = 0.0, np.inf, -np.inf, 0
-    for item in items_of(built_in_texts(source.settings)):
-        text = tuple(item.values()) if len(item) > 1 else next(iter(item.values()))
-        try:
-            _, questions = source.predictor.sequences(text)
-        except Mistake:  # empty texts
-            continue
-        num_texts += 1
-        for question in questions:
-            features = _features_of(question)
-            expected, found = (
-                source.predictor.outputs_to_evaluate(_answer(call, features), features) for call in (before, now)
-            )
-            for name, values in expected.items():
-                values = np.asarray(values)
-                largest = max(largest, float(np.abs(values - found[name]).max()))
-                lowest, highest = min(lowest, float(values.min())), max(highest, float(values.max()))
+    largest, lowest, highest = 0.0, np.inf, -np.inf
+    texts = sample_inputs(source, is_built_in=True)
+    for features in itertools.chain(*texts):
+        expected, found = (
+            source.predictor.outputs_to_evaluate(_answer(call, features), features) for call in (before, now)
+        )
+        for name, values in expected.items():
+            values = np.asarray(values)
+            largest = max(largest, float(np.abs(values - found[name]).max()))
+            lowest, highest = min(lowest, float(values.min())), max(highest, float(values.max()))
     return (
-        f"without evaluation data, the largest change of a number is {largest:.2g} for {num_texts} sample texts, whose "
-        f"numbers are from {lowest:.3g} to {highest:.3g}"
+        f"without evaluation data, the largest change of a number is {largest:.2g} for {len(texts)} sample texts, "
+        f"whose numbers are from {lowest:.3g} to {highest:.3g}"
     )
-
-
-def _features_of(question: Question) -> dict[str, np.ndarray]:
-    values = {
-        "input_ids": question.input_ids,
-        "input_mask": np.ones_like(question.input_ids),
-        "segment_ids": question.segment_ids,
-        "masked_lm_positions": question.positions or [0],
-    }
-    return {name: np.array([value], np.int32) for name, value in values.items()}
 
 
 def _measure(source: Source, call: Callable) -> tuple[float | None, float]:

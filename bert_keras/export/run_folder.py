@@ -95,6 +95,24 @@ def reopen_evaluation(
     return task
 
 
+def training_features(run: dict[str, Any], stored: dict[str, Any], files: ModelFolder) -> Any:
+    """Returns the features of the texts that a run trained on; None if they are gone, or cannot be evaluated on.
+
+    Takes the same as `reopen_evaluation`.
+    """
+    file = run["settings"].get("train_file")
+    if not file or not paths.is_file(file):
+        return None
+    level = log.level
+    log.setLevel(logging.ERROR)  # what it says of data to evaluate on is not true here
+    try:
+        return reopen_evaluation(run, stored, files, file).eval_features
+    except Mistake:  # such as texts without labels
+        return None
+    finally:
+        log.setLevel(level)
+
+
 def _settings_of(group: type[FineTuningSettings], run: dict, stored: dict) -> FineTuningSettings:
     """Returns the settings of an evaluation; those of the model override those of the run, which may have changed."""
     known = run["settings"] | {name: stored[name] for name in run["settings"] if name in stored}

@@ -3,9 +3,11 @@
 import dataclasses
 import functools
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 
 from bert_keras.model_folder.folder import TASK_FILE
 from bert_keras.prediction.predictor import Predictor
@@ -24,6 +26,7 @@ class Source:
     settings: dict[str, Any]  # its task.json
     run: dict[str, Any] | None = None  # the result of `read_run`
     task: Task | None = None  # a prepared task that measures the cost of quantization, if it has a metric
+    calibration: Mapping[str, np.ndarray] | None = None  # features of data like those that it will see, for int8
 
     @functools.cached_property
     def network(self) -> IdsNetwork:

@@ -48,7 +48,7 @@ def open_exported(folder: str | os.PathLike, format: str | None = None, device: 
 
     Args:
         folder: path of the export.
-        format: "saved_model", "onnx", "litert" or "web"; None: the first of these that the export has.
+        format: "saved_model", "onnx", "openvino", "litert" or "web"; None: the first of these that the export has.
         device: name of the device that it shall run on, as TensorFlow gives it; only a SavedModel runs on a GPU.
 
     Returns:
@@ -143,6 +143,27 @@ def open_onnx(file: str | os.PathLike) -> ArrayNetwork:
     return ArrayNetwork([each.name for each in session.get_inputs()], run)
 
 
+def open_openvino(file: str | os.PathLike) -> ArrayNetwork:
+    """Loads an OpenVINO file, with its weights beside it, to run on the CPU in float32 or int8, as it is stored."""
+    openvino = _import_extra("openvino", "openvino")
+    core = openvino.Core()
+    try:
+        model = core.read_model(os.fspath(file))
+        # By default, a processor with bfloat16 would round float32 to it.
+        compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    except Exception as error:  # it raises RuntimeError of many kinds
+        reason = str(error).strip().splitlines()[-1]
+        raise Mistake("OpenVINO cannot load {}: {}; export the model again", file, reason) from error
+    inputs, outputs = ([each.get_any_name() for each in ports] for ports in (model.inputs, model.outputs))
+
+    def run(features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        # By number, because compiling may give an input further names. A request of its own for each call, for threads.
+        answers = compiled.create_infer_request().infer([features[name] for name in inputs], share_outputs=False)
+        return {name: answers[number] for number, name in enumerate(outputs)}
+
+    return ArrayNetwork(inputs, run)
+
+
 def open_litert(file: str | os.PathLike) -> ArrayNetwork:
     """Loads a LiteRT file to run on all cores of the CPU.
 
@@ -181,7 +202,13 @@ def open_web(folder: str | os.PathLike) -> ArrayNetwork:
     return open_onnx(pathlib.Path(folder, WEB_MODEL))
 
 
-OPENERS = {"saved_model": open_saved_model, "onnx": open_onnx, "litert": open_litert, "web": open_web}
+OPENERS = {
+    "saved_model": open_saved_model,
+    "onnx": open_onnx,
+    "openvino": open_openvino,
+    "litert": open_litert,
+    "web": open_web,
+}
 
 
 def _files_of_formats(folder: pathlib.Path) -> dict[str, pathlib.Path]:

@@ -28,7 +28,7 @@ from bert_keras.storage import paths, writing
 from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes
 
 EXPORT_FILE = "export.json"
-_FORMATS_OF_FILES = {".onnx": "onnx", ".tflite": "litert"}
+_FORMATS_OF_FILES = {".onnx": "onnx", ".xml": "openvino", ".tflite": "litert"}
 
 _CONFIG_FILE = "bert_config.json"
 _SPECIAL_TOKENS = ("[CLS]", "[SEP]", "[MASK]", "[UNK]")
@@ -41,7 +41,7 @@ class ModelFolder(ForeignFolder):
 
     Args:
         path: a checkpoint as `modeling.open_checkpoint` takes it: a folder, a prefix, one of its files, or
-            `hf://owner/name`. Also the folder of an export, or its ONNX or LiteRT file; the folder of
+            `hf://owner/name`. Also the folder of an export, or its ONNX, OpenVINO or LiteRT file; the folder of
             sentence-transformers, or of a run; the model of a run of fine-tuning is its folder `model`. None: no
             checkpoint; both files are required.
         vocab_file: the vocabulary; None: vocab.txt in the model's folder, or else its tokenizer.json.
@@ -58,13 +58,13 @@ class ModelFolder(ForeignFolder):
         folder: folder of the checkpoint or of the export.
         is_of_run: whether the path is a run of fine-tuning, so that the model is in its folder `model`.
         is_export: whether the model is an export, which has no checkpoint.
-        format_of_file: "onnx" or "litert" if the path is this file of an export, else None.
+        format_of_file: "onnx", "openvino" or "litert" if the path is this file of an export, else None.
         has_task_file, task_file: whether the folder has a task.json, and the path that it has there.
         has_modules: whether it is a folder of sentence-transformers.
 
     Raises:
         FileNotFoundError: from a property: a part of the model is missing.
-        ValueError: the path is an ONNX or LiteRT file that is not part of an export. From a property: a part is
+        ValueError: the path is a file with a network that is not part of an export. From a property: a part is
             damaged, or does not fit the others.
     """
 

@@ -20,7 +20,7 @@ def open_model(
 
     Args:
         path: a run folder, its folder `model`, the folder of an export, of sentence-transformers or of a model that
-            transformers fine-tuned, or `hf://owner/name`; or `model.onnx` or `model.tflite` of an export.
+            transformers fine-tuned, or `hf://owner/name`; or `model.onnx`, `model.xml` or `model.tflite` of an export.
         batch_size: maximum number of sequences in a batch.
         task, is_pair, words: what the folder of another library may leave open: the use of a head with one number or
             several uses; whether a classifier takes pairs of texts (None: each text may be one or a pair); and how a

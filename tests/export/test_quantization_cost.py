@@ -6,7 +6,7 @@ import types
 import numpy as np
 import pytest
 
-from bert_keras.export import quantization_cost
+from bert_keras.export import calibration, quantization_cost
 from bert_keras.export.quantization_cost import cost_of, outputs_of
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import OPENERS
@@ -109,7 +109,7 @@ def test_the_cost_is_a_sentence(tmp_path, monkeypatch, messages, task, settings,
     )
     (tmp_path / "model.onnx").write_bytes(bytes(300_000))
     texts = {"text": np.array([b"one", b"two", b""], object)}
-    monkeypatch.setattr(quantization_cost, "built_in_texts", lambda settings: texts)
+    monkeypatch.setattr(calibration, "built_in_texts", lambda settings: texts)
     monkeypatch.setattr(quantization_cost, "write_ids", lambda name, network, file: file.write_bytes(bytes(1_200_000)))
     halves = {True: sums, False: lambda features: {"logits": sums(features)["logits"] / 2}}
     monkeypatch.setitem(OPENERS, "onnx", lambda file: halves[file.stat().st_size > 1e6])

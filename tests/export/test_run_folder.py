@@ -6,7 +6,7 @@ from fine_tuned_models import CLASSIFIER, TAGS, write_foreign
 from tiny_squad import paragraphs, write_squad
 
 from bert_keras.export.quantization_cost import _measure
-from bert_keras.export.run_folder import reopen_evaluation, run_with_defaults
+from bert_keras.export.run_folder import reopen_evaluation, run_with_defaults, training_features
 from bert_keras.export.source import Source
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
@@ -42,6 +42,22 @@ def test_tags(tmp_path, open_task):
     run = run_of("run_ner", tmp_path, data_dir=str(tmp_path))
     task = reopen_evaluation(run, dict(both.text_model.settings), both.live.files)
     assert task.eval_features["input_ids"].shape == (2, 16)
+
+
+def test_texts_of_the_training(tmp_path, open_task, messages):
+    both = open_task("classification")
+    labels = both.live.settings["labels"]
+    rows = [f"he ate\tso\t{label}\n" for label in labels]
+    file = tmp_path / "train.tsv"
+    columns = {"text_columns": ("text_a", "text_b"), "label_column": "label"}
+    run = run_of("run_classifier", tmp_path, train_file=str(file), **columns)
+    assert training_features(run, dict(both.text_model.settings), both.live.files) is None
+    file.write_text("".join(["text_a\ttext_b\tlabel\n", *rows]))
+    features = training_features(run, dict(both.text_model.settings), both.live.files)
+    assert len(features["input_ids"]) == len(labels)
+    file.write_text("text_a\n")
+    assert training_features(run, dict(both.text_model.settings), both.live.files) is None
+    assert messages == []
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

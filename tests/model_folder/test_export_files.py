@@ -1,6 +1,7 @@
 """Folders that are not exports, or name files that an export must not have."""
 
 import json
+import sys
 
 import pytest
 
@@ -22,4 +23,12 @@ def test_folders_without_the_network_are_refused(tmp_path):
 def test_an_export_cannot_name_files_outside(tmp_path, path):
     (tmp_path / "export.json").write_text(json.dumps({"formats": {"onnx": {"path": path}}}))
     with pytest.raises(ValueError, match=r'export.json names ".*", but a model names only files in its own folder;'):
+        open_exported(tmp_path)
+
+
+def test_a_missing_runtime_is_named(tmp_path, monkeypatch):
+    (tmp_path / "model.xml").touch()
+    (tmp_path / "export.json").write_text('{"formats": {"openvino": {"path": "model.xml"}}}')
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    with pytest.raises(ValueError, match=r"^openvino is not installed; run pip install 'bert-keras\[openvino\]'$"):
         open_exported(tmp_path)

@@ -11,7 +11,7 @@ import pytest
 from fine_tuned_models import write_fine_tuned
 from known_models import answers_in, random_model, write_model
 from rounding import assert_close, flat
-from tiny_exports import FINE_TUNED, open_pretrained, write_export, write_network
+from tiny_exports import FINE_TUNED, FORMATS, open_pretrained, write_export, write_network
 
 from bert_keras.commands import predict
 from bert_keras.export.choices import PLACES
@@ -113,7 +113,9 @@ def test_the_format_of_an_export_can_be_chosen(folder, export):
     expected = open_model(folder / "classification")(QUESTIONS["classification"])
     (export / "1" / "saved_model.pb").write_bytes(b"broken")
     assert flat(open_model(export, format="onnx", device="cpu")(QUESTIONS["classification"])) == flat(expected)
-    with pytest.raises(ValueError, match='^format is "tf", but must be one of saved_model, onnx, litert, web$'):
+    with pytest.raises(
+        ValueError, match='^format is "tf", but must be one of saved_model, onnx, openvino, litert, web$'
+    ):
         open_model(export, format="tf")
     with pytest.raises(ValueError, match="^.*runs is not an export, so it has no formats; leave out format$"):
         FillMask(folder / "runs", format="onnx")
@@ -122,7 +124,7 @@ def test_the_format_of_an_export_can_be_chosen(folder, export):
     ):
         open_exported(export, "litert", "/GPU:0")
     (export / "export.json").write_text(
-        json.dumps({"formats": {name: {"path": PLACES[name]} for name in PLACES if name != "onnx"}})
+        json.dumps({"formats": {name: {"path": PLACES[name]} for name in FORMATS if name != "onnx"}})
     )
     message = (
         f"^{export} has the network as saved_model, litert, web, and onnx is needed; choose one that it has, or export"
@@ -131,7 +133,7 @@ def test_the_format_of_an_export_can_be_chosen(folder, export):
         open_model(export, format="onnx")
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", FORMATS)
 def test_threads_may_share_a_network(folder, name):
     random = np.random.default_rng(1)
     ids = random.integers(1, 40, (8, 2, 7), np.int32) * (np.arange(7, dtype=np.int32) < [[7], [4]])

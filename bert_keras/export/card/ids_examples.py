@@ -1,4 +1,4 @@
-"""Code for model cards that runs an ONNX or LiteRT file on text, with the package tokenizers and without bert-keras."""
+"""Code for model cards that runs the file of a network on text, with the package tokenizers and without bert-keras."""
 
 import json
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from bert_keras.tasks.ability import LISTS
 
 _LIBRARIES = {
     "onnx": ("ONNX Runtime", "onnxruntime", "import onnxruntime"),
+    "openvino": ("OpenVINO", "openvino", "import openvino"),
     "litert": ("LiteRT", "ai-edge-litert", "from ai_edge_litert.interpreter import Interpreter"),
 }
 # From `features`, lists by the names of inputs, to `outputs`, arrays by the names of outputs.
@@ -17,6 +18,10 @@ _RUN = {
     "onnx": """session = onnxruntime.InferenceSession("{path}")
 inputs = {{each.name: np.array(features[each.name], np.int32) for each in session.get_inputs()}}
 outputs = dict(zip([each.name for each in session.get_outputs()], session.run(None, inputs)))""",
+    "openvino": """model = openvino.Core().read_model("{path}")
+inputs = [np.array(features[each.any_name], np.int32) for each in model.inputs]
+answers = openvino.compile_model(model, "CPU")(inputs)
+outputs = {{each.any_name: answers[number] for number, each in enumerate(model.outputs)}}""",
     "litert": """run = Interpreter("{path}").get_signature_runner()
 outputs = run(**{{name: np.array(features[name], np.int32) for name in run.get_input_details()}})""",
 }

@@ -134,7 +134,7 @@ def how_to_call(
     )
     if "web" in places:
         calls.append(_WEB)
-    ids_formats = [name for name in ("onnx", "litert") if name in places]
+    ids_formats = [name for name in ("onnx", "openvino", "litert") if name in places]
     calls += [ids_example(name, places[name], settings, example, preparation) for name in ids_formats]
     if ids_formats:
         calls.append(_DIFFERENCES)

@@ -1,4 +1,4 @@
-"""Checks that an export computes the same as its network, on the same sequences of random word pieces.
+"""Checks that an export computes the same as its network, on the same sequences.
 
 All formats use the same distance: the root mean square of the differences, divided by the variation of the network's
 output between sequences. Another network, permuted outputs, zeros and constants have a distance of about 1 or more,
@@ -45,15 +45,30 @@ def questions(network: IdsNetwork) -> list[dict[str, np.ndarray]]:
     return [random_features(network, *shape) for shape in shapes]
 
 
+def batches_of(rows: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
+    """Makes a batch of up to 32 inputs of a network, evenly spaced and padded, and a batch of the first alone."""
+    chosen = [rows[place] for place in np.unique(np.linspace(0, len(rows) - 1, 32).astype(int))]
+    widths = {name: max(row[name].shape[1] for row in chosen) for name in rows[0]}
+
+    def padded(row: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+        return np.pad(row[name], [(0, 0), (0, widths[name] - row[name].shape[1])])
+
+    return [{name: np.concatenate([padded(row, name) for row in chosen]) for name in widths}, dict(rows[0])]
+
+
 def judge(
-    called: str, answers: Sequence[Mapping[str, np.ndarray]], network: IdsNetwork, quantize: str | None = None
+    called: str,
+    answers: Sequence[Mapping[str, np.ndarray]],
+    network: IdsNetwork,
+    quantize: str | None = None,
+    asked: Sequence[Mapping[str, np.ndarray]] | None = None,
 ) -> dict[str, float]:
-    """Compares the outputs of an export for `questions` with those of its network in float32.
+    """Compares the outputs of an export for inputs (None: `questions`) with those of its network in float32.
 
     Returns the largest difference of two numbers, and the largest distance of an output in a batch, as in export.json.
     Raises ValueError if the outputs do not agree, or if a number of either is not finite.
     """
-    asked = questions(network)
+    asked = asked or questions(network)
     expected = [{name: value.numpy() for name, value in network(features).items()} for features in asked]
     if not all(np.isfinite(value).all() for outputs in expected for value in outputs.values()):
         raise Mistake("the scores of the model are not finite: its weights are broken; take another checkpoint")

@@ -30,9 +30,16 @@ def built_in_texts(settings: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Returns ordinary, empty, odd and too long texts for the task.json of a model; with masks if it fills them."""
     # The numbers make every window of the long text different.
     sentences = (f"Paris is the capital of France {number}. " for number in range(settings["max_seq_length"]))
-    texts = [*_ORDINARY_TEXTS, *_ODD_TEXTS, "".join(sentences).encode()]
+    return texts_of(settings, [*_ORDINARY_TEXTS, *_ODD_TEXTS, "".join(sentences).encode()])
+
+
+def texts_of(settings: Mapping[str, Any], texts: list[bytes]) -> dict[str, np.ndarray]:
+    """Returns texts as the inputs that the task.json of a model describes; more of them, with masks, if it fills them.
+
+    The second text of a row, and its choices, are the next ones.
+    """
     if ability_of(settings["task"]).has_masks:
-        texts += [text[: len(text) // 2] + _MASK + text[len(text) // 2 :] + _MASK for text in texts]
+        texts = [*texts, *(text[: len(text) // 2] + _MASK + text[len(text) // 2 :] + _MASK for text in texts)]
 
     def moved(number: int) -> list[bytes]:
         return [*texts[number:], *texts[:number]]

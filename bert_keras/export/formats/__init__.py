@@ -1,1 +1,1 @@
-"""The formats SavedModel, ONNX and LiteRT, and quantization."""
+"""The formats SavedModel, ONNX, OpenVINO and LiteRT, and quantization."""

@@ -1,4 +1,4 @@
-"""Converts a network to ONNX or LiteRT, as a separate program.
+"""Converts a network to ONNX, OpenVINO or LiteRT, as a separate program.
 
     python -c SOURCE FORMAT SAVED_MODEL SIGNATURE OUTPUT QUANTIZE
 
@@ -23,14 +23,31 @@ _NUMBERS_OF_8_BITS = {"tiny": _TINY, "largest": np.float32(127), "one": np.float
 UNKNOWN = "no operation for "
 # Ending of the ONNX file before quantization.
 PLAIN = ".plain"
+# Ending of the file with inputs of the network, on which OpenVINO finds the scales of its numbers.
+CALIBRATION = ".npz"
 
 
 def convert(name: str, saved_model: str, signature: str, output: str, quantize: str) -> None:
-    """Converts a signature of a SavedModel to "onnx" or "litert". All arguments are str; quantize may be empty."""
-    {"onnx": _to_onnx, "litert": _to_litert}[name](saved_model, signature, output, quantize)
+    """Converts a signature of a SavedModel to a format. All arguments are str; quantize may be empty."""
+    converters = {"onnx": _to_onnx, "openvino": _to_openvino, "litert": _to_litert}
+    converters[name](saved_model, signature, output, quantize)
 
 
 def _to_onnx(saved_model: str, signature: str, output: str, quantize: str) -> None:
+    model = _onnx_model(saved_model, signature)
+    plain = f"{output}{PLAIN}" if quantize else output
+    with open(plain, "wb") as file:
+        file.write(model.SerializeToString())
+    if quantize:
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        _quantize_products(model.graph)
+        # Each embedding table has one scale.
+        quantize_dynamic(model, output, op_types_to_quantize=["Gather"], weight_type=QuantType.QInt8)
+
+
+def _onnx_model(saved_model: str, signature: str) -> Any:
+    """Returns the ONNX model of a signature of a SavedModel, in float32."""
     import onnx
     import tensorflow as tf
     import tf2onnx
@@ -44,15 +61,7 @@ def _to_onnx(saved_model: str, signature: str, output: str, quantize: str) -> No
     if unknown:
         sys.exit(UNKNOWN + ", ".join(unknown))
     _name_axes(model.graph)
-    plain = f"{output}{PLAIN}" if quantize else output
-    with open(plain, "wb") as file:
-        file.write(model.SerializeToString())
-    if quantize:
-        from onnxruntime.quantization import QuantType, quantize_dynamic
-
-        _quantize_products(model.graph)
-        # Each embedding table has one scale.
-        quantize_dynamic(model, output, op_types_to_quantize=["Gather"], weight_type=QuantType.QInt8)
+    return model
 
 
 def _name_axes(graph: Any) -> None:
@@ -113,6 +122,33 @@ def _round_rows(x: str) -> list[tuple[str, list[str], str, dict[str, Any]]]:
         ("Div", [x, f"{x}/scale"], f"{x}/scaled", {}),
         ("QuantizeLinear", [f"{x}/scaled", "8_bits/one", "8_bits/zero"], f"{x}/8_bits", {}),
     ]
+
+
+def _to_openvino(saved_model: str, signature: str, output: str, quantize: str) -> None:
+    import openvino
+
+    onnx = _onnx_model(saved_model, signature)
+    model = openvino.Core().read_model(onnx.SerializeToString())
+    for port, value in zip((*model.inputs, *model.outputs), (*onnx.graph.input, *onnx.graph.output), strict=True):
+        port.set_names({value.name})
+    if quantize:
+        model = _with_fixed_scales(model, output + CALIBRATION)
+    openvino.save_model(model, output, compress_to_fp16=False)
+
+
+def _with_fixed_scales(model: Any, calibration: str) -> Any:
+    """Returns an OpenVINO model with products in 8 bits, and the scales that suit the inputs in a file."""
+    # Without this, the package reports its use to its makers; it is read when nncf is imported.
+    os.environ["NNCF_CI"] = "1"
+    import nncf
+
+    rows: dict[str, dict[str, np.ndarray]] = {}
+    with np.load(calibration) as file:
+        for place in file.files:
+            number, name = place.split("/")
+            rows.setdefault(number, {})[name] = file[place]
+    texts, kind = nncf.Dataset(list(rows.values())), nncf.ModelType.TRANSFORMER
+    return nncf.quantize(model, texts, model_type=kind, subset_size=len(rows))
 
 
 def _to_litert(saved_model: str, signature: str, output: str, quantize: str) -> None:

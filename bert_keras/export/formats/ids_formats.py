@@ -1,14 +1,17 @@
-"""Writes the network of a model, which takes ids, as an ONNX or LiteRT file."""
+"""Writes the network of a model, which takes ids, as an ONNX, OpenVINO or LiteRT file."""
 
 import logging
 import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from bert_keras.export.checks.agreement import judge, questions
+from bert_keras.export.checks.agreement import batches_of, judge, questions
 from bert_keras.export.formats import converters
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import OPENERS
@@ -17,7 +20,7 @@ from bert_keras.tasks.graph.networks import IdsNetwork
 
 log = logging.getLogger("bert_keras")
 
-_TITLES = {"onnx": "ONNX", "litert": "LiteRT"}
+_TITLES = {"onnx": "ONNX", "openvino": "OpenVINO", "litert": "LiteRT"}
 _SIGNATURE = "ids"
 
 
@@ -27,12 +30,14 @@ def write_ids(
     file: str | os.PathLike,
     quantize: str | None = None,
     plain_file: str | os.PathLike | None = None,
+    calibration: Sequence[Mapping[str, np.ndarray]] = (),
 ) -> dict[str, float]:
-    """Writes an IdsNetwork as "onnx" or "litert", runs the file and compares its outputs with the network.
+    """Writes an IdsNetwork as "onnx", "openvino" or "litert", runs the file and compares its outputs with the network.
 
-    The file has the input and output names of the network, and appears only after the comparison. A LiteRT file has
-    only LiteRT operations, without TensorFlow operations (Flex). quantize is "int8" or None. With
-    quantize, plain_file is where to put the ONNX file without quantization, or None.
+    The file has the input and output names of the network, and appears only after the comparison. An OpenVINO file
+    has its weights beside it, with the ending .bin. A LiteRT file has only LiteRT operations, without TensorFlow
+    operations (Flex). quantize is "int8" or None. With quantize, plain_file is where to put the ONNX file without
+    quantization, or None; and OpenVINO needs calibration, inputs of the network that show the ranges of its numbers.
 
     Returns the result of `judge`.
     """
@@ -42,12 +47,20 @@ def write_ids(
         call = tf.function(lambda features: network(features), autograph=False)
         function = call.get_concrete_function(network.signature)
         tf.saved_model.save(network, str(saved_model), signatures={_SIGNATURE: function})
+        if calibration:
+            rows = enumerate(calibration)
+            arrays: dict[str, Any] = {f"{row}/{key}": value for row, inputs in rows for key, value in inputs.items()}
+            np.savez(f"{written}{converters.CALIBRATION}", **arrays)
         _run_converter(name, str(saved_model), _SIGNATURE, str(written), quantize or "")
         run = OPENERS[name](written)
-        answers = [run(features) for features in questions(network)]
-        agreement = judge(f"the {_TITLES[name]} file of {file.name}", answers, network, quantize)
+        # Fixed scales fit the data that they were found on; numbers of random ids may be far outside.
+        asked = batches_of(calibration) if calibration else questions(network)
+        answers = [run(features) for features in asked]
+        agreement = judge(f"the {_TITLES[name]} file of {file.name}", answers, network, quantize, asked)
         if plain_file:
             pathlib.Path(f"{written}{converters.PLAIN}").replace(plain_file)
+        if name == "openvino":
+            written.with_suffix(".bin").replace(file.with_suffix(".bin"))
         written.replace(file)
     return agreement
 

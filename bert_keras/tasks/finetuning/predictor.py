@@ -52,7 +52,7 @@ class FineTunedPredictor(TaskPredictor[Text, Answer]):
         limits: Limits of the input; None: the defaults.
         labels: other names of the model's labels: a list of all in their order, or a dict such as {"LABEL_0": "bad"}.
         device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
-        format: of an export, "saved_model", "onnx", "litert" or "web"; None: the first of these that it has.
+        format: of an export, "saved_model", "onnx", "openvino", "litert" or "web"; None: the first that it has.
         task, is_pair, words: what the folder of another library may leave open, see `open_model`.
         precision: "float32", "bfloat16" or "float16" for the weights and the products; "auto": bfloat16 if the hardware
             has instructions for it, else float32. Not for an export, which has its own.

@@ -54,7 +54,7 @@ class PretrainedPredictor(TaskPredictor[Text, Answer]):
             vocabulary. The log reports the choice.
         limits: Limits of the input; None: the defaults.
         device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
-        format: of an export, "saved_model", "onnx", "litert" or "web"; None: the first of these that it has.
+        format: of an export, "saved_model", "onnx", "openvino", "litert" or "web"; None: the first that it has.
         model: the attribute `model` of another predictor of the same checkpoint. The two share its encoder in memory;
             only the head of this task is read from the checkpoint. None: the object has its own weights.
         strip_accents: whether texts lose their accents; None: the setting in the model's folder, or else the same as

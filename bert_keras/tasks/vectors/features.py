@@ -86,7 +86,7 @@ class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Featu
         strategy: a `tf.distribute.Strategy` for several devices; None: one device.
         limits: Limits of the input; None: the defaults.
         device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
-        format: of an export, "saved_model", "onnx", "litert" or "web"; None: the first of these that it has.
+        format: of an export, "saved_model", "onnx", "openvino", "litert" or "web"; None: the first that it has.
         model: as in `FillMask`, whose network then also gives the vectors. None: the object has its own weights.
         strip_accents: whether texts lose their accents; None: as in the training of the model.
         precision: as in `FillMask`. The vectors are float32.

