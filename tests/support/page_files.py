@@ -49,7 +49,7 @@ def write_files(page, text, folder):
     for name, make in known.items():
         if name not in built and re.search(rf"(?<![\w/.-]){re.escape(name)}(?![\w-])", text):
             make(folder / name)
-    for name in sorted({match[0] for match in RELEASED.finditer(text)}):
+    for name in sorted({match[0] for match in RELEASED.finditer(text)} - known.keys()):
         write_released(folder / name, NUM_LAYERS.get(page, 1))
 
 
@@ -290,6 +290,7 @@ FILES_OF_PAGES = {
         "tickets.csv": _rows("text,label", lambda n, text, label: [text, f"{label};x" if n % 2 else label], ","),
         "new.csv": _rows("text,label", lambda n, text, label: [text, ("delivery", "product", "return")[n % 3]], ","),
         "medical.txt": _text(SENTENCES),
+        "minilm": _vectors,
     },
     "docs/guides/hugging_face.md": {
         "sentiment_hf": _foreign,
