@@ -154,7 +154,8 @@ def _foreign(path):
 
 
 def _vectors(path):
-    write_fine_tuned(path, SentenceModel(small_config(num_hidden_layers=1)), "vectors", **OF_VECTORS)
+    config = small_config(num_hidden_layers=1, max_position_embeddings=512)
+    write_fine_tuned(path, SentenceModel(config), "vectors", **OF_VECTORS)
 
 
 def _run_of(task, **changes):
