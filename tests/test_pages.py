@@ -203,7 +203,8 @@ def run_program(program, arguments, folder):
     """Runs a program in this process, with flags that shorten it."""
     if not arguments and (ROOT / program).exists():
         return  # a demo, which a test of its own runs, and whose output page_files.py replaces
-    if program.startswith("docs/") or "def main" not in (folder / program).read_text(encoding="utf-8"):
+    text = (folder / program).read_text(encoding="utf-8")
+    if program.startswith("docs/") or not re.search(r"def main|import run_program", text):
         run_in_shell(shlex.join(["python", program, *arguments]), folder)
         return
     changes = SHORTENED.get(program, {})

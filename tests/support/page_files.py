@@ -49,7 +49,7 @@ def write_files(page, text, folder):
     for name, make in known.items():
         if name not in built and re.search(rf"(?<![\w/.-]){re.escape(name)}(?![\w-])", text):
             make(folder / name)
-    for name in sorted({match[0] for match in RELEASED.finditer(text)}):
+    for name in sorted({match[0] for match in RELEASED.finditer(text)} - known.keys()):
         write_released(folder / name, NUM_LAYERS.get(page, 1))
 
 
@@ -154,7 +154,8 @@ def _foreign(path):
 
 
 def _vectors(path):
-    write_fine_tuned(path, SentenceModel(small_config(num_hidden_layers=1)), "vectors", **OF_VECTORS)
+    config = small_config(num_hidden_layers=1, max_position_embeddings=512)
+    write_fine_tuned(path, SentenceModel(config), "vectors", **OF_VECTORS)
 
 
 def _run_of(task, **changes):
@@ -284,7 +285,14 @@ FILES_OF_PAGES = {
     },
     "docs/guides/distillation.md": {"more.csv": _rows("text", lambda n, text, label: [text], ",")},
     "docs/guides/domain_model.md": {"reviews": _folder(a__txt=_text(SENTENCES)), "dev.csv": _LABELLED},
-    "docs/guides/faq.md": {"old_run": _checkpoint("model.ckpt-1000", PretrainingModel)},
+    "docs/guides/faq.md": {
+        "old_run": _checkpoint("model.ckpt-1000", PretrainingModel),
+        "shop": _SHOP,
+        "tickets.csv": _rows("text,label", lambda n, text, label: [text, f"{label};x" if n % 2 else label], ","),
+        "new.csv": _rows("text,label", lambda n, text, label: [text, ("delivery", "product", "return")[n % 3]], ","),
+        "medical.txt": _text(SENTENCES),
+        "minilm": _vectors,
+    },
     "docs/guides/hugging_face.md": {
         "sentiment_hf": _foreign,
         "sentiments.csv": _rows("text,label", lambda n, text, label: [text, label], ","),
