@@ -35,7 +35,8 @@ def connect(settings: Any) -> None:
     """Connects this process to those that the settings name, if any. Call it before JAX looks for devices."""
     if not settings.coordinator_address:
         return
-    place: Any = _place(settings)
+    place = _place(settings)
+    arguments: list[Any] = [*place] if place else []
     import jax
 
     if not jax.distributed.is_initialized():  # by an earlier run of this process
@@ -46,7 +47,7 @@ def connect(settings: Any) -> None:
             meet(*place, _SECONDS_TO_MEET)
         try:
             # "deactivate", because a cluster may know other numbers.
-            jax.distributed.initialize(*place or (), cluster_detection_method="deactivate" if place else None)
+            jax.distributed.initialize(*arguments, cluster_detection_method="deactivate" if place else None)
         except ValueError as error:
             raise Mistake(
                 "{coordinator_address}=auto: JAX finds no cluster of Slurm, Open MPI, Kubernetes or a TPU here ({}); "
