@@ -85,11 +85,20 @@ PLACE = {"coordinator_address": "10.0.0.1:1234", "num_processes": 2, "process_id
     ("changes", "expected"),
     [
         ({"strategy": "one"}, "coordinator_address and strategy=one contradict each other; leave one out"),
-        ({"coordinator_address": "auto"}, "coordinator_address=auto takes num_processes and process_id from the clust"),
-        ({"coordinator_address": "10.0.0.1"}, "coordinator_address=10.0.0.1 is not HOST:PORT or auto, such as"),
-        ({"coordinator_address": "a:99999"}, "coordinator_address=a:99999 is not HOST:PORT"),
-        ({"process_id": None}, "coordinator_address=10.0.0.1:1234 needs num_processes and process_id; give both"),
-        ({"process_id": 2}, "process_id=2, but num_processes=2; the numbers begin with 0, so give one below that"),
+        (
+            {"coordinator_address": "auto"},
+            "coordinator_address=auto, num_processes=2 and process_id=1 do not fit; give",
+        ),
+        (
+            {"coordinator_address": "a"},
+            "coordinator_address=a, num_processes=2 and process_id=1 do not fit; give HOST:PO",
+        ),
+        ({"process_id": None}, "coordinator_address=10.0.0.1:1234, num_processes=2 and process_id=None do not fit"),
+        ({"num_processes": None}, "coordinator_address=10.0.0.1:1234, num_processes=None and process_id=1 do not"),
+        (
+            {"process_id": 2},
+            "coordinator_address=10.0.0.1:1234, num_processes=2 and process_id=2 do not fit; give HOST",
+        ),
     ],
 )
 def test_flags_that_do_not_fit_are_refused(monkeypatch, changes, expected):
@@ -108,7 +117,7 @@ def test_a_cluster_that_is_not_there_is_a_mistake(monkeypatch):
     pytest.importorskip("jax")
     monkeypatch.setattr("keras.backend.backend", lambda: "jax")
 
-    def initialize():
+    def initialize(cluster_detection_method):
         raise ValueError("coordinator_address should be defined.")
 
     monkeypatch.setattr("jax.distributed.initialize", initialize)

@@ -10,6 +10,7 @@ import errno
 import json
 import logging
 import os
+import re
 import socket
 import sys
 import threading
@@ -35,31 +36,30 @@ def connect(settings: Any) -> None:
     if not settings.coordinator_address:
         return
     place = _place(settings)
+    arguments: list[Any] = [*place] if place else []
     import jax
 
     if not jax.distributed.is_initialized():  # by an earlier run of this process
         # Otherwise JAX would catch SIGTERM, which training and `cli.flags.run_main` answer.
         jax.config.update("jax_enable_preemption_service", False)
+        if place:
+            log.info("this is process %d; waiting for all %d processes to start", place[2], place[1])
+            meet(*place, _SECONDS_TO_MEET)
         try:
-            if place is None:
-                log.info("waiting for all processes of the cluster to start")
-                jax.distributed.initialize()
-            else:
-                log.info("this is process %d; waiting for all %d processes to start", place[2], place[1])
-                meet(*place, _SECONDS_TO_MEET)
-                # Without detection, because a cluster may know other numbers.
-                jax.distributed.initialize(*place, cluster_detection_method="deactivate")
-        except (ValueError, RuntimeError) as error:
-            if isinstance(error, Mistake) or "defined" not in str(error) and "must be called before" not in str(error):
-                raise
-            if isinstance(error, RuntimeError):
-                raise Mistake(
-                    "JAX has already computed something in this process, but processes must connect before that; "
-                    "start a new process"
-                ) from error
+            # "deactivate", because a cluster may know other numbers.
+            jax.distributed.initialize(*arguments, cluster_detection_method="deactivate" if place else None)
+        except ValueError as error:
             raise Mistake(
-                "{coordinator_address}=auto: JAX finds no cluster of Slurm, Open MPI, Kubernetes or a TPU here; give "
-                "HOST:PORT of process 0, {num_processes} and {process_id}"
+                "{coordinator_address}=auto: JAX finds no cluster of Slurm, Open MPI, Kubernetes or a TPU here ({}); "
+                "give HOST:PORT of process 0, {num_processes} and {process_id}",
+                error,
+            ) from error
+        except RuntimeError as error:
+            if "must be called before" not in str(error):
+                raise
+            raise Mistake(
+                "JAX has already computed something in this process, but processes must connect before that; start a "
+                "new process"
             ) from error
         from bert_keras.engine.distribution.jax_devices import JaxDevices
 
@@ -90,7 +90,6 @@ def _place(settings: Any) -> tuple[str, int, int] | None:
     address, num_processes, process_id = (
         getattr(settings, name) for name in ("coordinator_address", "num_processes", "process_id")
     )
-    host, _, port = address.rpartition(":")
     if keras.backend.backend() != "jax":
         raise Mistake(
             "{coordinator_address} is for JAX; set KERAS_BACKEND=jax, or leave it out and name TensorFlow's workers in "
@@ -98,21 +97,16 @@ def _place(settings: Any) -> tuple[str, int, int] | None:
         )
     if settings.strategy != "auto":
         raise Mistake("{coordinator_address} and {strategy}={} contradict each other; leave one out", settings.strategy)
-    if address == "auto":
-        if num_processes is None and process_id is None:
-            return None
+    if address == "auto" and num_processes is None and process_id is None:
+        return None
+    is_address = re.fullmatch(r".+:\d{1,5}", address)
+    if not is_address or num_processes is None or process_id is None or process_id >= num_processes:
         raise Mistake(
-            "{coordinator_address}=auto takes {num_processes} and {process_id} from the cluster; leave both out"
-        )
-    if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
-        raise Mistake("{coordinator_address}={} is not HOST:PORT or auto, such as 10.0.0.1:12345", address)
-    if num_processes is None or process_id is None:
-        raise Mistake("{coordinator_address}={} needs {num_processes} and {process_id}; give both", address)
-    if process_id >= num_processes:
-        raise Mistake(
-            "{process_id}={}, but {num_processes}={}; the numbers begin with 0, so give one below that",
-            process_id,
+            "{coordinator_address}={}, {num_processes}={} and {process_id}={} do not fit; give HOST:PORT, the number "
+            "of processes and a number below that, or {coordinator_address}=auto alone",
+            address,
             num_processes,
+            process_id,
         )
     return address, num_processes, process_id
 
