@@ -13,8 +13,8 @@ from machines import SAPPHIRE_RAPIDS, SKYLAKE
 from tiny_classes import texts, write_encoder
 from tiny_exports import write_export
 
-import predict
 from bert_keras import check_labels, train_few_shot, train_ner, train_squad
+from bert_keras.commands import predict
 from bert_keras.mistakes import Mistake
 from bert_keras.prediction import (
     FeatureExtractor,
@@ -223,7 +223,8 @@ def test_labels_of_a_trained_classifier_stay(shop):
 def answers_in_both(run, asked):
     answers = [TextClassifier(run, task="classification", precision=name)(asked) for name in PRECISIONS]
     values = [[list(answer.probabilities.values()) for answer in found] for found in answers]
-    np.testing.assert_allclose(*values, atol=0.01)
+    # Without the instructions, TensorFlow also rounds between a product and its bias, and `auto` is float32.
+    np.testing.assert_allclose(*values, atol=0.01 if find_bfloat16()[0] else 0.02)
     return answers
 
 

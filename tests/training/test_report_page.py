@@ -139,9 +139,10 @@ def test_the_commands_have_the_paths_of_the_user_and_work(finished, capsys, tmp_
     used = ["predict.py", "serve.py", "export_model.py"]
     of_classes = {"single_label": 1, "pairs": 1, "few_shot": 1, "multi_label": 1}
     trainer = PROGRAMS.get(kind, run_classifier)
-    expected = [*used, *([f"{trainer.__name__}.py"] if kind != "rerank" else [])]
+    trainer_file = f"{trainer.__name__.rpartition('.')[2]}.py"
+    expected = [*used, *([trainer_file] if kind != "rerank" else [])]
     expected += ["check_labels.py"] * (kind in ("single_label", "pairs", "few_shot"))
-    expected += [f"{trainer.__name__}.py"] * of_classes.get(kind, 0)
+    expected += [trainer_file] * of_classes.get(kind, 0)
     assert [name for name, *_ in commands][: len(expected)] == expected
     assert f"--model_dir={folder}" in commands[0]
     for name, *arguments in commands:
@@ -149,7 +150,7 @@ def test_the_commands_have_the_paths_of_the_user_and_work(finished, capsys, tmp_
             "serve.py": serve,
             "export_model.py": export_model,
             "check_labels.py": check_labels,
-            f"{trainer.__name__}.py": trainer,
+            trainer_file: trainer,
         }.get(name)
         if program == trainer and "--do_train" in arguments:
             assert math.isfinite(trainer.main([name, *arguments])["loss"])

@@ -21,7 +21,7 @@ ALWAYS_USED = """
     num_warmup_steps objective output_dir pooling precision predict_batch_size predict_file prefix rerank_loss
     run_config save_checkpoints_steps score_column strategy strip_accents task_name text_columns tfds
     train_batch_size train_file use_tpu verbose_logging version_2_with_negative vocab_file warmup_proportion
-    weight_decay_rate
+    weight_decay_rate words
 """
 # Those that some data or models do not use; `Task.no_effect` and the run have the reasons.
 OF_DATA = "freeze_layers layer_decay lora_rank recompute label_smoothing scale max_score word_column tag_column pack"
