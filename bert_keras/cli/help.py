@@ -10,7 +10,7 @@ from absl import flags
 # The flags that begin their groups, in this order.
 _ACTIONS = ("do_train", "do_eval", "do_predict", "dry_run", "verify")
 _FIRST = (*_ACTIONS, "train_file", "input_file", "eval_file", "predict_file", "output_dir", "init_checkpoint")
-# A sentence that says little alone goes on with the next one.
+# The first sentence; "Required." is not one.
 _SENTENCE = re.compile(r"(?:Required\. )?.*?[^.]\.(?= |$)", re.DOTALL)
 
 
@@ -37,8 +37,8 @@ def help_of(values: flags.FlagValues, is_full: bool) -> str:
         text += f"\n{title}:\n{_lines(shown, is_full)}" if shown else ""
     if is_full:
         return f"{text}\nabsl.flags:\n{flags.FlagValues().get_help('  ')}"
-    return text + "\n" + _wrapped(f"--helpfull says more, and has other flags: {', '.join(left)}" if left else
-                                  "--helpfull says more about them.", "", "  ")  # fmt: skip
+    more = f", and has other flags: {', '.join(left)}" if left else " about them."
+    return f"{text}\n{_wrapped(f'--helpfull says more{more}', '', '  ')}"
 
 
 def _is_rare(flag: Any) -> bool:
