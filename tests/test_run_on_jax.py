@@ -160,7 +160,9 @@ def test_a_run_of_one_process_continues_in_four_which_stop_together(flags, tmp_p
 @pytest.mark.slow
 def test_two_processes_fine_tune_evaluate_and_predict_as_one(tmp_path):
     pytest.importorskip("jax")
-    script = "import sys\nimport run_classifier\nrun_classifier.main(['run_classifier.py', *sys.argv[2:]])\n"
+    script = (
+        "import sys\nfrom bert_keras.commands.run_classifier import main\nmain(['run_classifier.py', *sys.argv[2:]])\n"
+    )
     flags = fine_tunings(tmp_path)["run_classifier"] | {"eval_steps": 2, "early_stopping": 5, "ema_decay": 0.9}
     for count, devices in ((1, 4), (2, 2)):
         argv = [f"--{name}={value}" for name, value in {**flags, "output_dir": tmp_path / str(count)}.items()]

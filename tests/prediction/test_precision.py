@@ -208,24 +208,34 @@ def shop(tmp_path_factory):
 
 
 def test_answers_of_a_trained_classifier_hardly_change(shop):
-    exact, near = answers_in_both(shop[0], shop[1][1:120:2])
-    for one, other in zip(exact, near, strict=True):
-        best, second = sorted(one.probabilities.values())[:-3:-1]
-        assert one.label == other.label or best - second < 0.02
+    assert_same_labels(*answers_in_both(shop[0], shop[1][1:120:2]))
 
 
 @pytest.mark.slow  # 600 texts, computed without the instructions
 def test_labels_of_a_trained_classifier_stay(shop):
     exact, near = answers_in_both(*shop)
-    assert np.mean([one.label == other.label for one, other in zip(exact, near, strict=True)]) >= 0.995
+    assert_same_labels(exact, near)
+    if find_bfloat16()[0]:
+        assert np.mean([one.label == other.label for one, other in zip(exact, near, strict=True)]) >= 0.995
+
+
+def assert_same_labels(exact, near):
+    """Only two classes whose probabilities are as close as the tolerance of both may change places."""
+    for one, other in zip(exact, near, strict=True):
+        best, second = sorted(one.probabilities.values())[:-3:-1]
+        assert one.label == other.label or best - second < 2 * tolerance()
 
 
 def answers_in_both(run, asked):
     answers = [TextClassifier(run, task="classification", precision=name)(asked) for name in PRECISIONS]
     values = [[list(answer.probabilities.values()) for answer in found] for found in answers]
-    # Without the instructions, TensorFlow also rounds between a product and its bias, and `auto` is float32.
-    np.testing.assert_allclose(*values, atol=0.01 if find_bfloat16()[0] else 0.02)
+    np.testing.assert_allclose(*values, atol=tolerance())
     return answers
+
+
+def tolerance():
+    """Without the instructions, TensorFlow also rounds between a product and its bias, and `auto` is float32."""
+    return 0.01 if find_bfloat16()[0] else 0.02
 
 
 def test_words_that_move_an_answer_stay(shop, messages):
@@ -269,19 +279,30 @@ def cosines(first, second):
 @pytest.mark.slow  # trains a tagger and a model for questions
 def test_tags_and_spans_of_trained_models_stay(tmp_path):
     options = {"init_checkpoint": ENCODER, "max_seq_length": 128, "verbose": False}
-    tagger = train_ner(SAMPLE / "entities.txt", output_dir=tmp_path / "ner", num_train_epochs=3, **options)
+    tagger = train_ner(SAMPLE / "entities.txt", output_dir=tmp_path / "ner", num_train_epochs=2, **options)
     sentences = (SAMPLE / "entities_dev.txt").read_text().split("\n\n")
     asked = [" ".join(line.split()[0] for line in each.splitlines()) for each in sentences if each.strip()][:60]
     tags = [
         [word.tag for answer in tagger.predictor(precision=name)(asked) for word in answer.words] for name in PRECISIONS
     ]
     assert np.mean([one == other for one, other in zip(*tags, strict=True)]) >= 0.995
-    answerer = train_squad(SAMPLE / "questions.json", output_dir=tmp_path / "squad", num_train_epochs=2, **options)
+    answerer = train_squad(
+        SAMPLE / "questions.json",
+        output_dir=tmp_path / "squad",
+        num_train_epochs=2,
+        version_2_with_negative=True,
+        **options,
+    )
     paragraphs = [
         each
         for article in json.loads((SAMPLE / "questions_dev.json").read_text())["data"]
         for each in article["paragraphs"]
     ]
     asked = [(question["question"], each["context"]) for each in paragraphs for question in each["qas"]][:60]
-    spans = [[answer.answer for answer in answerer.predictor(precision=name)(asked)] for name in PRECISIONS]
-    assert np.mean([one == other for one, other in zip(*spans, strict=True)]) >= 0.95
+    exact, near = (answerer.predictor(precision=name)(asked) for name in PRECISIONS)
+    found = [[answer.probability for answer in answers] for answers in (exact, near)]
+    np.testing.assert_allclose(*found, atol=tolerance())
+    for one, other in zip(exact, near, strict=True):
+        best, second = [*(span.probability for span in one.n_best), 0.0, 0.0][:2]
+        is_near = best - second < 2 * tolerance() or abs(one.null_odds - one.null_threshold) < 0.1
+        assert one.text == other.text or is_near
