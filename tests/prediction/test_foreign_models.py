@@ -334,7 +334,7 @@ class TestTraining:
         return path
 
     def test_the_head_stays_with_the_order_of_its_labels(self, rows, tmp_path):
-        from bert_keras.commands import run_classifier
+        from training_programs import run_classifier
 
         folder = write_foreign(tmp_path / "start", "classification", id2label={"0": "good", "1": "bad", "2": "fair"})
         flags = [f"--init_checkpoint={folder}", "--max_seq_length=16"]
@@ -346,7 +346,7 @@ class TestTraining:
         assert open_model(tmp_path / "trained").labels == ["good", "bad", "fair"]
 
     def test_a_head_of_one_number_is_evaluated_as_its_kind(self, tmp_path):
-        from bert_keras.commands import run_classifier
+        from training_programs import run_classifier
 
         folder = write_foreign(tmp_path / "start", "regression", architecture=CLASSIFIER)
         rows = tmp_path / "rows.csv"
@@ -360,7 +360,7 @@ class TestTraining:
         assert found["mae"] == pytest.approx(np.abs(np.subtract(values, [1.5, 0.5])).mean(), abs=1e-5)
 
     def test_a_head_of_one_number_is_a_reranker_for_the_program_of_rerankers(self, tmp_path):
-        from bert_keras.commands import run_reranker
+        from training_programs import run_reranker
 
         folder = write_foreign(tmp_path / "start", "regression", architecture=CLASSIFIER)
         rows = tmp_path / "rows.csv"
@@ -374,7 +374,7 @@ class TestTraining:
             assert float(score) == pytest.approx(expected[text], abs=1e-5)
 
     def test_a_tagger_is_evaluated(self, tmp_path):
-        from bert_keras.commands import run_ner
+        from training_programs import run_ner
 
         tags = {"id2label": {str(number): tag for number, tag in enumerate(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])}}
         folder = write_foreign(tmp_path / "start", "token_classification", **tags)
