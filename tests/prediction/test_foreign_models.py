@@ -111,23 +111,19 @@ def test_the_words_of_a_tagger_are_those_of_its_tokenizer(tmp_path):
     with pytest.raises(Mistake, match="words is for taggers, and .* for classification; leave it out"):
         open_model(write_foreign(tmp_path / "texts", "classification"), words="conll")
     make, settings = FINE_TUNED["token_classification"]
-    run = write_fine_tuned(tmp_path / "run", make(), "token_classification", **settings, words="conll")
+    run = write_fine_tuned(tmp_path / "run", make(), "token_classification", **settings | {"words": "conll"})
     assert len(open_model(run)(text).words) == 4
     with pytest.raises(Mistake, match="words=transformers, but .* has conll; leave it out"):
         open_model(run, words="transformers")
-    old = write_fine_tuned(tmp_path / "old", make(), "token_classification", **settings)
-    assert "words" not in json.loads((old / "model" / "task.json").read_text())
-    assert open_model(old, words="conll")(text) == open_model(old)(text)
-    with pytest.raises(Mistake, match="words=transformers, but .* has conll; leave it out"):
-        open_model(old, words="transformers")
-    run = write_fine_tuned(tmp_path / "run", make(), "token_classification", **settings, words="spacy")
+    assert open_model(run, words="conll")(text) == open_model(run)(text)
+    run = write_fine_tuned(tmp_path / "run", make(), "token_classification", **settings | {"words": "spacy"})
     with pytest.raises(Mistake, match='words is "spacy", but must be "conll" or "transformers"; take'):
         open_model(run)
 
 
 def test_a_converted_tagger_says_its_words(tmp_path):
     make, settings = FINE_TUNED["token_classification"]
-    run = write_fine_tuned(tmp_path / "run", make(), "token_classification", **settings, words="conll")
+    run = write_fine_tuned(tmp_path / "run", make(), "token_classification", **settings | {"words": "conll"})
     text = "he was in New-York/London"
     expected = open_model(run)(text)
     for source, format_ in ("run", "safetensors"), ("safetensors", "tensorflow"):
