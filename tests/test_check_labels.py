@@ -6,10 +6,10 @@ import re
 import numpy as np
 import pytest
 from tiny_classes import table_in, texts, write_encoder, write_rows, write_start
+from training_programs import check_labels as program
 
 from bert_keras import check_labels
 from bert_keras.cli.flags import run_main
-from bert_keras.commands import check_labels as program
 from bert_keras.programs import label_checks
 from bert_keras.programs.calls import TrainedModel
 from bert_keras.programs.suspects import are_confident, choose_next

@@ -13,10 +13,11 @@ from eager import without_graphs
 from fine_tuned_models import OF_ANSWERS, OF_TAGS, OF_TEXTS, TAGS, random_answerer, random_classifier, write_fine_tuned
 from known_models import TOKENS, make_config, randomise, small_config, write_model
 from states import assert_bit_equal, weights_in
+from training_programs import run_classifier, run_ner, run_squad
 from training_runs import rows_of, stop_after
 
 from bert_keras import train_classifier
-from bert_keras.commands import convert_checkpoint, export_model, predict, run_classifier, run_ner, run_squad
+from bert_keras.commands import convert_checkpoint, export_model, predict
 from bert_keras.export.run_folder import read_run, reopen_evaluation
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import PretrainingModel, TokenClassifierModel
@@ -37,7 +38,7 @@ WITHOUT_LAYERS = dict.fromkeys(OF_LAYERS)
 def call(program, flags, *actions):
     given = {name: value for name, value in flags.items() if value is not None}
     argv = [*(f"--{action}" for action in actions), *(f"--{name}={value}" for name, value in given.items())]
-    return program.main([f"{program.__name__.rpartition('.')[2]}.py", *argv])
+    return program.main([f"{program.name}.py", *argv])
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def folder(tmp_path_factory):
         ),
         (run_squad, random_answerer(**one_layer), "question_answering", OF_ANSWERS),
     ):
-        write_fine_tuned(folder / program.__name__.rpartition(".")[2], model, task, **settings)
+        write_fine_tuned(folder / program.name, model, task, **settings)
     other = shutil.copytree(folder / "run_classifier" / "model", folder / "other")
     (other / "vocab.txt").write_text("".join(f"{token}\n" for token in [*TOKENS[:-1], "new"]))
     keras.utils.set_random_seed(2)
@@ -91,7 +92,7 @@ def flags_of(folder):
             run_ner: {"train_file": folder / "tags.txt", "max_seq_length": 16, **TEACHER_ONLY},
             run_squad: {"train_file": folder / "train.json", **WINDOWS, **TEACHER_ONLY},
         }
-        start = {"teacher": folder / program.__name__.rpartition(".")[2], "init_checkpoint": folder / "student"}
+        start = {"teacher": folder / program.name, "init_checkpoint": folder / "student"}
         return SHORT | data[program] | start
 
     return flags_of
@@ -112,7 +113,7 @@ def assert_came_closer(folder):
     assert float(rows[-1]["soft_loss"]) < 0.9 * float(rows[0]["soft_loss"])
 
 
-@pytest.mark.parametrize("program", [run_ner, run_squad], ids=lambda program: program.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("program", [run_ner, run_squad], ids=lambda program: program.name)
 @pytest.mark.usefixtures("no_graphs")
 def test_a_student_of_each_program_comes_closer_to_its_teacher(flags_of, program, tmp_path):
     call(program, flags_of(program) | {"output_dir": tmp_path / "out"}, "do_train")

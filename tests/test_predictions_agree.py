@@ -14,8 +14,8 @@ from fine_tuned_models import (
 )
 from known_models import random_model, write_model
 from tiny_squad import write_squad
+from training_programs import run_classifier, run_ner, run_squad
 
-from bert_keras.commands import run_classifier, run_ner, run_squad
 from bert_keras.modeling import TokenClassifierModel
 from bert_keras.prediction import open_model
 
@@ -28,7 +28,7 @@ TEXTS = ["he was hungry", f"so {LETTERS} he ate {LETTERS}", "she walks", "the ca
 
 def predict(program, run, file):
     """Writes the prediction files of a fine-tuned model into its run folder."""
-    name = program.__name__.rpartition(".")[2]
+    name = program.name
     program.main([f"{name}.py", "--do_predict", f"--predict_file={file}", f"--output_dir={run}"])
 
 

@@ -12,9 +12,10 @@ import keras
 import numpy as np
 import pytest
 from tiny_classes import FILLERS, results_in, run, table_in, texts, write_mrpc, write_rows, write_start, write_texts
+from training_programs import run_classifier
 
 from bert_keras.cli.flags import run_main
-from bert_keras.commands import predict, run_classifier
+from bert_keras.commands import predict
 from bert_keras.modeling import open_checkpoint
 from bert_keras.programs import demo
 from bert_keras.tasks.finetuning.model_dir import is_model_of

@@ -8,9 +8,9 @@ import keras
 import numpy as np
 import pytest
 from known_models import TOKENS, make_config, write_model
+from training_programs import run_ner
 
 from bert_keras.cli.flags import run_main
-from bert_keras.commands import run_ner
 from bert_keras.modeling import PretrainingModel, open_checkpoint
 from bert_keras.tasks.tagging.task import TokenClassification
 

@@ -17,13 +17,13 @@ from states import assert_bit_equal, weights_in
 from tiny_classes import VOCABULARY, texts, write_texts
 from tiny_squad import VOCABULARY as SQUAD_VOCABULARY
 from tiny_squad import paragraphs, write_squad
+from training_programs import run_classifier, run_ner, run_sentence_vectors, run_squad
 from training_runs import assert_near, rows_of, stop_after
 from workers import KILL, NOTHING, PRETRAIN, STOP, run_workers
 
-from bert_keras.commands import run_classifier, run_ner, run_sentence_vectors, run_squad
 from bert_keras.modeling import PretrainingModel, save_checkpoint, weights_by_name
 
-PROGRAMS = {program.PROGRAM.name: program for program in (run_classifier, run_ner, run_sentence_vectors, run_squad)}
+PROGRAMS = {program.name: program for program in (run_classifier, run_ner, run_sentence_vectors, run_squad)}
 
 
 def run_on_jax(tmp_path, *command_lines, step=0, number=0, num_devices=1):
@@ -161,7 +161,8 @@ def test_a_run_of_one_process_continues_in_four_which_stop_together(flags, tmp_p
 def test_two_processes_fine_tune_evaluate_and_predict_as_one(tmp_path):
     pytest.importorskip("jax")
     script = (
-        "import sys\nfrom bert_keras.commands.run_classifier import main\nmain(['run_classifier.py', *sys.argv[2:]])\n"
+        "import sys\nfrom bert_keras.programs.command import PROGRAMS\n"
+        "PROGRAMS['run_classifier'].main(['run_classifier.py', *sys.argv[2:]])\n"
     )
     flags = fine_tunings(tmp_path)["run_classifier"] | {"eval_steps": 2, "early_stopping": 5, "ema_decay": 0.9}
     for count, devices in ((1, 4), (2, 2)):

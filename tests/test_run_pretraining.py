@@ -19,9 +19,9 @@ import tensorflow as tf
 from eager import without_graphs
 from pretraining_runs import make_files, run
 from states import assert_bit_equal, weights_in
+from training_programs import run_pretraining
 from training_runs import assert_near, rows_of
 
-from bert_keras.commands import run_pretraining
 from bert_keras.data_prep.text.vocabulary_files import tokenizer_config_text
 from bert_keras.engine.distribution import tpu
 from bert_keras.engine.evaluation_pass import Evaluator

@@ -12,9 +12,10 @@ from rounding import assert_close
 from states import assert_bit_equal, weights_in
 from tiny_classes import write_rows
 from tiny_squad import write_squad
+from training_programs import run_classifier, run_ner, run_squad
 from training_runs import assert_near, rows_of
 
-from bert_keras.commands import convert_checkpoint, run_classifier, run_ner, run_squad
+from bert_keras.commands import convert_checkpoint
 from bert_keras.data_prep.create_pretraining_data import main as build_records
 from bert_keras.modeling import ReplacedTokenModel, load_weights, open_checkpoint, weights_by_name
 from bert_keras.modeling.objectives import replaced_tokens
@@ -124,7 +125,7 @@ def test_every_program_of_fine_tuning_starts_from_the_run(trained, tmp_path, cap
         (run_squad, f"--train_file={data}", "--max_query_length=4"),
     )
     for number, (program, *given) in enumerate(programs):
-        program.main([program.__name__.rpartition(".")[2], *given, *start, f"--output_dir={tmp_path / str(number)}"])
+        program.main([program.name, *given, *start, f"--output_dir={tmp_path / str(number)}"])
         output = " ".join(capsys.readouterr().out.split())
         assert "unused: cls/replaced_token/" in output
         assert "generator" not in output

@@ -13,10 +13,10 @@ from pretraining_runs import argv_of, assert_continues, run
 from states import weights_in
 from tiny_bert import make_config
 from tiny_squad import write_squad
+from training_programs import run_classifier, run_ner, run_pretraining, run_sentence_vectors, run_squad
 from training_runs import assert_near, rows_of
 
 from bert_keras.cli.flags import run_main
-from bert_keras.commands import run_classifier, run_ner, run_pretraining, run_sentence_vectors, run_squad
 from bert_keras.data_prep.create_pretraining_data import main
 from bert_keras.prediction import FillMask, SentenceScorer
 
@@ -121,8 +121,8 @@ import sys
 import tensorflow as tf
 [processor] = tf.config.list_physical_devices("CPU")
 tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * 2)
-from bert_keras.commands import run_pretraining
-run_pretraining.main(sys.argv[1:])
+from bert_keras.programs.command import PROGRAMS
+PROGRAMS["run_pretraining"].main(sys.argv[1:])
 """
 
 
@@ -159,7 +159,7 @@ def test_the_head_is_ignored_after_pretraining(plain, tmp_path, capsys):
         argv = [f"--train_file={tmp_path / data}", f"--output_dir={output}", *shared]
         argv += ["--max_query_length=6"] if program is run_squad else []
         capsys.readouterr()
-        program.main([f"{program.__name__.rpartition('.')[2]}.py", *argv])
+        program.main([f"{program.name}.py", *argv])
         printed = " ".join(capsys.readouterr().out.split())
         assert "unused: " in printed
         assert "cls/span_boundary/output_bias" in printed

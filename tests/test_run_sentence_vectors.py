@@ -7,11 +7,12 @@ import keras
 import numpy as np
 import pytest
 from known_models import TOKENS, make_config, write_model
+from training_programs import run_sentence_vectors
 from training_runs import rows_of, stop_after
 
 from bert_keras import open_model, train_sentence_vectors
 from bert_keras.cli.flags import run_main
-from bert_keras.commands import predict, run_sentence_vectors
+from bert_keras.commands import predict
 from bert_keras.modeling import PretrainingModel, SentenceModel, open_checkpoint
 
 WORDS = ["paris", "london", "france", "he", "she", "walking", "hungry", "capital"]

@@ -13,8 +13,9 @@ from tiny_exports import FORMATS, converters_in_this_process, write_export, writ
 from tiny_squad import write_squad
 from tiny_variants import SWITCHES
 from tiny_web import runtime_package
+from training_programs import run_classifier, run_ner, run_squad
 
-from bert_keras.commands import convert_checkpoint, run_classifier, run_ner, run_squad
+from bert_keras.commands import convert_checkpoint
 from bert_keras.export.api import export_model
 from bert_keras.export.checks.web_check import answers_in_node
 from bert_keras.export.choices import PLACES

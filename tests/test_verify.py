@@ -13,9 +13,9 @@ import tensorflow as tf
 from eager import without_graphs
 from pretraining_runs import argv_of, make_files
 from tiny_classes import run, write_start, write_texts
+from training_programs import run_classifier, run_pretraining
 from training_runs import stop_after
 
-from bert_keras.commands import run_classifier, run_pretraining
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling import open_checkpoint, save_checkpoint
 
@@ -47,7 +47,7 @@ def out(classifier, tmp_path):
 
 
 def verify(program, folder, *more):
-    return program.main([f"{program.__name__.rpartition('.')[2]}.py", "--verify", f"--output_dir={folder}", *more])
+    return program.main([f"{program.name}.py", "--verify", f"--output_dir={folder}", *more])
 
 
 def state_of(folder):

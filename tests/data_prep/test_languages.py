@@ -11,8 +11,8 @@ import pytest
 from guards import at_least
 from tiny_bert import make_config
 from tiny_data import examples_of
+from training_programs import run_pretraining
 
-from bert_keras.commands import run_pretraining
 from bert_keras.data_prep import build_vocab, create_pretraining_data
 from bert_keras.data_prep.text.decoding import join_tokens
 from bert_keras.data_prep.text.tokenization import FullTokenizer

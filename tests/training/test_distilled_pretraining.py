@@ -5,10 +5,11 @@ import pytest
 from pretraining_runs import argv_of, assert_continues, make_files, run
 from states import weights_in
 from tiny_bert import make_config, make_model
+from training_programs import run_pretraining
 from training_runs import rows_of
 
 from bert_keras.cli.flags import run_main
-from bert_keras.commands import convert_checkpoint, run_pretraining
+from bert_keras.commands import convert_checkpoint
 from bert_keras.modeling import PretrainingModel, load_weights, save_checkpoint, weights_by_name
 
 TEACHER = make_config(num_hidden_layers=4)

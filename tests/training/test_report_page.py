@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from report_pages import ReportPage, page_in
 from tiny_classes import run, table_in, texts, write_encoder, write_mrpc, write_rows, write_start
+from training_programs import check_labels, run_classifier, run_few_shot, run_reranker
 
 from bert_keras import train_classifier
 from bert_keras.cli.flags import parse
-from bert_keras.commands import check_labels, export_model, predict, run_classifier, run_few_shot, run_reranker, serve
+from bert_keras.commands import export_model, predict, serve
 from bert_keras.engine.report import in_words
 from bert_keras.evaluation.intervals import wilson
 from bert_keras.runs.run_dir import RunDir

@@ -41,8 +41,8 @@ def read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingRe
     eval_records = open_records(settings.eval_file, *lengths) if settings.eval_file else None
     if eval_records:
         check_same_vocabulary(records.files[0], records.metadata, eval_records.files[0], eval_records.metadata)
-        trained = {*map(paths.identity, records.files)}
-        seen = sorted(file for file in eval_records.files if paths.identity(file) in trained)
+        trained = {*map(paths.file_id, records.files)}
+        seen = sorted(file for file in eval_records.files if paths.file_id(file) in trained)
         if seen and settings.input_file:
             log.warning("%s is also training data; its metrics say little about other text", ", ".join(seen))
     if tokens:

@@ -17,6 +17,17 @@ class PretrainingSettings(DistillationSettings, RunSettings):
     """The settings of run_pretraining.py."""
 
     title = "Pre-training"
+    usage = """
+    Pre-trains BERT with masked LM and next sentence prediction on record files of examples.
+
+        python data_prep/create_pretraining_data.py --input_file=text.txt --vocab_file=vocab.txt \\
+            --output_file=train.tfrecord
+        python run_pretraining.py --do_train --do_eval --bert_config_file=bert_config.json --output_dir=model \\
+            --input_file=train.tfrecord --eval_file=held_out.tfrecord
+
+    Without any flag, the program runs a demo from text to model in about two minutes. To resume an interrupted run, run
+    the same command again. The flags of the original BERT keep their names, defaults and meaning.
+    """
 
     bert_config_file: str = free("Required. Config of the model: a file, or the name of a released model.", REQUIRED)
     input_file: str | None = free("Records to train on: paths and patterns, separated by commas.", None)
