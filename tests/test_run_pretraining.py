@@ -212,6 +212,10 @@ def test_damaged_records_are_named_when_they_are_packed_or_evaluated(files, agai
         run({**again, "eval_file": path}, do_train=False, eval_steps=0)
 
 
+def without_config(flags):
+    return {name: value for name, value in flags.items() if name != "bert_config_file"}
+
+
 @pytest.mark.usefixtures("no_graphs")
 def test_a_model_is_evaluated_and_trained_from_the_weights_of_the_original_bert(
     files, golden_dir, write_records, capsys
@@ -222,7 +226,8 @@ def test_a_model_is_evaluated_and_trained_from_the_weights_of_the_original_bert(
     # The evaluation leaves the folder free for training.
     run(flags, do_eval=True)
     assert "loaded 46 of 46 weights" in capsys.readouterr().out
-    run(flags, do_train=True, num_train_steps=1, num_warmup_steps=0)
+    # The folder of the checkpoint has the config, too.
+    run(without_config(flags), do_train=True, num_train_steps=1, num_warmup_steps=0)
     start, weights = open_checkpoint(golden / "bert_model.ckpt"), weights_in(files["output_dir"])
     for name in start.names:
         # One update moves a weight by at most the rate times 0.1 / sqrt(0.001), and the decay.
@@ -239,6 +244,10 @@ def test_checkpoints_and_configs_that_do_not_match_are_refused(files, golden_dir
     write_records(files["input_file"], 8, vocab_size=211)
     flags = {**files, "bert_config_file": golden / "bert_config.json", "do_eval": True}
     flags["init_checkpoint"] = tmp_path / "encoder" / "encoder.ckpt"
+    with pytest.raises(
+        FileNotFoundError, match="encoder has no bert_config.json or config.json; put it there, or give"
+    ):
+        run(without_config(flags))
     message = "encoder.ckpt lacks 7 of the model's 46 weights: cls/.*; take a checkpoint .* or give allow_"
     with pytest.raises(ValueError, match=message):
         run(flags)

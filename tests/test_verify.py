@@ -71,6 +71,17 @@ def test_the_last_steps_of_a_run_give_the_same_numbers(out, capsys):
     assert state_of(out.parent) == before  # and no folder is left
 
 
+def test_one_of_several_processes_is_refused(out, monkeypatch):
+    message = "^verify repeats the steps in one process, but this is one of several; start it once, without coordinator"
+    with pytest.raises(Mistake, match=message):
+        verify(run_classifier, out, "--coordinator_address=127.0.0.1:4000", "--num_processes=2", "--process_id=0")
+    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    with pytest.raises(Mistake, match=message):
+        verify(run_classifier, out)
+    assert verify(run_classifier, out, "--strategy=one") is None
+
+
 def test_a_run_with_one_checkpoint_is_repeated_from_the_start(out, capsys):
     for step in (4, 8):
         for path in out.glob(f"model.ckpt-{step}.*"):
