@@ -10,8 +10,8 @@ from bert_keras.data_prep.records.reading import (
 )
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.mistakes import Mistake
-from bert_keras.modeling import BertConfig, check_vocabulary, with_vocab_size
 from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.modeling import BertConfig, check_vocabulary, with_vocab_size
 from bert_keras.modeling.checkpoints.hugging_face_config import given_config
 from bert_keras.modeling.objectives.replaced_tokens import generator_config
 from bert_keras.storage import paths
