@@ -244,9 +244,7 @@ def test_checkpoints_and_configs_that_do_not_match_are_refused(files, golden_dir
     write_records(files["input_file"], 8, vocab_size=211)
     flags = {**files, "bert_config_file": golden / "bert_config.json", "do_eval": True}
     flags["init_checkpoint"] = tmp_path / "encoder" / "encoder.ckpt"
-    with pytest.raises(
-        FileNotFoundError, match="encoder has no bert_config.json or config.json; put it"
-    ):
+    with pytest.raises(FileNotFoundError, match="encoder has no bert_config.json or config.json; put it"):
         run(without_config(flags))
     message = "encoder.ckpt lacks 7 of the model's 46 weights: cls/.*; take a checkpoint .* or give allow_"
     with pytest.raises(ValueError, match=message):
