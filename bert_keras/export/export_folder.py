@@ -38,8 +38,9 @@ def write_export(
     """Writes an export of a Source into an empty folder, and compares it with the model.
 
     max_loss is the share of its metric that `quantize` may cost. check_texts are the texts to check the SavedModel with
-    (see `read_check_texts`); None for built-in texts. web_package is the result of `find_package`, for the format "web". Returns the contents of export.json. Raises
-    ValueError if a format does not support the model, if its outputs differ, or if its metric loses more.
+    (see `read_check_texts`); None for built-in texts. web_package is the result of `find_package`, for the format
+    "web". Returns the contents of export.json. Raises ValueError if a format does not support the model, if its outputs
+    differ, or if its metric loses more.
     """
     source.write_model_files(folder)
     entries, answer = {}, {}
