@@ -260,7 +260,7 @@ def learning(tmp_path_factory):
 @pytest.mark.parametrize(
     ("program", "metric"),
     [(run_classifier, "accuracy"), (run_ner, "f1"), (run_squad, "f1")],
-    ids=lambda each: getattr(each, "__name__", each),
+    ids=lambda each: getattr(each, "name", each),
 )
 def test_a_student_learns_what_its_teacher_knows(learning, program, metric, tmp_path):
     flags, actions = learning[program], ("do_train",) if program is run_squad else ("do_train", "do_eval")
@@ -305,7 +305,7 @@ def test_labels_and_layers_and_texts_together(learning, folder, flags_of, tmp_pa
 def test_an_export_teaches_like_the_model(folder, flags_of, tmp_path, monkeypatch):
     export, flags = tmp_path / "export", flags_of(run_classifier) | WITHOUT_LAYERS
     arguments = {"model_dir": folder / "run_classifier", "export_dir": export, "format": "onnx"}
-    call(export_model, arguments)
+    export_model.main(["export_model.py", *(f"--{name}={value}" for name, value in arguments.items())])
     for name, changes in (("model", {}), ("export", {"teacher": export})):
         call(run_classifier, flags | changes | {"output_dir": tmp_path / f"by_{name}"}, "do_train")
     of_model, of_export = (weights_in(tmp_path / f"by_{name}" / "model") for name in ("model", "export"))

@@ -155,7 +155,7 @@ def test_the_head_is_ignored_after_pretraining(plain, tmp_path, capsys):
         run_sentence_vectors: "pairs.tsv",
     }
     for program, data in programs.items():
-        output = tmp_path / program.__name__.rpartition(".")[2]
+        output = tmp_path / program.name
         argv = [f"--train_file={tmp_path / data}", f"--output_dir={output}", *shared]
         argv += ["--max_query_length=6"] if program is run_squad else []
         capsys.readouterr()
