@@ -278,10 +278,10 @@ def cosines(first, second):
 
 @pytest.mark.slow  # trains a tagger and a model for questions
 def test_tags_and_spans_of_trained_models_stay(tmp_path):
-    options = {"init_checkpoint": ENCODER, "max_seq_length": 128, "verbose": False}
-    tagger = train_ner(SAMPLE / "entities.txt", output_dir=tmp_path / "ner", num_train_epochs=2, **options)
+    options = {"init_checkpoint": ENCODER, "max_seq_length": 48, "verbose": False, "max_steps": 24}
+    tagger = train_ner(SAMPLE / "entities.txt", output_dir=tmp_path / "ner", **options)
     sentences = (SAMPLE / "entities_dev.txt").read_text().split("\n\n")
-    asked = [" ".join(line.split()[0] for line in each.splitlines()) for each in sentences if each.strip()][:60]
+    asked = [" ".join(line.split()[0] for line in each.splitlines()) for each in sentences if each.strip()][:40]
     tags = [
         [word.tag for answer in tagger.predictor(precision=name)(asked) for word in answer.words] for name in PRECISIONS
     ]
@@ -289,7 +289,8 @@ def test_tags_and_spans_of_trained_models_stay(tmp_path):
     answerer = train_squad(
         SAMPLE / "questions.json",
         output_dir=tmp_path / "squad",
-        num_train_epochs=2,
+        max_query_length=16,
+        doc_stride=24,
         version_2_with_negative=True,
         **options,
     )
@@ -298,7 +299,7 @@ def test_tags_and_spans_of_trained_models_stay(tmp_path):
         for article in json.loads((SAMPLE / "questions_dev.json").read_text())["data"]
         for each in article["paragraphs"]
     ]
-    asked = [(question["question"], each["context"]) for each in paragraphs for question in each["qas"]][:60]
+    asked = [(question["question"], each["context"]) for each in paragraphs for question in each["qas"]][:20]
     exact, near = (answerer.predictor(precision=name)(asked) for name in PRECISIONS)
     found = [[answer.probability for answer in answers] for answers in (exact, near)]
     np.testing.assert_allclose(*found, atol=tolerance())
