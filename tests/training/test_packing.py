@@ -126,7 +126,6 @@ class Short(MadeUp):
     ("kind", "given", "is_packed"),
     [
         (Short, {}, True),
-        (Short, {"pack": "auto"}, True),
         (MadeUp, {}, False),  # rows that would hardly be fewer
         (Short, {"pack": False}, False),
         (Short, {"gradient_accumulation_steps": 8}, False),  # each part is a row of its own
@@ -142,7 +141,7 @@ def test_examples_share_rows_by_default_if_they_can_and_it_is_less_work(
 @pytest.mark.usefixtures("no_graphs")
 @pytest.mark.parametrize("kind", [Short, MadeUp])
 def test_a_run_that_resumes_keeps_its_decision(start, tmp_path, capsys, kind):
-    flags = {"init_checkpoint": start, "num_train_epochs": 3, "do_eval": False}
+    flags = {"init_checkpoint": start, "num_train_epochs": 1, "do_eval": False}
     with pytest.MonkeyPatch.context() as patch:
         stop_after(patch, 1)
         run(kind(), tmp_path / "run", **flags)
@@ -160,7 +159,6 @@ def test_a_task_that_cannot_be_packed_is_not_packed_by_default(start, tmp_path, 
     task = Short()
     task.no_effect = {"pack": "its rows are one"}
     run(task, tmp_path / "run", init_checkpoint=start, max_steps=1, do_eval=False)
-    run(task, tmp_path / "other", init_checkpoint=start, max_steps=1, do_eval=False, pack=False)
     assert "packing:" not in capsys.readouterr().out
 
 
