@@ -55,6 +55,7 @@ def flags(tmp_path, tiny_config, write_records):
 @pytest.mark.slow
 def test_a_killed_run_continues_bit_by_bit(flags, tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_ENABLE_COMPILATION_CACHE", "false")  # each run compiles, as those of users do
+    flags["do_eval"] = False  # the test of two processes evaluates
     whole, killed = (argv_of(flags, output_dir=tmp_path / name, jit=True) for name in ("whole", "killed"))
     run_on_jax(tmp_path, whole)
     run_on_jax(tmp_path, killed, step=6, number=signal.SIGKILL)
