@@ -128,6 +128,7 @@ def test_texts_of_the_user_are_escaped(finished):
         assert any(text.startswith(SCRIPT) for text in page.texts["Longest texts"])
 
 
+@pytest.mark.parametrize("finished", ["single_label", "multi_label", "few_shot", "rerank"], indirect=True)
 def test_the_commands_have_the_paths_of_the_user_and_work(finished, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     kind, folder, flags, _ = finished
