@@ -175,18 +175,6 @@ def test_no_two_files_import_each_other():
     assert left == {}
 
 
-def test_no_two_folders_of_data_prep_import_each_other():
-    left = collections.defaultdict(set)
-    for module, names in imports().items():
-        folders = [name.split(".")[1] for name in (module, *names) if re.match(r"data_prep\.\w+", name)]
-        if module.startswith("data_prep."):
-            left[folders[0]].update(folders[1:])
-    left = {folder: others - {folder} for folder, others in at_least(5, left.items())}
-    while free := {folder for folder, others in left.items() if not others}:
-        left = {folder: others - free for folder, others in left.items() if folder not in free}
-    assert left == {}
-
-
 def test_everything_is_imported_as_a_part_of_bert_keras():
     """Importing a folder by its bare name would load it a second time; `studies` has no other name."""
     names = [rf"bert_keras\.{name}" if name == "studies" else name for name in FLOORS]

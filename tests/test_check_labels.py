@@ -189,6 +189,7 @@ def test_only_equal_texts_are_duplicates(encoder, rows, tmp_path):
     assert not {text for text, _ in unlike} & {one.text for one in check.duplicates}
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_folds_are_fine_tuned_once(rows, tmp_path):
     start = write_start(tmp_path / "start")
     data = write_rows(tmp_path / "train.csv", "text,label", rows[:24], ",")

@@ -36,7 +36,10 @@ SHORTENED = {
         "NUM_STEPS, STEPS_A_ROUND = 240, 20": "NUM_STEPS, STEPS_A_ROUND = 20, 5",
         "NUM_STEPS, STEPS_A_ROUND = 450, 45": "NUM_STEPS, STEPS_A_ROUND = 20, 5",
     },
-    "your_own_csv": {"num_train_epochs=2,": "num_train_epochs=0.1,"},
+    "your_own_csv": {
+        "num_train_epochs=2,": "num_train_epochs=0.1,",
+        'export_model(run, export_dir=f"{run}_export")': 'export_model(run, export_dir=f"{run}_export", format="onnx")',
+    },
 }
 NEEDED = {
     **dict.fromkeys(("nbclient", "nbformat", "ipykernel"), "pip install -e '.[examples]'"),

@@ -244,6 +244,7 @@ def test_what_is_not_a_kind_of_labels_is_told_its_program(kind, message, capsys)
     assert capsys.readouterr().err == expected
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_the_first_update_with_bias_correction_has_the_length_of_the_learning_rate(files, tmp_path):
     """Without it, it is 3.16 times as long: `m` is 0.1 g, and the root of `v` 0.0316 |g|."""
     changes = []

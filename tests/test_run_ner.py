@@ -105,6 +105,7 @@ def test_training_learns_the_tags_and_leaves_what_it_promises(run, data_dir, tmp
     assert other == metrics
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_an_encoder_that_the_task_freezes_stays_as_it_is(run, start, tmp_path, monkeypatch):
     monkeypatch.setattr(TokenClassification, "frozen", ("bert/",))
     with pytest.raises(ValueError, match="^layer_decay does not apply: this task leaves the encoder as it is"):

@@ -10,8 +10,6 @@ import pathlib
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -337,13 +335,3 @@ def test_the_demo_goes_from_text_to_an_evaluated_model(tmp_path, monkeypatch, ca
     assert (tmp_path / "bert_demo" / "train.tfrecord").stat().st_mtime_ns == records
     assert run_pretraining.main(shlex.split(command)[1:]) == metrics
     assert capsys.readouterr().out.count("nothing to train") == 2
-
-
-@pytest.mark.slow  # a process with TensorFlow
-def test_it_runs_as_a_program_from_anywhere(tmp_path):
-    command = [sys.executable, str(ROOT / "run_pretraining.py"), "--do_train"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert result.returncode == 1
-    assert result.stderr == (
-        "run_pretraining.py: missing: --bert_config_file, --input_file, --output_dir (--help says what each is for)\n"
-    )
