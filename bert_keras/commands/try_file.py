@@ -12,7 +12,6 @@ The same command continues what was interrupted.
 import collections
 import dataclasses
 import functools
-import os
 import pathlib
 import sys
 from collections.abc import Iterator, Sequence
@@ -40,8 +39,10 @@ _MOST_LABELS_CHECKED = _STEPS * _BATCH_SIZE
 _SUSPECTS_SHOWN = 5
 # From these shares on, a result is worth a remark.
 _MANY_SUSPECTS, _SMALL_CLASS = 0.05, 0.2
+# The probability of a label, less that of another one, from which on a label is shown.
+_CLEAR = -0.9
 _SETTINGS = (
-    *("--do_train", "--do_eval", "--eval_share=0.2", "--max_seq_length=128", "--learning_rate=2e-4"),
+    *("--do_train", "--do_eval", "--eval_share=0.2", "--learning_rate=2e-4"),
     f"--train_batch_size={_BATCH_SIZE}",
 )
 
@@ -97,7 +98,8 @@ class _Try:
         try:
             show_files(command.name, command.read([command.name, *flags])[0], self.console)
         except Mistake as mistake:
-            other = program_of_file(self.file) if paths.is_file(self.file) else None
+            has_columns = any(flags_of(dataclasses.asdict(self.columns), ColumnSettings))
+            other = program_of_file(self.file) if paths.is_file(self.file) and not has_columns else None
             if other is None:
                 raise
             raise Mistake(
@@ -158,15 +160,19 @@ class _Try:
         if not paths.is_file(file):
             command = PROGRAMS["check_labels"]
             try:
-                command.open_run(*command.read([command.name, *words]), self.console).execute()
+                # Without the lines of the folds.
+                command.open_run(*command.read([command.name, *words]), rich.console.Console(quiet=True)).execute()
             except Mistake as mistake:
                 self._print(f"The labels are not checked: {mistake}")
                 return 0
         header, *rows = [line.split("\t") for line in paths.read_text(file).splitlines()]
         rows = [dict(zip(header, row, strict=True)) for row in rows]
-        clear = [row for row in rows if row["is_confident"] == "yes"]
-        if clear:
-            self._print(f"{len(clear):,} of {num_texts:,} labels look wrong ({file} has all). The clearest:")
+        clear = [row for row in rows if row["is_confident"] == "yes" and float(row["margin"]) < _CLEAR]
+        share = 1 - len(rows) / num_texts
+        self._print(
+            f"\nModels of the other texts give {share:.0%} of all texts their own label. They clearly contradict "
+            f"{len(clear):,} labels; {file} has these first."
+        )
         for row in clear[:_SUSPECTS_SHOWN]:
             text = row["text"] if len(row["text"]) <= 90 else f"{row['text'][:90]}..."
             self._print(f"  {row['source']}: {row['label']}, rather {row['suggestion']}: {text}")
@@ -175,7 +181,7 @@ class _Try:
     def _words_of_check(self, num_texts: int, folder: str) -> list[str]:
         """Returns the flags of check_labels.py."""
         epochs = max(1, min(_MOST_EPOCHS_OF_CHECK, _MOST_LABELS_CHECKED // num_texts))
-        words = [f"--train_file={self.file}", f"--init_checkpoint={self.start}", "--max_seq_length=128"]
+        words = [f"--train_file={self.file}", f"--init_checkpoint={self.start}"]
         words += [*flags_of(dataclasses.asdict(self.columns), ColumnSettings), "--fine_tune", f"--folds={_FOLDS}"]
         words += ["--learning_rate=2e-4", f"--train_batch_size={_BATCH_SIZE}", f"--num_train_epochs={epochs}"]
         return [*words, f"--output_dir={folder}"]
@@ -190,7 +196,7 @@ class _Try:
         counts = collections.Counter(example.label for example in data.train).values() if data.kind.has_one else ()
         if num_suspects > _MANY_SUSPECTS * num_texts:
             words = self._words_of_check(num_texts, f"{name}_labels_2")
-            yield "Many labels look wrong. Correct the file first; to check it again:", ["check_labels.py", *words]
+            yield "Many labels may be wrong. Correct the file first; to check it again:", ["check_labels.py", *words]
         if not is_useful:
             words = [*again, "--learning_rate=5e-5,2e-4,5e-4", "--num_seeds=2", f"--output_dir={name}_rates"]
             yield "The model is not better than the baseline. Compare learning rates and seeds:", words

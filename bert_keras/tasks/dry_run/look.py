@@ -68,8 +68,8 @@ def check_files(program: str, settings: Any) -> None:
 
 
 def program_of_file(path: str) -> str | None:
-    """Returns the program for other data than texts with labels that can train on a file; None if there is none."""
-    for program in ("run_ner", "run_squad", "run_reranker", "run_sentence_vectors"):
+    """Returns the program that trains on tags, questions or queries in a file; None if there is none."""
+    for program in ("run_ner", "run_squad", "run_reranker"):
         with contextlib.suppress(Mistake), keeping_log():
             settings = settings_class_of(program).from_argv([program, "--do_train", f"--train_file={path}"])
             findings = _look_of(program)(with_actions(settings), True)
