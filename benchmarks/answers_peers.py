@@ -1,7 +1,7 @@
 """Models of transformers and sentence-transformers, and their functions from texts to answers, for `answers.py`.
 
-Each class has a task. `fastest` answers texts in batches of similar lengths with a chosen number of texts, and `default`
-as the documentation of the library does. Both keep the order of the texts.
+Each class has a task. `fastest` answers texts in batches of similar lengths with a chosen number of texts. `default`
+does it as the documentation of the library does. Both keep the order of the texts.
 """
 
 import os
@@ -22,7 +22,7 @@ class Peer:
     """A model with a head whose weights are random, always the same, in a folder that both libraries open."""
 
     model_class = "AutoModelForSequenceClassification"
-    pipeline = "text-classification"
+    pipeline, pipeline_options = "text-classification", {"top_k": None}
     labels = ("no", "yes")
     longest = 512
 
@@ -66,7 +66,9 @@ class Peer:
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
             names = ("input_ids", "token_type_ids", "attention_mask")
-            batch = self.tokenizer.pad({name: [encoded[name][row] for row in rows] for name in names}, return_tensors="pt")
+            batch = self.tokenizer.pad(
+                {name: [encoded[name][row] for row in rows] for name in names}, return_tensors="pt"
+            )
             for row, output in zip(rows, self.outputs(self.network(**batch)), strict=True):
                 outputs[row] = output
         return self.answers(texts, encoded, outputs)
@@ -85,8 +87,6 @@ class Peer:
             self._pipeline = transformers.pipeline(self.pipeline, **options, **self.pipeline_options)
         return self._pipeline(texts)
 
-    pipeline_options = {"top_k": None}
-
     def comparable(self, answer):
         """Returns the numbers of an answer of `fastest`, to compare with `of_ours`."""
         return [answer["yes"]]
@@ -102,8 +102,8 @@ class Classes(Peer):
 class Tags(Peer):
     """Entities: the tag of a word is that of its first token. Most tags are O, as in texts."""
 
-    model_class, pipeline, labels = "AutoModelForTokenClassification", "token-classification", TAGS
-    pipeline_options = {"aggregation_strategy": "first"}
+    model_class, labels = "AutoModelForTokenClassification", TAGS
+    pipeline, pipeline_options = "token-classification", {"aggregation_strategy": "first"}
 
     def change_head(self):
         with torch.no_grad():
@@ -218,7 +218,7 @@ class Questions(Peer):
             encoding, number = encoded[row], encoded["overflow_to_sample_mapping"][row]
             places = np.flatnonzero(np.array(encoding.type_ids) * (1 - np.array(encoding.special_tokens_mask)))
             scores = start[places][:, None] + end[places]
-            scores = np.where(np.tri(len(places), k=_LONGEST_ANSWER - 1).T * 0 + _is_span(len(places)), scores, -np.inf)
+            scores = np.where(_is_span(len(places)), scores, -np.inf)
             first, last = np.unravel_index(int(scores.argmax()), scores.shape)
             if scores[first, last] > answers[number]["score"]:
                 span = encoding.offsets[places[first]][0], encoding.offsets[places[last]][1]
@@ -255,11 +255,8 @@ class Vectors:
 
     def compile(self, is_compiled):
         """Turns `torch.compile` for any length on or off."""
-        self._model.forward = (
-            torch.compile(type(self._model).forward.__get__(self._model), dynamic=True)
-            if is_compiled
-            else type(self._model).forward.__get__(self._model)
-        )
+        forward = type(self._model).forward.__get__(self._model)
+        self._model.forward = torch.compile(forward, dynamic=True) if is_compiled else forward
 
     def fastest(self, texts, batch_size):
         return self.encoder.encode(texts, batch_size=batch_size, show_progress_bar=False)

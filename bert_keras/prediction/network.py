@@ -71,9 +71,10 @@ class Network(Turns):
     """Answers any number of questions and is traced only once. Threads may share it.
 
     Questions of similar lengths share batches, see `split`. A batch is padded to the first of `lengths`, which ascend,
-    that has room for its longest question. Both axes are dynamic, so a single short sentence costs neither a full batch nor a trace.
-    The company of a question changes its answer by rounding alone, as the size of a batch does. A strategy splits each
-    batch evenly over its devices, pads it to full size and traces once for each length: a TPU needs static shapes.
+    that has room for its longest question. Both axes are dynamic, so a single short sentence costs neither a full batch
+    nor a trace. The company of a question changes its answer by rounding alone, as the size of a batch does. A strategy
+    splits each batch evenly over its devices, pads it to full size and traces once for each length: a TPU needs static
+    shapes.
 
     Args:
         model: function of the features: int32 "input_ids", "input_mask", "segment_ids" [B, T], "masked_lm_positions"
